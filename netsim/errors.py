@@ -17,6 +17,7 @@ def one_of(found: str, allowed: Iterable[str]) -> str:
     'allowed: equal, sao; did you mean "sao"?'
     """
     names = sorted(allowed)
-    near = get_close_matches(found, names, n=1, cutoff=0.5)
+    same = [name for name in names if name.casefold() == found.casefold()]      # "mhz" means MHz, not Hz
+    near = same or get_close_matches(found, names, n=1, cutoff=0.5)
     guess = f'; did you mean "{near[0]}"?' if near else ""
     return f"allowed: {', '.join(names)}{guess}"
