@@ -37,7 +37,7 @@ class View:
     loss: Floats                  # mean training loss of its last local epoch
     gradient_norm: Floats         # norm of the mean gradient of its last local epoch
     global_weights: Weights | None = None         # (P,)
-    local_weights: Weights | None = None          # (N, P): the models last uploaded; a row is valid where last_round > 0
+    local_weights: Weights | None = None          # (N, P): models last uploaded; a row is valid where last_round > 0
     layers: Mapping[str, slice] = field(default_factory=dict)   # "fc2.weight" -> its place in P
     local_loss: Callable[[Ints], Floats] | None = None          # loss of the global model on these devices' own data
     accuracy: Sequence[float] = ()                # test accuracy after each round so far
@@ -53,13 +53,16 @@ class Choice:
 
 
 class Selection(Protocol):
-    """A selection method: an object that is called once a round.
+    """A selection method: an object that is called once a round (``Method`` is a base class that fits).
 
     ``needs`` names what must be there: "weights" (global_weights and local_weights), "loss", "gradient",
     "local loss". ``state`` holds arrays that a method carries from round to round; a checkpoint keeps them.
     """
 
-    needs: frozenset[str]
-    state: State
+    @property
+    def needs(self) -> frozenset[str]: ...
+
+    @property
+    def state(self) -> State: ...
 
     def __call__(self, view: View, rng: np.random.Generator) -> Choice: ...

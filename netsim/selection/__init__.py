@@ -1,0 +1,14 @@
+"""Who takes part in a round: one method a file, behind the ``Selection`` protocol.
+
+>>> selection = make_selection("divergence", {"norm": "l1"})
+>>> sorted(selection.needs)
+['weights']
+"""
+
+from __future__ import annotations
+
+from netsim.selection.method import Method
+from netsim.selection.registry import METHODS, check_choice, make_selection
+from netsim.selection.view import Choice, Selection, View
+
+__all__ = ["METHODS", "Choice", "Method", "Selection", "View", "check_choice", "make_selection"]

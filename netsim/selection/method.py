@@ -1,0 +1,67 @@
+"""What the selection methods share: their base class, and a few ways to pick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from netsim.arrays import Floats, Ints, State, Weights
+from netsim.errors import InputError
+from netsim.selection.view import Choice, View
+
+
+@dataclass(frozen=True)
+class Method:
+    """A selection method: its dataclass fields are its options, called once a round with a view and a random stream."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()     # see Selection
+    varies: ClassVar[bool] = False                    # decides on the size of the cohort itself
+    state: State = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __call__(self, view: View, rng: np.random.Generator) -> Choice:
+        raise NotImplementedError(f"{type(self).__name__} does not say whom it chooses: define __call__(view, rng)")
+
+
+def highest(score: Floats, candidates: Ints, count: int) -> Ints:
+    """The ``count`` candidates with the highest score, best first; equals in the order of their numbers."""
+    candidates = np.sort(candidates)
+    return candidates[np.argsort(-score[candidates], kind="stable")[: max(count, 0)]]
+
+
+def at_random(view: View, rng: np.random.Generator) -> Ints:
+    """S available devices, drawn uniformly without replacement."""
+    there = np.flatnonzero(view.available)
+    return rng.choice(there, size=min(view.cohort_size, len(there)), replace=False)
+
+
+def known_models(view: View) -> Weights:
+    """The models last uploaded, (N, P); rows are valid where ``last_round > 0``."""
+    if view.local_weights is None:
+        raise InputError("[selection] method: it compares the devices' models, and there are none without learning")
+    return view.local_weights
+
+
+def newcomers(view: View, state: State, rng: np.random.Generator) -> Choice | None:
+    """A cohort that makes unknown models known, or None when nobody is left to ask.
+
+    Methods that compare the models of all devices call this first. After a first round with every device it has
+    nothing to do; when the run starts with a cohort instead, devices that were never asked come first, drawn
+    uniformly, and known ones fill up. A device is asked once, so that one which never answers holds nobody up.
+    ``state["asked"]`` keeps the round in which each device was last chosen.
+    """
+    before = 0 if view.round == 1 else 1      # not called in the first round: it took everybody
+    asked = state.setdefault("asked", np.full(len(view.available), before, dtype=np.int64))
+    new = view.available & (view.last_round == 0) & (asked == 0)
+    if not new.any():
+        return None
+    score = new + 0.5 * rng.random(len(new))                 # new ones above all known ones, random within
+    return note_asked(view, state, highest(score, np.flatnonzero(view.available), view.cohort_size))
+
+
+def note_asked(view: View, state: State, devices: Ints) -> Choice:
+    """The devices as a choice, remembered in ``state["asked"]``."""
+    state["asked"] = state["asked"].copy()
+    state["asked"][devices] = view.round
+    return Choice(devices)

@@ -1,0 +1,113 @@
+"""Selection methods by name, made from a scenario's ``[selection]`` table, and the check of what they answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, get_type_hints
+
+import numpy as np
+from pydantic import ConfigDict, ValidationError, create_model
+
+from netsim.arrays import Ints
+from netsim.errors import InputError, one_of
+from netsim.selection.view import Choice, Selection, View
+
+METHODS: dict[str, tuple[str, str]] = {     # name -> where it is, what it does in a line
+    "fedavg": ("netsim.selection.fedavg:FedAvg", "a uniformly random cohort"),
+    "kmeans": ("netsim.selection.kmeans:KMeans", "random devices from each cluster of similar models (Algorithm 3)"),
+    "divergence": ("netsim.selection.divergence:Divergence",
+                   "from each cluster the models farthest from the global one (Algorithm 4)"),
+    "cluster-round-robin": ("netsim.selection.cluster_round_robin:ClusterRoundRobin",
+                            "from each cluster the devices not chosen for longest: the control for divergence"),
+}
+
+
+def make_selection(method: str, options: Mapping[str, Any]) -> Selection:
+    """The method named in a scenario, or ``"package.module:Name"`` for a user's own, with its options checked."""
+    kind = _find(method)
+    if dataclasses.is_dataclass(kind):
+        made = kind(**_checked(method, kind, options))
+    elif options:
+        raise InputError(f"[selection] {method} takes no options (it is no dataclass), found: {', '.join(options)}")
+    else:
+        made = kind()
+    if not isinstance(getattr(made, "state", None), dict):
+        raise InputError(f'[selection] method: {method} has no dict "state"; derive it from netsim.selection.Method')
+    selection: Selection = made
+    return selection
+
+
+def check_choice(choice: Choice, view: View, method: str) -> Ints:
+    """The devices chosen, or an error that names the round, the method and the devices at fault."""
+    where = f"round {view.round}, selection {method}"
+    if not isinstance(choice, Choice):
+        raise InputError(f"{where}: answered with {type(choice).__name__}, expected netsim.selection.Choice(devices)")
+    devices = np.asarray(choice.devices)
+    devices = devices if devices.size else devices.astype(np.int64)
+    if devices.ndim != 1 or not np.issubdtype(devices.dtype, np.integer):
+        raise InputError(f"{where}: devices must be a flat array of whole numbers, found {_short(devices.tolist())}")
+    count = len(view.available)
+    unknown = devices[(devices < 0) | (devices >= count)]
+    if unknown.size:
+        raise InputError(f"{where}: chose unknown devices {_short(unknown)}; there are 0 to {count - 1}")
+    numbers, times = np.unique(devices, return_counts=True)
+    if (times > 1).any():
+        raise InputError(f"{where}: chose devices more than once: {_short(numbers[times > 1])}")
+    if not view.available[numbers].all():
+        gone = numbers[~view.available[numbers]]
+        raise InputError(f"{where}: chose devices that are not available (battery empty): {_short(gone)}")
+    wanted = min(view.cohort_size, int(view.available.sum()))
+    varies = getattr(_find(method), "varies", False)
+    if devices.size != wanted and not (varies and devices.size):
+        raise InputError(f"{where}: chose {devices.size} devices, expected {'at least 1' if varies else wanted}")
+    if choice.probability is not None and np.shape(choice.probability) != devices.shape:
+        raise InputError(f"{where}: gave {np.size(choice.probability)} probabilities for {devices.size} devices")
+    return devices.astype(np.int64)
+
+
+def _find(method: str) -> Any:
+    """The class behind a method's name or import path; nothing but a selection method is ever called."""
+    place, _ = METHODS.get(method, (method, ""))
+    module, colon, name = place.partition(":")
+    if not colon:
+        raise InputError(f'[selection] method: unknown method "{method}"; {one_of(method, METHODS)}, '
+                         'or "package.module:Name" for one of your own')
+    try:
+        kind = getattr(import_module(module), name)
+    except (ImportError, AttributeError, TypeError, ValueError) as problem:
+        raise InputError(f'[selection] method: can\'t import "{method}": {problem}') from problem
+    if not (isinstance(kind, type) and hasattr(kind, "needs") and any("__call__" in vars(c) for c in kind.__mro__)):
+        raise InputError(f'[selection] method: "{method}" is no selection method: a class with "needs", "state" '
+                         "and __call__(view, rng); derive it from netsim.selection.Method")
+    return kind
+
+
+def _checked(method: str, kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with the types and ranges that the dataclass declares."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
+    for name in options:
+        if name not in fields:
+            allowed = one_of(name, fields) if fields else "it takes none"
+            raise InputError(f'[selection] unknown option "{name}" of method {method}; {allowed}')
+    for name, declared in fields.items():
+        if name not in options and declared.default is declared.default_factory is dataclasses.MISSING:
+            raise InputError(f"[selection] {name}: method {method} needs it, and it is missing")
+    declared_types: dict[str, Any] = {name: (hints[name], ...) for name in options}
+    model = create_model("Options", __config__=ConfigDict(strict=True, arbitrary_types_allowed=True), **declared_types)
+    try:
+        checked = model(**options)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        expected = first["msg"].replace("Input should be", "should be").removeprefix("Value error, ")
+        raise InputError(f"[selection] {first['loc'][0]}: {expected} (method {method}), "
+                         f"found {first['input']!r}") from problem
+    return {name: getattr(checked, name) for name in options}
+
+
+def _short(devices: Any) -> str:
+    """The first few of a list, for a message."""
+    listed = [str(device) for device in devices] if np.ndim(devices) == 1 else [str(devices)]
+    return ", ".join(listed[:10]) + (f" and {len(listed) - 10} more" if len(listed) > 10 else "")

@@ -1,0 +1,102 @@
+"""Methods by name, their options, and the check of what they answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from netsim.errors import InputError
+from netsim.selection import METHODS, Choice, Method, check_choice, make_selection
+
+
+@dataclass(frozen=True)
+class Fixed(Method):
+    """A user's method: it answers what it is told to."""
+
+    first: int = 0
+
+    def __call__(self, view, rng):
+        return Choice(self.first + np.arange(view.cohort_size))
+
+
+FIXED = f"{__name__}:Fixed"
+
+
+class NoState:
+    needs = frozenset()
+
+    def __call__(self, view, rng):
+        return Choice(np.arange(view.cohort_size))
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_is_there_and_says_its_rule(name):
+    place, line = METHODS[name]
+    module, _, kind = place.partition(":")
+    assert issubclass(getattr(import_module(module), kind), Method)
+    assert f"``{name}``" in import_module(module).__doc__
+    assert line
+
+
+def test_a_users_method_by_import_path(view, rng):
+    selection = make_selection(FIXED, {"first": 3})
+    assert check_choice(selection(view(), rng), view(), FIXED).tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(("method", "options", "says"), [
+    ("fedavgg", {}, 'did you mean "fedavg"'),
+    ("nowhere.module:Name", {}, "can't import"),
+    ("netsim.selection.fedavg:FedAvgg", {}, "can't import"),
+    ("..:x", {}, "can't import"),
+    (":x", {}, "can't import"),
+    ("subprocess:Popen", {"args": "true"}, "no selection method"),
+    ("os:system", {"command": "true"}, "no selection method"),
+    (f"{__name__}:NoState", {}, 'no dict "state"'),
+    ("fedavg", {"norm": "l1"}, "takes none"),
+    ("divergence", {"nrm": "l1"}, 'allowed: clusters, layer, norm; did you mean "norm"'),
+    ("divergence", {"norm": "l3"}, "should be 'l2' or 'l1'"),
+    ("kmeans", {"clusters": 0}, "greater than or equal to 1"),
+    ("kmeans", {"clusters": "ten"}, "valid integer"),
+    ("kmeans", {"clusters": True}, "valid integer"),
+    ("kmeans", {"state": {}}, 'unknown option "state"'),
+])
+def test_bad_input(method, options, says):
+    with pytest.raises(InputError, match="selection") as error:
+        make_selection(method, options)
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(("devices", "says"), [
+    ([0, 0], "more than once: 0"),
+    ([0, 6], "unknown devices 6; there are 0 to 5"),
+    ([-1, 2], "unknown devices -1"),
+    ([0, 5], "not available (battery empty): 5"),
+    ([0], "chose 1 devices, expected 2"),
+    ([0, 1, 2], "chose 3 devices, expected 2"),
+    ([], "chose 0 devices, expected 2"),
+    ([0.0, 1.0], "whole numbers"),
+    ([[0, 1]], "whole numbers"),
+])
+def test_a_wrong_choice_is_named_with_round_and_method(view, devices, says):
+    with pytest.raises(InputError) as error:
+        check_choice(Choice(np.array(devices)), view(round=17, available=[True] * 5 + [False]), FIXED)
+    assert says in str(error.value)
+    assert f"round 17, selection {FIXED}" in str(error.value)
+
+
+def test_an_answer_that_is_no_choice(view):
+    with pytest.raises(InputError, match="expected netsim"):
+        check_choice([0, 1], view(), FIXED)
+
+
+def test_fewer_devices_are_right_when_fewer_are_there(view):
+    cell = view(available=[False] * 5 + [True])
+    assert check_choice(Choice(np.array([5])), cell, FIXED).tolist() == [5]
+
+
+def test_a_probability_for_each_device(view):
+    with pytest.raises(InputError, match="1 probabilities for 2 devices"):
+        check_choice(Choice(np.array([0, 1]), np.array([0.5])), view(), FIXED)
