@@ -1,0 +1,34 @@
+"""Federated learning in one wireless cell, as a discrete-event simulation.
+
+>>> from netsim import load_scenario, simulate
+>>> run = simulate(load_scenario("tiny"))
+>>> run.rounds.columns[:4]
+['round', 't0', 't1', 'round_s']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError
+
+if TYPE_CHECKING:
+    from netsim.run import Run, load_run
+    from netsim.scenario import Scenario, load_scenario
+    from netsim.simulation import simulate
+
+__all__ = ["InputError", "Run", "Scenario", "load_run", "load_scenario", "simulate"]
+
+# Loaded when first used: `import netsim` and `netsim --help` stay light.
+_HOMES = {
+    "Run": "netsim.run", "load_run": "netsim.run", "Scenario": "netsim.scenario", "load_scenario": "netsim.scenario",
+    "simulate": "netsim.simulation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'netsim' has no attribute {name!r}")

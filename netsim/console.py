@@ -1,0 +1,121 @@
+"""What the command line shows in a terminal: progress, tables."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from netsim import units
+
+if TYPE_CHECKING:
+    from netsim.allocation.compare import Result
+    from netsim.run import Run
+    from netsim.scenario import Scenario
+    from netsim.simulation import Progress
+
+BARS = "▁▂▃▄▅▆▇█"
+LINES = 20   # of progress where there is no terminal to redraw a bar on
+
+
+@contextmanager
+def progress_bar(name: str, *, to_stderr: bool) -> Iterator[Callable[[Progress], None]]:
+    """A live bar with round, simulated time, accuracy and energy; without a terminal, some lines of text."""
+    console = Console(stderr=to_stderr)
+    if not console.is_terminal:
+        yield lambda at: print_line(at, sys.stderr if to_stderr else sys.stdout)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
+               TimeElapsedColumn())
+    with Bar(*columns, console=console) as bar:
+        task = bar.add_task(name, total=None, now="starting")
+        yield lambda at: bar.update(task, total=at.rounds, completed=at.round, now=describe(at))
+
+
+def print_line(at: Progress, file: object) -> None:
+    """One line of progress, about twenty in a run."""
+    if at.round == 1 or at.round == at.rounds or at.round % math.ceil(at.rounds / LINES) == 0:
+        print(f"round {at.round}/{at.rounds}  {describe(at)}", file=file, flush=True)     # type: ignore[call-overload]
+
+
+def describe(at: Progress) -> str:
+    """Simulated time, energy and accuracy in words."""
+    parts = [f"{units.format(at.time_s, 'time')} simulated", units.format(at.energy_j, "energy")]
+    if not math.isnan(at.accuracy):
+        goal = f" of {at.target:.1%}" if at.target is not None else ""
+        parts.append(f"accuracy {at.accuracy:.1%}{goal}")
+    return "  ".join(parts)
+
+
+def print_summary(run: Run) -> None:
+    """The closing table of a run."""
+    summary = run.summary
+    table = Table(title=f"{run.info['scenario']}, seed {run.info['seed']}", show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_row("rounds", str(summary["rounds"]))
+    table.add_row("simulated time", units.format(summary["simulated_s"], "time"))
+    if summary["rounds"]:
+        table.add_row("  a round", f"{units.format(summary['simulated_s'] / summary['rounds'], 'time')} on average")
+    table.add_row("energy", units.format(summary["energy_j"], "energy"))
+    if summary["accuracy"] is not None:
+        accuracy = [value for value in run.rounds["accuracy"].to_list() if value is not None]
+        reached = "target reached" if summary["target_reached"] else "target not reached"
+        reached = f"  {reached}" if run.scenario.learning and run.scenario.learning.target_accuracy else ""
+        table.add_row("accuracy", f"{summary['accuracy']:.2%}{reached}")
+        table.add_row("  over the rounds", f"{accuracy[0]:.1%} {sparkline(accuracy)} {accuracy[-1]:.1%}")
+    if summary["dropped"]:
+        table.add_row("dropped out", f"{summary['dropped']} times")
+    whole = sum(summary["breakdown"].values()) or 1.0
+    shares = ", ".join(f"{part} {seconds / whole:.1%}" for part, seconds in summary["breakdown"].items())
+    table.add_row("where the time went", shares)
+    table.add_row("run directory", str(run.path))
+    Console().print(table)
+
+
+def sparkline(values: list[float], width: int = 40) -> str:
+    """A row of bars from the smallest value to the largest."""
+    if len(values) > width:
+        values = [values[round(i * (len(values) - 1) / (width - 1))] for i in range(width)]
+    low, high = min(values), max(values)
+    return "".join(BARS[round((value - low) / ((high - low) or 1.0) * (len(BARS) - 1))] for value in values)
+
+
+def print_builtin_scenarios() -> None:
+    """Names and descriptions of the scenarios that come with netsim."""
+    from netsim.scenario import builtin_scenarios, load_scenario
+
+    table = Table("name", "devices", "what it shows")
+    for name in builtin_scenarios():
+        scenario = load_scenario(name)
+        table.add_row(name, str(scenario.device_count), scenario.description)
+    Console().print(table)
+
+
+def print_scenario(scenario: Scenario) -> None:
+    """A valid scenario in a few lines."""
+    learning = scenario.learning
+    table = Table(title=f"{scenario.name}: valid", show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    for kind in scenario.population:
+        table.add_row(kind.name, f"{kind.count} devices")
+    table.add_row("cell", f"{units.format(scenario.cell.bandwidth, 'frequency')} within "
+                          f"{units.format(scenario.cell.radius, 'length')}")
+    table.add_row("selection", f"{scenario.selection.method}, cohort of {scenario.selection.cohort}")
+    table.add_row("allocation", scenario.allocation.method)
+    if learning and scenario.trains:
+        table.add_row("learning", f"{learning.model} on {learning.dataset}")
+    Console().print(table)
+
+
+def print_comparison(results: list[Result]) -> None:
+    """Allocation methods side by side, then each device's time under each."""
+    raise NotImplementedError

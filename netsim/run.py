@@ -1,0 +1,115 @@
+"""A simulated run, read back from its folder."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError
+from netsim.run_directory import is_being_written, read_info
+from netsim.trace import DROPS, scan
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from netsim.scenario import Scenario
+
+PARTS = ("compute", "upload", "wait")   # where a device's time in a round goes
+
+
+class Run:
+    """What happened in a run: frames that are read when they are first asked for.
+
+    ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy, loss;
+                 the three parts are means over the devices that took part, and sum to round_s
+    ``spans``    the trace's spans: round, name, device, t0, t1, value, energy_j
+    ``events``   the whole trace; columns as in netsim.trace
+    ``links``    src, dst: what caused what
+    ``devices``  the population as drawn
+    """
+
+    def __init__(self, path: Path | str, keep: TemporaryDirectory[str] | None = None) -> None:
+        self.path = Path(path)
+        self._keep = keep               # a run without a folder of its own lives as long as this object
+        self.info = read_info(self.path)
+        self.last_round: int = self.info["round"]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The result, as ``netsim run --json`` prints it."""
+        file = self.path / "summary.json"
+        if not file.exists():
+            raise InputError(f"{self.path}: not finished (round {self.last_round} is complete); go on with --resume")
+        return dict(json.loads(file.read_text()))
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario that was run."""
+        from netsim.scenario import load_scenario
+
+        return load_scenario(str(self.path / "scenario.toml"))
+
+    def scan(self) -> pl.LazyFrame:
+        """The whole trace, lazily: for runs too large to hold in memory."""
+        return scan(self.path, "trace", self.last_round)
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        return self.scan().collect()
+
+    @cached_property
+    def spans(self) -> pl.DataFrame:
+        import polars as pl
+
+        return self.scan().filter(pl.col("kind") == "span").drop("kind").collect()
+
+    @cached_property
+    def links(self) -> pl.DataFrame:
+        return scan(self.path, "links", self.last_round).collect()
+
+    @cached_property
+    def devices(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.read_parquet(self.path / "devices.parquet")
+
+    @cached_property
+    def rounds(self) -> pl.DataFrame:
+        import polars as pl
+
+        trace = self.scan()
+        name, device = pl.col("name"), pl.col("device")
+        length = pl.col("t1") - pl.col("t0")
+        whole = trace.filter(name == "round").select(
+            "round", "t0", "t1", length.alias("round_s"), pl.col("value").cast(pl.Int32).alias("arrived"))
+        played = trace.filter((pl.col("kind") == "span") & (device >= 0)).group_by("round").agg(
+            pl.col("energy_j").sum(), device.n_unique().alias("took_part"),
+            *(length.filter(name == part).sum().alias(f"{part}_s") for part in PARTS),
+        ).with_columns((pl.col(f"{part}_s") / pl.col("took_part")) for part in PARTS)
+        dropped = trace.filter((pl.col("kind") == "instant") & name.is_in(DROPS)).group_by("round").agg(
+            pl.len().cast(pl.Int32).alias("dropped"))
+        joined = whole.join(played, on="round", how="left").join(dropped, on="round", how="left")
+        for counter in ("accuracy", "loss"):
+            values = trace.filter((pl.col("kind") == "counter") & (name == counter))
+            joined = joined.join(values.select("round", pl.col("value").alias(counter)), on="round", how="left")
+        zero = ["energy_j", *(f"{part}_s" for part in PARTS)]
+        return joined.with_columns(pl.col("dropped").fill_null(0), pl.col(zero).fill_null(0.0)).with_columns(
+            (pl.col("arrived") + pl.col("dropped")).alias("cohort"),
+        ).select(
+            "round", "t0", "t1", "round_s", "cohort", "arrived", "dropped", "energy_j",
+            *(f"{part}_s" for part in PARTS), "accuracy", "loss",
+        ).sort("round").collect()
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}, {self.last_round} rounds, {self.info['status']})"
+
+
+def load_run(path: Path | str) -> Run:
+    """Open the run that lies in a folder; one that was interrupted shows its complete rounds."""
+    run = Run(path)
+    if is_being_written(run.path):
+        raise InputError(f"{path}: still being written (round {run.last_round} is complete); wait for it to finish")
+    return run

@@ -1,0 +1,161 @@
+"""The folder that a run leaves behind, written so that a crash at any moment loses one round at most.
+
+    scenario.toml              the scenario with all defaults filled in
+    devices.parquet            the population as drawn
+    trace/part-00012.parquet   what happened, from round 12 on; see netsim.trace
+    links/part-00012.parquet   what caused what
+    checkpoint.pt, .npz        the state after the last complete round (.npz without learning: no torch needed)
+    run.json                   seed, versions, last complete round
+    summary.json               the result, once the run is finished
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import platform
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from netsim.arrays import State
+from netsim.errors import InputError
+from netsim.files import replace_file, replace_text
+from netsim.trace import Part, first_round_of, write_part
+
+FORMAT = 1
+VERSIONS = ("netsim", "simpy", "numpy", "scipy", "torch", "scikit-learn", "polars")
+
+
+class RunDirectory:
+    """One run's folder, held open for writing by one process."""
+
+    def __init__(self, path: Path, identity: dict[str, Any], *, learning: bool) -> None:
+        self.path = path
+        self.identity = identity            # what makes it this run: scenario, seed, learning
+        self.checkpoint = path / ("checkpoint.pt" if learning else "checkpoint.npz")
+        self._lock: IO[bytes] | None = None
+        self._next_round = 1                # the first round of the part that is written next
+
+    def create(self, scenario_toml: str, write_devices: Callable[[IO[bytes]], Any]) -> None:
+        """Start a new run here; the folder must be missing or empty, or hold a run that never began."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path}: is a file; --out names a folder for the run")
+        leftovers = {"scenario.toml", "devices.parquet", "trace", "links", "lock", "uploads.f32"}
+        found = {entry.name.removesuffix(".tmp") for entry in self.path.iterdir()} if self.path.exists() else set()
+        if found - leftovers or (self.path / "run.json").exists():
+            raise InputError(
+                f"{self.path}: the folder is not empty; give --out another one, or --resume to go on with a run")
+        for folder in ("trace", "links"):
+            (self.path / folder).mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        replace_text(self.path / "scenario.toml", scenario_toml)
+        replace_file(self.path / "devices.parquet", write_devices)
+        self._write_info(0, "running", "")
+
+    def resume(self) -> State | None:
+        """Go on with the run that lies here: the state of its last checkpoint, or None if it has none yet.
+
+        What lies past the checkpoint is dropped.
+        """
+        info = read_info(self.path)
+        if {key: info.get(key) for key in self.identity} != self.identity:
+            differs = [key for key in self.identity if info.get(key) != self.identity[key]]
+            raise InputError(
+                f"{self.path}: holds another run ({', '.join(f'{k} {info.get(k)!r}' for k in differs)}; "
+                f"asked for {', '.join(repr(self.identity[k]) for k in differs)}); "
+                "give the same scenario, --set and --seed, or another --out")
+        self._take_lock()
+        state = None
+        if self.checkpoint.exists():
+            try:
+                state = self._load(self.checkpoint)
+                complete = int(state["counts"][0])
+            except (ValueError, KeyError, IndexError, OSError, RuntimeError) as error:
+                raise InputError(f"{self.checkpoint}: not a checkpoint of this run ({error})") from None
+        else:
+            complete = 0
+        for kind in ("trace", "links"):
+            for path in (self.path / kind).iterdir():
+                if path.suffix == ".tmp" or first_round_of(path) > complete:
+                    path.unlink()
+        self._next_round = complete + 1
+        return state
+
+    def commit(self, round_: int, part: Part, state: State, trace_sha256: str) -> None:
+        """Write a part, then the checkpoint, then run.json: the checkpoint is what makes a round complete."""
+        write_part(self.path, self._next_round, part)
+        self._save(self.checkpoint, state)
+        self._next_round = round_ + 1
+        self._write_info(round_, "running", trace_sha256)
+
+    def finish(self, round_: int, summary: dict[str, Any], trace_sha256: str) -> None:
+        """Write the summary and mark the run as finished."""
+        replace_text(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+        self._write_info(round_, "finished", trace_sha256)
+
+    def close(self) -> None:
+        """Let others have the folder."""
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def _save(self, path: Path, state: State) -> None:
+        if path.suffix == ".pt":
+            from netsim.learning.checkpoint import save_state
+
+            save_state(path, state)
+        else:
+            replace_file(path, lambda file: np.savez(file, **state))    # type: ignore[arg-type]
+
+    def _load(self, path: Path) -> State:
+        if path.suffix == ".pt":
+            from netsim.learning.checkpoint import load_state
+
+            return load_state(path)
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(stored)
+
+    def _write_info(self, round_: int, status: str, trace_sha256: str) -> None:
+        info = {
+            "format": FORMAT, **self.identity, "status": status, "round": round_, "trace_sha256": trace_sha256,
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONS}},
+        }
+        replace_text(self.path / "run.json", json.dumps(info, indent=2) + "\n")
+
+    def _take_lock(self) -> None:
+        self._lock = (self.path / "lock").open("wb")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{self.path}: another process is writing this run") from None
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether a living process holds the run open."""
+    with suppress(FileNotFoundError), (path / "lock").open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def read_info(path: Path) -> dict[str, Any]:
+    """What run.json says."""
+    file = path / "run.json"
+    if not path.is_dir():
+        raise InputError(f"{path}: no such run directory")
+    try:
+        info = json.loads(file.read_text())
+    except FileNotFoundError:
+        raise InputError(f"{path}: not a run directory: it has no run.json") from None
+    except (ValueError, OSError) as error:
+        raise InputError(f"{file}: unreadable ({error})") from None
+    if not isinstance(info, dict) or info.get("format") != FORMAT or not isinstance(info.get("round"), int):
+        raise InputError(f"{file}: not written by this version of netsim (format {FORMAT})")
+    return info

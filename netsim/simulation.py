@@ -1,0 +1,302 @@
+"""One run of a scenario: wires population, selection, allocation, cell and learning together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import simpy
+
+from netsim.agenda import Agenda, Planner
+from netsim.allocation import Plan, Problem, allocate, check_method
+from netsim.allocation.diagnosis import largest_feasible
+from netsim.arrays import Floats, Ints
+from netsim.cell.device import Outcome
+from netsim.cell.server import Server
+from netsim.cell.uplink import Uplink
+from netsim.errors import InputError
+from netsim.population import Population, draw_population, problem_for, round_gain
+from netsim.run import PARTS, Run
+from netsim.run_directory import RunDirectory
+from netsim.selection import Selection, View, check_choice, make_selection
+from netsim.state import RunState
+from netsim.streams import stream
+from netsim.trace import SERVER, Recorder
+from netsim.uploads import Uploads
+
+if TYPE_CHECKING:
+    from netsim.learning.learner import Learner, Training
+    from netsim.scenario import Scenario
+
+ROWS_A_PART = 20_000   # without learning, rounds are cheap to repeat, and small parts would cost more than they save
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is, after each round."""
+
+    round: int
+    rounds: int                 # the most there can be
+    time_s: float
+    energy_j: float
+    accuracy: float             # NaN where it was not evaluated
+    target: float | None
+
+
+def simulate(
+    scenario: Scenario, out: Path | str | None = None, seed: int = 0, *,
+    learning: bool = True, workers: int | None = None, resume: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Run:
+    """Simulate a scenario and return its run.
+
+    ``out`` is the run's folder (without one, the run lives as long as the object returned). ``workers`` is how many
+    processes train devices (default: one for each core); it changes nothing but the speed. ``resume`` goes on with
+    the run that lies in ``out``, if one does. ``learning=False`` plays the rounds without training.
+    """
+    learning = learning and scenario.trains
+    selection = prepare(scenario, learning=learning)
+    keep = TemporaryDirectory(prefix="netsim-") if out is None else None
+    path = Path(keep.name if keep else str(out))
+    identity = {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, "learning": learning}
+    directory = RunDirectory(path, identity, learning=learning)
+    stored = directory.resume() if resume and (path / "run.json").exists() else None
+    with ExitStack() as stack:
+        stack.callback(directory.close)
+        learner: Learner | None = None
+        if learning:
+            from netsim.learning.learner import open_learner
+
+            learner = stack.enter_context(open_learner(scenario, seed, workers))
+        population = draw_population(scenario, seed, samples=learner.samples if learner else None)
+        if not (path / "run.json").exists():
+            directory.create(scenario.to_toml(), lambda file: write_devices(population, learner, file))
+        state = RunState.of(stored) if stored is not None else RunState.fresh(len(population))
+        Simulation(scenario, seed, population, selection, learner, directory, state, progress).play()
+    return Run(path, keep)
+
+
+def prepare(scenario: Scenario, *, learning: bool) -> Selection:
+    """Check what a scenario names before any long work starts; returns its selection method."""
+    check_method(scenario.allocation.method, scenario.allocation.options)
+    selection = make_selection(scenario.selection.method, scenario.selection.options)
+    if selection.needs and not learning:
+        raise InputError(
+            f'selection.method "{scenario.selection.method}" needs {" and ".join(sorted(selection.needs))} of the '
+            "devices, which only learning gives: give the scenario a dataset, drop --no-learning, or take another "
+            "method (fedavg, round-robin)")
+    return selection
+
+
+class Simulation:
+    """The server's steps, bound to one scenario; ``play`` runs them in a SimPy environment."""
+
+    def __init__(
+        self, scenario: Scenario, seed: int, population: Population, selection: Selection, learner: Learner | None,
+        directory: RunDirectory, state: RunState, progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.population = population
+        self.selection = selection
+        self.learner = learner
+        self.directory = directory
+        self.state = state
+        self.progress = progress
+        self.recorder = Recorder(next_seq=state.next_seq)
+        self.selection.state.update(state.selection)
+        self.bits = scenario.bits(learner.parameters if learner else None)
+        self.uploads: Uploads | None = None
+        self.training: Training | None = None
+        self.gain: Floats = population.gain
+        self.draw_probability: Floats | None = None
+        if learner and state.weights is None:
+            state.weights = learner.initial_weights()
+
+    def play(self) -> None:
+        """Run all rounds that are still to come, then write the summary."""
+        state = self.state
+        if self.learner and "weights" in self.selection.needs and not self.ended():
+            self.uploads = Uploads(
+                self.directory.path, len(self.population), self.learner.parameters, complete_round=state.round)
+        env = simpy.Environment(initial_time=state.time_s)
+        server = Server(
+            env, Uplink(env, self.scenario.cell.bandwidth, self.recorder), self.recorder, state,
+            self.population.battery_j, self, self.scenario.rounds.deadline)
+        env.run(until=env.process(server.rounds()))
+        self.write_part()
+        self.directory.finish(state.round, self.summary(), state.trace_sha256)
+        if self.uploads:
+            self.uploads.remove()
+
+    # The steps of a round, in the order in which the server takes them.
+
+    def ended(self) -> bool:
+        """Whether the target is reached, or the rounds, the time or the devices are used up."""
+        end, state = self.scenario.end, self.state
+        return (
+            self.target_reached
+            or state.round >= end.rounds
+            or (end.time is not None and state.time_s >= end.time)
+            or not self.available.any()
+        )
+
+    def select(self, k: int) -> Ints:
+        """The cohort of round ``k``: in the first round everybody, later as the selection method says."""
+        self.gain = round_gain(self.scenario, self.population, self.seed, k)
+        self.draw_probability = None
+        if k == 1 and self.scenario.rounds.first == "all":
+            return np.flatnonzero(self.available)
+        view = self.view(k)
+        choice = self.selection(view, stream(self.seed, "selection", k))
+        self.draw_probability = choice.probability
+        return check_choice(choice, view, self.scenario.selection.method)
+
+    def plan(self, k: int, devices: Ints) -> Agenda:
+        """Bandwidth, CPU frequency and power for the devices that fit."""
+        rounds, method = self.scenario.rounds, self.scenario.allocation
+        planner = Planner(
+            problem=self.problem,
+            allocate=lambda problem: allocate(problem, method.method, **method.options),
+            largest=lambda problem: largest_feasible(problem, method.method, **method.options),
+        )
+        first = k == 1 and rounds.first == "all"
+        return planner.agenda(
+            devices, rounds.first_infeasible if first else rounds.infeasible, self.scenario.selection.cohort)
+
+    def train(self, k: int, devices: Ints) -> None:
+        """Start the local training of these devices; simulated time goes on meanwhile."""
+        if self.learner and len(devices):
+            assert self.state.weights is not None
+            self.training = self.learner.train(k, self.state.weights, devices.tolist())
+
+    def deliver(self, device: int) -> None:
+        """An upload has ended: from here on the server has the model, so its training must be done."""
+        if self.training:
+            self.training.update(device)
+
+    def learn(self, k: int, outcomes: list[Outcome]) -> None:
+        """Aggregate what arrived (eq. 4), and evaluate the new global model."""
+        state, accuracy = self.state, math.nan
+        if self.learner and self.training:
+            from netsim.learning.aggregation import aggregate
+
+            updates = [self.training.update(o.device) for o in outcomes if o.arrived]
+            if updates:
+                state.weights = aggregate(self.scenario.learning, state.weights, updates, state.server)
+            for update in updates:
+                state.loss[update.device] = update.loss
+                state.gradient_norm[update.device] = update.gradient_norm
+            if self.uploads and updates:
+                self.uploads.stage(
+                    k, np.array([u.device for u in updates]), np.stack([u.weights for u in updates]))
+            self.training = None
+        if self.learner and self.evaluation_due(k):
+            evaluation = self.learner.evaluate(state.weights)
+            accuracy = evaluation.accuracy
+            self.recorder.counter("accuracy", SERVER, state.time_s, accuracy)
+            self.recorder.counter("loss", SERVER, state.time_s, evaluation.loss)
+        state.accuracy.append(accuracy)
+
+    def close(self, k: int) -> None:
+        """Write the round down, and say how far the run is."""
+        if self.learner or len(self.recorder) >= ROWS_A_PART:
+            self.write_part()
+        if self.progress:
+            state, learning = self.state, self.scenario.learning
+            self.progress(Progress(
+                k, self.scenario.end.rounds, state.time_s, state.energy_j, state.accuracy[-1],
+                learning.target_accuracy if self.learner and learning else None))
+
+    # What the steps lean on.
+
+    @property
+    def available(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """The devices whose battery is not empty."""
+        return self.state.used_j < self.population.battery_j
+
+    @property
+    def target_reached(self) -> bool:
+        """Whether the last evaluation met the target accuracy."""
+        learning = self.scenario.learning
+        target = learning.target_accuracy if learning else None
+        evaluated = [accuracy for accuracy in self.state.accuracy[-1:] if not math.isnan(accuracy)]
+        return target is not None and any(accuracy >= target for accuracy in evaluated)
+
+    def evaluation_due(self, k: int) -> bool:
+        """Every so many rounds, and in the last."""
+        assert self.scenario.learning is not None
+        return k % self.scenario.learning.evaluation.every == 0 or k >= self.scenario.end.rounds
+
+    def problem(self, devices: Ints) -> Problem:
+        """The allocation problem of these devices in this round."""
+        return problem_for(self.scenario, self.population, devices, gain=self.gain, bits=self.bits)
+
+    def view(self, k: int) -> View:
+        """What the selection method may see."""
+        state, learner = self.state, self.learner
+
+        def local_loss(devices: Ints) -> Floats:
+            assert learner is not None
+            return learner.local_loss(state.weights, devices.tolist())
+
+        everybody = self.problem(np.arange(len(self.population)))
+        return View(
+            round=k, time_s=state.time_s, cohort_size=self.scenario.selection.cohort, population=self.population,
+            available=self.available, battery_j=self.population.battery_j - state.used_j, gain=self.gain,
+            bits=self.bits, cycles=everybody.cycles, bandwidth_hz=everybody.bandwidth_hz,
+            noise_w_per_hz=everybody.noise_w_per_hz, last_round=state.last_round.copy(),
+            times_used=state.times_used.copy(), duration_s=state.duration_s.copy(), loss=state.loss.copy(),
+            gradient_norm=state.gradient_norm.copy(), global_weights=state.weights,
+            local_weights=self.uploads.weights if self.uploads else None,
+            layers=learner.layers if learner else {}, local_loss=local_loss if learner else None,
+            accuracy=tuple(state.accuracy), classes=learner.classes if learner else 0)
+
+    def write_part(self) -> None:
+        """Store what was recorded since the last part, with the state to resume from."""
+        if not len(self.recorder):
+            return
+        state = self.state
+        part = self.recorder.take()
+        state.next_seq = self.recorder.next_seq
+        state.trace_sha256 = part.sha256(state.trace_sha256)
+        state.selection = dict(self.selection.state)
+        self.directory.commit(state.round, part, state.arrays(), state.trace_sha256)
+        if self.uploads:
+            self.uploads.commit()
+
+    def summary(self) -> dict[str, Any]:
+        """The result, as ``netsim run --json`` prints it."""
+        state, rounds = self.state, Run(self.directory.path).rounds
+        evaluated = [accuracy for accuracy in state.accuracy if not math.isnan(accuracy)]
+        return {
+            "run_dir": str(self.directory.path),
+            "rounds": state.round,
+            "simulated_s": state.time_s,
+            "energy_j": state.energy_j,
+            "accuracy": evaluated[-1] if evaluated else None,
+            "target_reached": self.target_reached if self.learner else None,
+            "round_s": rounds["round_s"].to_list(),
+            "breakdown": {part: rounds[f"{part}_s"].sum() for part in PARTS},
+            "dropped": state.dropped,
+            "trace_sha256": state.trace_sha256,
+        }
+
+
+def write_devices(population: Population, learner: Learner | None, file: IO[bytes]) -> None:
+    """The population as a Parquet table, one row a device."""
+    import polars as pl
+
+    columns = {
+        "device": np.arange(len(population)), "kind": np.array(population.kinds)[population.kind],
+        **{name: getattr(population, name) for name in population.columns},
+    }
+    if learner:
+        columns["majority_class"] = learner.majority
+    pl.DataFrame(columns).write_parquet(file)

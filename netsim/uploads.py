@@ -1,0 +1,60 @@
+"""The models that the devices last uploaded, in one table on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from netsim.arrays import Ints, Weights
+from netsim.files import replace_file
+
+TABLE = "uploads.f32"
+JOURNAL = "uploads-journal.npz"
+
+
+class Uploads:
+    """N rows of float32 weights, mapped into memory, that survive a crash between any two writes.
+
+    A round's models go to a journal first; the table is changed only once the checkpoint of that round is
+    written. After a crash the journal is played again when the checkpoint covers it, and dropped when not.
+    """
+
+    def __init__(self, folder: Path, devices: int, parameters: int, complete_round: int) -> None:
+        self._journal = folder / JOURNAL
+        path, size = folder / TABLE, 4 * devices * parameters
+        if complete_round == 0 or not path.exists():
+            with path.open("wb") as file:
+                file.truncate(size)         # sparse: rows take space when they are written
+        self._table: Weights = np.memmap(path, np.float32, "r+", shape=(devices, parameters))
+        if self._journal.exists() and complete_round:
+            with np.load(self._journal, allow_pickle=False) as stored:
+                if int(stored["round"]) == complete_round:
+                    self._table[stored["devices"]] = stored["weights"]
+
+    @property
+    def weights(self) -> Weights:
+        """The table, read-only."""
+        view = self._table.view()
+        view.flags.writeable = False
+        return view
+
+    def stage(self, round_: int, devices: Ints, weights: Weights) -> None:
+        """Write a round's models to the journal, before the round's checkpoint."""
+        # the journal that this replaces must be safe in the table first
+        self._table.flush()                 # type: ignore[attr-defined]  # numpy.memmap's
+        self._staged = (devices, weights)
+        replace_file(self._journal, lambda file: np.savez(
+            file, round=np.int64(round_), devices=devices, weights=weights))
+
+    def commit(self) -> None:
+        """Move the staged models to the table, after the round's checkpoint."""
+        devices, weights = self._staged
+        self._table[devices] = weights
+
+    def remove(self) -> None:
+        """Delete the table and the journal: a finished run needs neither."""
+        del self._table
+        for name in (TABLE, JOURNAL):
+            os.unlink(self._journal.with_name(name))
