@@ -20,6 +20,11 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)      # the new name must reach the disk too
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,8 +134,8 @@ def write_part(folder: Path, first_round: int, part: Part) -> None:
 
     name = f"part-{first_round:05d}.parquet"
     for kind, columns, schema in (("links", part.links, link_schema()), ("trace", part.rows, row_schema())):
-        frame = pl.DataFrame(columns, schema=schema)
-        replace_file(folder / kind / name, lambda file, frame=frame: frame.write_parquet(file, compression="zstd"))
+        write = partial(pl.DataFrame(columns, schema=schema).write_parquet, compression="zstd")
+        replace_file(folder / kind / name, write)
 
 
 def part_files(folder: Path, kind: str, last_round: int) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -57,4 +56,4 @@ class Uploads:
         """Delete the table and the journal: a finished run needs neither."""
         del self._table
         for name in (TABLE, JOURNAL):
-            os.unlink(self._journal.with_name(name))
+            self._journal.with_name(name).unlink(missing_ok=True)

@@ -100,7 +100,7 @@ class Server:
         yield everyone
         for device, battery in batteries.items():
             self.state.used_j[device] = battery.used_j
-        return [process.value for process in work]
+        return [outcome for process in work if isinstance(outcome := process.value, Outcome)]
 
     def leave_out(self, device: int, cause: int) -> Outcome:
         """A device that no plan could be found for."""

@@ -1,0 +1,25 @@
+"""A run's state goes through a checkpoint unchanged."""
+
+import numpy as np
+
+from netsim.state import RunState
+
+
+def test_arrays_and_back():
+    state = RunState.fresh(3)
+    state.used_j[1] = 0.1 + 0.2
+    state.round, state.dropped, state.last_row, state.next_seq = 4, 1, 17, 40
+    state.time_s, state.energy_j = 1 / 3, 2 / 3
+    state.trace_sha256 = "a1b2"
+    state.accuracy = [0.5, float("nan"), 0.75]
+    state.weights = np.array([1.5, -2.0], np.float32)
+    state.server = {"velocity": np.array([0.25])}
+    state.selection = {"clusters": np.array([0, 1, 1])}
+    back = RunState.of(state.arrays())
+    for name, array in state.arrays().items():
+        np.testing.assert_array_equal(back.arrays()[name], array, strict=True)
+    assert (back.time_s, back.energy_j, back.trace_sha256, back.round) == (1 / 3, 2 / 3, "a1b2", 4)
+
+
+def test_a_fresh_state_has_no_model():
+    assert RunState.of(RunState.fresh(2).arrays()).weights is None
