@@ -1,10 +1,28 @@
-"""The devices of a cell with their drawn properties, as read-only arrays."""
+"""The devices of a cell with their drawn properties, as read-only arrays.
+
+Every property is drawn from a stream of its own, keyed by the name of the ``[[population]]`` table: another method, property
+or population changes none of the draws, and a larger count only adds devices at the end.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-from netsim.arrays import Floats, Ints
+import numpy as np
+
+from netsim.arrays import Floats, Ints, frozen
+from netsim.errors import InputError
+from netsim.physics import path_gain
+from netsim.streams import stream
+
+if TYPE_CHECKING:
+    from netsim.allocation.problem import Problem
+    from netsim.scenario import Scenario
+    from netsim.scenario_fields import Spread
+    from netsim.scenario_schema import Cell
+    from netsim.scenario_schema import Population as Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,3 +47,162 @@ class Population:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the arrays with the devices' properties."""
+        return tuple(field.name for field in fields(self) if field.name not in ("kinds", "kind"))
+
+
+def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) -> Population:
+    """The devices of a scenario under a seed; ``samples`` is D_n where the data split decides it."""
+    if samples is None:
+        samples = draw_samples(scenario, seed)
+        if (samples == 0).any():
+            raise InputError(
+                'population samples = "auto" follow the data split, which is not made without learning: give a number')
+    if len(samples) != scenario.size:
+        raise ValueError(f"{len(samples)} sample counts for {scenario.size} devices")
+    tables = [_Draw(table, seed).properties(scenario.cell) for table in scenario.population]
+    arrays = {name: frozen(np.concatenate([table[name] for table in tables])) for name in tables[0]}
+    trace = scenario.cell.gain_trace
+    if trace is not None:
+        arrays["gain"] = frozen(_linear(trace.db[0]))
+    sizes = [table.size for table in scenario.population]
+    return Population(
+        kinds=tuple(table.name for table in scenario.population),
+        kind=frozen(np.repeat(np.arange(len(sizes)), sizes), np.int64),
+        samples=frozen(samples, np.int64), **arrays)
+
+
+def draw_samples(scenario: Scenario, seed: int) -> Ints:
+    """D_n as the scenario gives it; 0 where it is "auto", so that the data split decides."""
+    counts = []
+    for table in scenario.population:
+        if table.samples == "auto" and not (table.devices and table.devices.samples):
+            counts.append(np.zeros(table.size))
+        else:
+            counts.append(_Draw(table, seed)("samples", table.samples))
+    drawn: Ints = np.rint(np.concatenate(counts)).astype(np.int64)
+    return drawn
+
+
+def round_gain(scenario: Scenario, population: Population, seed: int, round: int) -> Floats:
+    """The channel gains in a round (the first is 1): with this round's fading, or as recorded."""
+    trace = scenario.cell.gain_trace
+    if trace is not None:
+        return frozen(_linear(trace.db[(round - 1) % len(trace.db)]))
+    if scenario.cell.fading == "none":
+        return population.gain
+    # Rayleigh: the received power is exponentially distributed around its mean.
+    factors = [stream(seed, "fading", round, _number(table)).standard_exponential(table.size)
+               for table in scenario.population]
+    return frozen(population.gain * np.maximum(np.concatenate(factors), np.finfo(float).tiny))
+
+
+def problem_for(
+    scenario: Scenario, population: Population, devices: Ints, *, bits: float, gain: Floats | None = None,
+) -> Problem:
+    """The allocation problem of some devices: what they compute (U_n = L C_n D_n) and upload in a round."""
+    from netsim.allocation.problem import Problem
+
+    learning = scenario.learning
+    if learning.local_steps is not None:
+        passes = np.full(len(devices), float(learning.local_steps * learning.batch_size))
+    else:
+        passes = float(learning.local_iterations or 1) * population.samples[devices]
+    return Problem(
+        bits=np.full(len(devices), float(bits)),
+        cycles=passes * population.cycles_per_sample[devices],
+        capacitance=population.capacitance[devices],
+        gain=(population.gain if gain is None else gain)[devices],
+        power_w=population.power_w[devices],
+        budget_j=population.budget_j[devices],
+        cpu_min_hz=population.cpu_min_hz[devices],
+        cpu_max_hz=population.cpu_max_hz[devices],
+        bandwidth_hz=float(scenario.cell.bandwidth),
+        noise_w_per_hz=float(scenario.cell.noise),
+        power_min_w=population.power_min_w[devices],
+        power_max_w=population.power_max_w[devices],
+    )
+
+
+class _Draw:
+    """The draws of one ``[[population]]`` table."""
+
+    def __init__(self, table: Table, seed: int) -> None:
+        self.table = table
+        self.seed = seed
+
+    def __call__(self, name: str, value: Spread | None, column: str | None = None) -> Floats:
+        """A property of all devices: the fleet's column if there is one, else a constant or draws of its stream."""
+        given = getattr(self.table.devices, column or name, None)
+        if given is not None:
+            return np.array([np.inf if entry == "mains" else entry for entry in given], dtype=float)
+        from netsim.scenario_fields import Distribution
+
+        if isinstance(value, Distribution):
+            drawn = value.sample(self.rng(name), self.table.size)
+            return np.clip(drawn, value.lowest, value.highest)
+        assert value is not None      # the scenario's own check: a key that no column stands for is there
+        return np.full(self.table.size, float(value))
+
+    def rng(self, name: str) -> np.random.Generator:
+        return stream(self.seed, name, device=_number(self.table))
+
+    def properties(self, cell: Cell) -> dict[str, Floats]:
+        table = self.table
+        cpu, radio = table.cpu, table.radio
+        x_m, y_m = self.places(cell)
+        power = self("power", radio.power if radio else None)
+        return {
+            "x_m": x_m, "y_m": y_m, "gain": self.gain(cell, np.hypot(x_m, y_m)),
+            "cpu_min_hz": self("cpu min", cpu.min if cpu else None, "cpu_min"),
+            "cpu_max_hz": self("cpu max", cpu.max if cpu else None, "cpu_max"),
+            "cycles_per_sample": self("cycles", cpu.cycles_per_sample if cpu else None, "cycles_per_sample"),
+            "capacitance": self("capacitance", cpu.capacitance if cpu else 1e-28),
+            "power_w": power,
+            "power_min_w": self.power_bound("min", power),
+            "power_max_w": self.power_bound("max", power),
+            "budget_j": self("budget", table.budget),
+            "battery_j": self("battery", np.inf if table.battery == "mains" else table.battery),
+        }
+
+    def power_bound(self, end: str, power: Floats) -> Floats:
+        """The least or most power, which is the power itself where the scenario gives no range."""
+        value = getattr(self.table.radio, f"{end}_power", None)
+        column = f"{end}_power"
+        if value is None and getattr(self.table.devices, column, None) is None:
+            return power
+        return self(f"power {end}", value, column)
+
+    def places(self, cell: Cell) -> tuple[Floats, Floats]:
+        """As the fleet or the table says, else evenly over the disc: the radius goes with the root of a uniform draw."""
+        table = self.table
+        if table.devices is not None and table.devices.x is not None and table.devices.y is not None:
+            return np.array(table.devices.x, dtype=float), np.array(table.devices.y, dtype=float)
+        if table.places is not None:
+            places = np.array(table.places, dtype=float)
+            return places[:, 0], places[:, 1]
+        draws = self.rng("positions").random((table.size, 2))
+        distance, angle = cell.radius * np.sqrt(draws[:, 0]), 2 * np.pi * draws[:, 1]
+        return distance * np.cos(angle), distance * np.sin(angle)
+
+    def gain(self, cell: Cell, distance_m: Floats) -> Floats:
+        """As measured in the fleet, else path loss with this device's shadowing."""
+        table, loss = self.table, cell.path_loss
+        if table.devices is not None and table.devices.gain is not None:
+            return np.array(table.devices.gain, dtype=float)
+        shadowing_db = self.rng("shadowing").standard_normal(table.size) * cell.shadowing
+        gain: Floats = path_gain(distance_m, loss.intercept, loss.slope, shadowing_db)
+        return gain
+
+
+def _number(table: Table) -> int:
+    """A population's place in the random streams; by name, so that another population changes nothing."""
+    return zlib.crc32(table.name.encode())
+
+
+def _linear(gain_db: Any) -> Floats:
+    gain: Floats = 10.0 ** (np.array(gain_db, dtype=float) / 10.0)
+    return gain

@@ -77,7 +77,7 @@ def parse(value: object, dimension: str) -> float:
     """
     if isinstance(value, str):
         return _parse(value, dimension)
-    raise InputError(f"found {_found(value)}, expected a {dimension} as text with its unit, such as {example(dimension)}")
+    raise InputError(f"found {_found(value)}, expected text with a unit of {dimension}, such as {example(dimension)}")
 
 
 @lru_cache(maxsize=4096)      # fleets repeat the same few spellings
@@ -85,7 +85,7 @@ def _parse(text: str, dimension: str) -> float:
     units = DIMENSIONS[dimension]
     match = _QUANTITY.fullmatch(text.translate(_ALIKE).strip())
     if match is None:
-        raise InputError(f'"{text}" is no {dimension}: expected a number and a unit, such as {example(dimension)}')
+        raise InputError(f'"{text}" is no {dimension}; expected a number and a unit, such as {example(dimension)}')
     number, unit = match.groups()
     if not unit:
         raise InputError(f'"{text}" has no unit; {one_of("", units)}')

@@ -1,0 +1,245 @@
+"""Scenario files: TOML, with base files and overrides, to a checked and frozen ``Scenario``.
+
+A scenario is put together from layers, lowest first: the base file's base, the base file, the file itself, and the
+``--set`` overrides. Layers merge as plain dicts; the models of ``netsim.scenario_schema`` check the result as a whole, and
+an error is traced back to the layer that its key came from.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from netsim.errors import InputError, one_of
+from netsim.fleet import Sheet, read_fleet, read_gains
+from netsim.scenario_errors import Layer, explain
+from netsim.scenario_schema import Fleet, Scenario, json_schema
+
+__all__ = ["Scenario", "builtin_scenarios", "json_schema", "load_scenario"]
+
+MOST_BYTES = 500_000_000
+PATHS = (("cell", "gain_trace"), ("learning", "root"), ("learning", "partition", "path"))   # and population.*.devices
+
+# Keys that exclude each other: a layer that gives one of them takes the others of the layers below away.
+ALTERNATIVES = ({"count", "places", "devices"}, {"local_iterations", "local_steps"})
+METHOD_KEEPS = {"cohort"}      # another method has other options, but the cohort stays
+
+
+def builtin_scenarios() -> dict[str, Path]:
+    """The scenarios that come with the program, by name."""
+    folder = Path(str(files("netsim.scenarios")))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load_scenario(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Scenario:
+    """A built-in scenario by name, or one from a file, with ``key.path=value`` overrides.
+
+    Raises InputError for anything that is wrong with it, naming file, key, value and what is allowed.
+
+    >>> load_scenario("tiny", ["cell.bandwidth=10MHz"]).cell.bandwidth
+    10000000.0
+    """
+    path = _find(str(name_or_path))
+    layers = _read_layers(path)
+    below = {"name": path.stem}
+    for layer in layers:
+        below = _merge(below, layer.table)
+    if overrides:
+        layer = Layer("--set", _read_overrides(overrides, below))
+        _absolute(layer.table, Path.cwd())
+        layers.append(layer)
+        below = _merge(below, layer.table)
+    sheets = _read_sheets(below, layers)
+    tables: dict[int, Any] = {}
+    try:
+        return Scenario.model_validate(below, context=tables)
+    except ValidationError as problem:
+        raise InputError(explain(problem, below, layers, tables, sheets)) from None
+
+
+def _find(name: str) -> Path:
+    """The file behind a name: a built-in scenario, or a path."""
+    if "/" in name or "\\" in name or name.endswith(".toml"):
+        return Path(name)
+    builtin = builtin_scenarios()
+    if name not in builtin:
+        raise InputError(f'no built-in scenario "{name}"; {one_of(name, builtin)}, or a path ending in .toml')
+    return builtin[name]
+
+
+def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
+    """A file and, below it, the files that it is based on."""
+    place = path.resolve()
+    if place in above:
+        chain = " -> ".join(str(file) for file in (*above[above.index(place):], place))
+        raise InputError(f"{path}: the base files go round in a circle: {chain}")
+    table = _read_toml(path)
+    _absolute(table, place.parent)
+    base = table.pop("base", None)
+    if base is None:
+        return [Layer(str(path), table)]
+    if not isinstance(base, str):
+        raise InputError(f'{path}: base = {base!r}; expected a file or a built-in scenario, such as "paper.toml"')
+    beside = place.parent / base
+    builtin = builtin_scenarios().get(base.removesuffix(".toml"))
+    lower = beside if base.endswith(".toml") and (beside.exists() or builtin is None) else builtin
+    if lower is None:
+        raise InputError(
+            f'{path}: base = "{base}": no such scenario; {one_of(base, builtin_scenarios())}, or a file ending in .toml')
+    if not lower.exists():
+        raise InputError(f'{path}: base = "{base}": there is no file {lower}')
+    return [*_read_layers(lower, (*above, place)), Layer(str(path), table)]
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path}: larger than {MOST_BYTES // 10**6} MB; that is no scenario")
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; built-in scenarios have no ending: "
+                         f"{', '.join(builtin_scenarios())}") from None
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{path}: is no UTF-8 text ({problem.reason} at byte {problem.start})") from None
+    except OSError as problem:
+        raise InputError(f"{path}: can't be read: {problem.strerror}") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"{path}: not valid TOML: {problem}") from None
+    except RecursionError:
+        raise InputError(f"{path}: tables or lists are nested too deeply") from None
+
+
+def _absolute(table: dict[str, Any], folder: Path) -> None:
+    """Paths in a layer hold from the folder of the file that names them."""
+    for *way, last in PATHS:
+        parent: Any = table
+        for step in way:
+            parent = parent.get(step) if isinstance(parent, dict) else None
+        if isinstance(parent, dict) and isinstance(parent.get(last), str) and parent[last]:
+            parent[last] = str(folder / Path(parent[last]).expanduser())
+    for population in _populations(table):
+        if isinstance(population.get("devices"), str):
+            population["devices"] = str(folder / Path(population["devices"]).expanduser())
+
+
+def _populations(table: dict[str, Any]) -> list[dict[str, Any]]:
+    listed = table.get("population")
+    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+
+
+def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """``above`` over ``below``, table by table, key by key."""
+    if any(tag in above and below.get(tag) != above[tag] for tag in ("dist", "kind")):
+        return dict(above)      # another kind of thing: nothing of the old one fits
+    if "method" in above and below.get("method") != above["method"]:
+        below = {name: value for name, value in below.items() if name in METHOD_KEEPS}
+    gone = {name for group in ALTERNATIVES if group & set(above) for name in group}
+    merged = {name: value for name, value in below.items() if name not in gone}
+    for name, value in above.items():
+        old = merged.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            merged[name] = _merge(old, value)
+        elif name == "population" and isinstance(old, list) and isinstance(value, list):
+            merged[name] = _merge_by_name(old, value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _merge_by_name(below: list[Any], above: list[Any]) -> list[Any]:
+    def name_of(table: Any) -> Any:
+        return table.get("name") if isinstance(table, dict) else None
+
+    merged = list(below)
+    for table in above:
+        place = next((i for i, old in enumerate(below) if name_of(old) == name_of(table) is not None), None)
+        if place is None:
+            merged.append(table)
+        else:
+            merged[place] = _merge(merged[place], table)
+    return merged
+
+
+def _read_overrides(overrides: Sequence[str], below: dict[str, Any]) -> dict[str, Any]:
+    """The overrides as one layer; a population is addressed by its name."""
+    layer: dict[str, Any] = {}
+    for override in overrides:
+        where = f"--set {override}"
+        path, equals, text = override.partition("=")
+        if not equals:
+            raise InputError(f"{where}: expected key.path=value, such as cell.bandwidth=10MHz")
+        steps = _key_path(path, where)
+        value = _toml_value(text.strip())
+        if steps[0] == "population":
+            table = _population_layer(steps, layer, below, where)
+            steps = steps[2:]
+        else:
+            table = layer
+        for step in steps[:-1]:
+            table = table.setdefault(step, {})
+            if not isinstance(table, dict):
+                raise InputError(f'{where}: "{step}" is set as a value and as a table')
+        table[steps[-1]] = value
+    return layer
+
+
+def _population_layer(
+    steps: list[str], layer: dict[str, Any], below: dict[str, Any], where: str) -> dict[str, Any]:
+    names = [str(table.get("name", "device")) for table in _populations(below)]
+    if len(steps) < 3 or steps[1] not in names:
+        raise InputError(
+            f"{where}: a population is addressed by its name, such as population.{names[0] if names else 'phone'}."
+            f"count=10; {one_of(steps[1] if len(steps) > 1 else '', names)}")
+    tables: list[dict[str, Any]] = layer.setdefault("population", [])
+    found = next((table for table in tables if table["name"] == steps[1]), None)
+    if found is None:
+        found = {"name": steps[1]}
+        tables.append(found)
+    return found
+
+
+def _key_path(text: str, where: str) -> list[str]:
+    """``a.b."c d"`` as its steps, by TOML's own rules for keys."""
+    try:
+        table: Any = tomllib.loads(f"{text} = 0")
+    except tomllib.TOMLDecodeError:
+        raise InputError(f'{where}: "{text}" is no key path, such as cell.bandwidth') from None
+    steps: list[str] = []
+    while isinstance(table, dict) and len(table) == 1:
+        step, table = next(iter(table.items()))
+        steps.append(step)
+    if isinstance(table, dict):      # more than one key: the text held a line break or the like
+        raise InputError(f'{where}: "{text}" is no key path, such as cell.bandwidth')
+    return steps
+
+
+def _toml_value(text: str) -> Any:
+    """A value as TOML where it is TOML, else as the text it is: ``10MHz`` needs no quotes."""
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    return table["value"] if set(table) == {"value"} else text
+
+
+def _read_sheets(table: dict[str, Any], layers: list[Layer]) -> dict[int, Sheet]:
+    """Read the CSV files in, in place of their paths; returns the sheets of the fleets by population."""
+    sheets: dict[int, Sheet] = {}
+    numbers = {name: name in ("cycles_per_sample", "capacitance", "samples") for name in Fleet.model_fields}
+    populations = table.get("population")
+    if isinstance(populations, list):
+        copies = [dict(entry) if isinstance(entry, dict) else entry for entry in populations]
+        for place, entry in enumerate(copies):
+            if isinstance(entry, dict) and isinstance(entry.get("devices"), str):
+                entry["devices"], sheets[place] = read_fleet(Path(entry["devices"]), numbers)
+        table["population"] = copies
+    cell = table.get("cell")
+    if isinstance(cell, dict) and isinstance(cell.get("gain_trace"), str):
+        table["cell"] = {**cell, "gain_trace": {"db": read_gains(Path(cell["gain_trace"]))}}
+    return sheets
