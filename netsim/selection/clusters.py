@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
-from netsim.arrays import Bools, Floats, Ints
+from netsim.arrays import Bools, Floats, Ints, Weights
 from netsim.errors import InputError, one_of
+from netsim.scenario_fields import Natural
 from netsim.selection.method import Method, at_random, highest, known_models, newcomers, note_asked
 from netsim.selection.view import Choice, View
 
@@ -26,7 +26,7 @@ class ClusterMethod(Method):
 
     needs: ClassVar[frozenset[str]] = frozenset({"weights"})
 
-    clusters: Annotated[int, Field(ge=1)] | None = None     # c; by default the number of classes in the data
+    clusters: Natural | None = None     # c; by default the number of classes in the data
     layer: str = "last"     # features: a layer's weights, "all", or "last": the output layer, fc2.weight in the paper
 
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:
@@ -45,19 +45,18 @@ class ClusterMethod(Method):
     def _labels(self, view: View, rng: np.random.Generator) -> Ints:
         """The cluster of each device: made by K-means once, then kept, and joined by latecomers."""
         known = view.last_round > 0
-        models = known_models(view)
-        layer = layer_name(view, self.layer)
+        features = features_of(view, self.layer)
         labels = self.state.get("clusters")
         if labels is None:
             from netsim.learning.clustering import cluster_devices
 
             count = min(self.clusters or view.classes, int(known.sum()))
-            found = cluster_devices(models[known], view.layers, layer=layer, clusters=count, rng=rng)
+            seed = int(rng.integers(2**31))
+            found = cluster_devices(features[known], {}, layer="all", clusters=count, seed=seed)
             labels = np.full(len(known), -1, dtype=np.int64)
             labels[known] = found.labels
         late = np.flatnonzero(known & (labels < 0))
         if late.size:
-            features = models if layer == "all" else models[:, view.layers[layer]]
             means = np.stack([features[labels == cluster].mean(axis=0) for cluster in range(labels.max() + 1)])
             labels = labels.copy()
             labels[late] = [np.argmin(np.linalg.norm(means - features[device], axis=1)) for device in late]
@@ -65,15 +64,17 @@ class ClusterMethod(Method):
         return labels
 
 
-def layer_name(view: View, layer: str) -> str:
-    """The layer that an option names; "last" is the last one that has weights."""
+def features_of(view: View, layer: str) -> Weights:
+    """The columns of the devices' models that an option names: a layer, "all", or "last", the last one with weights."""
+    models = known_models(view)
+    if layer == "all":
+        return models
     weights = [name for name in view.layers if name.endswith("weight")]
-    if layer == "last" and weights:
-        return weights[-1]
-    if layer != "all" and layer not in view.layers:
+    name = weights[-1] if layer == "last" and weights else layer
+    if name not in view.layers:
         allowed = one_of(layer, [*view.layers, "all", "last"])
         raise InputError(f'[selection] layer: the model has no layer "{layer}"; {allowed}')
-    return layer
+    return models[:, view.layers[name]]
 
 
 def places(labels: Ints, rank: Floats, available: Bools, size: int) -> Ints:

@@ -7,11 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from netsim.arrays import Floats, Weights
+from netsim.arrays import Floats, Ints, Weights
 from netsim.selection.clusters import ClusterMethod
 from netsim.selection.method import known_models
 from netsim.selection.view import View
 
+Norm = Literal["l2", "l1"]
 CHUNK = 1 << 20     # values looked at together: 8 MB in double precision
 
 
@@ -23,22 +24,22 @@ class Divergence(ClusterMethod):
     absolute values ("l1"). Models are those last uploaded, so a device waits until its own is the stalest.
     """
 
-    norm: Literal["l2", "l1"] = "l2"
+    norm: Norm = "l2"
 
     def rank(self, view: View, rng: np.random.Generator) -> Floats:
-        models = known_models(view)
+        models, known = known_models(view), np.flatnonzero(view.last_round > 0)
         assert view.global_weights is not None
         divergence = np.full(len(models), np.inf)      # of an unknown model nothing is known: first to fill a gap
-        known = np.flatnonzero(view.last_round > 0)
-        rows = max(1, CHUNK // models.shape[1])
-        for start in range(0, len(known), rows):
-            some = known[start : start + rows]
-            divergence[some] = distance(models[some], view.global_weights, self.norm)
+        divergence[known] = distances(models, known, view.global_weights, self.norm)
         return divergence
 
 
-def distance(models: Weights, reference: Weights, norm: Literal["l2", "l1"]) -> Floats:
-    """The distance of each row from the reference, summed in double precision."""
-    difference = models.astype(np.float64) - reference
-    result: Floats = np.linalg.norm(difference, ord={"l2": 2, "l1": 1}[norm], axis=1)
-    return result
+def distances(models: Weights, devices: Ints, reference: Weights, norm: Norm = "l2") -> Floats:
+    """How far these devices' models are from a reference, a few rows at a time and summed in double precision."""
+    rows = max(1, CHUNK // models.shape[1])
+    order = {"l2": 2, "l1": 1}[norm]
+    parts = [
+        np.linalg.norm(models[devices[start : start + rows]].astype(np.float64) - reference, ord=order, axis=1)
+        for start in range(0, len(devices), rows)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0)

@@ -30,10 +30,19 @@ def highest(score: Floats, candidates: Ints, count: int) -> Ints:
     return candidates[np.argsort(-score[candidates], kind="stable")[: max(count, 0)]]
 
 
+def draw(weights: Floats | Ints, count: int, rng: np.random.Generator) -> Ints:
+    """Positions of ``count`` entries drawn one after the other without replacement, each time by the weights left.
+
+    The smallest of exponential times with these rates come in just that order (Efraimidis and Spirakis, 2006). A weight
+    of zero is drawn only when nothing else is left.
+    """
+    rate = np.maximum(weights, 1e-300)
+    return np.argsort(rng.exponential(size=len(rate)) / rate, kind="stable")[:count]
+
+
 def at_random(view: View, rng: np.random.Generator) -> Ints:
     """S available devices, drawn uniformly without replacement."""
-    there = np.flatnonzero(view.available)
-    return rng.choice(there, size=min(view.cohort_size, len(there)), replace=False)
+    return rng.permutation(np.flatnonzero(view.available))[: view.cohort_size]
 
 
 def known_models(view: View) -> Weights:

@@ -21,6 +21,16 @@ METHODS: dict[str, tuple[str, str]] = {     # name -> where it is, what it does 
                    "from each cluster the models farthest from the global one (Algorithm 4)"),
     "cluster-round-robin": ("netsim.selection.cluster_round_robin:ClusterRoundRobin",
                             "from each cluster the devices not chosen for longest: the control for divergence"),
+    "icas": ("netsim.selection.icas:Icas", "drawn by importance and channel"),
+    "power-of-choice": ("netsim.selection.power_of_choice:PowerOfChoice",
+                        "of random candidates those that the global model serves worst"),
+    "oort": ("netsim.selection.oort:Oort", "useful and fast devices, with a share of untried ones"),
+    "fedcs": ("netsim.selection.fedcs:FedCS", "as many devices as fit a deadline"),
+    "k-center": ("netsim.selection.k_center:KCenter", "devices whose models lie far from each other"),
+    "tifl": ("netsim.selection.tifl:TiFL", "devices of one latency tier"),
+    "round-robin": ("netsim.selection.round_robin:RoundRobin", "the devices in turn"),
+    "proportional-fair": ("netsim.selection.proportional_fair:ProportionalFair",
+                          "the channels that are best against their own average"),
 }
 
 
@@ -96,7 +106,8 @@ def _checked(method: str, kind: Any, options: Mapping[str, Any]) -> dict[str, An
         if name not in options and declared.default is declared.default_factory is dataclasses.MISSING:
             raise InputError(f"[selection] {name}: method {method} needs it, and it is missing")
     declared_types: dict[str, Any] = {name: (hints[name], ...) for name in options}
-    model = create_model("Options", __config__=ConfigDict(strict=True, arbitrary_types_allowed=True), **declared_types)
+    rules = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+    model = create_model("Options", __config__=rules, **declared_types)
     try:
         checked = model(**options)
     except ValidationError as problem:

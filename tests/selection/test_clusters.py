@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from netsim.errors import InputError
 from netsim.selection import make_selection
 from netsim.selection.clusters import places
-from netsim.selection.divergence import distance
+from netsim.selection.divergence import distances
 
 LAYERS = {"fc1.weight": slice(0, 1), "fc2.weight": slice(1, 2), "fc2.bias": slice(2, 3)}
 
@@ -50,7 +50,7 @@ def test_divergence_looks_at_models_in_chunks(monkeypatch, world, rng):
     whole = make_selection("divergence", {}).rank(world(), rng)
     monkeypatch.setattr("netsim.selection.divergence.CHUNK", 4)      # a row at a time
     assert (make_selection("divergence", {}).rank(world(), rng) == whole).all()
-    assert distance(TWO_GROUPS[:1], np.array([0, 0, 4], np.float32), "l2") == pytest.approx(5)
+    assert distances(TWO_GROUPS, np.array([0]), np.array([0, 0, 4], np.float32)) == pytest.approx(5)
 
 
 def test_kmeans_takes_one_of_each_cluster_at_random(world):
