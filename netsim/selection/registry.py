@@ -22,6 +22,7 @@ METHODS: dict[str, tuple[str, str]] = {     # name -> where it is, what it does 
     "cluster-round-robin": ("netsim.selection.cluster_round_robin:ClusterRoundRobin",
                             "from each cluster the devices not chosen for longest: the control for divergence"),
     "icas": ("netsim.selection.icas:Icas", "drawn by importance and channel"),
+    "favor": ("netsim.selection.favor:Favor", "what a trained agent rates highest (double deep Q-network)"),
     "power-of-choice": ("netsim.selection.power_of_choice:PowerOfChoice",
                         "of random candidates those that the global model serves worst"),
     "oort": ("netsim.selection.oort:Oort", "useful and fast devices, with a share of untried ones"),

@@ -1,0 +1,59 @@
+"""Selection ``favor``: the devices that a trained agent rates highest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from netsim.errors import InputError
+from netsim.selection.method import Method, highest, known_models, newcomers, note_asked
+from netsim.selection.view import Choice, View
+
+if TYPE_CHECKING:
+    from netsim.learning.favor import Policy
+
+TRAIN = "train one with `netsim favor-train SCENARIO -o FILE`"
+
+
+@dataclass(frozen=True)
+class Favor(Method):
+    """The S available devices with the largest Q in a double deep Q-network's eyes, which sees all models compressed.
+
+    ``policy`` is the file with the trained network. A device whose model is not known counts as having the global one.
+
+    Source: Wang et al., Optimizing Federated Learning on Non-IID Data with Reinforcement Learning, INFOCOM 2020; the
+    agent and its training are in ``netsim.learning.favor``.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"weights"})
+
+    policy: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.policy:
+            raise InputError(f"[selection] policy: favor needs the file of a trained policy; {TRAIN}")
+        if not Path(self.policy).is_file():
+            raise InputError(f'[selection] policy: there is no file "{self.policy}"; {TRAIN}')
+        _ = self._agent      # a broken file is found now, not when the first round is over
+
+    @cached_property
+    def _agent(self) -> Policy:
+        from netsim.learning.favor import load_policy
+
+        return load_policy(self.policy)
+
+    def __call__(self, view: View, rng: np.random.Generator) -> Choice:
+        choice = newcomers(view, self.state, rng)
+        if choice is not None:
+            return choice
+        models = known_models(view)
+        assert view.global_weights is not None
+        unknown = view.last_round == 0
+        if unknown.any():
+            models = np.where(unknown[:, None], view.global_weights, models)
+        rating = self._agent.ratings(view.global_weights, models)
+        return note_asked(view, self.state, highest(rating, np.flatnonzero(view.available), view.cohort_size))
