@@ -1,7 +1,7 @@
 """The devices of a cell with their drawn properties, as read-only arrays.
 
-Every property is drawn from a stream of its own, keyed by the name of the ``[[population]]`` table: another method, property
-or population changes none of the draws, and a larger count only adds devices at the end.
+Every property is drawn from a stream of its own, keyed by the name of the ``[[population]]`` table: another method,
+property or population changes none of the draws, and a larger count only adds devices at the end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) 
     """The devices of a scenario under a seed; ``samples`` is D_n where the data split decides it."""
     if samples is None:
         samples = draw_samples(scenario, seed)
-        if (samples == 0).any():
+        if samples is None:
             raise InputError(
                 'population samples = "auto" follow the data split, which is not made without learning: give a number')
     if len(samples) != scenario.size:
@@ -75,16 +75,13 @@ def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) 
         samples=frozen(samples, np.int64), **arrays)
 
 
-def draw_samples(scenario: Scenario, seed: int) -> Ints:
-    """D_n as the scenario gives it; 0 where it is "auto", so that the data split decides."""
-    counts = []
-    for table in scenario.population:
-        if table.samples == "auto" and not (table.devices and table.devices.samples):
-            counts.append(np.zeros(table.size))
-        else:
-            counts.append(_Draw(table, seed)("samples", table.samples))
-    drawn: Ints = np.rint(np.concatenate(counts)).astype(np.int64)
-    return drawn
+def draw_samples(scenario: Scenario, seed: int) -> Ints | None:
+    """D_n as the scenario gives it; None where it is "auto", so that the data split decides."""
+    drawn = [_Draw(table, seed)("samples", table.samples) for table in scenario.population if table.samples != "auto"]
+    if len(drawn) < len(scenario.population):
+        return None
+    counts: Ints = np.rint(np.concatenate(drawn)).astype(np.int64)
+    return counts
 
 
 def round_gain(scenario: Scenario, population: Population, seed: int, round: int) -> Floats:
@@ -177,7 +174,7 @@ class _Draw:
         return self(f"power {end}", value, column)
 
     def places(self, cell: Cell) -> tuple[Floats, Floats]:
-        """As the fleet or the table says, else evenly over the disc: the radius goes with the root of a uniform draw."""
+        """As the fleet or the table says, else evenly over the disc: the distance goes with the root of a draw."""
         table = self.table
         if table.devices is not None and table.devices.x is not None and table.devices.y is not None:
             return np.array(table.devices.x, dtype=float), np.array(table.devices.y, dtype=float)

@@ -1,15 +1,14 @@
 """Scenario files: TOML, with base files and overrides, to a checked and frozen ``Scenario``.
 
 A scenario is put together from layers, lowest first: the base file's base, the base file, the file itself, and the
-``--set`` overrides. Layers merge as plain dicts; the models of ``netsim.scenario_schema`` check the result as a whole, and
-an error is traced back to the layer that its key came from.
+``--set`` overrides. Layers merge as plain dicts; the models of ``netsim.scenario_schema`` check the result as a whole,
+and an error is traced back to the layer that its key came from.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ def _find(name: str) -> Path:
         return Path(name)
     builtin = builtin_scenarios()
     if name not in builtin:
-        raise InputError(f'no built-in scenario "{name}"; {one_of(name, builtin)}, or a path ending in .toml')
+        raise InputError(f'no built-in scenario "{name}" (a file needs its ending .toml); {one_of(name, builtin)}')
     return builtin[name]
 
 
@@ -91,7 +90,8 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
     lower = beside if base.endswith(".toml") and (beside.exists() or builtin is None) else builtin
     if lower is None:
         raise InputError(
-            f'{path}: base = "{base}": no such scenario; {one_of(base, builtin_scenarios())}, or a file ending in .toml')
+            f'{path}: base = "{base}": no built-in scenario (a file needs its ending .toml); '
+            f"{one_of(base, builtin_scenarios())}")
     if not lower.exists():
         raise InputError(f'{path}: base = "{base}": there is no file {lower}')
     return [*_read_layers(lower, (*above, place)), Layer(str(path), table)]

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from netsim.arrays import Floats
 
 
-def refuse(message: str) -> PydanticCustomError:
-    """A complaint about a value; the text is taken as it is."""
-    return PydanticCustomError("netsim", "{message}", {"message": message})
+def refuse(message: str, *at: str | int) -> PydanticCustomError:
+    """A complaint, its text taken as it is; ``at`` leads from the table that complains to the key at fault."""
+    return PydanticCustomError("netsim", "{message}", {"message": message, "at": at})
 
 
 class Model(BaseModel):
@@ -152,7 +152,8 @@ class Uniform(Distribution, Generic[Q]):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        return _check_order(self, "low", self.low, "high", self.high)
+        _check_order("low", self.low, "high", self.high)
+        return self
 
     @property
     def lowest(self) -> float:
@@ -175,7 +176,7 @@ class Bounded(Distribution, Generic[Q]):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.min is not None and self.max is not None:
-            _check_order(self, "min", self.min, "max", self.max)
+            _check_order("min", self.min, "max", self.max)
         return self
 
     def reach(self) -> tuple[float, float]:
@@ -298,8 +299,8 @@ class Drawn:
         choices = [Annotated[self.quantity, Tag("constant")]]
         choices += [Annotated[kind[self.quantity], Tag(name)] for name, kind in self.KINDS.items()]
         if self.word is not None:
-            choices.append(Annotated[Literal[self.word], Tag("word")])      # type: ignore[name-defined]
-        union = Union[tuple(choices)]      # noqa: UP007
+            choices.append(Annotated[Literal[self.word], Tag("word")])
+        union: Any = Union[tuple(choices)]      # noqa: UP007
         return handler.generate_schema(Annotated[union, Discriminator(self._tag)])
 
 
@@ -313,8 +314,7 @@ def highest(value: Spread) -> float:
     return value.highest if isinstance(value, Distribution) else value
 
 
-def _check_order(table: Any, low_name: str, low: float, high_name: str, high: float) -> Any:
+def _check_order(low_name: str, low: float, high_name: str, high: float) -> None:
     if low > high:
         shown = [value.text if isinstance(value, Quantity) else f"{value:g}" for value in (low, high)]
         raise refuse(f"{low_name} ({shown[0]}) must not be above {high_name} ({shown[1]})")
-    return table

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -98,7 +97,7 @@ class Cell(Model):
     @model_validator(mode="after")
     def _one_channel(self) -> Self:
         if self.gain_trace is not None and self.fading != "none":
-            raise refuse('a recorded gain_trace has its fading in it: take fading = "none"')
+            raise refuse('a recorded gain_trace has its fading in it; allowed beside it: "none"', "fading")
         return self
 
 
@@ -112,7 +111,8 @@ class Cpu(Model):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        return _ordered(self, "min", self.min, "max", self.max)
+        _check_order("min", self.min, "max", self.max)
+        return self
 
 
 class Radio(Model):
@@ -125,11 +125,11 @@ class Radio(Model):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.min_power is not None and self.max_power is not None:
-            _ordered(self, "min_power", self.min_power, "max_power", self.max_power)
+            _check_order("min_power", self.min_power, "max_power", self.max_power)
         if self.min_power is not None and self.max_power is None:
-            _ordered(self, "min_power", self.min_power, "power", self.power)
+            _check_order("min_power", self.min_power, "power", self.power)
         if self.max_power is not None and self.min_power is None:
-            _ordered(self, "power", self.power, "max_power", self.max_power)
+            _check_order("power", self.power, "max_power", self.max_power)
         return self
 
 
@@ -204,12 +204,12 @@ class Population(Model):
         if self.devices is None and self.count is None and self.places is None:
             raise refuse("how many devices? give count, places or devices")
         if self.places is not None and self.count not in (None, len(self.places)):
-            raise refuse(f"count = {self.count}, but there are {len(self.places)} places")
+            raise refuse(f"there are {len(self.places)} places; leave count out", "count")
         needs = {"cpu": ("cpu_min", "cpu_max", "cycles_per_sample"), "radio": ("power",), "budget": ("budget",)}
         for table, instead in needs.items():
             if getattr(self, table) is None and not set(instead) <= set(columns):
                 other = f" (or give the fleet the columns {', '.join(instead)})" if columns else ""
-                raise refuse(f"{table} is missing{other}")
+                raise refuse(f"is missing{other}", table)
         return self
 
     @property
@@ -314,6 +314,7 @@ class Learning(Model):
     momentum: Annotated[float, Field(ge=0, lt=1), key("momentum of local training")] = 0.0
     weight_decay: Annotated[NotNegative, key("pull of the weights towards 0")] = 0.0
     proximal: Annotated[NotNegative, key("FedProx's mu: pull towards the global model")] = 0.0
+    fedl: Annotated[Positive | None, key("FEDL's eta: steps follow the global gradient of the last round too")] = None
     aggregation: Annotated[
         Literal["weighted", "mean", "unbiased"],
         key("weighted by samples (eq. 4), a plain mean, or by the chances of selection (ICAS)")] = "weighted"
@@ -335,9 +336,9 @@ class Learning(Model):
         if self.local_iterations is not None and self.local_steps is not None:
             raise refuse("local_iterations and local_steps exclude each other")
         if self.dataset is None and self.bits == "auto":
-            raise refuse('bits is missing: without a dataset give the size of an upload, such as "448 kbit"')
+            raise refuse('without a dataset, give the size of an upload, such as "448 kbit"', "bits")
         if self.dataset is not None and self.model is None:
-            raise refuse('model is missing: the network to train, such as "mnist-cnn"')
+            raise refuse('is missing: the network to train, such as "mnist-cnn"', "model")
         return self
 
 
@@ -405,18 +406,21 @@ class Scenario(Model):
         names = [table.name for table in self.population]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise refuse(f'population: the name "{twice[0]}" stands for more than one table; give each its own')
-        if self.size > MOST_DEVICES:
-            raise refuse(f"population: {self.size} devices; at most {MOST_DEVICES} are allowed")
-        if self.selection.cohort > self.size:
-            raise refuse(f"selection.cohort = {self.selection.cohort}, but there are only {self.size} devices")
+            raise refuse(f'the name "{twice[0]}" stands for more than one table; give each its own', "population")
+        there = self.size
+        if there > MOST_DEVICES:
+            raise refuse(f"{there} devices; at most {MOST_DEVICES} are allowed", "population")
+        if self.selection.cohort > there:
+            raise refuse(f"there are only {there} devices", "selection", "cohort")
         trace = self.cell.gain_trace
-        if trace is not None and len(trace.db[0]) != self.size:
-            raise refuse(f"cell.gain_trace has {len(trace.db[0])} columns for {self.size} devices")
-        if not self.trains:
-            auto = [table.name for table in self.population if table.samples == "auto"]
-            if auto:
-                raise refuse(f'population.{auto[0]}.samples = "auto" needs a dataset to split; give a number')
+        if trace is not None and len(trace.db[0]) != there:
+            raise refuse(f"has {len(trace.db[0])} columns for {there} devices", "cell", "gain_trace")
+        auto = [place for place, table in enumerate(self.population) if table.samples == "auto"]
+        if auto and not self.trains:
+            raise refuse("there is no dataset to split; give a number", "population", auto[0], "samples")
+        if auto and len(auto) < len(self.population):
+            whole = "shares out the whole dataset: give it for every population or for none"
+            raise refuse(whole, "population", auto[0], "samples")
         return self
 
     @property
@@ -486,7 +490,6 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "netsim scenario", **named}
 
 
-def _ordered(table: Any, low_name: str, low: Spread, high_name: str, high: Spread) -> Any:
-    if highest(low) > lowest(high) and not math.isclose(highest(low), lowest(high), rel_tol=1e-12):
+def _check_order(low_name: str, low: Spread, high_name: str, high: Spread) -> None:
+    if highest(low) > lowest(high):
         raise refuse(f"{low_name} may be above {high_name} ({highest(low):g} > {lowest(high):g} in SI units)")
-    return table

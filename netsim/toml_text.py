@@ -51,7 +51,8 @@ def _value(item: Any) -> str:
     if isinstance(item, float):
         return repr(float(item)) if math.isfinite(item) else str(float(item))
     if isinstance(item, Mapping):
-        return "{ " + ", ".join(f"{_key(name)} = {_value(value)}" for name, value in item.items()) + " }" if item else "{}"
+        entries = ", ".join(f"{_key(name)} = {_value(value)}" for name, value in item.items())
+        return f"{{ {entries} }}"
     if isinstance(item, list | tuple):
         return "[" + ", ".join(_value(value) for value in item) + "]"
     return item.isoformat() if isinstance(item, date | time) else str(item)

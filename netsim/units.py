@@ -40,7 +40,7 @@ Scale = str | Callable[[float], float]      # a factor as decimal text, or a fun
 
 
 def _table(text: str) -> Mapping[str, Scale]:
-    return dict(reversed(entry.split("=")) for entry in text.split()) if text else {}
+    return {unit: factor for factor, _, unit in (entry.partition("=") for entry in text.split())}
 
 
 DIMENSIONS: Mapping[str, Mapping[str, Scale]] = MappingProxyType({
@@ -111,7 +111,7 @@ def _found(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return f"the bare number {value!r}"
-    return f"a {type(value).__name__}"
+    return "a table" if isinstance(value, Mapping) else f"a {type(value).__name__}"
 
 
 _EXAMPLES = {
