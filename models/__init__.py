@@ -1,0 +1,78 @@
+"""Neural networks that devices train: a registry of built-in ones, and users' own by import path.
+
+A model is a ``torch.nn.Module`` class that is called with the shape of one image, ``(channels, height, width)``,
+and the number of classes, and whose ``forward`` turns a batch of images into a row of logits an image.
+It may offer ``forward_group`` besides (see :class:`netsim.models.cnn.CNN`); its devices are then trained
+several at a time.
+
+``"package.module:Class"`` names a class of the user's own. It is looked for where Python finds *installed* code: the
+current directory and the directory of a scenario are not searched, so a scenario file that arrives together with a
+Python file cannot have it run; only what was installed, or put on PYTHONPATH on purpose, can be named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from netsim.errors import InputError, one_of
+from netsim.models.cnn import CNN, CifarCNN, FashionCNN, MnistCNN
+from netsim.models.installed import installed_object
+
+__all__ = ["CNN", "MODELS", "CifarCNN", "FashionCNN", "MnistCNN", "build_model"]
+
+MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
+    "mnist-cnn": MnistCNN,
+    "cifar-cnn": CifarCNN,
+    "fashion-cnn": FashionCNN,
+}
+
+
+def build_model(name: str, shape: tuple[int, int, int], classes: int, seed: int = 0) -> nn.Module:
+    """A freshly initialised model for images of ``shape`` (channels, height, width); the same one for the same seed.
+
+    Raises InputError, before any long work, for a model that is unknown or does not fit the data.
+    """
+    create = MODELS[name] if name in MODELS else _users_class(name)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            model = create(shape, classes)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(f'model "{name}": {create.__name__}({shape}, {classes}) failed: {error}') from error
+    _check(name, model, shape, classes)
+    return model
+
+
+def _users_class(name: str) -> type[nn.Module]:
+    if ":" not in name:
+        raise InputError(f'model "{name}" is not known; {one_of(name, MODELS)}, or "package.module:Class"')
+    found = installed_object(name, "model")
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise InputError(f'model "{name}" is not a torch.nn.Module class')
+    return found
+
+
+def _check(name: str, model: nn.Module, shape: tuple[int, int, int], classes: int) -> None:
+    """Tries two blank images, since a misfit should show now and not in the first round."""
+    if not any(True for _ in model.parameters()):
+        raise InputError(f'model "{name}" has no parameters to train')
+    if any(parameter.dtype != torch.float32 for parameter in model.parameters()):
+        raise InputError(f'model "{name}" must have float32 parameters only')
+    if any(True for _ in model.buffers()):
+        raise InputError(
+            f'model "{name}" keeps buffers (batch normalisation?), which are not part of an upload; '
+            "use GroupNorm or LayerNorm instead"
+        )
+    try:
+        with torch.no_grad():
+            logits = model(torch.zeros(2, *shape))
+    except Exception as error:
+        raise InputError(f'model "{name}" does not take images of shape {shape}: {error}') from error
+    if not isinstance(logits, torch.Tensor) or logits.shape != (2, classes):
+        got = tuple(logits.shape)[1:] if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise InputError(f'model "{name}" answers {got} for an image, but the data have {classes} classes')

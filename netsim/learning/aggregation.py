@@ -1,0 +1,125 @@
+"""How the server makes one model of the uploaded ones: plain arrays, float64 sums in the order given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.arrays import Floats, Ints, State, Weights
+
+if TYPE_CHECKING:
+    from netsim.learning.trainer import Update
+
+
+def aggregate(
+    settings: Any, weights: Weights, updates: Sequence[Update], server: State,
+    total: int, probability: Floats | None = None,
+) -> Weights:
+    """The new global model from those uploaded, as a scenario's [learning] table says.
+
+    ``server`` is what the server remembers between rounds, and is brought up to date in place. Only ``unbiased`` needs
+    each update's ``probability`` of selection, in the order drawn, and ``total``, the samples of all devices; in a
+    first round with everybody nothing was drawn, and the weighted mean is unbiased.
+    """
+    models = [update.weights for update in updates]
+    samples = [update.samples for update in updates]
+    if settings.aggregation == "unbiased" and probability is not None:
+        mean = unbiased(weights, models, samples, total, probability)
+    else:
+        mean = plain_mean(models) if settings.aggregation == "mean" else weighted_mean(models, samples)
+    gradients = [update.gradient for update in updates if update.gradient is not None]
+    if gradients:
+        server["gradient"] = weighted_mean(gradients, samples)    # FEDL's global gradient, for the next round
+    options = {name: value for name, value in settings.server if name != "kind"}
+    moved, state = SERVERS[settings.server.kind](weights, mean, server, **options)
+    server.update(state)
+    return moved
+
+
+def weighted_mean(models: Sequence[Weights], samples: Sequence[int] | Ints) -> Weights:
+    """sum_n D_n w_n / sum_n D_n (eq. 4)."""
+    shares = np.asarray(samples, dtype=np.float64)
+    return combine(models, shares / shares.sum())
+
+
+def plain_mean(models: Sequence[Weights]) -> Weights:
+    """Every model counts the same, whatever its device's data."""
+    return combine(models, np.full(len(models), 1 / len(models)))
+
+
+def unbiased(
+    weights: Weights, models: Sequence[Weights], samples: Sequence[int] | Ints, total: int, probability: Floats
+) -> Weights:
+    """ICAS's estimate of the data-weighted mean over *all* devices from those drawn, in the order drawn.
+
+    The shares need not sum to 1, so they apply to the steps w_n - w from the global model.
+    """
+    shares = unbiased_shares(samples, total, probability)
+    return combine([weights, *models], np.concatenate([[1 - shares.sum()], shares]))
+
+
+def unbiased_shares(samples: Sequence[int] | Ints, total: int, probability: Floats) -> Floats:
+    """How much each of M devices drawn without replacement counts: (D_m / D) (1 / q_m + (M - 1 - m)) / M.
+
+    Draw m alone gives the estimate sum_(j<m) (D_j / D) g_j + (D_m / (D q_m)) g_m, unbiased given the draws before it;
+    q_m = p_m / (1 - sum_(j<m) p_j) is the chance of that draw. The mean over m is what counts.
+    """
+    p = np.asarray(probability, dtype=np.float64)
+    q = p / (1 - (np.cumsum(p) - p))
+    later = np.arange(len(p))[::-1]
+    return np.asarray(samples, dtype=np.float64) / total * (1 / q + later) / len(p)
+
+
+def combine(models: Sequence[Weights], shares: Floats) -> Weights:
+    """sum_n shares_n w_n, added in float64 in the order given: the same bits on every run."""
+    total = np.zeros(len(models[0]), dtype=np.float64)
+    for model, share in zip(models, shares, strict=True):
+        total += share * model.astype(np.float64)
+    return total.astype(np.float32)
+
+
+def server_momentum(
+    weights: Weights, mean: Weights, state: State, learning_rate: float = 1.0, momentum: float = 0.9
+) -> tuple[Weights, State]:
+    """Momentum on the server (FedAvgM): v = momentum v + (mean - w), w + learning_rate v."""
+    step = _step(weights, mean)
+    velocity = momentum * state.get("velocity", np.zeros_like(step)) + step
+    return _moved(weights, learning_rate * velocity), {"velocity": velocity}
+
+
+def server_adam(
+    weights: Weights,
+    mean: Weights,
+    state: State,
+    learning_rate: float = 0.01,
+    beta1: float = 0.9,
+    beta2: float = 0.99,
+    epsilon: float = 1e-3,
+) -> tuple[Weights, State]:
+    """Adam on the server (FedAdam, without bias correction): w + learning_rate m / (sqrt(v) + epsilon)."""
+    step = _step(weights, mean)
+    first = beta1 * state.get("first", np.zeros_like(step)) + (1 - beta1) * step
+    second = beta2 * state.get("second", np.full_like(step, epsilon**2)) + (1 - beta2) * step**2
+    return _moved(weights, learning_rate * first / (np.sqrt(second) + epsilon)), {"first": first, "second": second}
+
+
+def no_server(weights: Weights, mean: Weights, state: State) -> tuple[Weights, State]:
+    """The mean is the new global model."""
+    return mean, {}
+
+
+SERVERS: dict[str, Callable[..., tuple[Weights, State]]] = {
+    "none": no_server,
+    "momentum": server_momentum,
+    "adam": server_adam,
+}
+
+
+def _step(weights: Weights, mean: Weights) -> Floats:
+    return mean.astype(np.float64) - weights.astype(np.float64)
+
+
+def _moved(weights: Weights, step: Floats) -> Weights:
+    return (weights.astype(np.float64) + step).astype(np.float32)

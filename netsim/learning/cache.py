@@ -1,0 +1,79 @@
+"""Decoded images on disk: one memory-mapped array for each dataset, made once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from netsim.learning.sources import Decoded
+
+
+def cached(name: str, root: Path, files: list[Path], read: Callable[[list[Path]], Decoded]) -> Decoded:
+    """What ``read`` makes of the files, from the cache unless a file has changed since.
+
+    The cache lies beside the data, or in the user's cache directory where that cannot be written; without either
+    the images stay in memory.
+    """
+    key = f"{name}-{_fingerprint(files)}"
+    folders = [root / ".netsim-cache", _user_cache()]
+    for folder in folders:
+        if (folder / key / "meta.json").is_file():
+            return _open(folder / key)
+    data = read(files)
+    for folder in folders:
+        try:
+            _write(folder / key, data)
+        except OSError:
+            continue
+        return _open(folder / key)
+    return data
+
+
+def _fingerprint(files: list[Path]) -> str:
+    digest = hashlib.sha256(b"1")    # the cache's own format
+    for file in files:
+        status = file.stat()
+        digest.update(f"{file}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _user_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netsim"
+
+
+def _write(target: Path, data: Decoded) -> None:
+    """Writes beside the target and renames, so that nobody ever sees half a cache."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
+    try:
+        scratch.chmod(0o755)
+        np.save(scratch / "images.npy", data.images)
+        np.save(scratch / "labels.npy", data.labels)
+        meta = {"train": data.train, "names": data.names, "mean": list(data.mean), "deviation": list(data.deviation)}
+        (scratch / "meta.json").write_text(json.dumps(meta))
+        try:
+            scratch.rename(target)
+        except OSError:
+            if not (target / "meta.json").is_file():    # otherwise another process was first: take its copy
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _open(folder: Path) -> Decoded:
+    meta = json.loads((folder / "meta.json").read_text())
+    return Decoded(
+        np.load(folder / "images.npy", mmap_mode="r"),
+        np.load(folder / "labels.npy"),
+        meta["train"],
+        tuple(meta["names"]),
+        np.array(meta["mean"]),
+        np.array(meta["deviation"]),
+    )

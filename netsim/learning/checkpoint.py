@@ -1,0 +1,30 @@
+"""Named arrays in one file that is either whole or not there."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from netsim.arrays import State
+from netsim.errors import InputError
+from netsim.files import replace_file
+
+
+def save_state(path: str | Path, state: State) -> None:
+    """Writes the arrays; a crash at any moment leaves the old file or the new one."""
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
+    replace_file(Path(path), lambda file: torch.save(tensors, file))
+
+
+def load_state(path: str | Path) -> State:
+    """The arrays that ``save_state`` wrote; only tensors are read, never code."""
+    try:
+        tensors = torch.load(path, weights_only=True, map_location="cpu")
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise InputError(f"checkpoint {path} cannot be read ({error})") from error
+    if not isinstance(tensors, dict) or not all(isinstance(value, torch.Tensor) for value in tensors.values()):
+        raise InputError(f"checkpoint {path} does not hold named arrays")
+    return {str(name): value.numpy() for name, value in tensors.items()}

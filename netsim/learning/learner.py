@@ -1,0 +1,194 @@
+"""The learning side of a run: devices' data, local training in workers, evaluation.
+
+Work is cut the same way whatever the number of workers: a cohort into groups by its devices alone, the test set into
+blocks of fixed size. So a run's bits do not depend on how many workers there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from netsim.arrays import Floats, Ints, Weights
+from netsim.learning.datasets import ROOT, Dataset, load_dataset
+from netsim.learning.network import Network
+from netsim.learning.partition import majority_classes, partition
+from netsim.learning.pool import InProcess, open_pool
+from netsim.learning.trainer import Hyperparameters, Task, Update, sample_losses, train_group
+from netsim.models import build_model
+from netsim.population import draw_samples
+from netsim.streams import stream
+
+if TYPE_CHECKING:
+    from netsim.scenario_schema import Scenario
+
+__all__ = ["Evaluation", "Learner", "Training", "Update", "WorkerError", "open_learner"]
+
+T = TypeVar("T")
+PAIR = 12      # devices that two groups take at most: six at once is where stacking more stops paying
+BLOCK = 1000   # test samples that a worker evaluates at a time
+
+
+class WorkerError(RuntimeError):
+    """A worker process ended without an answer, most often for want of memory."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the global model does on the test samples."""
+
+    accuracy: float
+    loss: float
+    class_accuracy: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker must know besides a task's own arrays; small, since it travels with each of them."""
+
+    dataset: str
+    root: str
+    model: str
+    settings: Hyperparameters
+
+    @property
+    def data(self) -> Dataset:
+        return load_dataset(self.dataset, self.root)
+
+    @property
+    def network(self) -> Network:
+        return _network(self.model, self.data.shape, self.data.classes)
+
+
+@lru_cache(maxsize=4)
+def _network(model: str, shape: tuple[int, int, int], classes: int) -> Network:
+    return Network(build_model(model, shape, classes))
+
+
+class Training:
+    """Local training under way; asking for a device's update waits until its group is done."""
+
+    def __init__(self, groups: Mapping[int, Future[list[Update]]]) -> None:
+        self._groups = groups
+
+    def update(self, device: int) -> Update:
+        return next(update for update in _result(self._groups[device]) if update.device == device)
+
+
+class Learner:
+    """Trains and evaluates one run's model on the devices' data; ``executor`` None trains in this process."""
+
+    def __init__(self, settings: Any, parts: Sequence[Ints], seed: int, executor: Executor | None = None) -> None:
+        how = {field.name: getattr(settings, field.name) for field in fields(Hyperparameters)}
+        self._work = Work(settings.dataset, settings.root or ROOT, settings.model, Hyperparameters(**how))
+        self._wanted = settings.evaluation.samples
+        self._parts = list(parts)
+        self._seed = seed
+        self._executor = executor or InProcess()
+        data, network = self._work.data, self._work.network
+        self.layers: Mapping[str, slice] = network.layers
+        self.parameters = network.size
+        self.classes = data.classes
+        self.samples: Ints = np.array([len(part) for part in parts], dtype=np.int64)
+        self.majority = majority_classes(data.train_labels, self._parts)
+
+    def initial_weights(self) -> Weights:
+        """The model before the first round, the same for every method under a seed."""
+        seed = int(stream(self._seed, "initial weights").integers(2**63))
+        return Network(build_model(self._work.model, self._work.data.shape, self.classes, seed)).weights()
+
+    def train(
+        self, round: int, weights: Weights, devices: Sequence[int], gradient: Weights | None = None
+    ) -> Training:
+        """Starts the devices' local training from these weights and returns at once.
+
+        ``gradient`` is FEDL's global gradient, where its local term is on.
+        """
+        groups: dict[int, Future[list[Update]]] = {}
+        for group in self._groups(devices):
+            tasks = [Task(d, self._parts[d], stream(self._seed, "training", round, d)) for d in group]
+            future = self._executor.submit(_train, self._work, weights, tasks, gradient)
+            groups.update(dict.fromkeys(group, future))
+        return Training(groups)
+
+    def _groups(self, devices: Sequence[int]) -> list[list[int]]:
+        """The cohort cut into groups of about equal work, an even number of them, by the cohort alone."""
+        by_size = sorted((int(device) for device in devices), key=lambda device: (-self.samples[device], device))
+        count = len(by_size)
+        if self._work.network.grouped:
+            count = min(count, 2 * -(-count // PAIR))
+        return [by_size[first::count] for first in range(count)]
+
+    def evaluate(self, weights: Weights) -> Evaluation:
+        """Accuracy and loss on the test samples, all or as many as the scenario says."""
+        chosen = self._test_samples
+        blocks = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
+        futures = [self._executor.submit(_test, self._work, weights, block) for block in blocks]
+        answers = [_result(future) for future in futures]
+        losses, guesses = (np.concatenate(column) for column in zip(*answers, strict=True))
+        labels = self._work.data.test_labels[chosen]
+        right = guesses == labels
+        hits, counts = (np.bincount(who, minlength=self.classes) for who in (labels[right], labels))
+        shares = tuple(float(hit / count) if count else float("nan") for hit, count in zip(hits, counts, strict=True))
+        return Evaluation(float(right.mean()), float(losses.mean()), shares)
+
+    @cached_property
+    def _test_samples(self) -> Ints:
+        """All test samples, or the wanted number drawn once a run."""
+        there = len(self._work.data.test_labels)
+        if self._wanted == "all" or self._wanted >= there:
+            return np.arange(there)
+        return np.sort(stream(self._seed, "evaluation").choice(there, self._wanted, replace=False))
+
+    def local_loss(self, weights: Weights, devices: Sequence[int]) -> Floats:
+        """Mean loss of the model on each device's own samples."""
+        futures = [self._executor.submit(_local_loss, self._work, weights, self._parts[d]) for d in devices]
+        return np.array([_result(future) for future in futures], dtype=np.float64)
+
+
+@contextmanager
+def open_learner(scenario: Scenario, seed: int, workers: int | None = None) -> Iterator[Learner]:
+    """The learner of a scenario, with its own workers (as many as the machine has cores) until the block ends."""
+    settings = scenario.learning
+    data = load_dataset(settings.dataset, settings.root or ROOT)
+    samples = draw_samples(scenario, seed)
+    parts = partition(data.train_labels, settings.partition, samples, scenario.size, stream(seed, "partition"))
+    build_model(settings.model, data.shape, data.classes)    # a misfit shows before any worker starts
+    with open_pool(_cores() if workers is None else workers) as pool:
+        yield Learner(settings, parts, seed, pool)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _result(future: Future[T]) -> T:
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        raise WorkerError(
+            "a training worker ended without an answer, most often because memory ran out; "
+            "take fewer workers or a smaller batch"
+        ) from error
+
+
+def _train(work: Work, weights: Weights, tasks: list[Task], gradient: Weights | None) -> list[Update]:
+    return train_group(work.network, work.data, weights, tasks, work.settings, gradient)
+
+
+def _test(work: Work, weights: Weights, chosen: Ints) -> tuple[Floats, Ints]:
+    data = work.data
+    return sample_losses(work.network, data, weights, data.test_images[chosen], data.test_labels[chosen])
+
+
+def _local_loss(work: Work, weights: Weights, samples: Ints) -> float:
+    data = work.data
+    losses, _ = sample_losses(work.network, data, weights, data.train_images[samples], data.train_labels[samples])
+    return float(losses.mean())

@@ -1,0 +1,79 @@
+"""A model as the rest of netsim sees it: a flat vector of weights, and a way to run several such vectors at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from netsim.arrays import Weights
+from netsim.learning.datasets import Images
+
+
+class Network:
+    """Wraps a torch module; ``layers`` says where each parameter lies in the flat vector of ``size`` weights."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+        ends = np.cumsum([parameter.numel() for parameter in module.parameters()])
+        starts = [0, *ends[:-1]]
+        self.layers = {name: slice(int(a), int(b)) for name, a, b in zip(self.shapes, starts, ends, strict=True)}
+        self.size = int(ends[-1])
+        self.grouped = hasattr(module, "forward_group")    # several devices in one pass
+
+    def weights(self) -> Weights:
+        """The module's own parameters, flat."""
+        parts = [parameter.detach().numpy().ravel() for parameter in self.module.parameters()]
+        return np.concatenate(parts).astype(np.float32)
+
+    def stack(self, weights: Weights, count: int = 1) -> list[Tensor]:
+        """``count`` copies of a flat model: a tensor (count, *shape) for each parameter, in memory of their own."""
+        return self.stack_rows([weights] * count)
+
+    def stack_rows(self, models: Sequence[Weights]) -> list[Tensor]:
+        """The same for different models.
+
+        Convolution kernels lie channels-last in memory, as the images do: that is fastest on a CPU.
+        """
+        stacked = []
+        for name, shape in self.shapes.items():
+            values = torch.from_numpy(np.stack([model[self.layers[name]] for model in models]))
+            values = values.view(len(models), *shape)
+            if len(shape) == 4:
+                values = values.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
+            stacked.append(values)
+        return stacked
+
+    def rows(self, stacked: Sequence[Tensor]) -> Weights:
+        """Back from a stack to flat models, one a row, in memory of their own."""
+        flat: Weights = torch.cat([parameter.detach().flatten(1) for parameter in stacked], dim=1).numpy()
+        return flat
+
+    def logits(self, stacked: Sequence[Tensor], images: Tensor) -> Tensor:
+        """(batch, G * channels, height, width) to (G, batch, classes)."""
+        if self.grouped:
+            answer: Tensor = self.module.forward_group(stacked, images)
+            return answer
+        alone = {name: parameter[0] for name, parameter in zip(self.shapes, stacked, strict=True)}
+        single: Tensor = functional_call(self.module, alone, (images,))
+        return single.unsqueeze(0)
+
+
+class Standardise:
+    """Turns grey levels into inputs of mean 0 and deviation 1 over the training set, channel by channel."""
+
+    def __init__(self, mean: np.ndarray, deviation: np.ndarray) -> None:
+        self.mean = torch.tensor(mean, dtype=torch.float32)
+        self.scale = torch.tensor(1 / deviation, dtype=torch.float32)
+
+    def __call__(self, images: Images, group: int = 1) -> Tensor:
+        """Bytes (G * batch, height, width, channels) to inputs (batch, G * channels, height, width), channels last."""
+        height, width, channels = images.shape[1:]
+        levels = torch.from_numpy(images).view(group, -1, height, width, channels).permute(1, 2, 3, 0, 4)
+        inputs = torch.empty(levels.shape, dtype=torch.float32).copy_(levels)
+        inputs.sub_(self.mean).mul_(self.scale)
+        return inputs.flatten(3).permute(0, 3, 1, 2)

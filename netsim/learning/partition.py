@@ -1,0 +1,184 @@
+"""Who holds which training samples: the non-iid splits of the paper and the usual others.
+
+One rule for all kinds that draw: the samples of a class are shuffled and dealt out like cards, so devices share none
+while the stock lasts. When a class is used up it is shuffled and dealt again: devices then overlap, but a
+device gets a sample twice only if it asks for more of a class than there is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.arrays import Floats, Ints
+from netsim.errors import InputError, one_of
+
+
+def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, rng: np.random.Generator) -> list[Ints]:
+    """Sample numbers of each device, by ``settings.kind`` and its parameter (sigma, alpha, per_device or path).
+
+    ``samples`` are the D_n wanted; those with 0, or all when it is None, share evenly what the others leave of the
+    training samples. A ``file`` brings its own D_n.
+    """
+    if settings.kind not in KINDS:
+        raise InputError(f'partition "{settings.kind}" is not known; {one_of(settings.kind, KINDS)}')
+    if len(labels) < devices:
+        raise InputError(f"{devices} devices cannot share {len(labels)} training samples: each needs one at least")
+    wanted = np.zeros(devices, dtype=np.int64) if samples is None else samples
+    open_ended = wanted == 0
+    if open_ended.any():
+        share = (len(labels) - int(wanted.sum())) // int(open_ended.sum())
+        wanted = np.where(open_ended, max(1, share), wanted)
+    return KINDS[settings.kind](labels, settings, wanted, rng)
+
+
+def majority_classes(labels: Ints, parts: list[Ints]) -> Ints:
+    """The class that each device holds most of; the lowest number among equals."""
+    return np.array([np.bincount(labels[part]).argmax() for part in parts], dtype=np.int64)
+
+
+def _majority(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+    """A share sigma of one class, drawn uniformly for each device; the rest evenly from the other classes."""
+    sigma = _within("sigma", settings.sigma, 0.0, 1.0)
+    classes = int(labels.max()) + 1
+    stock = Stock(labels, rng)
+    parts = []
+    for size in samples:
+        favourite = rng.integers(classes)
+        others = np.delete(np.arange(classes), favourite)
+        most = int(np.rint(sigma * size)) if classes > 1 else int(size)
+        counts = np.zeros(classes, dtype=np.int64)
+        counts[favourite] = most
+        if len(others):
+            counts[others] += (size - most) // len(others)
+            counts[rng.permutation(others)[: (size - most) % len(others)]] += 1
+        parts.append(stock.deal(counts))
+    return parts
+
+
+def _two_class(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+    """The paper's H: four fifths of one class, the rest of a second one, both drawn uniformly for each device."""
+    classes = int(labels.max()) + 1
+    if classes < 2:
+        raise InputError('partition "two-class" needs two classes of data at least')
+    stock = Stock(labels, rng)
+    parts = []
+    for size in samples:
+        first, second = rng.choice(classes, 2, replace=False)
+        counts = np.zeros(classes, dtype=np.int64)
+        counts[first] = np.rint(0.8 * size)
+        counts[second] = size - counts[first]
+        parts.append(stock.deal(counts))
+    return parts
+
+
+def _iid(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+    """Every device draws from all samples alike."""
+    stock = Stock(np.zeros(len(labels), dtype=np.int64), rng)
+    return [stock.deal(np.array([size])) for size in samples]
+
+
+def _dirichlet(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+    """Class shares of each device drawn from Dirichlet(alpha): the smaller alpha, the fewer classes on a device."""
+    alpha = _within("alpha", settings.alpha, 1e-6, 1e9)
+    classes = int(labels.max()) + 1
+    stock = Stock(labels, rng)
+    return [stock.deal(_round(rng.dirichlet(np.full(classes, alpha)) * size)) for size in samples]
+
+
+def _shards(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+    """Samples sorted by class and cut into shards, ``per_device`` of them for each device at random.
+
+    Shard i of size s_i starts at n * (s_0 + … + s_(i-1)) / sum s, so that the shards spread over all n samples
+    when they are fewer and overlap their neighbours when they are more.
+    """
+    per_device = int(_within("per_device", settings.per_device, 1, int(samples.min())))
+    order = rng.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    sizes = np.concatenate([np.diff(np.arange(per_device + 1) * size // per_device) for size in samples])
+    owners = np.repeat(np.arange(len(samples)), per_device)
+    place = rng.permutation(len(sizes))
+    starts = np.empty(len(sizes), dtype=np.int64)
+    starts[place] = (np.cumsum(sizes[place]) - sizes[place]) * len(labels) // sizes.sum()
+    shards = [order[(start + np.arange(size)) % len(labels)] for start, size in zip(starts, sizes, strict=True)]
+    return [np.concatenate([shards[i] for i in np.flatnonzero(owners == device)]) for device in range(len(samples))]
+
+
+def _file(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+    """JSON, ``{"0": [sample, …], "1": …}`` or a list of lists: the sample numbers of each device."""
+    path = Path(settings.path).expanduser()
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"partition file {path} cannot be read ({error})") from error
+    devices = len(samples)
+    rows = dict(enumerate(content)) if isinstance(content, list) else content
+    if not isinstance(rows, dict) or {str(key) for key in rows} != {str(device) for device in range(devices)}:
+        found = f"{len(rows)} entries" if isinstance(rows, dict) else type(rows).__name__
+        raise InputError(f'partition file {path} must hold devices "0" to "{devices - 1}", found {found}')
+    by_device = {int(key): row for key, row in rows.items()}
+    return [_row(path, device, by_device[device], len(labels)) for device in range(devices)]
+
+
+def _row(path: Path, device: int, row: Any, stock: int) -> Ints:
+    allowed = f"allowed: a list of sample numbers, 0 to {stock - 1}"
+    if not isinstance(row, list) or not row:
+        raise InputError(f"partition file {path}: device {device} has no samples; {allowed}")
+    for entry in row:
+        if type(entry) is not int or not 0 <= entry < stock:
+            raise InputError(f"partition file {path}: device {device} has sample {entry!r}; {allowed}")
+    return np.array(row, dtype=np.int64)
+
+
+KINDS: dict[str, Callable[[Ints, Any, Ints, np.random.Generator], list[Ints]]] = {
+    "majority": _majority,
+    "two-class": _two_class,
+    "iid": _iid,
+    "dirichlet": _dirichlet,
+    "shards": _shards,
+    "file": _file,
+}
+
+
+class Stock:
+    """The samples of each class, shuffled, to be dealt out; a class that is used up is shuffled anew."""
+
+    def __init__(self, labels: Ints, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._all = [np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1)]
+        self._left = [rng.permutation(members) for members in self._all]
+
+    def deal(self, counts: Ints) -> Ints:
+        """So many samples of each class, in random order."""
+        hand = [self._deal(label, int(count)) for label, count in enumerate(counts) if count]
+        return self._rng.permutation(np.concatenate(hand))
+
+    def _deal(self, label: int, count: int) -> Ints:
+        if len(self._all[label]) == 0:
+            raise InputError(f"the training data have no sample of class {label}")
+        hand, self._left[label] = np.split(self._left[label], [min(count, len(self._left[label]))])
+        while len(hand) < count:
+            fresh = self._rng.permutation(self._all[label])
+            held = np.isin(fresh, hand)
+            fresh = np.concatenate([fresh[~held], fresh[held]])    # what this device holds already comes last
+            more, self._left[label] = np.split(fresh, [min(count - len(hand), len(fresh))])
+            hand = np.concatenate([hand, more])
+        return hand
+
+
+def _round(shares: Floats) -> Ints:
+    """Whole numbers near the shares with the same sum, by largest remainders."""
+    counts = np.floor(shares).astype(np.int64)
+    left = round(float(shares.sum())) - int(counts.sum())
+    counts[np.argsort(counts - shares, kind="stable")[:left]] += 1
+    return counts
+
+
+def _within(name: str, value: Any, low: float, high: float) -> float:
+    if not isinstance(value, int | float) or not low <= value <= high:
+        raise InputError(f"partition.{name} = {value!r}; allowed: {low:g} to {high:g}")
+    return float(value)

@@ -1,0 +1,134 @@
+"""Where training runs: in worker processes of this machine, or in this very process.
+
+The workers differ from ``ProcessPoolExecutor`` in how they end: at once and without a word, together with the process
+that started them, be it by an error, by Ctrl-C or by kill -9, and in the middle of work too.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import torch
+
+T = TypeVar("T")
+Job = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+def open_pool(workers: int) -> Executor:
+    """An executor with so many worker processes; with one, work is done in this process, with the same results."""
+    return Workers(workers) if workers > 1 else InProcess()
+
+
+class InProcess(Executor):
+    """Does everything at once where it is called."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        future: Future[T] = Future()
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)    # as in a worker: more threads would add up in another order
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        finally:
+            torch.set_num_threads(threads)
+        return future
+
+
+class Workers(Executor):
+    """Persistent worker processes with one torch thread each.
+
+    They are forked on Linux, so that they start at once and share loaded modules and datasets. In this process a
+    thread for each worker hands it jobs and waits for the answers.
+    """
+
+    def __init__(self, count: int) -> None:
+        context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        self._jobs: SimpleQueue[tuple[Future[Any], Job] | None] = SimpleQueue()
+        self._broken = False
+        self._processes = []
+        ends = []
+        for _ in range(count):
+            here, there = context.Pipe()
+            process = context.Process(target=_serve, args=(there,), daemon=True)
+            process.start()
+            there.close()    # the worker's death now ends the pipe
+            self._processes.append(process)
+            ends.append(here)
+        self._threads = [threading.Thread(target=self._hand_out, args=(end,), daemon=True) for end in ends]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        future: Future[T] = Future()
+        self._jobs.put((future, (fn, args, kwargs)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends the workers at once: what is still under way is what nobody waits for any more."""
+        self._broken = True
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.join()
+        for _ in self._threads:
+            self._jobs.put(None)
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _hand_out(self, worker: Connection) -> None:
+        while (entry := self._jobs.get()) is not None:
+            future, job = entry
+            if self._broken:
+                future.set_exception(BrokenExecutor("a worker process has ended"))
+            elif future.set_running_or_notify_cancel():
+                try:
+                    worker.send(job)
+                    answer, error = worker.recv()
+                except (EOFError, OSError):
+                    self._broken = True
+                    error = BrokenExecutor("a worker process has ended")
+                except Exception as problem:    # a job or an error that cannot travel
+                    error = problem
+                if error is None:
+                    future.set_result(answer)
+                else:
+                    future.set_exception(error)
+        worker.close()
+
+
+def _serve(parent: Connection) -> None:
+    """A worker's life. Ctrl-C goes to the whole terminal, but the parent alone answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    while True:
+        fn, args, kwargs = parent.recv()
+        try:
+            answer = fn(*args, **kwargs), None
+        except Exception as error:
+            error.add_note("in a worker:\n" + traceback.format_exc())
+            answer = None, error
+        try:
+            parent.send(answer)
+        except Exception as error:    # an answer that cannot travel
+            parent.send((None, RuntimeError(repr(error))))
+
+
+def _end_with_parent() -> None:
+    """An orphan has nobody to work for."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

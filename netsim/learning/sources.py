@@ -1,0 +1,200 @@
+"""Readers of dataset files: each turns what lies on disk into one array of images and one of labels."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.arrays import Floats, Ints
+from netsim.errors import InputError
+
+DEBIAN_FASHION_MNIST = Path("/usr/share/dataset-fashion-mnist")
+FASHION_CLASSES = (
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+)
+IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+IMAGE_ENDINGS = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """Images (samples, height, width, channels) and labels: first ``train`` samples to train on, then the test ones."""
+
+    images: NDArray[np.uint8]
+    labels: Ints
+    train: int
+    names: tuple[str, ...]
+    mean: Floats
+    deviation: Floats
+
+
+def decoded(images: NDArray[np.uint8], labels: Ints, train: int, names: Sequence[str]) -> Decoded:
+    """Adds the mean and deviation of each channel over the training images, by which inputs are standardised."""
+    # Counting grey levels instead of averaging pixels keeps it exact, and needs no copy of the images as floats.
+    levels = np.arange(256)
+    counts = [np.bincount(images[:train, :, :, channel].ravel(), minlength=256) for channel in range(images.shape[3])]
+    mean = np.array([np.average(levels, weights=count) for count in counts])
+    spread = [np.sqrt(np.average((levels - m) ** 2, weights=c)) for m, c in zip(mean, counts, strict=True)]
+    return Decoded(images, labels, train, tuple(names), mean, np.maximum(spread, 1.0))
+
+
+def read_digits() -> Decoded:
+    """scikit-learn's 8x8 digits, grey levels 0 … 16, scaled to the 28x28 of MNIST; every fifth one is for testing."""
+    import torch
+    from sklearn.datasets import load_digits
+    from torch.nn import functional
+
+    small, labels = load_digits(return_X_y=True)
+    levels = torch.from_numpy(small.reshape(-1, 1, 8, 8) / 16 * 255)
+    large = functional.interpolate(levels, size=(28, 28), mode="bilinear", align_corners=False)
+    images = large.round().to(torch.uint8).numpy().transpose(0, 2, 3, 1)
+    test = np.arange(len(labels)) % 5 == 4
+    order = np.concatenate([np.flatnonzero(~test), np.flatnonzero(test)])
+    names = [str(digit) for digit in range(10)]
+    return decoded(np.ascontiguousarray(images[order]), labels[order].astype(np.int64), int((~test).sum()), names)
+
+
+def find_idx(folders: list[Path]) -> list[Path]:
+    """The four IDX files of MNIST and its kin, packed or not, in the first folder that has them all."""
+    for folder in folders:
+        files = [next((f for f in (folder / n, folder / f"{n}.gz") if f.is_file()), None) for n in IDX_FILES]
+        if all(files):
+            return [file for file in files if file]
+    return []
+
+
+def read_idx(files: list[Path], names: Sequence[str]) -> Decoded:
+    """Training images, training labels, test images, test labels."""
+    train_images, train_labels, test_images, test_labels = (_idx(file) for file in files)
+    for images, labels, file in ((train_images, train_labels, files[0]), (test_images, test_labels, files[2])):
+        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels) or len(labels) == 0:
+            raise InputError(f"{file}: {images.shape} images do not go with {labels.shape} labels; fetch it again")
+        if labels.max() >= len(names):
+            raise InputError(f"{file}: label {labels.max()} is beyond the {len(names)} classes; fetch it again")
+    images = np.concatenate([train_images, test_images])[..., None]
+    labels = np.concatenate([train_labels, test_labels]).astype(np.int64)
+    return decoded(images, labels, len(train_labels), names)
+
+
+def _idx(file: Path) -> NDArray[np.uint8]:
+    """An IDX file of bytes: two zeros, type 8, the number of dimensions, each of them as a big-endian integer, data."""
+    try:
+        raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{file} cannot be read ({error}); fetch it again") from error
+    dimensions = raw[3] if len(raw) >= 4 and raw[:3] == b"\0\0\x08" else 0
+    start = 4 + 4 * dimensions
+    shape = tuple(int(size) for size in np.frombuffer(raw[4:start], ">i4")) if len(raw) >= start else ()
+    if not dimensions or len(shape) != dimensions or len(raw) != start + int(np.prod(shape)):
+        raise InputError(f"{file} is not a whole IDX file ({len(raw):,} bytes); fetch it again")
+    return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
+
+
+def find_folder(root: Path) -> list[Path]:
+    """Every image below root/train and root/test, class by class in alphabetical order, files sorted by name."""
+    return [
+        file
+        for part in ("train", "test")
+        for folder in _classes(root / part)
+        for file in sorted(folder.iterdir())
+        if file.suffix.lower() in IMAGE_ENDINGS
+    ]
+
+
+def _classes(part: Path) -> list[Path]:
+    return sorted(folder for folder in part.iterdir() if folder.is_dir()) if part.is_dir() else []
+
+
+def read_folder(files: list[Path]) -> Decoded:
+    """Images in folders named by their class; colour if any image is."""
+    root = files[0].parents[2]
+    names = {part: [folder.name for folder in _classes(root / part)] for part in ("train", "test")}
+    odd = set(names["train"]) ^ set(names["test"])
+    if odd:
+        raise InputError(f"{root}: class {', '.join(sorted(odd))} is only in one of train/ and test/")
+    number = {name: label for label, name in enumerate(names["train"])}
+    labels = np.array([number[file.parent.name] for file in files], dtype=np.int64)
+    train = sum(file.parents[1].name == "train" for file in files)
+    return decoded(_decode(files), labels, train, names["train"])
+
+
+def _decode(files: list[Path]) -> NDArray[np.uint8]:
+    from PIL import Image
+
+    images: NDArray[np.uint8] | None = None
+    colour = False
+    for position, file in enumerate(files):
+        try:
+            with Image.open(file) as image:
+                colour = colour or image.mode not in ("1", "L", "LA")
+                pixels = np.asarray(image.convert("RGB"))
+        except (OSError, SyntaxError, ValueError) as error:
+            raise InputError(f"{file} cannot be decoded ({error}); replace it or take it away") from error
+        if images is None:
+            images = np.empty((len(files), *pixels.shape), dtype=np.uint8)
+        if pixels.shape != images.shape[1:]:
+            (height, width), (first_height, first_width) = pixels.shape[:2], images.shape[1:3]
+            raise InputError(
+                f"{file} is {width}x{height} pixels, {files[0]} is {first_width}x{first_height}: bring all to one size"
+            )
+        images[position] = pixels
+    assert images is not None
+    return images if colour else np.ascontiguousarray(images[..., :1])
+
+
+def find_cifar10(root: Path) -> list[Path]:
+    """torchvision's batches, or else the folder ``cifar10-images``."""
+    folder = root / "cifar-10-batches-py"
+    batches = [folder / name for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta")]
+    return batches if all(file.is_file() for file in batches) else find_folder(root / "cifar10-images")
+
+
+def read_cifar10(files: list[Path]) -> Decoded:
+    """CIFAR-10 in either form."""
+    if files[0].name != "data_batch_1":
+        return read_folder(files)
+    datasets = torchvision_datasets()
+    root = files[0].parents[1]
+    try:    # torchvision compares checksums before it unpickles
+        train, test = (datasets.CIFAR10(root, train=part) for part in (True, False))
+    except (RuntimeError, OSError, EOFError) as error:
+        raise InputError(f"{root}: CIFAR-10 cannot be read ({error}); fetch it again") from error
+    labels = np.array([*train.targets, *test.targets], dtype=np.int64)
+    return decoded(np.concatenate([train.data, test.data]), labels, len(train.targets), train.classes)
+
+
+def download(kind: str, root: Path) -> None:
+    """Downloads with torchvision, which checks what it got."""
+    try:
+        getattr(torchvision_datasets(), kind)(root, download=True)
+    except (RuntimeError, OSError) as error:
+        raise InputError(f"{kind} cannot be downloaded to {root} ({error})") from error
+
+
+def torchvision_datasets() -> Any:
+    """``torchvision.datasets``, also beside a torch that torchvision's compiled operators do not fit.
+
+    Importing torchvision registers shapes for two operators, and fails where its CUDA-built library could not be
+    loaded and they do not exist. Its datasets use neither: declaring them is enough.
+    """
+    import torch
+
+    try:
+        import torchvision.datasets
+    except RuntimeError:
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _KEPT.append(library)
+        import torchvision.datasets
+    return torchvision.datasets
+
+
+_KEPT: list[Any] = []    # a torch Library takes its definitions along when it goes

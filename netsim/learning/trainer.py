@@ -1,0 +1,223 @@
+"""Local training: stochastic gradient descent on each device's samples, for several devices at once.
+
+Devices of a group are stacked: each parameter is a tensor (G, *shape), and one pass serves all of them. Each device
+still sees its own batches in its own order: where a batch is shorter than its neighbours', the missing samples weigh
+nothing, and a device whose steps are done leaves the stack.
+Everything here is a function of its arguments and runs in one thread: the bits depend on the group and on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from netsim.arrays import Floats, Ints, Weights
+from netsim.learning.datasets import Dataset, Images
+from netsim.learning.network import Network, Standardise
+
+CHUNK = 250    # images in one pass when nothing is learned: large enough for the machine, small enough for its caches
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """How devices train, as a scenario's [learning] table says."""
+
+    batch_size: int
+    learning_rate: float
+    local_iterations: int | None = 1   # epochs over the device's own samples
+    local_steps: int | None = None     # or so many batches instead
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    proximal: float = 0.0              # FedProx's mu
+    fedl: float | None = None          # FEDL's eta; None: without its term
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One device's work in a round: its samples, and the random stream that orders them."""
+
+    device: int
+    samples: Ints
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What a device sends up: its model, and what the server may know of how training went."""
+
+    device: int
+    weights: Weights
+    loss: float                        # mean training loss of the last local epoch
+    gradient_norm: float               # norm of the mean gradient of the last local epoch, over its steps
+    samples: int                       # D_n
+    gradient: Weights | None = None    # FEDL: gradient of the loss over all D_n samples at the new model
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """A device's batches in order, and the step that its last epoch starts with."""
+
+    task: Task
+    batches: list[Ints]
+    last_epoch: int
+
+
+def schedule(task: Task, settings: Hyperparameters) -> Schedule:
+    """Every local epoch goes through the device's samples once, in a new order."""
+    size, batch = len(task.samples), settings.batch_size
+    epoch = -(-size // batch)
+    steps = (settings.local_iterations or 1) * epoch if settings.local_steps is None else settings.local_steps
+    orders = [task.samples[task.rng.permutation(size)] for _ in range(-(-steps // epoch))]
+    cut = [order[start : start + batch] for order in orders for start in range(0, size, batch)]
+    return Schedule(task, cut[:steps], max(0, steps - epoch))
+
+
+def train_group(
+    network: Network, data: Dataset, weights: Weights, tasks: Sequence[Task], settings: Hyperparameters,
+    gradient: Weights | None = None,
+) -> list[Update]:
+    """Trains each task's device from the global ``weights`` on, all at once; ``gradient`` is FEDL's global one."""
+    plans = [schedule(task, settings) for task in tasks]
+    plans.sort(key=lambda plan: (-len(plan.batches), plan.task.device))
+    seed = int(plans[0].task.rng.integers(2**63))    # for models with randomness of their own, such as dropout
+    group = _Group(network, data, weights, plans, settings, gradient)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network.module.train()
+        group.descend()
+    return group.updates()
+
+
+class _Group:
+    """The models of a group under way; devices are in order of falling numbers of steps."""
+
+    def __init__(
+        self, network: Network, data: Dataset, weights: Weights, plans: list[Schedule], settings: Hyperparameters,
+        gradient: Weights | None,
+    ) -> None:
+        self.network, self.data, self.plans, self.settings = network, data, plans, settings
+        self.inputs = Standardise(data.mean, data.deviation)
+        self.models = network.stack(weights, len(plans))
+        self.velocities = [torch.zeros_like(parameter) for parameter in self.models]
+        self.origin = network.stack(weights) if settings.proximal else None
+        self.drift: list[Tensor] | None = None
+        if settings.fedl is not None and gradient is not None:
+            own = [full_gradient(network, data, weights, plan.task.samples) for plan in plans]
+            self.drift = network.stack_rows([np.float32(settings.fedl) * gradient - g for g in own])
+        self.losses = torch.zeros(len(plans[0].batches), len(plans))
+        self.before: list[list[Tensor]] = [[] for _ in plans]     # models and velocities when the last epoch begins
+
+    def descend(self) -> None:
+        """All steps of all devices; the longer ones go on alone when the others are done."""
+        starts = [plan.last_epoch for plan in self.plans]
+        lengths = np.array([len(plan.batches) for plan in self.plans])
+        for active, steps in groupby(range(lengths[0]), key=lambda step: int((lengths > step).sum())):
+            leaves = [parameter[:active].detach().requires_grad_() for parameter in self.models]
+            for step in steps:
+                for position in (i for i, start in enumerate(starts) if start == step):
+                    self.before[position] = [t[position].clone() for t in (*self.models, *self.velocities)]
+                self._step(step, leaves)
+
+    def _step(self, step: int, leaves: list[Tensor]) -> None:
+        """v = momentum v + g, w -= learning_rate v.
+
+        g is the gradient of the batch's mean loss, and to it come: weight_decay w; proximal (w - w_global) for
+        FedProx; eta gradient - grad F_n(w_global) for FEDL.
+        """
+        active, settings = len(leaves[0]), self.settings
+        images, labels, share = self._batch(step, active)
+        logits = self.network.logits(leaves, images)
+        sample_loss = functional.cross_entropy(logits.flatten(0, 1), labels, reduction="none")
+        loss = (sample_loss.view(active, -1) * share).sum(dim=1)
+        gradients = torch.autograd.grad(loss.sum(), leaves)
+        with torch.no_grad():
+            self.losses[step, :active] = loss
+            if settings.weight_decay:
+                torch._foreach_add_(gradients, leaves, alpha=settings.weight_decay)
+            if self.origin is not None:
+                torch._foreach_add_(gradients, torch._foreach_sub(leaves, self.origin), alpha=settings.proximal)
+            if self.drift is not None:
+                torch._foreach_add_(gradients, [term[:active] for term in self.drift])
+            if settings.momentum:
+                velocities = [velocity[:active] for velocity in self.velocities]
+                torch._foreach_mul_(velocities, settings.momentum)
+                torch._foreach_add_(velocities, gradients)
+                gradients = tuple(velocities)
+            torch._foreach_add_(leaves, gradients, alpha=-settings.learning_rate)
+
+    def _batch(self, step: int, active: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs, labels, and how much each sample counts in its device's mean loss: 1 / batch, or 0 for a filler."""
+        rows = [plan.batches[step] for plan in self.plans[:active]]
+        width = max(len(row) for row in rows)
+        share = torch.tensor([[1 / len(row)] * len(row) + [0.0] * (width - len(row)) for row in rows])
+        chosen = np.concatenate([np.resize(row, width) for row in rows])
+        images = self.inputs(self.data.train_images[chosen], active)
+        return images, torch.from_numpy(self.data.train_labels[chosen]), share
+
+    def updates(self) -> list[Update]:
+        """What each device reports when all is done."""
+        rows = self.network.rows(self.models)
+        return [self._update(position, row.copy()) for position, row in enumerate(rows)]
+
+    def _update(self, position: int, weights: Weights) -> Update:
+        plan = self.plans[position]
+        last = slice(plan.last_epoch, len(plan.batches))
+        sizes = [len(batch) for batch in plan.batches[last]]
+        loss = np.average(self.losses[last, position].numpy().astype(np.float64), weights=sizes)
+        gradient = None
+        if self.settings.fedl is not None:
+            gradient = full_gradient(self.network, self.data, weights, plan.task.samples)
+        norm = self._gradient_norm(position, len(sizes))
+        return Update(plan.task.device, weights, float(loss), norm, len(plan.task.samples), gradient)
+
+    def _gradient_norm(self, position: int, steps: int) -> float:
+        """Norm of the mean of g over the last epoch's steps, from where models and velocities were before and are now.
+
+        Summing v_t = m v_(t-1) + g_t and w_t = w_(t-1) - r v_t over the epoch gives
+        sum g = (1 - m) (w_before - w_now) / r + m (v_now - v_before): nothing to add up at each step.
+        """
+        count, m, r = len(self.models), self.settings.momentum, self.settings.learning_rate
+        square = 0.0
+        for i, (model, velocity) in enumerate(zip(self.models, self.velocities, strict=True)):
+            model_before, velocity_before = self.before[position][i], self.before[position][count + i]
+            total = (model_before.double() - model[position].double()) * ((1 - m) / r)
+            total += m * (velocity[position].double() - velocity_before.double())
+            square += float(total.square().sum())
+        return float(np.sqrt(square)) / steps
+
+
+def full_gradient(network: Network, data: Dataset, weights: Weights, samples: Ints) -> Weights:
+    """Gradient of the mean loss over all the samples."""
+    inputs = Standardise(data.mean, data.deviation)
+    leaves = [parameter.requires_grad_() for parameter in network.stack(weights)]
+    network.module.eval()
+    total = [torch.zeros_like(leaf) for leaf in leaves]
+    for start in range(0, len(samples), CHUNK):
+        chosen = samples[start : start + CHUNK]
+        logits = network.logits(leaves, inputs(data.train_images[chosen]))[0]
+        loss = functional.cross_entropy(logits, torch.from_numpy(data.train_labels[chosen]), reduction="sum")
+        torch._foreach_add_(total, torch.autograd.grad(loss, leaves))
+    return network.rows(torch._foreach_div(total, len(samples)))[0].copy()
+
+
+@torch.no_grad()
+def sample_losses(
+    network: Network, data: Dataset, weights: Weights, images: Images, labels: Ints
+) -> tuple[Floats, Ints]:
+    """Loss of each sample under the model, and the class that it is taken for."""
+    inputs = Standardise(data.mean, data.deviation)
+    stack = network.stack(weights)
+    network.module.eval()
+    losses, guesses = [], []
+    for start in range(0, len(labels), CHUNK):
+        part = slice(start, start + CHUNK)
+        logits = network.logits(stack, inputs(images[part]))[0]
+        losses.append(functional.cross_entropy(logits, torch.from_numpy(labels[part]), reduction="none").numpy())
+        guesses.append(logits.argmax(dim=1).numpy())
+    return np.concatenate(losses).astype(np.float64), np.concatenate(guesses)

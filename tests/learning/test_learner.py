@@ -1,0 +1,153 @@
+"""Training in workers on the built-in digits: the same bits for any number of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netsim.arrays import Ints, Weights
+from netsim.learning.datasets import load_dataset
+from netsim.learning.learner import Learner, WorkerError
+from netsim.learning.partition import partition
+from netsim.learning.pool import open_pool
+from netsim.streams import stream
+
+
+@dataclass(frozen=True)
+class Settings:
+    dataset: str = "digits"
+    root: str | None = None
+    model: str = "fashion-cnn"
+    local_iterations: int | None = 1
+    local_steps: int | None = None
+    batch_size: int = 10
+    learning_rate: float = 0.05
+    momentum: float = 0.5
+    weight_decay: float = 0.0
+    proximal: float = 0.0
+    fedl: float | None = None
+    evaluation: Any = field(default_factory=lambda: SimpleNamespace(every=1, samples="all"))
+
+
+def parts(sizes: list[int]) -> list[Ints]:
+    data = load_dataset("digits")
+    kind = SimpleNamespace(kind="majority", sigma=0.8)
+    return partition(data.train_labels, kind, np.array(sizes), len(sizes), stream(1, "partition"))
+
+
+SIZES = [30, 25, 40, 30, 12, 30, 25, 7]
+
+
+def two_rounds(learner: Learner) -> tuple[Weights, list[Any]]:
+    """All devices, then two of them from one of the new models."""
+    start = learner.initial_weights()
+    keep = start.copy()
+    training = learner.train(1, start, range(len(SIZES)))
+    updates = [training.update(device) for device in range(len(SIZES))]
+    again = learner.train(2, updates[3].weights, [6, 1])
+    updates += [again.update(6), again.update(1)]
+    assert (start == keep).all(), "local training has changed the global weights"
+    evaluation = learner.evaluate(updates[-1].weights)
+    losses = learner.local_loss(start, [2, 4])
+    facts = [(u.device, u.loss, u.gradient_norm, u.samples) for u in updates] + [evaluation, *losses]
+    return np.stack([u.weights for u in updates]), facts
+
+
+def test_the_bits_do_not_depend_on_the_number_of_workers() -> None:
+    results = []
+    for workers in (1, 2, 3):
+        with open_pool(workers) as pool:
+            results.append(two_rounds(Learner(Settings(), parts(SIZES), 1, pool)))
+    (alone, facts), *others = results
+    for weights, other_facts in others:
+        assert weights.tobytes() == alone.tobytes()
+        assert other_facts == facts
+
+
+def test_devices_learn_apart_from_each_other() -> None:
+    learner = Learner(Settings(), parts(SIZES), 1)
+    weights, _ = two_rounds(learner)
+    assert len({row.tobytes() for row in weights}) == len(weights)
+
+
+def test_a_learner_knows_its_model_and_its_devices() -> None:
+    learner = Learner(Settings(), parts(SIZES), 1)
+    assert learner.parameters == 19522
+    assert learner.layers["fc2.weight"] == slice(19522 - 810, 19522 - 10)
+    assert learner.samples.tolist() == SIZES
+    assert learner.classes == 10
+    labels = load_dataset("digits").train_labels
+    assert learner.majority.tolist() == [np.bincount(labels[part]).argmax() for part in parts(SIZES)]
+    assert (learner.initial_weights() == learner.initial_weights()).all()
+    assert learner.initial_weights().dtype == np.float32
+
+
+def test_training_follows_the_seed_the_round_and_the_device() -> None:
+    one, other_seed = (Learner(Settings(), parts(SIZES), seed) for seed in (1, 2))
+    start = one.initial_weights()
+
+    def weights(learner: Learner, round: int) -> bytes:
+        return learner.train(round, start, [0]).update(0).weights.tobytes()
+
+    assert weights(one, 1) == weights(one, 1)
+    assert len({weights(one, 1), weights(one, 2), weights(other_seed, 1)}) == 3
+
+
+def test_groups_depend_on_the_cohort_only_and_share_the_work_evenly() -> None:
+    learner = Learner(Settings(), parts([10, 50, 20, 40, 30, 60, 15]), 1)
+    assert learner._groups([6, 5, 4, 3, 2, 1, 0]) == learner._groups(range(7)) == [[5, 3, 2, 0], [1, 4, 6]]
+    assert learner._groups([4]) == [[4]]
+    assert learner._groups([]) == []
+
+
+def test_accuracy_by_class_adds_up_and_a_sample_of_the_test_set_will_do() -> None:
+    learner = Learner(Settings(), parts(SIZES), 1)
+    start = learner.initial_weights()
+    whole = learner.evaluate(start)
+    counts = np.bincount(load_dataset("digits").test_labels)
+    assert np.dot(whole.class_accuracy, counts) / counts.sum() == pytest.approx(whole.accuracy)
+    some = Learner(Settings(evaluation=SimpleNamespace(samples=40)), parts(SIZES), 1).evaluate(start)
+    assert some.loss == pytest.approx(whole.loss, rel=0.1)
+    assert some.loss != whole.loss
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_is_an_error_and_not_a_wait() -> None:
+    with open_pool(2) as pool:
+        learner = Learner(Settings(), parts(SIZES), 1, pool)
+        start = learner.initial_weights()
+        pool.submit(_die)
+        with pytest.raises(WorkerError, match="memory"):
+            _train_on(learner, start)
+
+
+def _train_on(learner: Learner, start: Weights) -> None:
+    for round in range(50):
+        learner.train(round, start, [0]).update(0)
+
+
+def test_an_error_in_a_worker_reaches_the_caller() -> None:
+    with open_pool(2) as pool:
+        learner = Learner(Settings(), parts(SIZES), 1, pool)
+        too_short = learner.initial_weights()[:100]
+        with pytest.raises(RuntimeError):
+            learner.train(1, too_short, [0]).update(0)
+
+
+def test_workers_end_with_the_block_even_in_the_middle_of_work() -> None:
+    before = set(multiprocessing.active_children())
+    with open_pool(2) as pool:
+        for _ in range(4):
+            pool.submit(time.sleep, 60)
+    assert set(multiprocessing.active_children()) <= before

@@ -1,0 +1,141 @@
+"""Splits: the shares that each kind promises, and who gets what when the stock runs out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim.arrays import Ints
+from netsim.errors import InputError
+from netsim.learning.partition import majority_classes, partition
+
+LABELS = np.repeat(np.arange(10), 100)
+
+
+def split(
+    kind: str, samples: list[int] | None, devices: int = 10, seed: int = 0, labels: Ints = LABELS, **options: object
+) -> list[Ints]:
+    wanted = None if samples is None else np.array(samples)
+    return partition(labels, SimpleNamespace(kind=kind, **options), wanted, devices, np.random.default_rng(seed))
+
+
+def counts(part: Ints) -> list[int]:
+    return np.bincount(LABELS[part], minlength=10).tolist()
+
+
+def test_majority_of_eight_tenths() -> None:
+    for part in split("majority", [45] * 10, sigma=0.8):
+        assert sorted(counts(part)) == [1] * 9 + [36]
+
+
+def test_majority_of_everything_is_one_class() -> None:
+    for part in split("majority", [20] * 10, sigma=1.0):
+        assert sorted(counts(part)) == [0] * 9 + [20]
+
+
+def test_two_classes_four_to_one() -> None:
+    for part in split("two-class", [50] * 10):
+        assert sorted(counts(part)) == [0] * 8 + [10, 40]
+
+
+def test_iid_without_sizes_shares_everything_out() -> None:
+    parts = split("iid", None)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(1000))
+    assert {len(part) for part in parts} == {100}
+
+
+def test_two_shards_a_device_hold_few_classes_and_cover_all_samples() -> None:
+    parts = split("shards", None, devices=50, per_device=2)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(1000))
+    assert max(np.count_nonzero(counts(part)) for part in parts) <= 2
+
+
+def test_a_small_alpha_means_few_classes_and_a_large_one_means_all() -> None:
+    few, many = (split("dirichlet", [100] * 10, alpha=alpha) for alpha in (0.01, 1000.0))
+    assert np.mean([max(counts(part)) for part in few]) > 80
+    assert np.mean([max(counts(part)) for part in many]) < 20
+
+
+def test_devices_share_no_sample_while_the_stock_lasts() -> None:
+    held = np.concatenate(split("dirichlet", [10] * 10, alpha=1000.0))
+    assert len(set(held.tolist())) == len(held) == 100
+
+
+def test_a_class_that_is_used_up_is_dealt_again() -> None:
+    labels = np.zeros(10, dtype=np.int64)
+    first, second = split("iid", [7, 7], devices=2, labels=labels)
+    assert len(set(first)) == len(set(second)) == 7         # none twice on a device
+    assert set(first) | set(second) == set(range(10))       # the three left over came first
+    assert sorted(np.bincount(split("iid", [15, 1], devices=2, labels=labels)[0]).tolist()) == [1] * 5 + [2] * 5
+
+
+@given(
+    kind=st.sampled_from([
+        ("majority", {"sigma": 0.0}), ("majority", {"sigma": 0.37}), ("majority", {"sigma": 1.0}),
+        ("two-class", {}), ("iid", {}), ("dirichlet", {"alpha": 0.3}), ("shards", {"per_device": 1}),
+    ]),
+    samples=st.lists(st.integers(1, 300), min_size=1, max_size=12),
+    seed=st.integers(0, 2**32),
+)    # fmt: skip
+def test_every_kind_gives_each_device_its_number_of_samples(
+    kind: tuple[str, dict[str, float]], samples: list[int], seed: int
+) -> None:
+    parts = split(kind[0], samples, len(samples), seed, **kind[1])
+    assert [len(part) for part in parts] == samples
+    assert all(((part >= 0) & (part < 1000)).all() for part in parts)
+    again = split(kind[0], samples, len(samples), seed, **kind[1])
+    assert all((a == b).all() for a, b in zip(parts, again, strict=True))
+
+
+def test_majority_class_of_a_device() -> None:
+    assert majority_classes(LABELS, [np.array([0, 1, 500]), np.array([999, 200, 998])]).tolist() == [0, 9]
+
+
+def test_a_file_says_who_holds_what(tmp_path: Path) -> None:
+    file = tmp_path / "split.json"
+    file.write_text(json.dumps({"1": [5], "0": [3, 999, 4]}))
+    assert [part.tolist() for part in split("file", None, 2, path=str(file))] == [[3, 999, 4], [5]]
+    file.write_text("[[7], [8, 9]]")
+    assert [part.tolist() for part in split("file", [50, 50], 2, path=str(file))] == [[7], [8, 9]]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "cannot be read"),
+        ('{"0": [1]}', 'must hold devices "0" to "1"'),
+        ('{"0": [1], "1": [2], "2": [3]}', "found 3 entries"),
+        ('{"0": [1], "1": []}', "device 1 has no samples"),
+        ('{"0": [1], "1": [1000]}', "sample 1000; allowed: a list of sample numbers, 0 to 999"),
+        ('{"0": [1], "1": [true]}', "sample True"),
+        ("3", "found int"),
+    ],
+)
+def test_a_file_at_fault(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "split.json"
+    file.write_text(text)
+    with pytest.raises(InputError, match=says):
+        split("file", None, 2, path=str(file))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "devices", "says"),
+    [
+        ("majority", {"sigma": 1.2}, 5, "sigma = 1.2; allowed: 0 to 1"),
+        ("majority", {"sigma": float("nan")}, 5, "sigma = nan"),
+        ("dirichlet", {"alpha": 0}, 5, "alpha = 0"),
+        ("shards", {"per_device": 500}, 5, "per_device = 500; allowed: 1 to 200"),
+        ("iid", {}, 1001, "1001 devices cannot share 1000"),
+        ("majorty", {"sigma": 1}, 5, 'did you mean "majority"'),
+        ("file", {"path": "nowhere.json"}, 5, "nowhere.json cannot be read"),
+    ],
+)
+def test_a_split_that_cannot_be(kind: str, options: dict[str, object], devices: int, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        split(kind, None, devices, **options)

@@ -1,0 +1,131 @@
+"""The paper's networks, parameter by parameter, and models that do not fit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from netsim.errors import InputError
+from netsim.models import CNN, build_model
+
+COUNTS = {
+    "mnist-cnn": ((1, 28, 28), [375, 15, 10500, 28, 100352, 224, 2240, 10], 113744),
+    "cifar-cnn": ((3, 32, 32), [1125, 15, 10500, 28, 210000, 300, 3000, 10], 224978),
+    "fashion-cnn": ((1, 28, 28), [250, 10, 3000, 12, 15360, 80, 800, 10], 19522),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_every_parameter_count_is_the_papers(name: str) -> None:
+    shape, counts, total = COUNTS[name]
+    model = build_model(name, shape, 10)
+    names = [f"{layer}.{kind}" for layer in ("conv1", "conv2", "fc1", "fc2") for kind in ("weight", "bias")]
+    assert {n: p.numel() for n, p in model.named_parameters()} == dict(zip(names, counts, strict=True))
+    assert sum(counts) == total
+
+
+def test_starting_values_follow_the_seed_and_the_papers_code() -> None:
+    one, same, other = (dict(build_model("mnist-cnn", (1, 28, 28), 10, seed).named_parameters()) for seed in (1, 1, 2))
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not torch.equal(one["fc1.weight"], other["fc1.weight"])
+    assert torch.all(one["conv1.bias"] == 0.1)
+    assert torch.all(one["fc2.bias"] == 0)
+    assert float(one["fc1.weight"].detach().std()) == pytest.approx(0.01, rel=0.02)
+    bound = (6 / (25 * (1 + 15))) ** 0.5    # Xavier: sqrt(6 / (fan in + fan out))
+    assert 0.9 * bound < float(one["conv1.weight"].detach().abs().max()) <= bound
+
+
+def test_building_a_model_leaves_the_global_random_state_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    build_model("fashion-cnn", (1, 28, 28), 10)
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_a_group_of_models_answers_as_each_alone() -> None:
+    models = [build_model("fashion-cnn", (1, 28, 28), 10, seed) for seed in (1, 2, 3)]
+    images = torch.randn(3, 4, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    stacked = [torch.stack(parameters) for parameters in zip(*(m.parameters() for m in models), strict=True)]
+    together = CNN.forward_group(stacked, images.squeeze(2).transpose(0, 1))
+    for model, own_images, answer in zip(models, images, together, strict=True):
+        torch.testing.assert_close(answer, model(own_images), rtol=1e-5, atol=1e-6)
+
+
+def test_the_network_is_convolution_relu_pooling_and_two_linear_layers() -> None:
+    model = build_model("cifar-cnn", (3, 32, 32), 10, seed=3)
+    layers = dict(model.named_children())
+    plain = nn.Sequential(
+        layers["conv1"], nn.ReLU(), nn.MaxPool2d(2), layers["conv2"], nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), layers["fc1"], nn.ReLU(), layers["fc2"],
+    )    # fmt: skip
+    images = torch.randn(5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(model(images), plain(images), rtol=1e-5, atol=1e-6)
+
+
+class WrongClasses(nn.Module):
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(shape[0] * shape[1] * shape[2], 7)
+
+    def forward(self, images: Tensor) -> Tensor:
+        answer: Tensor = self.layer(images.flatten(1))
+        return answer
+
+
+class WithBuffers(WrongClasses):
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__(shape, classes)
+        self.norm = nn.BatchNorm1d(7)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "says"),
+    [
+        ("mnist-cn", (1, 28, 28), 'did you mean "mnist-cnn"'),
+        ("mnist-cnn", (1, 12, 12), "16x16 at least"),
+        ("my_models:WrongClasses", (1, 28, 28), "10 classes"),
+        ("my_models:WithBuffers", (1, 28, 28), "GroupNorm"),
+        ("my_models:nothing", (1, 28, 28), "has no nothing"),
+        ("my_models:broken name", (1, 28, 28), "package.module:Name"),
+        ("my_missing_package:Net", (1, 28, 28), "cannot import"),
+        ("os:system", (1, 28, 28), "not a torch.nn.Module"),
+    ],
+)
+def test_a_model_that_is_not_there_or_does_not_fit(
+    name: str, shape: tuple[int, int, int], says: str, users_package: None
+) -> None:
+    with pytest.raises(InputError, match=says):
+        build_model(name, shape, 10)
+
+
+@pytest.fixture
+def users_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module my_models that is installed, as far as Python can tell."""
+    import sys
+    from types import ModuleType
+
+    module = ModuleType("my_models")
+    module.WrongClasses = WrongClasses  # type: ignore[attr-defined]
+    module.WithBuffers = WithBuffers  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "my_models", module)
+
+
+def test_a_python_file_beside_the_scenario_is_not_run(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pathlib import Path
+
+    folder = Path(str(tmp_path))
+    (folder / "trap.py").write_text("import pathlib; pathlib.Path('sprung').touch()\nNet = None\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend("")
+    with pytest.raises(InputError, match="must be installed"):
+        build_model("trap:Net", (1, 28, 28), 10)
+    assert not (folder / "sprung").exists()
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.syspath_prepend(str(folder))
+    with pytest.raises(InputError, match=r"not a torch\.nn\.Module"):
+        build_model("trap:Net", (1, 28, 28), 10)
+    assert (folder / "sprung").exists()
