@@ -177,6 +177,8 @@ def _read_overrides(overrides: Sequence[str], below: dict[str, Any]) -> dict[str
         steps = _key_path(path, where)
         value = _toml_value(text.strip())
         if steps[0] == "population":
+            if steps[2:] == ["name"]:
+                raise InputError(f"{where}: a population is addressed by its name, so the name can't be set")
             table = _population_layer(steps, layer, below, where)
             steps = steps[2:]
         else:

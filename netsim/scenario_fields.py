@@ -62,6 +62,13 @@ class Quantity(float):
     def __getnewargs__(self) -> tuple[float, str]:      # type: ignore[override]
         return float(self), self.text
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.any_schema(serialization=AS_WRITTEN)
+
+
+AS_WRITTEN = core_schema.plain_serializer_function_ser_schema(lambda quantity: quantity.text, when_used="json")
+
 
 class Measure:
     """Marks a field as text with a unit of one dimension: ``Annotated[float, Measure("energy")]``."""
@@ -83,8 +90,7 @@ class Measure:
         return Quantity(si, value)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        as_written = core_schema.plain_serializer_function_ser_schema(lambda quantity: quantity.text, when_used="json")
-        return core_schema.no_info_plain_validator_function(self.read, serialization=as_written)
+        return core_schema.no_info_plain_validator_function(self.read, serialization=AS_WRITTEN)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"type": "string", "pattern": units.pattern(self.dimension), "title": self.dimension,

@@ -164,11 +164,6 @@ class Fleet(FromFile):
             raise refuse(f"all columns need the same number of devices, found {lengths}")
         if (self.x is None) != (self.y is None):
             raise refuse("a place needs both x and y")
-        for low, high in (("cpu_min", "cpu_max"), ("min_power", "max_power")):
-            pairs = zip(getattr(self, low) or (), getattr(self, high) or (), strict=False)
-            for row, (least, most) in enumerate(pairs):
-                if least > most:
-                    raise refuse(f"device {row} (the first is 0): {low} must not be above {high}")
         return self
 
     def columns(self) -> dict[str, tuple[Any, ...]]:
@@ -210,7 +205,24 @@ class Population(Model):
             if getattr(self, table) is None and not set(instead) <= set(columns):
                 other = f" (or give the fleet the columns {', '.join(instead)})" if columns else ""
                 raise refuse(f"is missing{other}", table)
+        self._check_fleet("cpu_min", self.cpu and self.cpu.min, "cpu_max", self.cpu and self.cpu.max)
+        power = columns.get("power", self.radio and self.radio.power)
+        self._check_fleet("min_power", (self.radio and self.radio.min_power) or power,
+                          "max_power", (self.radio and self.radio.max_power) or power)
         return self
+
+    def _check_fleet(self, low: str, low_else: Any, high: str, high_else: Any) -> None:
+        """Each device's least must not be above its most, wherever the two come from: a column or the table."""
+        columns = self.devices.columns() if self.devices is not None else {}
+        if not {low, high} & set(columns):
+            return
+        lows, highs = columns.get(low, low_else), columns.get(high, high_else)
+        for row in range(len(next(iter(columns.values())))):
+            least = lows[row] if isinstance(lows, tuple) else highest(lows)
+            most = highs[row] if isinstance(highs, tuple) else lowest(highs)
+            if least > most:
+                at = high if high in columns else low
+                raise refuse(f"{low} must not be above {high} ({least:g} > {most:g} in SI units)", "devices", at, row)
 
     @property
     def size(self) -> int:
