@@ -8,10 +8,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from netsim.files import replace_file, replace_text
 from netsim.learning.sources import Decoded
 
 
@@ -24,15 +27,13 @@ def cached(name: str, root: Path, files: list[Path], read: Callable[[list[Path]]
     key = f"{name}-{_fingerprint(files)}"
     folders = [root / ".netsim-cache", _user_cache()]
     for folder in folders:
-        if (folder / key / "meta.json").is_file():
+        with suppress(OSError, ValueError, KeyError, EOFError):    # not there, or damaged: made anew
             return _open(folder / key)
     data = read(files)
     for folder in folders:
-        try:
+        with suppress(OSError):
             _write(folder / key, data)
-        except OSError:
-            continue
-        return _open(folder / key)
+            return _open(folder / key)
     return data
 
 
@@ -54,15 +55,12 @@ def _write(target: Path, data: Decoded) -> None:
     scratch = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     try:
         scratch.chmod(0o755)
-        np.save(scratch / "images.npy", data.images)
-        np.save(scratch / "labels.npy", data.labels)
+        for name, array in (("images.npy", data.images), ("labels.npy", data.labels)):
+            replace_file(scratch / name, partial(np.save, arr=array))
         meta = {"train": data.train, "names": data.names, "mean": list(data.mean), "deviation": list(data.deviation)}
-        (scratch / "meta.json").write_text(json.dumps(meta))
-        try:
-            scratch.rename(target)
-        except OSError:
-            if not (target / "meta.json").is_file():    # otherwise another process was first: take its copy
-                raise
+        replace_text(scratch / "meta.json", json.dumps(meta))
+        shutil.rmtree(target, ignore_errors=True)
+        scratch.rename(target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -118,11 +118,6 @@ def _source(name: str) -> Source:
 
 def _dataset(name: str, data: sources.Decoded) -> Dataset:
     cut = data.train
-    for part, labels in (("training", data.labels[:cut]), ("test", data.labels[cut:])):
-        counts = np.bincount(labels, minlength=len(data.names))
-        missing = [data.names[label] for label in np.flatnonzero(counts == 0)]
-        if missing:
-            raise InputError(f'dataset "{name}": no {part} sample of class {", ".join(missing)}')
     return Dataset(
         name, data.images[:cut], data.labels[:cut], data.images[cut:], data.labels[cut:],
         data.names, data.mean, data.deviation,

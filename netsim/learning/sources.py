@@ -46,7 +46,7 @@ def decoded(images: NDArray[np.uint8], labels: Ints, train: int, names: Sequence
 
 
 def read_digits() -> Decoded:
-    """scikit-learn's 8x8 digits, grey levels 0 … 16, scaled to the 28x28 of MNIST; every fifth one is for testing."""
+    """scikit-learn's 8x8 digits, grey levels 0 … 16, scaled to MNIST's 28x28; a fifth of each class is for testing."""
     import torch
     from sklearn.datasets import load_digits
     from torch.nn import functional
@@ -55,7 +55,9 @@ def read_digits() -> Decoded:
     levels = torch.from_numpy(small.reshape(-1, 1, 8, 8) / 16 * 255)
     large = functional.interpolate(levels, size=(28, 28), mode="bilinear", align_corners=False)
     images = large.round().to(torch.uint8).numpy().transpose(0, 2, 3, 1)
-    test = np.arange(len(labels)) % 5 == 4
+    test = np.zeros(len(labels), dtype=bool)
+    for digit in range(10):
+        test[np.flatnonzero(labels == digit)[4::5]] = True
     order = np.concatenate([np.flatnonzero(~test), np.flatnonzero(test)])
     names = [str(digit) for digit in range(10)]
     return decoded(np.ascontiguousarray(images[order]), labels[order].astype(np.int64), int((~test).sum()), names)
@@ -78,8 +80,11 @@ def read_idx(files: list[Path], names: Sequence[str]) -> Decoded:
             raise InputError(f"{file}: {images.shape} images do not go with {labels.shape} labels; fetch it again")
         if labels.max() >= len(names):
             raise InputError(f"{file}: label {labels.max()} is beyond the {len(names)} classes; fetch it again")
+    if train_images.shape[1:] != test_images.shape[1:]:
+        raise InputError(f"{files[0]} and {files[2]} hold images of different sizes; fetch them again")
     images = np.concatenate([train_images, test_images])[..., None]
     labels = np.concatenate([train_labels, test_labels]).astype(np.int64)
+    _check_classes(labels, len(train_labels), names, files[0].parent)
     return decoded(images, labels, len(train_labels), names)
 
 
@@ -122,7 +127,16 @@ def read_folder(files: list[Path]) -> Decoded:
     number = {name: label for label, name in enumerate(names["train"])}
     labels = np.array([number[file.parent.name] for file in files], dtype=np.int64)
     train = sum(file.parents[1].name == "train" for file in files)
+    _check_classes(labels, train, names["train"], root)
     return decoded(_decode(files), labels, train, names["train"])
+
+
+def _check_classes(labels: Ints, train: int, names: Sequence[str], where: Path) -> None:
+    for part, found in (("training", labels[:train]), ("test", labels[train:])):
+        counts = np.bincount(found, minlength=len(names))
+        missing = [name for name, count in zip(names, counts, strict=True) if not count]
+        if missing:
+            raise InputError(f"{where}: no {part} image of class {', '.join(missing)}")
 
 
 def _decode(files: list[Path]) -> NDArray[np.uint8]:
