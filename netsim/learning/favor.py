@@ -142,9 +142,9 @@ def policy_for(
     """Trains a policy on a scenario's own devices and data; the radio plays no part in it."""
     learning = scenario.learning
     if learning.dataset is None:
-        raise InputError("[learning] dataset: favor learns from training, and the scenario has no dataset")
+        raise InputError("learning.dataset: favor learns from training, and the scenario has no dataset")
     if learning.target_accuracy is None:
-        raise InputError("[learning] target_accuracy: favor's reward is the distance to it, and it is missing")
+        raise InputError("learning.target_accuracy: favor's reward is the distance to it, and it is missing")
     with open_learner(scenario, seed, workers) as learner:
         world = FederatedWorld(learner, learning.target_accuracy, scenario.end.rounds)
         return Policy(world.compression, train_policy(world, episodes, seed, progress=progress))

@@ -50,9 +50,13 @@ class ClusterMethod(Method):
         if labels is None:
             from netsim.learning.clustering import cluster_devices
 
+            there = features if known.all() else features[known]
+            if not np.isfinite(there).all():
+                raise InputError(f"round {view.round}: devices' models hold values that are not finite, so training has "
+                                 "diverged; try a smaller learning.learning_rate")
             count = min(self.clusters or view.classes, int(known.sum()))
             seed = int(rng.integers(2**31))
-            found = cluster_devices(features[known], {}, layer="all", clusters=count, seed=seed)
+            found = cluster_devices(there, {}, layer="all", clusters=count, seed=seed)
             labels = np.full(len(known), -1, dtype=np.int64)
             labels[known] = found.labels
         late = np.flatnonzero(known & (labels < 0))
@@ -73,7 +77,7 @@ def features_of(view: View, layer: str) -> Weights:
     name = weights[-1] if layer == "last" and weights else layer
     if name not in view.layers:
         allowed = one_of(layer, [*view.layers, "all", "last"])
-        raise InputError(f'[selection] layer: the model has no layer "{layer}"; {allowed}')
+        raise InputError(f'selection.layer: the model has no layer "{layer}"; {allowed}')
     return models[:, view.layers[name]]
 
 

@@ -36,8 +36,9 @@ class Icas(Method):
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:
         there = np.flatnonzero(view.available)
         norm = view.gradient_norm[there]
-        most = np.nanmax(norm) if np.isfinite(norm).any() else 1.0
-        norm = np.maximum(np.where(np.isnan(norm), most, norm), LEAST * most if most > 0 else 1.0)
+        known = np.isfinite(norm)
+        most = norm[known].max() if known.any() else 1.0
+        norm = np.maximum(np.where(known, norm, most), LEAST * most or 1.0)
         samples = view.population.samples[there]
         p = probabilities(samples / samples.sum() * norm, upload_s(view, view.bandwidth_hz)[there], self.rho)
         drawn = draw(p, view.cohort_size, rng)

@@ -39,7 +39,7 @@ class KCenter(Method):
         known = np.sort(known)
         gap = np.full(len(known), np.inf)
         while 0 < len(chosen) < min(view.cohort_size, len(known)):
-            gap = np.minimum(gap, distances(models, known, models[chosen[-1]]))
+            gap = np.fmin(gap, distances(models, known, models[chosen[-1]]))
             gap[known == chosen[-1]] = -1.0        # never twice, even among equal models
             chosen = np.append(chosen, known[np.argmax(gap)])
         return note_asked(view, self.state, np.concatenate([chosen, unknown])[: view.cohort_size])

@@ -60,7 +60,7 @@ class Oort(Method):
 
     def scores(self, view: View, tried: Ints) -> Floats:
         """The score of each device tried."""
-        utility = view.population.samples[tried] * view.loss[tried]
+        utility = view.population.samples[tried] * np.nan_to_num(view.loss[tried])      # NaN where training diverged
         utility = (utility - utility.min()) / (np.ptp(utility) or 1.0)
         score = utility + np.sqrt(STALENESS * np.log(view.round) / view.last_round[tried])
         time_s = view.duration_s[tried]

@@ -41,11 +41,11 @@ def make_selection(method: str, options: Mapping[str, Any]) -> Selection:
     if dataclasses.is_dataclass(kind):
         made = kind(**_checked(method, kind, options))
     elif options:
-        raise InputError(f"[selection] {method} takes no options (it is no dataclass), found: {', '.join(options)}")
+        raise InputError(f"selection.{next(iter(options))}: {method} takes no options, since it is no dataclass")
     else:
         made = kind()
     if not isinstance(getattr(made, "state", None), dict):
-        raise InputError(f'[selection] method: {method} has no dict "state"; derive it from netsim.selection.Method')
+        raise InputError(f'selection.method: {method} has no dict "state"; derive it from netsim.selection.Method')
     selection: Selection = made
     return selection
 
@@ -83,14 +83,14 @@ def _find(method: str) -> Any:
     place, _ = METHODS.get(method, (method, ""))
     module, colon, name = place.partition(":")
     if not colon:
-        raise InputError(f'[selection] method: unknown method "{method}"; {one_of(method, METHODS)}, '
-                         'or "package.module:Name" for one of your own')
+        raise InputError(f'selection.method: unknown method "{method}" (one of your own: "package.module:Name"); '
+                         f"{one_of(method, METHODS)}")
     try:
         kind = getattr(import_module(module), name)
     except (ImportError, AttributeError, TypeError, ValueError) as problem:
-        raise InputError(f'[selection] method: can\'t import "{method}": {problem}') from problem
+        raise InputError(f'selection.method: can\'t import "{method}": {problem}') from problem
     if not (isinstance(kind, type) and hasattr(kind, "needs") and any("__call__" in vars(c) for c in kind.__mro__)):
-        raise InputError(f'[selection] method: "{method}" is no selection method: a class with "needs", "state" '
+        raise InputError(f'selection.method: "{method}" is no selection method: a class with "needs", "state" '
                          "and __call__(view, rng); derive it from netsim.selection.Method")
     return kind
 
@@ -102,10 +102,10 @@ def _checked(method: str, kind: Any, options: Mapping[str, Any]) -> dict[str, An
     for name in options:
         if name not in fields:
             allowed = one_of(name, fields) if fields else "it takes none"
-            raise InputError(f'[selection] unknown option "{name}" of method {method}; {allowed}')
+            raise InputError(f"selection.{name}: unknown option of method {method}; {allowed}")
     for name, declared in fields.items():
         if name not in options and declared.default is declared.default_factory is dataclasses.MISSING:
-            raise InputError(f"[selection] {name}: method {method} needs it, and it is missing")
+            raise InputError(f"selection.{name}: method {method} needs it, and it is missing")
     declared_types: dict[str, Any] = {name: (hints[name], ...) for name in options}
     rules = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
     model = create_model("Options", __config__=rules, **declared_types)
@@ -114,7 +114,7 @@ def _checked(method: str, kind: Any, options: Mapping[str, Any]) -> dict[str, An
     except ValidationError as problem:
         first = problem.errors()[0]
         expected = first["msg"].replace("Input should be", "should be").removeprefix("Value error, ")
-        raise InputError(f"[selection] {first['loc'][0]}: {expected} (method {method}), "
+        raise InputError(f"selection.{first['loc'][0]}: {expected} (method {method}), "
                          f"found {first['input']!r}") from problem
     return {name: getattr(checked, name) for name in options}
 

@@ -114,6 +114,13 @@ def test_an_unknown_layer_is_named(world, rng):
         make_selection("kmeans", {"layer": "fc9.weight"})(world(), rng)
 
 
+def test_models_that_are_not_finite_are_the_users_to_mend(world, rng):
+    broken = TWO_GROUPS.copy()
+    broken[2, 1] = np.nan
+    with pytest.raises(InputError, match=r"round 2: .* diverged"):
+        make_selection("kmeans", {})(world(local_weights=broken), rng)
+
+
 def test_any_layer_can_give_the_features(world, rng):
     method = make_selection("kmeans", {"layer": "fc1.weight"})
     method(world(local_weights=models(*[[n % 2, n, 0] for n in range(6)])), rng)

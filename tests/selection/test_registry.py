@@ -55,13 +55,14 @@ def test_a_users_method_by_import_path(view, rng):
     ("subprocess:Popen", {"args": "true"}, "no selection method"),
     ("os:system", {"command": "true"}, "no selection method"),
     (f"{__name__}:NoState", {}, 'no dict "state"'),
+    (f"{__name__}:NoState", {"norm": "l1"}, "takes no options, since it is no dataclass"),
     ("fedavg", {"norm": "l1"}, "takes none"),
     ("divergence", {"nrm": "l1"}, 'allowed: clusters, layer, norm; did you mean "norm"'),
     ("divergence", {"norm": "l3"}, "should be 'l2' or 'l1'"),
     ("kmeans", {"clusters": 0}, "greater than or equal to 1"),
     ("kmeans", {"clusters": "ten"}, "valid integer"),
     ("kmeans", {"clusters": True}, "valid integer"),
-    ("kmeans", {"state": {}}, 'unknown option "state"'),
+    ("kmeans", {"state": {}}, 'selection.state: unknown option'),
 ])
 def test_bad_input(method, options, says):
     with pytest.raises(InputError, match="selection") as error:
