@@ -1,0 +1,148 @@
+"""What stands in the way of a plan: whose budget, how much bandwidth is missing, who fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from netsim.allocation.problem import Infeasible, Problem, plan_for
+from netsim.allocation.seconds import InSeconds
+from netsim.arrays import Bools, Floats, Ints
+from netsim.units import format
+
+
+@dataclass(frozen=True, eq=False)
+class Obstacles:
+    """Why no plan keeps every budget, and the least change of one kind that would let one; read-only arrays."""
+
+    need_hz: Floats             # the least bandwidth with which a device can keep its budget; inf: none is enough
+    least_energy_j: Floats      # the least energy a device can spend with the whole band to itself
+    hopeless: Bools             # devices that even the whole band does not help
+    extra_bandwidth_hz: float   # how much more the cell needs for all; inf where no bandwidth is enough
+    budget_scaling: float       # the factor on every budget that lets all take part
+    cohort: Ints                # the largest part of the cohort that fits
+
+    @property
+    def in_the_way(self) -> Ints:
+        """The devices without which the rest fits."""
+        return np.setdiff1d(np.arange(len(self.need_hz)), self.cohort)
+
+
+def obstacles(problem: Problem) -> Obstacles:
+    """Everything that a user needs to see to mend an infeasible problem."""
+    devices = InSeconds.of(problem)
+    need = devices.least_bandwidth_ever()
+    least_j = _least_energy(problem, problem.bandwidth_hz)
+    return Obstacles(
+        need_hz=need, least_energy_j=least_j, hopeless=need > problem.bandwidth_hz,
+        extra_bandwidth_hz=max(0.0, float(need.sum()) - problem.bandwidth_hz),
+        budget_scaling=budget_scaling(problem), cohort=_cheapest(need, problem.bandwidth_hz),
+    )
+
+
+def require_feasible(problem: Problem, devices: InSeconds) -> None:
+    """Raise :class:`Infeasible` exactly when no plan keeps every budget: all least needs together exceed the band."""
+    if not devices.least_bandwidth_ever().sum() <= problem.bandwidth_hz:
+        found = obstacles(problem)
+        blamed = np.flatnonzero(found.hopeless) if found.hopeless.any() else found.in_the_way
+        raise Infeasible(blamed, explain(problem, found))
+
+
+def explain(problem: Problem, found: Obstacles) -> str:
+    """The obstacles in a sentence or three."""
+    band = format(problem.bandwidth_hz, "frequency")
+    if found.hopeless.any():
+        first = f"{too_dear(problem, found.least_energy_j, found.hopeless)}, even with the whole band of {band}"
+    else:
+        first = (f"{listing(found.in_the_way)}: to keep every budget the cell needs "
+                 f"{format(float(found.need_hz.sum()), 'frequency')}, it has {band}")
+    more = found.budget_scaling
+    growth = f"were {more:.4g} times as large" if more >= 2.0 else f"grew by {100.0 * (more - 1.0):.3g} %"
+    return (f"{first}; the largest part of the cohort that fits has {len(found.cohort)} of {len(problem)} devices; "
+            f"all fit if every budget {growth}")
+
+
+def too_dear(problem: Problem, least_j: Floats, dear: Bools) -> str:
+    """``devices 3, 7: budget below the least possible energy (device 7: 15 mJ against 17.2 mJ)``."""
+    who = np.flatnonzero(dear)
+    worst = int(who[np.argmax(least_j[who] / problem.budget_j[who])])
+    budget, least = float(problem.budget_j[worst]), float(least_j[worst])
+    digits = next((d for d in range(4, 17) if format(budget, "energy", d) != format(least, "energy", d)), 17)
+    return (f"{listing(who)}: budget below the least possible energy "
+            f"(device {worst}: {format(budget, 'energy', digits)} against {format(least, 'energy', digits)})")
+
+
+def budget_scaling(problem: Problem) -> float:
+    """The least factor on all budgets that makes the problem feasible; below 1 where there is room to spare.
+
+    With an equal share of the band some device sets a factor that is enough; with the whole band each sets one that is
+    necessary. The need falls with the factor, so there is one root between.
+    """
+    from scipy.optimize import brentq
+
+    devices = InSeconds.of(problem)
+
+    def missing(factor: float) -> float:
+        scaled = replace(devices, budget=problem.budget_j * factor / problem.power_w)
+        return float(scaled.least_bandwidth_ever().sum()) - problem.bandwidth_hz
+
+    def bounded(factor: float) -> float:
+        return min(missing(factor), problem.bandwidth_hz)     # the root finder takes no infinities
+
+    least = float(np.max(_least_energy(problem, problem.bandwidth_hz) / problem.budget_j))
+    enough = float(np.max(_least_energy(problem, problem.bandwidth_hz / len(problem)) / problem.budget_j))
+    inside = bounded(least) > 0.0 > bounded(enough)
+    factor = brentq(bounded, least, enough, xtol=1e-300, rtol=1e-14) if inside else enough
+    step = 1e-15
+    while missing(factor) > 0.0:                              # the last digits: the answer is on the feasible side
+        factor, step = factor * (1.0 + step), 2.0 * step
+    return float(factor)
+
+
+def largest_feasible(problem: Problem, method: str = "sao", **options: Any) -> Ints:
+    """Positions of the largest part of the cohort that the method has a plan for, in rising order; perhaps none.
+
+    Devices are taken by rising least bandwidth. For `sao` the longest run of them whose needs fit the band is
+    the largest cohort there is; for other methods it is the longest such run that the method accepts.
+    """
+    from netsim.allocation import allocate
+
+    order = np.argsort(InSeconds.of(problem).least_bandwidth_ever(), kind="stable")
+
+    def accepts(count: int) -> bool:
+        try:
+            allocate(problem.subset(np.sort(order[:count])), method, **options)
+        except Infeasible:
+            return False
+        return True
+
+    fits, fails = 0, len(order) + 1
+    while fails - fits > 1:
+        middle = (fits + fails) // 2 if fits else fails - 1
+        if accepts(middle):
+            fits = middle
+        else:
+            fails = middle
+    return np.sort(order[:fits])
+
+
+def listing(devices: Ints, most: int = 8) -> str:
+    """``device 3``, ``devices 3, 7``, ``devices 0, 1, … and 90 more``."""
+    shown = ", ".join(str(n) for n in devices[:most])
+    rest = f" and {len(devices) - most} more" if len(devices) > most else ""
+    return f"device{'s' if len(devices) > 1 else ''} {shown}{rest}"
+
+
+def _least_energy(problem: Problem, bandwidth_hz: float) -> Floats:
+    """What a device spends with this bandwidth and its CPU at its slowest."""
+    return plan_for(problem, np.full(len(problem), bandwidth_hz), problem.cpu_min_hz).device_energy_j
+
+
+def _cheapest(need_hz: Floats, band_hz: float) -> Ints:
+    """The devices of least need that fit the band together."""
+    order = np.argsort(need_hz, kind="stable")
+    with np.errstate(invalid="ignore"):
+        fits = int(np.searchsorted(np.cumsum(need_hz[order]), band_hz, side="right"))
+    return np.sort(order[:fits])

@@ -1,0 +1,91 @@
+"""`sao`: the exact optimum of the spectrum allocation problem (19), by one scalar root."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.allocation.diagnosis import require_feasible
+from netsim.allocation.problem import Plan, Problem, plan_for
+from netsim.allocation.seconds import InSeconds
+from netsim.arrays import Floats
+
+
+def solve(problem: Problem) -> Plan:
+    """The plan with the shortest round that keeps every budget.
+
+    The least bandwidth that a device needs falls, and is convex, in the round time T; T is where the sum is B. At that
+    T every device whose computing is not at its slowest ends exactly at T, and the whole band is used.
+    """
+    devices = InSeconds.of(problem)
+    require_feasible(problem, devices)
+    needs = shortest_round(devices, problem.bandwidth_hz)
+    compute_s = np.concatenate([need.compute_s for need in needs])
+    bandwidth_hz = np.concatenate([need.bandwidth_hz for need in needs])
+    cpu_hz = np.minimum(np.maximum(problem.cycles / compute_s, problem.cpu_min_hz), problem.cpu_max_hz)
+    return plan_for(problem, fill(bandwidth_hz, problem.bandwidth_hz), cpu_hz)
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """What the devices of one block need at least for a round of T seconds."""
+
+    compute_s: Floats
+    bandwidth_hz: Floats
+    slope: Floats         # d bandwidth / dT
+
+    @classmethod
+    def at(cls, round_s: float, devices: InSeconds) -> Need:
+        """Compute as long as leaves most for the upload, then send with what that takes."""
+        compute_s = devices.compute_time(round_s)
+        time_left = round_s - compute_s
+        energy_left = devices.budget - devices.work / (compute_s * compute_s)
+        upload_s = np.minimum(time_left, energy_left)
+        bandwidth_hz, elasticity = devices.bandwidth(upload_s)
+        # A second more of round is a second more of upload at cpu_max, none at cpu_min, and a part of it between
+        inside = (compute_s > devices.fastest) & (compute_s < devices.slowest)
+        doubled = devices.work + devices.work
+        part = doubled / (doubled + compute_s**3)
+        gained = np.where(inside, part, time_left <= energy_left)
+        return cls(compute_s, bandwidth_hz, -gained * elasticity * bandwidth_hz / upload_s)
+
+
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")   # a round too short needs infinite bandwidth
+def shortest_round(devices: InSeconds, bandwidth_hz: float) -> list[Need]:
+    """What the devices, block by block, need in the round T at which their least bandwidths add up to B.
+
+    The problem must be feasible. Newton on 1/(sum b) - 1/B, which is nearly a straight line in T, inside a bracket:
+    with an equal share of the band some device needs a round no longer than T and some other one no shorter; with
+    the whole band none beats T; and once every CPU is at its slowest a longer round changes nothing.
+    """
+    share = devices.round_time(bandwidth_hz / len(devices.nats))
+    longest = float(share.max())
+    low = max(float(devices.round_time(bandwidth_hz).max()), float(share.min()))
+    high = min(longest, float((devices.slowest + devices.budget - devices.work / devices.slowest**2).max()))
+    high = max(low, high) * (1.0 + 1e-14)
+    t = low if math.isinf(longest) else max(low, float(share.mean()))
+    blocks = list(devices.blocks())
+    for attempt in range(1, 600):
+        needs = [Need.at(t, block) for block in blocks]
+        total = sum(float(need.bandwidth_hz.sum()) for need in needs)
+        slope = sum(float(need.slope.sum()) for need in needs)
+        excess = total / bandwidth_hz - 1.0
+        step = -total * excess / slope if slope < 0.0 and total < math.inf else math.nan
+        if (abs(excess) <= 1e-11 and abs(step) <= 1e-13 * t) or t == high:
+            return needs
+        low, high = (t, high) if excess > 0.0 else (low, t)
+        least = math.copysign(4e-16 * t, excess)             # a step below the last digit would stand still
+        t += least if abs(step) < abs(least) else step
+        if not low < t < high or attempt % 8 == 0:           # also where there is no slope to follow
+            t = (low + high) / 2.0 if high - low > 4e-16 * high else high
+    raise ArithmeticError(f"the round time did not settle between {low!r} and {high!r} s")
+
+
+def fill(bandwidth_hz: Floats, total_hz: float) -> Floats:
+    """The shares scaled to use the whole band, and not one bit of the last digit more."""
+    filled = bandwidth_hz * (total_hz / bandwidth_hz.sum())
+    while filled.sum() > total_hz:
+        filled *= 1.0 - 2.0**-52
+    return filled

@@ -1,0 +1,41 @@
+"""The same problems for an independent solver: CVXPY with Clarabel, in MHz, Mbit, GHz, Gcycles and mJ."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+
+from netsim.allocation import Problem
+
+
+class Scaled:
+    """A problem's constants in units that an interior-point solver likes."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.J = problem.snr_hz / 1e6
+        self.z = problem.bits / 1e6
+        self.U = problem.cycles / 1e9
+        self.G = problem.compute_weight * 1e18 * 1e3
+        self.H = self.z * problem.power_w * 1e3
+        self.e = problem.budget_j * 1e3
+        self.low, self.high = problem.cpu_min_hz / 1e9, problem.cpu_max_hz / 1e9
+        self.B = problem.bandwidth_hz / 1e6
+
+
+def upload(b: cp.Expression, J: np.ndarray) -> cp.Expression:
+    """1 / (b log2(1 + J/b)), convex in b."""
+    return cp.inv_pos(-cp.rel_entr(b, b + J) / np.log(2))
+
+
+def sao(problem: Problem) -> float:
+    """The optimal round time of problem (19) in seconds; inf where the solver finds it infeasible."""
+    c = Scaled(problem)
+    b, f, T = cp.Variable(len(problem)), cp.Variable(len(problem)), cp.Variable()
+    per_bit = upload(b, c.J)
+    task = cp.Problem(cp.Minimize(T), [
+        cp.multiply(c.G, cp.square(f)) + cp.multiply(c.H, per_bit) <= c.e,
+        cp.multiply(c.z, per_bit) + cp.multiply(c.U, cp.inv_pos(f)) <= T,
+        cp.sum(b) <= c.B, f >= c.low, f <= c.high,
+    ])
+    task.solve(solver=cp.CLARABEL)
+    return float(task.value)

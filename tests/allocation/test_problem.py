@@ -1,0 +1,123 @@
+"""What a problem refuses, and what it makes of what it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from netsim.allocation import METHODS, Problem, allocate, check_method
+from netsim.allocation.problem import plan_for
+from netsim.errors import InputError
+
+GOOD: dict[str, Any] = {
+    "bits": [1e6, 1e6], "cycles": [1e8, 1e8], "capacitance": [1e-28, 1e-28], "gain": [1e-10, 1e-11],
+    "power_w": [0.1, 0.1], "budget_j": [1.0, 1.0], "cpu_min_hz": [1e8, 1e8], "cpu_max_hz": [1e9, 1e9],
+    "bandwidth_hz": 1e6, "noise_w_per_hz": 4e-21,
+}
+
+
+@pytest.mark.parametrize("field", ["bits", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz"])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
+def test_names_the_field_and_the_device(field: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"^{field}, device 1: a positive number is needed, found {value!r}"):
+        Problem(**{**GOOD, field: [GOOD[field][0], value]})
+
+
+@pytest.mark.parametrize("field", ["cycles", "capacitance"])
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
+def test_zero_has_a_meaning_but_negative_has_none(field: str, value: float) -> None:
+    Problem(**{**GOOD, field: [0.0, 0.0]})
+    with pytest.raises(InputError, match=f"^{field}, device 0: zero or a positive number"):
+        Problem(**{**GOOD, field: [value, 0.0]})
+
+
+@pytest.mark.parametrize("field", ["bandwidth_hz", "noise_w_per_hz"])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, None, "wide", [1.0, 2.0]])
+def test_names_the_field_of_the_cell(field: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"^{field}: "):
+        Problem(**{**GOOD, field: value})
+
+
+def test_unequal_lengths() -> None:
+    with pytest.raises(InputError, match=r"^gain: 1 values, but bits has 2"):
+        Problem(**{**GOOD, "gain": [1e-10]})
+    with pytest.raises(InputError, match=r"^bits: 2 values, but gain has 3"):
+        Problem(**{**GOOD, "gain": [1e-10] * 3})
+    with pytest.raises(InputError, match=r"^bits: empty"):
+        Problem(**{**GOOD, "bits": []})
+
+
+@pytest.mark.parametrize("value", ["x", [1.0, "x"], None, [[1.0, 2.0]], {"a": 1}])
+def test_what_is_no_array_of_numbers(value: object) -> None:
+    with pytest.raises(InputError, match="^bits: "):
+        Problem(**{**GOOD, "bits": value})
+
+
+def test_empty_ranges() -> None:
+    with pytest.raises(InputError, match=r"^cpu_min_hz, device 1: 2000000000.0 is above cpu_max_hz"):
+        Problem(**{**GOOD, "cpu_min_hz": [1e8, 2e9]})
+    with pytest.raises(InputError, match=r"^power_min_w, device 0: 0.2 is above power_max_w = 0.1"):
+        Problem(**{**GOOD, "power_min_w": 0.2, "power_max_w": 0.1})
+    with pytest.raises(InputError, match=r"^power_max_w, device 1: "):
+        Problem(**{**GOOD, "power_max_w": [0.1, np.nan]})
+
+
+def test_products_beyond_floating_point() -> None:
+    with pytest.raises(InputError, match=r"gain \* power_w / noise_w_per_hz, device 1"):
+        Problem(**{**GOOD, "gain": [1e-10, 1e308], "noise_w_per_hz": 1e-300})
+
+
+def test_scalars_stand_for_every_device_and_arrays_are_read_only() -> None:
+    mine = np.array([1e-10, 1e-11])
+    problem = Problem(**{**GOOD, "bits": 1e6, "gain": mine})
+    mine[0] = -1.0
+    assert problem.bits.tolist() == [1e6, 1e6]
+    assert problem.gain.tolist() == [1e-10, 1e-11]
+    with pytest.raises(ValueError, match="read-only"):
+        problem.gain[0] = 1.0
+    assert len(problem) == 2
+
+
+def test_subsets() -> None:
+    problem = Problem(**GOOD)
+    assert problem.subset([1]).gain.tolist() == [1e-11]
+    assert problem.subset(np.array([True, False])).gain.tolist() == [1e-10]
+    assert problem.subset([1, 0]).gain.tolist() == [1e-11, 1e-10]
+    with pytest.raises(InputError, match="no devices"):
+        problem.subset([])
+
+
+def test_a_plan_follows_from_the_closed_forms() -> None:
+    # ratio 3 in 1 MHz: 2 Mbit/s, so 0.5 s at 0.1 W; 0.1 Gcycle at 0.5 GHz: 0.2 s and 1e-28 * 1e8 * 0.25e18 J
+    problem = Problem(**{**GOOD, "gain": 1.2e-13, "bandwidth_hz": 2e6})
+    plan = plan_for(problem, np.array([1e6, 1e6]), np.array([5e8, 1e9]))
+    assert plan.upload_s == pytest.approx([0.5, 0.5])
+    assert plan.compute_s == pytest.approx([0.2, 0.1])
+    assert plan.device_energy_j == pytest.approx([0.0525, 0.06])
+    assert (plan.round_s, plan.energy_j) == pytest.approx((0.7, 0.1125))
+    assert plan.bandwidth_used_hz == 2e6
+    assert not plan.over_budget.any()
+
+
+def test_methods_are_looked_up_with_a_guess() -> None:
+    with pytest.raises(InputError, match=r'unknown allocation method \'soa\'; allowed: .*did you mean "sao"\?'):
+        allocate(Problem(**GOOD), "soa")
+    with pytest.raises(InputError, match="unknown option 'speed'"):
+        check_method("sao", {"speed": 3})
+    with pytest.raises(InputError, match="can't be imported"):
+        check_method("no.such.module:solve", {})
+    for name in METHODS:
+        check_method(name, {})
+
+
+def own_method(problem: Problem, cpu_hz: float = 1e8) -> Any:
+    return plan_for(problem, np.full(len(problem), 1.0), np.full(len(problem), cpu_hz))
+
+
+def test_a_method_of_the_users_own() -> None:
+    plan = allocate(Problem(**GOOD), f"{__name__}:own_method", cpu_hz=2e8)
+    assert plan.cpu_hz.tolist() == [2e8, 2e8]
+    with pytest.raises(InputError, match="does not take the options"):
+        check_method(f"{__name__}:own_method", {"speed": 1})
