@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-import time
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -143,11 +141,3 @@ def test_an_error_in_a_worker_reaches_the_caller() -> None:
         too_short = learner.initial_weights()[:100]
         with pytest.raises(RuntimeError):
             learner.train(1, too_short, [0]).update(0)
-
-
-def test_workers_end_with_the_block_even_in_the_middle_of_work() -> None:
-    before = set(multiprocessing.active_children())
-    with open_pool(2) as pool:
-        for _ in range(4):
-            pool.submit(time.sleep, 60)
-    assert set(multiprocessing.active_children()) <= before
