@@ -52,7 +52,7 @@ class ClusterMethod(Method):
 
             there = features if known.all() else features[known]
             if not np.isfinite(there).all():
-                raise InputError(f"round {view.round}: devices' models hold values that are not finite, so training has "
+                raise InputError(f"round {view.round}: devices' models hold values that are not finite: training "
                                  "diverged; try a smaller learning.learning_rate")
             count = min(self.clusters or view.classes, int(known.sum()))
             seed = int(rng.integers(2**31))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from netsim.arrays import Floats
 from netsim.physics import compute_time, fdma_rate, upload_time
 from netsim.selection.view import View
@@ -16,6 +18,11 @@ def upload_s(view: View, bandwidth_hz: float) -> Floats:
     """Each device's upload time over this much bandwidth, at this round's gain; inf where nothing gets through."""
     snr_hz = view.gain * view.population.power_w / view.noise_w_per_hz
     return upload_time(view.bits, fdma_rate(bandwidth_hz, snr_hz))
+
+
+def typical_s(view: View) -> float:
+    """A deadline where none is given: half of the available devices would meet it with an equal share of the band."""
+    return float(np.median(equal_share_s(view)[view.available]))
 
 
 def equal_share_s(view: View) -> Floats:

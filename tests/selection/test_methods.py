@@ -141,6 +141,13 @@ class TestFedCS:
         for deadline, count in [("1 ms", 1), ("3.5 s", 3), ("6.1 s", 5), ("1 min", 6)]:
             assert make_selection("fedcs", {"deadline": deadline})(cell, rng).devices.tolist() == order[:count]
 
+    def test_without_a_deadline_half_of_the_devices_set_it(self, view, rng):
+        # Equal shares: uploads of 1 s, computing 0, 1, 2, 3, 4, 5 s: the median is 3.5 s. Over the full band an upload
+        # takes a sixth of a second and a bit, so computing decides: 0 to 3 fit, 4 does not.
+        rate = 1e6 / upload_s(view(), 1e6 / 6)[0]
+        cell = view(cohort=6, bits=rate, cycles=np.arange(6.0) * 1e9)
+        assert make_selection("fedcs", {})(cell, rng).devices.tolist() == [0, 1, 2, 3]
+
     def test_candidates_are_random(self, view):
         method = make_selection("fedcs", {"deadline": "1 h", "candidates": 2})
         seen = {tuple(sorted(method(view(), np.random.default_rng(seed)).devices.tolist())) for seed in range(200)}
