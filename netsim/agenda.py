@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,8 +75,8 @@ class Planner:
         problem = self.problem(devices)
         # a hair more, so that rounding does not put it back on the wrong side
         factor = budget_scaling(problem) * (1 + 1e-9)
-        return Agenda((Wave(devices, self.allocate(problem.with_budget(problem.budget_j * factor))),),
-                      np.zeros(0, np.int64))
+        plan = self.allocate(replace(problem, budget_j=problem.budget_j * factor))
+        return Agenda((Wave(devices, plan),), np.zeros(0, np.int64))
 
     def agenda(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Everybody at once if that has a plan, else by the scenario's rule.

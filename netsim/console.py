@@ -68,7 +68,7 @@ def print_summary(run: Run) -> None:
     if summary["accuracy"] is not None:
         accuracy = [value for value in run.rounds["accuracy"].to_list() if value is not None]
         reached = "target reached" if summary["target_reached"] else "target not reached"
-        reached = f"  {reached}" if run.scenario.learning and run.scenario.learning.target_accuracy else ""
+        reached = f"  {reached}" if run.scenario.learning.target_accuracy else ""
         table.add_row("accuracy", f"{summary['accuracy']:.2%}{reached}")
         table.add_row("  over the rounds", f"{accuracy[0]:.1%} {sparkline(accuracy)} {accuracy[-1]:.1%}")
     if summary["dropped"]:
@@ -95,7 +95,7 @@ def print_builtin_scenarios() -> None:
     table = Table("name", "devices", "what it shows")
     for name in builtin_scenarios():
         scenario = load_scenario(name)
-        table.add_row(name, str(scenario.device_count), scenario.description)
+        table.add_row(name, str(scenario.size), scenario.description)
     Console().print(table)
 
 
@@ -106,12 +106,12 @@ def print_scenario(scenario: Scenario) -> None:
     table.add_column(style="bold")
     table.add_column()
     for kind in scenario.population:
-        table.add_row(kind.name, f"{kind.count} devices")
+        table.add_row(kind.name, f"{kind.size} devices")
     table.add_row("cell", f"{units.format(scenario.cell.bandwidth, 'frequency')} within "
                           f"{units.format(scenario.cell.radius, 'length')}")
     table.add_row("selection", f"{scenario.selection.method}, cohort of {scenario.selection.cohort}")
     table.add_row("allocation", scenario.allocation.method)
-    if learning and scenario.trains:
+    if scenario.trains:
         table.add_row("learning", f"{learning.model} on {learning.dataset}")
     Console().print(table)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 import platform
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
@@ -41,18 +42,26 @@ class RunDirectory:
         self._lock: IO[bytes] | None = None
         self._next_round = 1                # the first round of the part that is written next
 
-    def create(self, scenario_toml: str, write_devices: Callable[[IO[bytes]], Any]) -> None:
-        """Start a new run here; the folder must be missing or empty, or hold a run that never began."""
+    @property
+    def has_begun(self) -> bool:
+        """Whether a run lies here that can be resumed."""
+        return (self.path / "run.json").exists()
+
+    def claim(self) -> None:
+        """Take the folder for a new run; it must be missing or empty, or hold a run that never began."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path}: is a file; --out names a folder for the run")
-        leftovers = {"scenario.toml", "devices.parquet", "trace", "links", "lock", "uploads.f32"}
+        leftovers = {"scenario.toml", "devices.parquet", "trace", "links", "lock"}
         found = {entry.name.removesuffix(".tmp") for entry in self.path.iterdir()} if self.path.exists() else set()
-        if found - leftovers or (self.path / "run.json").exists():
+        if found - leftovers:
             raise InputError(
                 f"{self.path}: the folder is not empty; give --out another one, or --resume to go on with a run")
         for folder in ("trace", "links"):
             (self.path / folder).mkdir(parents=True, exist_ok=True)
         self._take_lock()
+
+    def begin(self, scenario_toml: str, write_devices: Callable[[IO[bytes]], Any]) -> None:
+        """Start a new run in the claimed folder."""
         replace_text(self.path / "scenario.toml", scenario_toml)
         replace_file(self.path / "devices.parquet", write_devices)
         self._write_info(0, "running", "")
@@ -84,6 +93,8 @@ class RunDirectory:
                 if path.suffix == ".tmp" or first_round_of(path) > complete:
                     path.unlink()
         self._next_round = complete + 1
+        if state is not None:                   # the crash may have come between the checkpoint and run.json
+            self._write_info(complete, "running", bytes(state["trace_sha256"]).decode("ascii"))
         return state
 
     def commit(self, round_: int, part: Part, state: State, trace_sha256: str) -> None:
@@ -159,3 +170,19 @@ def read_info(path: Path) -> dict[str, Any]:
     if not isinstance(info, dict) or info.get("format") != FORMAT or not isinstance(info.get("round"), int):
         raise InputError(f"{file}: not written by this version of netsim (format {FORMAT})")
     return info
+
+
+def next_free(results: Path, name: str, *, resume: bool) -> Path:
+    """A folder for a run under ``results``: NAME, NAME-2, NAME-3, …; to resume, the last one that is there.
+
+    A scenario's name may hold anything; what could lead out of ``results`` is replaced.
+    """
+    name = re.sub(r"[^\w.-]+", "-", name).lstrip(".")
+    number = 1
+    while _numbered(results, name, number + 1 if resume else number).exists():
+        number += 1
+    return _numbered(results, name, number)
+
+
+def _numbered(results: Path, name: str, number: int) -> Path:
+    return results / (name if number == 1 else f"{name}-{number}")

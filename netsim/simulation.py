@@ -14,9 +14,9 @@ import numpy as np
 import simpy
 
 from netsim.agenda import Agenda, Planner
-from netsim.allocation import Plan, Problem, allocate, check_method
+from netsim.allocation import Problem, allocate, check_method
 from netsim.allocation.diagnosis import largest_feasible
-from netsim.arrays import Floats, Ints
+from netsim.arrays import Bools, Floats, Ints, Weights
 from netsim.cell.device import Outcome
 from netsim.cell.server import Server
 from netsim.cell.uplink import Uplink
@@ -24,7 +24,7 @@ from netsim.errors import InputError
 from netsim.population import Population, draw_population, problem_for, round_gain
 from netsim.run import PARTS, Run
 from netsim.run_directory import RunDirectory
-from netsim.selection import Selection, View, check_choice, make_selection
+from netsim.selection import METHODS, Choice, Selection, View, check_choice, make_selection
 from netsim.state import RunState
 from netsim.streams import stream
 from netsim.trace import SERVER, Recorder
@@ -66,17 +66,18 @@ def simulate(
     path = Path(keep.name if keep else str(out))
     identity = {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, "learning": learning}
     directory = RunDirectory(path, identity, learning=learning)
-    stored = directory.resume() if resume and (path / "run.json").exists() else None
     with ExitStack() as stack:
         stack.callback(directory.close)
+        resuming = resume and directory.has_begun
+        stored = directory.resume() if resuming else directory.claim()
         learner: Learner | None = None
         if learning:
             from netsim.learning.learner import open_learner
 
             learner = stack.enter_context(open_learner(scenario, seed, workers))
         population = draw_population(scenario, seed, samples=learner.samples if learner else None)
-        if not (path / "run.json").exists():
-            directory.create(scenario.to_toml(), lambda file: write_devices(population, learner, file))
+        if not resuming:
+            directory.begin(scenario.to_toml(), lambda file: write_devices(population, learner, file))
         state = RunState.of(stored) if stored is not None else RunState.fresh(len(population))
         Simulation(scenario, seed, population, selection, learner, directory, state, progress).play()
     return Run(path, keep)
@@ -86,6 +87,10 @@ def prepare(scenario: Scenario, *, learning: bool) -> Selection:
     """Check what a scenario names before any long work starts; returns its selection method."""
     check_method(scenario.allocation.method, scenario.allocation.options)
     selection = make_selection(scenario.selection.method, scenario.selection.options)
+    if scenario.learning.aggregation == "unbiased" and scenario.selection.method in METHODS.keys() - {"icas"}:
+        raise InputError(
+            'learning.aggregation "unbiased" needs a selection that draws by known chances: take selection.method '
+            'icas, or "weighted"')
     if selection.needs and not learning:
         raise InputError(
             f'selection.method "{scenario.selection.method}" needs {" and ".join(sorted(selection.needs))} of the '
@@ -115,7 +120,7 @@ class Simulation:
         self.uploads: Uploads | None = None
         self.training: Training | None = None
         self.gain: Floats = population.gain
-        self.draw_probability: Floats | None = None
+        self.cohort = Choice(np.zeros(0, np.int64))
         if learner and state.weights is None:
             state.weights = learner.initial_weights()
 
@@ -150,13 +155,13 @@ class Simulation:
     def select(self, k: int) -> Ints:
         """The cohort of round ``k``: in the first round everybody, later as the selection method says."""
         self.gain = round_gain(self.scenario, self.population, self.seed, k)
-        self.draw_probability = None
         if k == 1 and self.scenario.rounds.first == "all":
-            return np.flatnonzero(self.available)
-        view = self.view(k)
-        choice = self.selection(view, stream(self.seed, "selection", k))
-        self.draw_probability = choice.probability
-        return check_choice(choice, view, self.scenario.selection.method)
+            self.cohort = Choice(np.flatnonzero(self.available))
+        else:
+            view = self.view(k)
+            choice = self.selection(view, stream(self.seed, "selection", k))
+            self.cohort = Choice(check_choice(choice, view, self.scenario.selection.method), choice.probability)
+        return self.cohort.devices
 
     def plan(self, k: int, devices: Ints) -> Agenda:
         """Bandwidth, CPU frequency and power for the devices that fit."""
@@ -173,8 +178,8 @@ class Simulation:
     def train(self, k: int, devices: Ints) -> None:
         """Start the local training of these devices; simulated time goes on meanwhile."""
         if self.learner and len(devices):
-            assert self.state.weights is not None
-            self.training = self.learner.train(k, self.state.weights, devices.tolist())
+            self.training = self.learner.train(
+                k, self.weights, devices.tolist(), self.state.server.get("gradient"))
 
     def deliver(self, device: int) -> None:
         """An upload has ended: from here on the server has the model, so its training must be done."""
@@ -185,53 +190,65 @@ class Simulation:
         """Aggregate what arrived (eq. 4), and evaluate the new global model."""
         state, accuracy = self.state, math.nan
         if self.learner and self.training:
-            from netsim.learning.aggregation import aggregate
-
-            updates = [self.training.update(o.device) for o in outcomes if o.arrived]
-            if updates:
-                state.weights = aggregate(self.scenario.learning, state.weights, updates, state.server)
-            for update in updates:
-                state.loss[update.device] = update.loss
-                state.gradient_norm[update.device] = update.gradient_norm
-            if self.uploads and updates:
-                self.uploads.stage(
-                    k, np.array([u.device for u in updates]), np.stack([u.weights for u in updates]))
+            arrived = {outcome.device for outcome in outcomes if outcome.arrived}
+            drawn = [i for i, device in enumerate(self.cohort.devices.tolist()) if device in arrived]
+            if drawn:
+                self.aggregate(k, drawn, self.learner, self.training)
             self.training = None
         if self.learner and self.evaluation_due(k):
-            evaluation = self.learner.evaluate(state.weights)
+            evaluation = self.learner.evaluate(self.weights)
             accuracy = evaluation.accuracy
             self.recorder.counter("accuracy", SERVER, state.time_s, accuracy)
             self.recorder.counter("loss", SERVER, state.time_s, evaluation.loss)
         state.accuracy.append(accuracy)
+
+    def aggregate(self, k: int, drawn: list[int], learner: Learner, training: Training) -> None:
+        """Make a new global model of what arrived; ``drawn`` are positions in the cohort, in the order drawn."""
+        from netsim.learning.aggregation import aggregate
+
+        state, chances = self.state, self.cohort.probability
+        devices = self.cohort.devices[drawn]
+        updates = [training.update(device) for device in devices.tolist()]
+        state.weights = aggregate(
+            self.scenario.learning, self.weights, updates, state.server,
+            total=int(learner.samples.sum()), probability=None if chances is None else chances[drawn])
+        state.loss[devices] = [update.loss for update in updates]
+        state.gradient_norm[devices] = [update.gradient_norm for update in updates]
+        if self.uploads:
+            self.uploads.stage(k, devices, np.stack([update.weights for update in updates]))
 
     def close(self, k: int) -> None:
         """Write the round down, and say how far the run is."""
         if self.learner or len(self.recorder) >= ROWS_A_PART:
             self.write_part()
         if self.progress:
-            state, learning = self.state, self.scenario.learning
+            state = self.state
             self.progress(Progress(
                 k, self.scenario.end.rounds, state.time_s, state.energy_j, state.accuracy[-1],
-                learning.target_accuracy if self.learner and learning else None))
+                self.scenario.learning.target_accuracy if self.learner else None))
 
     # What the steps lean on.
 
     @property
-    def available(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def available(self) -> Bools:
         """The devices whose battery is not empty."""
         return self.state.used_j < self.population.battery_j
 
     @property
+    def weights(self) -> Weights:
+        """The global model; there is one as soon as there is a learner."""
+        assert self.state.weights is not None
+        return self.state.weights
+
+    @property
     def target_reached(self) -> bool:
         """Whether the last evaluation met the target accuracy."""
-        learning = self.scenario.learning
-        target = learning.target_accuracy if learning else None
+        target = self.scenario.learning.target_accuracy
         evaluated = [accuracy for accuracy in self.state.accuracy[-1:] if not math.isnan(accuracy)]
         return target is not None and any(accuracy >= target for accuracy in evaluated)
 
     def evaluation_due(self, k: int) -> bool:
         """Every so many rounds, and in the last."""
-        assert self.scenario.learning is not None
         return k % self.scenario.learning.evaluation.every == 0 or k >= self.scenario.end.rounds
 
     def problem(self, devices: Ints) -> Problem:
@@ -244,7 +261,7 @@ class Simulation:
 
         def local_loss(devices: Ints) -> Floats:
             assert learner is not None
-            return learner.local_loss(state.weights, devices.tolist())
+            return learner.local_loss(self.weights, devices.tolist())
 
         everybody = self.problem(np.arange(len(self.population)))
         return View(
@@ -283,7 +300,7 @@ class Simulation:
             "accuracy": evaluated[-1] if evaluated else None,
             "target_reached": self.target_reached if self.learner else None,
             "round_s": rounds["round_s"].to_list(),
-            "breakdown": {part: rounds[f"{part}_s"].sum() for part in PARTS},
+            "breakdown": {part: math.fsum(rounds[f"{part}_s"]) for part in PARTS},
             "dropped": state.dropped,
             "trace_sha256": state.trace_sha256,
         }

@@ -26,7 +26,8 @@ class Uploads:
         if complete_round == 0 or not path.exists():
             with path.open("wb") as file:
                 file.truncate(size)         # sparse: rows take space when they are written
-        self._table: Weights = np.memmap(path, np.float32, "r+", shape=(devices, parameters))
+        self._staged: tuple[Ints, Weights] | None = None
+        self._table = np.memmap(path, np.float32, "r+", shape=(devices, parameters))
         if self._journal.exists() and complete_round:
             with np.load(self._journal, allow_pickle=False) as stored:
                 if int(stored["round"]) == complete_round:
@@ -35,22 +36,24 @@ class Uploads:
     @property
     def weights(self) -> Weights:
         """The table, read-only."""
-        view = self._table.view()
+        view = self._table.view(np.ndarray)
         view.flags.writeable = False
         return view
 
     def stage(self, round_: int, devices: Ints, weights: Weights) -> None:
         """Write a round's models to the journal, before the round's checkpoint."""
         # the journal that this replaces must be safe in the table first
-        self._table.flush()                 # type: ignore[attr-defined]  # numpy.memmap's
+        self._table.flush()
         self._staged = (devices, weights)
         replace_file(self._journal, lambda file: np.savez(
             file, round=np.int64(round_), devices=devices, weights=weights))
 
     def commit(self) -> None:
         """Move the staged models to the table, after the round's checkpoint."""
-        devices, weights = self._staged
-        self._table[devices] = weights
+        if self._staged:
+            devices, weights = self._staged
+            self._table[devices] = weights
+            self._staged = None
 
     def remove(self) -> None:
         """Delete the table and the journal: a finished run needs neither."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import simpy
@@ -49,3 +52,11 @@ class World:
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quick_temporary_folders() -> None:
+    """Runs without a folder of their own flush to memory where there is such a place: a disk is no part of the test."""
+    memory = Path("/dev/shm")
+    if os.access(memory, os.W_OK):
+        tempfile.tempdir = str(memory)

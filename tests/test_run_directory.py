@@ -19,7 +19,8 @@ def opened(path, identity=IDENTITY):
 
 def created(path):
     directory = opened(path)
-    directory.create("name = 'toy'\n", lambda file: file.write(b"devices"))
+    directory.claim()
+    directory.begin("name = 'toy'\n", lambda file: file.write(b"devices"))
     return directory
 
 

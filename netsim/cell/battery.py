@@ -9,6 +9,8 @@ from simpy.events import ProcessGenerator
 
 from netsim.trace import BATTERY_EMPTY
 
+ROUNDING = 1e-12
+
 
 @dataclass
 class Load:
@@ -58,7 +60,9 @@ class Battery:
         self._loads.remove(load)
         # seconds, not the clock's difference: late in a long run the clock has lost the small digits
         energy_j = load.watts * (load.seconds if complete else self.env.now - load.since)
-        self._used_j = min(self.capacity_j, self._used_j + energy_j)
+        self._used_j += energy_j
+        if self._used_j > self.capacity_j * (1 - ROUNDING):
+            self._used_j = self.capacity_j          # what rounding leaves in it is not energy
         self._watch()
         return energy_j
 
@@ -69,7 +73,7 @@ class Battery:
             return
         lasts_s = self.level_j / watts
         ends_s = max(load.since + load.seconds for load in self._loads) - self.env.now
-        if lasts_s < ends_s * (1 - 1e-12):      # a battery that just suffices suffices
+        if lasts_s < ends_s * (1 - ROUNDING):      # a battery that just suffices suffices
             self.env.process(self._run_out(lasts_s, self._watch_number))
 
     def _run_out(self, after_s: float, watch_number: int) -> ProcessGenerator:

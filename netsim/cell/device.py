@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
@@ -109,6 +110,6 @@ class Device:
 
 
 def record_wait(recorder: Recorder, device: int, t0: float, t1: float) -> None:
-    """Record a device's idle time, if there was any."""
-    if t1 > t0:
+    """Record a device's idle time, if there was any beyond the rounding of the clock."""
+    if t1 - t0 > 64 * math.ulp(t1):
         recorder.span("wait", device, t0, t1)

@@ -1,0 +1,96 @@
+"""Without faults, what the simulation plays out equals the paper's closed forms."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from netsim import load_scenario, simulate
+from netsim.allocation import METHODS, allocate
+from netsim.population import draw_population, problem_for, round_gain
+
+RTOL = 1e-9
+
+
+def random_scenario(number: int, folder) -> str:
+    """A scenario that no human would write: everything drawn, several kinds of devices, some cohorts infeasible."""
+    rng = np.random.default_rng([20, number])
+    kinds = []
+    for kind in range(rng.integers(1, 4)):
+        low = rng.uniform(0.05, 1.0)
+        kinds.append(f"""
+[[population]]
+name = "kind{kind}"
+count = {rng.integers(3, 12)}
+cpu.min = "{low} GHz"
+cpu.max = "{low * rng.uniform(1.0, 8.0)} GHz"
+cpu.cycles_per_sample = {{ dist = "uniform", low = {rng.uniform(1e3, 1e4)}, high = {rng.uniform(1e4, 1e5)} }}
+radio = {{ power = "{rng.uniform(10, 26)} dBm", min_power = "5 dBm", max_power = "27 dBm" }}
+budget = {{ dist = "uniform", low = "{rng.uniform(5, 30)} mJ", high = "{rng.uniform(30, 300)} mJ" }}
+samples = {{ dist = "uniform", low = 10, high = {rng.integers(20, 900)} }}
+battery = {rng.choice(['"1 MJ"', '"mains"'])}
+""")
+    path = folder / f"random{number}.toml"
+    path.write_text(f"""
+[cell]
+radius = "{rng.uniform(50, 600)} m"
+bandwidth = "{rng.uniform(2, 40)} MHz"
+shadowing = "{rng.uniform(0, 10)} dB"
+fading = "{rng.choice(['none', 'rayleigh'])}"
+{"".join(kinds)}
+[learning]
+bits = "{rng.uniform(10, 900)} kbit"
+local_iterations = {rng.integers(1, 12)}
+[selection]
+method = "fedavg"
+cohort = {rng.integers(1, 4)}
+[rounds]
+first = "{rng.choice(['all', 'cohort'])}"
+infeasible = "{rng.choice(['largest', 'waves'])}"
+[end]
+rounds = 3
+""")
+    return str(path)
+
+
+def check(scenario, seed: int) -> int:
+    """Every wave of every round against the plan of those who took part; returns how many waves there were."""
+    run = simulate(scenario, seed=seed, learning=False)
+    bits = scenario.bits()
+    population = draw_population(scenario, seed)
+    waves = 0
+    for (k, began), spans in run.spans.filter(pl.col("name") == "compute").group_by(["round", "t0"], maintain_order=True):
+        devices = spans["device"].to_numpy().astype(np.int64)
+        gain = round_gain(scenario, population, seed, k)
+        plan = allocate(problem_for(scenario, population, devices, gain=gain, bits=bits),
+                        scenario.allocation.method, **scenario.allocation.options)
+        uploads = run.spans.filter((pl.col("name") == "upload") & (pl.col("round") == k))
+        uploads = spans.select("device").join(uploads, on="device", how="left", maintain_order="left")
+        np.testing.assert_allclose(uploads["t1"].max() - began, plan.round_s, rtol=RTOL)
+        np.testing.assert_allclose((spans["t1"] - spans["t0"]).to_numpy(), plan.compute_s, rtol=RTOL)
+        np.testing.assert_allclose((uploads["t1"] - uploads["t0"]).to_numpy(), plan.upload_s, rtol=RTOL)
+        energy = (spans["energy_j"] + uploads["energy_j"]).to_numpy()
+        np.testing.assert_allclose(energy, plan.device_energy_j, rtol=RTOL)
+        np.testing.assert_allclose(energy.sum(), plan.energy_j, rtol=RTOL)
+        waves += 1
+    rounds = run.rounds
+    parts = (rounds["compute_s"] + rounds["upload_s"] + rounds["wait_s"]).to_numpy()
+    np.testing.assert_allclose(parts, rounds["round_s"].to_numpy(), rtol=RTOL)
+    assert run.summary["energy_j"] == pytest.approx(run.spans["energy_j"].sum(), rel=RTOL)
+    assert run.summary["simulated_s"] == pytest.approx(sum(run.summary["round_s"]), rel=RTOL)
+    return waves
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["tiny", "paper"])
+def test_built_in_scenarios(name, method):
+    scenario = load_scenario(name, [f"allocation.method={method}", "selection.method=fedavg", "end.rounds=3",
+                                    "rounds.infeasible=largest"])
+    assert check(scenario, seed=1) >= 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_fifty_random_scenarios(tmp_path, method):
+    waves = 0
+    for number in range(50):
+        waves += check(load_scenario(random_scenario(number, tmp_path), [f"allocation.method={method}"]), seed=number)
+    assert waves >= 50          # most of them have a plan, so that something was compared

@@ -1,0 +1,158 @@
+"""A run that was cut off goes on to the same bytes that an unbroken run would have left."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from netsim import load_scenario, simulate
+from netsim.errors import InputError
+
+LEARNING = """
+[cell]
+radius = "200 m"
+bandwidth = "20 MHz"
+shadowing = "4 dB"
+[[population]]
+name = "phone"
+count = 8
+cpu = { min = "0.2 GHz", max = "2 GHz", cycles_per_sample = 1e5 }
+radio = { power = "23 dBm" }
+budget = "60 mJ"
+battery = "90 mJ"
+samples = 20
+[learning]
+dataset = "digits"
+model = "fashion-cnn"
+bits = "400 kbit"
+batch_size = 10
+server = { kind = "momentum" }
+[selection]
+method = "divergence"
+cohort = 3
+[end]
+rounds = 4
+"""
+
+
+class PowerCutError(BaseException):
+    """The machine stops here."""
+
+
+@pytest.fixture
+def scenario_file(tmp_path) -> Path:
+    path = tmp_path / "learning.toml"
+    path.write_text(LEARNING)
+    return path
+
+
+def left_behind(folder: Path) -> dict[str, bytes]:
+    """Everything that must be the same byte for byte: trace, links, devices, scenario, summary."""
+    files = [path for path in folder.rglob("*") if path.suffix in (".parquet", ".toml") or path.name == "summary.json"]
+    return {str(path.relative_to(folder)): path.read_bytes().replace(str(folder).encode(), b"RUN") for path in files}
+
+
+def final_weights(folder: Path) -> np.ndarray:
+    return torch.load(folder / "checkpoint.pt", weights_only=True)["weights"].numpy()
+
+
+def cut_after(writes: int, monkeypatch) -> None:
+    """Stop the program at its n-th flush to the disk: each is one side of a rename."""
+    left = iter(range(writes))
+    flush = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if next(left, None) is None:
+            raise PowerCutError
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+def every_cut(scenario, tmp_path, monkeypatch, step: int) -> int:
+    """Cut a run at every ``step``-th flush and resume it; returns how many cuts there were."""
+    whole = simulate(scenario, tmp_path / "whole", seed=3, workers=1).path
+    for cut in range(0, 10_000, step):
+        folder = tmp_path / f"cut{cut}"
+        with monkeypatch.context() as patch:
+            cut_after(cut, patch)
+            try:
+                simulate(scenario, folder, seed=3, workers=1)
+            except PowerCutError:
+                pass
+            else:
+                return cut // step
+        simulate(scenario, folder, seed=3, workers=1, resume=True)
+        assert left_behind(folder) == left_behind(whole), f"cut at flush {cut}"
+        if scenario.trains:
+            np.testing.assert_array_equal(final_weights(folder), final_weights(whole))
+    raise AssertionError("the run never came to its end")
+
+
+def test_cut_at_every_write_without_learning(tmp_path, monkeypatch):
+    monkeypatch.setattr("netsim.simulation.ROWS_A_PART", 40)         # several parts in a small run
+    scenario = load_scenario("tiny", ["end.rounds=7", "population.node.battery=20mJ"])
+    assert every_cut(scenario, tmp_path, monkeypatch, step=1) > 15
+
+
+def test_cut_at_every_few_writes_with_learning(tmp_path, monkeypatch, scenario_file):
+    assert every_cut(load_scenario(scenario_file), tmp_path, monkeypatch, step=3) > 10
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-c", "from netsim.cli import main; main()", *map(str, words)]
+
+
+def test_kill_9_at_any_moment_then_resume(tmp_path, scenario_file):
+    whole = tmp_path / "whole"
+    subprocess.run(command("run", scenario_file, "--out", whole, "--workers", 2), check=True, capture_output=True)
+    chance = random.Random(5)
+    for trial in range(2):
+        folder = tmp_path / f"killed{trial}"
+        process = subprocess.Popen(command("run", scenario_file, "--out", folder), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        wanted = chance.randrange(1, 4)                                  # complete rounds before the kill
+        while process.poll() is None and len(list(folder.glob("trace/*.parquet"))) < wanted:
+            time.sleep(0.002)
+        time.sleep(chance.random() * 0.05)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        subprocess.run(command("run", scenario_file, "--out", folder, "--resume", "--workers", 1 + trial % 2),
+                       check=True, capture_output=True)
+        assert left_behind(folder) == left_behind(whole)
+        np.testing.assert_array_equal(final_weights(folder), final_weights(whole))
+
+
+def test_one_and_two_workers_leave_the_same_bytes(tmp_path, scenario_file):
+    scenario = load_scenario(scenario_file)
+    one = simulate(scenario, tmp_path / "one", seed=1, workers=1)
+    two = simulate(scenario, tmp_path / "two", seed=1, workers=2)
+    assert left_behind(one.path) == left_behind(two.path)
+    np.testing.assert_array_equal(final_weights(one.path), final_weights(two.path))
+
+
+def test_a_finished_run_resumed_is_the_finished_run(tmp_path, scenario_file):
+    scenario = load_scenario(scenario_file)
+    run = simulate(scenario, tmp_path / "run", workers=1)
+    before = left_behind(run.path)
+    assert simulate(scenario, tmp_path / "run", workers=1, resume=True).summary == run.summary
+    assert left_behind(run.path) == before
+
+
+def test_another_scenario_is_refused_and_nothing_is_lost(tmp_path):
+    run = simulate(load_scenario("tiny"), tmp_path / "run")
+    before = left_behind(run.path)
+    with pytest.raises(InputError, match="holds another run"):
+        simulate(load_scenario("tiny", ["cell.bandwidth=30MHz"]), run.path, resume=True)
+    with pytest.raises(InputError, match="holds another run"):
+        simulate(load_scenario("tiny"), run.path, seed=1, resume=True)
+    with pytest.raises(InputError, match="not empty"):
+        simulate(load_scenario("tiny"), run.path)
+    assert left_behind(run.path) == before
