@@ -1,0 +1,185 @@
+"""Where the time, the energy and the band of a run went."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from netsim.analysis.names import device_names
+from netsim.errors import InputError
+from netsim.run import PARTS
+from netsim.trace import CELL, DROPS
+
+if TYPE_CHECKING:
+    from netsim.run import Run
+
+WORK = ("compute", "upload")      # what a device spends energy on
+TOGETHER = 1e-3                   # devices that end within this share of the round's time end together
+
+
+@dataclass(frozen=True, eq=False)
+class Breakdown:
+    """A run taken apart; seconds, joules, and shares between 0 and 1.
+
+    ``rounds``    a row a round: round, t0, t1, round_s, cohort, arrived, dropped;
+                  compute_s, upload_s, wait_s: means over the devices that took part, which sum to round_s;
+                  band_used: share of band times time that was on lease, idle_band_s: the rest of round_s,
+                  silent_s: time with nobody on the air; compute_j, upload_j, energy_j;
+                  straggler, straggler_name: who ended last, if it was clearly one; margin_s: how much later than the
+                  next (null if it was alone), last_together: how many ended within a thousandth of the round's time
+    ``devices``   a row a device: device, name, kind, rounds, arrived, dropped; compute_s, upload_s, wait_s, compute_j,
+                  upload_j, energy_j: sums over its rounds; budget_j, most_j: its largest round; battery_j (null
+                  on mains), left_j: at the end; straggler_rounds, straggler_share: of its rounds
+    ``shares``    a row for each device that took part in a round: round, device, name, compute_s, upload_s, wait_s,
+                  round_s, compute_j, upload_j, energy_j, budget_j, outcome ("arrived" or why it dropped out)
+    """
+
+    rounds: pl.DataFrame
+    devices: pl.DataFrame
+    shares: pl.DataFrame
+    bandwidth_hz: float
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """The run as a whole: the parts of the time sum to ``makespan_s``."""
+        summed = ("compute_s", "upload_s", "wait_s", "idle_band_s", "silent_s", "compute_j", "upload_j", "energy_j")
+        makespan_s = float(self.rounds["t1"][-1]) - float(self.rounds["t0"][0])
+        sums = {name: math.fsum(self.rounds[name]) for name in summed}
+        used = 1.0 - sums["idle_band_s"] / makespan_s if makespan_s else 0.0
+        return {"rounds": self.rounds.height, "makespan_s": makespan_s, **sums, "band_used": used,
+                "dropped": int(self.rounds["dropped"].sum())}
+
+    def round(self, number: int) -> pl.DataFrame:
+        """The devices of one round, the slowest first."""
+        self._known("round", number, self.rounds["round"])
+        return self.shares.filter(pl.col("round") == number).sort(["wait_s", "device"])
+
+    def device(self, number: int) -> pl.DataFrame:
+        """The rounds of one device."""
+        self._known("device", number, self.devices["device"])
+        return self.shares.filter(pl.col("device") == number).sort("round")
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it but ``shares``, as ``netsim breakdown --json`` prints it."""
+        return {"totals": self.totals, "bandwidth_hz": self.bandwidth_hz,
+                "rounds": self.rounds.to_dicts(), "devices": self.devices.to_dicts()}
+
+    @staticmethod
+    def _known(what: str, number: int, there: pl.Series) -> None:
+        if number not in there:
+            raise InputError(f"no {what} {number} in this run; it has {what}s {there[0]} to {there[-1]}")
+
+
+def break_down(run: Run) -> Breakdown:
+    """Take a run apart."""
+    if not run.last_round:
+        raise InputError(f"{run.path}: no round is complete yet, so there is nothing to show")
+    rounds = run.rounds
+    names = device_names(run.devices)
+    bandwidth_hz = run.scenario.cell.bandwidth
+    shares = _shares(run, rounds, names)
+    rounds = rounds.drop("energy_j", "accuracy", "loss")
+    for more in (_band(run, rounds, bandwidth_hz), _energy(shares), _stragglers(run, rounds, names)):
+        rounds = rounds.join(more, on="round", how="left", maintain_order="left")
+    rounds = rounds.with_columns(
+        pl.col("compute_j", "upload_j", "energy_j").fill_null(0.0), pl.col("last_together").fill_null(0))
+    return Breakdown(rounds, _devices(run, rounds, shares, names), shares, bandwidth_hz)
+
+
+def _shares(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Each device's time and energy in each round that it took part in."""
+    name, length = pl.col("name"), pl.col("t1") - pl.col("t0")
+    played = run.collect(
+        run.scan().filter((pl.col("kind") == "span") & (pl.col("device") >= 0)).group_by("round", "device").agg(
+            *(length.filter(name == part).sum().alias(f"{part}_s") for part in PARTS),
+            *(pl.col("energy_j").filter(name == part).sum().alias(f"{part}_j") for part in WORK),
+            pl.col("energy_j").sum()))
+    budgets = names.join(run.devices.select(pl.col("device").cast(pl.Int32), "budget_j"), on="device")
+    return (
+        played
+        .join(rounds.select("round", "round_s"), on="round")
+        .join(budgets, on="device", how="left")
+        .join(_drops(run), on=["round", "device"], how="left")
+        .sort("round", "device")
+        .select("round", "device", "name", *(f"{part}_s" for part in PARTS), "round_s",
+                *(f"{part}_j" for part in WORK), "energy_j", "budget_j", pl.col("outcome").fill_null("arrived"))
+    )
+
+
+def _drops(run: Run) -> pl.DataFrame:
+    """Who dropped out of which round, and why."""
+    return run.collect(
+        run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(DROPS))
+        .select("round", "device", pl.col("name").alias("outcome")))
+
+
+def _band(run: Run, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
+    """How much of the band was on lease in each round, and for how long nobody was on the air."""
+    counter = run.collect(
+        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth") & (pl.col("device") == CELL))
+        .select("round", "t0", "value"))
+    until = pl.col("t0").shift(-1).over("round").fill_null(pl.col("t1"))      # a value holds until the next one
+    held = (
+        counter.join(rounds.select("round", "t1"), on="round", maintain_order="left")
+        .with_columns(seconds=until - pl.col("t0"))
+        .group_by("round").agg((pl.col("value") * pl.col("seconds")).sum().alias("used"),
+                               pl.col("seconds").filter(pl.col("value") > 0).sum().alias("busy_s"))
+    )
+    used = pl.col("used").fill_null(0.0) / (bandwidth_hz * pl.col("round_s"))
+    return rounds.select("round", "round_s").join(held, on="round", how="left").select(
+        "round",
+        pl.when(pl.col("round_s") > 0).then(used).otherwise(0.0).alias("band_used"),
+        (pl.col("round_s") - pl.col("used").fill_null(0.0) / bandwidth_hz).alias("idle_band_s"),
+        (pl.col("round_s") - pl.col("busy_s").fill_null(0.0)).alias("silent_s"))
+
+
+def _energy(shares: pl.DataFrame) -> pl.DataFrame:
+    return shares.group_by("round").agg(pl.col("compute_j", "upload_j", "energy_j").sum())
+
+
+def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Who ended last in each round, and how long after the one before; nobody where several ended together."""
+    ends = run.collect(
+        run.scan().filter((pl.col("kind") == "span") & pl.col("name").is_in(WORK))
+        .group_by("round", "device").agg(pl.col("t1").max().alias("ended")))
+    ordered = ends.join(rounds.select("round", "round_s"), on="round").sort(
+        ["round", "ended", "device"], descending=[False, True, False])
+    last = pl.col("ended").first()
+    near = (last - pl.col("ended")) <= TOGETHER * pl.col("round_s")
+    found = ordered.group_by("round", maintain_order=True).agg(
+        pl.col("device").first().alias("straggler"), near.sum().cast(pl.Int64).alias("last_together"),
+        (last - pl.col("ended").get(1, null_on_oob=True)).alias("margin_s"))
+    named = names.select(pl.col("device").alias("straggler"), pl.col("name").alias("straggler_name"))
+    return found.with_columns(pl.when(pl.col("last_together") == 1).then(pl.col("straggler"))).join(
+        named, on="straggler", how="left").select("round", "straggler", "straggler_name", "margin_s", "last_together")
+
+
+def _devices(run: Run, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """What each device of the population did in the whole run."""
+    summed = [*(f"{part}_s" for part in PARTS), *(f"{part}_j" for part in WORK), "energy_j"]
+    did = shares.group_by("device").agg(
+        pl.len().alias("rounds"), (pl.col("outcome") == "arrived").sum().alias("arrived"),
+        pl.col(summed).sum(), pl.col("energy_j").max().alias("most_j"))
+    dropped = _drops(run).group_by("device").agg(pl.len().alias("dropped"))
+    slow = rounds.drop_nulls("straggler").group_by("straggler").agg(pl.len().alias("straggler_rounds"))
+    left = run.collect(
+        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "battery"))
+        .group_by("device").agg(pl.col("value").last().alias("left_j")))
+    drawn = run.devices.select(pl.col("device").cast(pl.Int32), "kind", "budget_j", "battery_j")
+    battery_j = pl.when(pl.col("battery_j").is_finite()).then(pl.col("battery_j"))
+    counts = ["rounds", "arrived", "dropped", "straggler_rounds"]
+    return (
+        names.join(drawn, on="device", how="left").with_columns(battery_j=battery_j)
+        .join(did, on="device", how="left").join(dropped, on="device", how="left")
+        .join(slow, left_on="device", right_on="straggler", how="left").join(left, on="device", how="left")
+        .with_columns(pl.col(counts).fill_null(0).cast(pl.Int64), pl.col([*summed, "most_j"]).fill_null(0.0),
+                      pl.col("left_j").fill_null(pl.col("battery_j")))
+        .with_columns(straggler_share=pl.when(pl.col("rounds") > 0)
+                      .then(pl.col("straggler_rounds") / pl.col("rounds")).otherwise(0.0))
+        .sort("device")
+        .select("device", "name", "kind", "rounds", "arrived", "dropped", *summed, "budget_j", "most_j", "battery_j",
+                "left_j", "straggler_rounds", "straggler_share")
+    )

@@ -1,0 +1,204 @@
+"""The chain of causes that set a run's length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from netsim.analysis.breakdown import TOGETHER, WORK
+from netsim.analysis.names import all_names
+from netsim.arrays import Floats, Ints
+from netsim.errors import InputError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from netsim.run import Run
+
+
+@dataclass(frozen=True, eq=False)
+class CriticalPath:
+    """The longest chain of rows in which each began the moment that the one before it ended.
+
+    ``steps``    the chain: seq, round, name, device, device_name, t0, t1, length_s
+    ``causes``   what the chain is made of: device, device_name, part, rounds, share_of_rounds, seconds, share_of_time;
+                 gain_s: how much shorter the run would be at most if this part took no time, since then another
+                 device would be the last
+    ``slack``    a row a device that took part: device, name, rounds, critical_rounds, least_s, mean_s: how much longer
+                 its work could have taken without making a round longer
+    ``together`` share of the rounds in which another device ended within a thousandth of the round's time of the
+                 last: there, no single device holds the others up
+    """
+
+    steps: pl.DataFrame
+    causes: pl.DataFrame
+    slack: pl.DataFrame
+    together: float
+
+    @property
+    def start_s(self) -> float:
+        """When the chain begins."""
+        return float(self.steps["t0"][0])
+
+    @property
+    def end_s(self) -> float:
+        """When it ends."""
+        return float(self.steps["t1"][-1])
+
+    @property
+    def length_s(self) -> float:
+        """The makespan: the steps abut, so their lengths telescope to this difference, without rounding."""
+        return self.end_s - self.start_s
+
+    def as_json(self) -> dict[str, Any]:
+        """As ``netsim critical-path --json`` prints it."""
+        return {"length_s": self.length_s, "start_s": self.start_s, "end_s": self.end_s, "together": self.together,
+                "causes": self.causes.to_dicts(), "slack": self.slack.to_dicts(), "steps": self.steps.to_dicts()}
+
+
+def find_critical_path(run: Run) -> CriticalPath:
+    """The critical path of a run.
+
+    A link says that a row could not begin before another had ended. It is tight when the row did begin
+    at that very instant. No chain can be longer than the time between its ends, so every chain
+    of tight links from the start of the run to its end is a longest path, and its length is the makespan.
+    """
+    if not run.last_round:
+        raise InputError(f"{run.path}: no round is complete yet, so there is nothing to show")
+    rows = run.collect(run.scan().select("t0", "t1"))
+    t0, t1 = rows["t0"].to_numpy(), rows["t1"].to_numpy()
+    src, dst = _links(run, len(t0))
+    acts = run.collect(run.scan().filter(pl.col("kind") != "counter")
+                       .select("seq", "round", "name", "device", "t0", "t1", length_s=pl.col("t1") - pl.col("t0")))
+    ends = acts.filter(pl.col("name") == "aggregate")
+    tight = t0[dst] == t1[src]
+    chain = _chain(src[tight], dst[tight], t0, first=float(acts["t0"][0]), sink=int(ends["seq"][-1]))
+    if chain is None:
+        raise InputError(f"{run.path / 'links'}: the links do not lead from the run's start to its end; "
+                         "the trace is damaged or was not written by netsim")
+    names = all_names(run.devices).rename({"name": "device_name"})
+    steps = (
+        pl.DataFrame({"seq": chain}).join(acts, on="seq", maintain_order="left").join(names, on="device", how="left")
+        .sort("seq").select("seq", "round", "name", "device", "device_name", "t0", "t1", "length_s")
+    )
+    worked = _worked(acts, run.links, _slack(src, dst, t0, t1, ends["seq"].to_numpy()))
+    return CriticalPath(
+        steps, _causes(steps, worked, len(ends)), _by_device(steps, worked, names), _together(run, worked))
+
+
+def causal_graph(run: Run, round: int | None = None) -> nx.DiGraph:
+    """The links of a run, or of one round, as a networkx graph.
+
+    Nodes are rows of the trace (by ``seq``) with round, name, device, t0 and t1; the weight of an edge
+    is the length in seconds of the row that it leads to.
+    """
+    import networkx as nx
+
+    acts = run.collect(run.scan().filter(pl.col("kind") != "counter")
+                       .select("seq", "round", "name", "device", "t0", "t1"))
+    if round is not None:
+        acts = acts.filter(pl.col("round") == round)
+        if acts.is_empty():
+            raise InputError(f"no round {round} in this run; it has rounds 1 to {run.last_round}")
+    links = run.links.join(acts.select("seq"), left_on="src", right_on="seq").join(
+        acts.select("seq", weight=pl.col("t1") - pl.col("t0")), left_on="dst", right_on="seq")
+    graph = nx.DiGraph()
+    graph.add_nodes_from((row.pop("seq"), row) for row in acts.iter_rows(named=True))
+    graph.add_weighted_edges_from(links.iter_rows())
+    return graph
+
+
+def _links(run: Run, rows: int) -> tuple[Ints, Ints]:
+    links = run.links
+    src, dst = links["src"].to_numpy(), links["dst"].to_numpy()
+    if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < rows):
+        raise InputError(f"{run.path / 'links'}: links that do not fit the trace's {rows} rows")
+    return src, dst
+
+
+def _chain(src: Ints, dst: Ints, t0: Floats, first: float, sink: int) -> list[int] | None:
+    """A chain of tight links from a row that begins at ``first`` to ``sink``, if there is one.
+
+    Of the tight links into a row any will do whose cause itself hangs on the start; the first is taken. That is
+    networkx's longest path over ``causal_graph`` in one pass over the links, which a million spans need.
+    """
+    order = np.argsort(dst, kind="stable")          # causes before what they caused
+    parent: list[int | None] = [None] * len(t0)
+    has_cause = np.zeros(len(t0), bool)
+    has_cause[dst] = True
+    for root in np.flatnonzero((t0 == first) & ~has_cause).tolist():
+        parent[root] = root
+    for cause, row in zip(src[order].tolist(), dst[order].tolist(), strict=True):
+        if parent[row] is None and parent[cause] is not None:
+            parent[row] = cause
+    chain, above = [sink], parent[sink]
+    while above is not None and above != chain[-1]:
+        chain.append(above)
+        above = parent[above]
+    return None if above is None else chain[::-1]
+
+
+def _slack(src: Ints, dst: Ints, t0: Floats, t1: Floats, ends: Ints) -> Floats:
+    """How much later each row could have ended without making its round longer.
+
+    Rounds hang together by their aggregations only, so each aggregation is where the slack of a round is counted from.
+    """
+    slack = np.full(len(t0), np.inf)
+    slack[ends] = 0.0
+    order = np.argsort(-dst, kind="stable")      # a row's own slack is known before it is handed on
+    gaps = (t0[dst] - t1[src])[order].tolist()
+    left = slack.tolist()
+    for cause, row, gap in zip(src[order].tolist(), dst[order].tolist(), gaps, strict=True):
+        if left[row] + gap < left[cause]:
+            left[cause] = left[row] + gap
+    return np.array(left)
+
+
+def _worked(acts: pl.DataFrame, links: pl.DataFrame, slack: Floats) -> pl.DataFrame:
+    """A row for each device that took part in a round: round, device, wave (the row that allocated it), slack_s."""
+    work = acts.filter(pl.col("name").is_in(WORK))
+    work = work.with_columns(slack_s=slack[work["seq"].to_numpy()])
+    allocated = links.join(acts.filter(pl.col("name") == "allocate").select("seq"), left_on="src", right_on="seq")
+    waves = work.join(allocated, left_on="seq", right_on="dst").select("round", "device", wave="src")
+    return work.group_by("round", "device").agg(pl.col("slack_s").min()).join(waves, on=["round", "device"])
+
+
+def _causes(steps: pl.DataFrame, worked: pl.DataFrame, rounds: int) -> pl.DataFrame:
+    """What the chain is made of, the longest first."""
+    work = steps.filter(pl.col("name").is_in(WORK)).join(worked, on=["round", "device"], how="left")
+    beside = worked.join(work, on=["round", "device"], how="anti").group_by("wave").agg(
+        pl.col("slack_s").min().alias("next_s"))
+    gain = pl.min_horizontal("length_s", pl.col("next_s").fill_null(float("inf")))
+    whole = float(steps["t1"][-1]) - float(steps["t0"][0])
+    return (
+        work.join(beside, on="wave", how="left").with_columns(gain_s=gain)
+        .group_by("device", "device_name", part="name")
+        .agg(pl.col("round").n_unique().cast(pl.Int64).alias("rounds"), pl.col("length_s").sum().alias("seconds"),
+             pl.col("gain_s").sum())
+        .with_columns(share_of_rounds=pl.col("rounds") / rounds, share_of_time=pl.col("seconds") / (whole or 1.0))
+        .sort(["seconds", "device", "part"], descending=[True, False, False])
+        .select("device", "device_name", "part", "rounds", "share_of_rounds", "seconds", "share_of_time", "gain_s")
+    )
+
+
+def _by_device(steps: pl.DataFrame, worked: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    critical = steps.filter(pl.col("name").is_in(WORK)).select("round", "device", critical=1).unique()
+    return (
+        worked.join(critical, on=["round", "device"], how="left")
+        .group_by("device").agg(
+            pl.len().cast(pl.Int64).alias("rounds"), pl.col("critical").sum().cast(pl.Int64).alias("critical_rounds"),
+            pl.col("slack_s").min().alias("least_s"), pl.col("slack_s").mean().alias("mean_s"))
+        .join(names, on="device", how="left")
+        .sort("mean_s", "device")
+        .select("device", pl.col("device_name").alias("name"), "rounds", "critical_rounds", "least_s", "mean_s")
+    )
+
+
+def _together(run: Run, worked: pl.DataFrame) -> float:
+    near = pl.col("slack_s") <= TOGETHER * pl.col("round_s")
+    waves = worked.join(run.rounds.select("round", "round_s"), on="round").group_by("round", "wave").agg(
+        (near.sum() >= 2).alias("together"))
+    return float(waves.group_by("round").agg(pl.col("together").all())["together"].sum() / run.last_round)

@@ -1,0 +1,21 @@
+"""What devices are called."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from netsim.trace import CELL, SERVER
+
+
+def device_names(devices: pl.DataFrame) -> pl.DataFrame:
+    """``device, name``: the name that a fleet gave it, else its kind and number, such as "phone 12"."""
+    number = pl.col("device").cast(pl.Int32)
+    numbered = pl.format("{} {}", "kind", "device")
+    name = pl.coalesce(pl.col("name"), numbered) if "name" in devices.columns else numbered
+    return devices.select(number, name.alias("name"))
+
+
+def all_names(devices: pl.DataFrame) -> pl.DataFrame:
+    """The same, with the server and the cell."""
+    others = pl.DataFrame({"device": [SERVER, CELL], "name": ["server", "cell"]}, schema_overrides={"device": pl.Int32})
+    return pl.concat([others, device_names(devices)])

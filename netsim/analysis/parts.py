@@ -1,0 +1,21 @@
+"""A large trace read piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from netsim.trace import part_files
+
+if TYPE_CHECKING:
+    from netsim.run import Run
+
+
+def each_part(run: Run) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """The rows and the links of each part in turn; a link lies in the part of the row that it leads to."""
+    run.scan()       # complains about parts that do not fit
+    rows, links = (part_files(run.path, kind, run.last_round) for kind in ("trace", "links"))
+    for row_file, link_file in zip(rows, links, strict=True):
+        yield run.collect(pl.scan_parquet(row_file)), run.collect(pl.scan_parquet(link_file))

@@ -1,0 +1,124 @@
+"""A run as a trace that ui.perfetto.dev and chrome://tracing open.
+
+A process a device, with a slice for each round that it took part in and its compute, upload and wait inside; the
+server's rounds and aggregations, with an arrow from each upload that arrived; counters for batteries, the band in
+use, accuracy and loss. Times are whole microseconds, and a slice is as long as the rounded times are apart:
+with fractions, slices that abut would overlap by a rounding error, and the viewer would drop them without a word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any
+
+import polars as pl
+
+from netsim.analysis.names import all_names
+from netsim.analysis.parts import each_part
+from netsim.trace import CELL, DROPS, SERVER
+
+if TYPE_CHECKING:
+    from netsim.run import Run
+
+UNITS = {"battery": "J", "bandwidth": "Hz"}     # what a counter counts, where it is no plain number
+FIRST = 10                                      # process of device 0; 0 would be the viewer's own
+PIDS = {CELL: 1, SERVER: 2}
+STEPS = 3                                       # the server's steps have a track of their own: they take no time, and
+TS, DUR = pl.col("ts"), pl.col("dur")           # an aggregation would be drawn inside the round that it makes way for
+PID, TID = pl.col("pid"), pl.col("tid")
+
+
+def write_perfetto(run: Run, file: IO[bytes]) -> None:
+    """Write a run as Chrome trace JSON, part by part, so that a large run needs no more memory than one part."""
+    names = all_names(run.devices)
+    took_part: set[int] = {SERVER, CELL}
+    file.write(b'{"displayTimeUnit":"ms","otherData":{"run":')
+    file.write(json.dumps(f"{run.info['scenario']}, seed {run.info['seed']}").encode())
+    file.write(b'},"traceEvents":[\n')
+    for rows, _ in each_part(run):
+        took_part.update(rows["device"].unique().to_list())
+        file.write(_events(rows).str.join("").item().encode())
+    metadata = [event for device, name in names.filter(pl.col("device").is_in(sorted(took_part))).iter_rows()
+                for event in _metadata(device, name)]
+    file.write(",\n".join(metadata).encode())
+    file.write(b"\n]}\n")
+
+
+def _metadata(device: int, name: str) -> Iterator[str]:
+    """What a process and its tracks are called, and where they are shown."""
+    pid = PIDS.get(device, FIRST + device)
+
+    def event(kind: str, tid: int = pid, **args: Any) -> str:
+        return json.dumps({"ph": "M", "pid": pid, "tid": tid, "name": kind, "args": args})
+
+    yield event("process_name", name=name)
+    yield event("process_sort_index", sort_index=pid)
+    if device == SERVER:
+        yield event("thread_name", name="rounds")
+        yield event("thread_name", STEPS, name="select, allocate, aggregate")
+    elif device >= 0:
+        yield event("thread_name", name="CPU and radio")
+
+
+def _events(rows: pl.DataFrame) -> pl.Series:
+    """The events of some rounds, a line each, in the order of time; those that begin together, outermost first."""
+    quoted = {name: json.dumps(name) for name in rows["name"].unique()}
+    pid = pl.col("device").replace_strict(PIDS, default=pl.col("device") + FIRST)
+    step = (pl.col("device") == SERVER) & (pl.col("name") != "round")
+    rows = rows.with_columns(
+        ts=_us("t0"), dur=_us("t1") - _us("t0"), label=pl.col("name").replace_strict(quoted), pid=pid,
+        tid=pl.when(step).then(STEPS).otherwise(pid))
+    kind, name, whole = pl.col("kind"), pl.col("name"), pl.col("value").cast(pl.Int64)
+    span = '{"ph":"X","pid":?,"tid":?,"ts":?,"dur":?,"name":?,"args":{"round":?,"?":?}},\n'
+    frames = [
+        _lines(_round_slices(rows), 0, _fill(
+            span, PID, TID, TS, DUR, _fill('"round ?"', "round"), "round", pl.lit("arrived"), whole)),
+        _lines(rows.filter((kind == "span") & (name != "round")), 1, _fill(
+            span, PID, TID, TS, DUR, "label", "round", pl.lit("energy_j"), "energy_j")),
+        _lines(rows.filter(kind == "instant"), 2, _fill(
+            '{"ph":"i","s":"t","pid":?,"tid":?,"ts":?,"name":?,"args":{"round":?,"devices":?}},\n',
+            PID, TID, TS, "label", "round", whole)),
+        *_arrows(rows),
+        _lines(rows.filter((kind == "counter") & pl.col("value").is_finite()), 4, _fill(
+            '{"ph":"C","pid":?,"ts":?,"name":?,"args":{"?":?}},\n',
+            PID, TS, "label", name.replace_strict(UNITS, default="value"), "value")),
+    ]
+    return pl.concat(frames).sort("round", "ts", "order", "seq", "pid")["line"]
+
+
+def _fill(template: str, *values: pl.Expr | str) -> pl.Expr:
+    """A text with a value of the row in the place of each question mark."""
+    first, *texts = template.split("?")
+    columns = (pl.col(value) if isinstance(value, str) else value for value in values)
+    return pl.concat_str(pl.lit(first), *(
+        piece for column, text in zip(columns, texts, strict=True) for piece in (column.cast(pl.String), pl.lit(text))))
+
+
+def _us(time: str) -> pl.Expr:
+    return (pl.col(time) * 1e6).round().cast(pl.Int64)
+
+
+def _lines(rows: pl.DataFrame, order: int, line: pl.Expr) -> pl.DataFrame:
+    return rows.select("round", "ts", pl.lit(order).alias("order"), "seq", "pid", line.alias("line"))
+
+
+def _round_slices(rows: pl.DataFrame) -> pl.DataFrame:
+    """The server's rounds, and each of them once more for every device that took part."""
+    rounds = rows.filter((pl.col("kind") == "span") & (pl.col("name") == "round"))
+    players = rows.filter((pl.col("kind") == "span") & (pl.col("device") >= 0)).unique(["round", "device"])
+    theirs = players.select("round", "device", "pid", "tid").join(rounds.drop("device", "pid", "tid"), on="round")
+    return pl.concat([rounds, theirs.select(rounds.columns)])
+
+
+def _arrows(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """From each upload that arrived to the aggregation of its round; the arrow's number is the upload's row."""
+    span, name = pl.col("kind") == "span", pl.col("name")
+    dropped = rows.filter((pl.col("kind") == "instant") & name.is_in(DROPS)).select("round", "device")
+    uploads = rows.filter(span & (name == "upload")).join(dropped, on=["round", "device"], how="anti")
+    # inside the slice: at its end, the viewer may take the next one for its start
+    tails = uploads.with_columns(ts=pl.max_horizontal(TS, TS + DUR - 1))
+    heads = rows.filter(span & (name == "aggregate")).drop("seq").join(uploads.select("round", "seq"), on="round")
+    flow = '{"ph":"?","id":?,"pid":?,"tid":?,"ts":?,"cat":"model","name":"model"?},\n'
+    yield _lines(tails, 3, _fill(flow, pl.lit("s"), "seq", PID, TID, TS, pl.lit("")))
+    yield _lines(heads, 3, _fill(flow, pl.lit("f"), "seq", PID, TID, TS, pl.lit(',"bp":"e"')))

@@ -1,0 +1,135 @@
+"""Figures of a run for papers and notebooks, drawn with matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from netsim import units
+from netsim.errors import InputError, one_of
+from netsim.run import PARTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from netsim.run import Run
+
+COLOURS = {"compute": "#3d6fb4", "upload": "#e0862c", "wait": "#d3d6db"}
+CRITICAL = "#b3261e"
+MOST_ROWS = 60          # devices in a Gantt chart or bars in a diagram that one can still tell apart
+MOST_BARS = 300
+
+
+def draw(run: Run, kind: str, round: int | None = None) -> Figure:
+    """A figure by name; "gantt" needs a ``round``, the others show the whole run."""
+    from matplotlib.figure import Figure
+
+    kinds = OF_A_RUN.keys() | OF_A_ROUND.keys()
+    if kind not in kinds:
+        raise InputError(f'no figure "{kind}"; {one_of(kind, kinds)}')
+    if kind in OF_A_ROUND and round is None:
+        raise InputError(f'the figure "{kind}" shows one round: say which')
+    if kind in OF_A_RUN and round is not None:
+        raise InputError(f'the figure "{kind}" shows all rounds: leave out round = {round}')
+    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
+    axes = figure.subplots()
+    if round is None:
+        OF_A_RUN[kind](run, axes)
+    else:
+        OF_A_ROUND[kind](run, axes, round)
+    return figure
+
+
+def gantt(run: Run, axes: Axes, round: int) -> None:
+    """What each device of a round did when, the slowest on top, the critical path outlined."""
+    shown = run.breakdown().round(round).head(MOST_ROWS)
+    began = float(run.rounds.filter(pl.col("round") == round)["t0"][0])
+    rows = {device: place for place, device in enumerate(shown["device"])}
+    axes.get_figure().set_size_inches(8.0, 1.2 + 0.22 * max(len(rows), 3))      # type: ignore[union-attr]
+    scale, unit = _scale(shown["round_s"])
+    spans = run.spans.filter((pl.col("round") == round) & pl.col("device").is_in(list(rows)))
+    for part in PARTS:
+        of = spans.filter(pl.col("name") == part)
+        axes.barh([rows[device] for device in of["device"]], (of["t1"] - of["t0"]) / scale,
+                  left=(of["t0"] - began) / scale, color=COLOURS[part], label=part, height=0.8)
+    path = run.critical_path().steps.filter((pl.col("round") == round) & pl.col("device").is_in(list(rows)))
+    axes.barh([rows[device] for device in path["device"]], path["length_s"] / scale, left=(path["t0"] - began) / scale,
+              facecolor="none", edgecolor=CRITICAL, linewidth=1.5, label="critical path", height=0.8)
+    axes.set_yticks(range(len(rows)), shown["name"].to_list(), fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"time in the round ({unit})")
+    left_out = len(run.breakdown().round(round)) - len(rows)
+    axes.set_title(f"round {round}" + (f", without the {left_out} fastest devices" if left_out else ""))
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=4, frameon=False, fontsize=8)
+
+
+def breakdown(run: Run, axes: Axes) -> None:
+    """Where the time of each round went."""
+    rounds = sample(run.breakdown().rounds, MOST_BARS)
+    scale, unit = _scale(rounds["round_s"])
+    bottom = pl.zeros(rounds.height, eager=True)
+    for part in PARTS:
+        height = rounds[f"{part}_s"] / scale
+        axes.bar(rounds["round"], height, bottom=bottom, color=COLOURS[part], label=part, width=_width(rounds))
+        bottom = bottom + height
+    axes.set_xlabel("round")
+    axes.set_ylabel(f"mean over the devices ({unit})")
+    axes.legend(frameon=False)
+
+
+def energy(run: Run, axes: Axes) -> None:
+    """What each round cost, by cause."""
+    rounds = sample(run.breakdown().rounds, MOST_BARS)
+    axes.bar(rounds["round"], rounds["compute_j"], color=COLOURS["compute"], label="compute", width=_width(rounds))
+    axes.bar(rounds["round"], rounds["upload_j"], bottom=rounds["compute_j"], color=COLOURS["upload"], label="upload",
+             width=_width(rounds))
+    axes.set_xlabel("round")
+    axes.set_ylabel("energy of all devices (J)")
+    axes.legend(frameon=False)
+
+
+def band(run: Run, axes: Axes) -> None:
+    """How much of the band was in use, round by round."""
+    rounds = run.breakdown().rounds
+    axes.plot(rounds["round"], 100 * rounds["band_used"], color=COLOURS["upload"])
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("round")
+    axes.set_ylabel(f"of {units.format(run.breakdown().bandwidth_hz, 'frequency')} in use (%)")
+
+
+def accuracy(run: Run, axes: Axes) -> None:
+    """Accuracy against simulated time."""
+    rounds = run.rounds.drop_nulls("accuracy")
+    if rounds.is_empty():
+        raise InputError("this run was not evaluated, so it has no accuracy to draw")
+    axes.plot(rounds["t1"], 100 * rounds["accuracy"], color=COLOURS["compute"])
+    axes.set_xlabel("simulated time (s)")
+    axes.set_ylabel("test accuracy (%)")
+    axes.grid(alpha=0.3)
+
+
+def sample(frame: pl.DataFrame, most: int) -> pl.DataFrame:
+    """At most so many rows, evenly spread, the first and the last among them."""
+    if frame.height <= most:
+        return frame
+    return frame[[i * (frame.height - 1) // (most - 1) for i in range(most)]]
+
+
+def _width(rounds: pl.DataFrame) -> float:
+    return 0.8 * float(rounds["round"][-1] - rounds["round"][0] + 1) / rounds.height
+
+
+def _scale(seconds: pl.Series) -> tuple[float, str]:
+    """The unit of time that keeps the largest number short."""
+    largest = max(seconds, default=0.0)
+    steps = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+    return next((step for step in steps if largest >= step[0]), steps[0])
+
+
+OF_A_RUN: dict[str, Callable[[Run, Axes], None]] = {
+    "breakdown": breakdown, "energy": energy, "band": band, "accuracy": accuracy,
+}
+OF_A_ROUND: dict[str, Callable[[Run, Axes, int], None]] = {"gantt": gantt}
