@@ -82,7 +82,7 @@ def read_gains(path: Path) -> list[list[float]]:
 def _gains(sheet: Sheet, row: int) -> Iterator[float]:
     for column, cell in enumerate(sheet.rows[row]):
         value = _number(cell.removesuffix("dB"))
-        if not isinstance(value, float | int) or not -1000 < value < 1000:
+        if not isinstance(value, float | int) or not -500 <= value <= 500:
             raise InputError(
                 f'{sheet.path}, line {sheet.lines[row]}, column {column + 1}: "{cell}" is no gain in dB, such as -95.2')
         yield float(value)

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.arrays import Floats, Ints, frozen
+from netsim.distributions import Distribution, Spread
 from netsim.errors import InputError
 from netsim.physics import path_gain
+from netsim.scenario_fields import MOST
 from netsim.streams import stream
 
 if TYPE_CHECKING:
     from netsim.allocation.problem import Problem
     from netsim.scenario import Scenario
-    from netsim.scenario_fields import Spread
-    from netsim.scenario_schema import Cell
-    from netsim.scenario_schema import Population as Table
+    from netsim.scenario_devices import Cell
+    from netsim.scenario_devices import Population as Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ def draw_samples(scenario: Scenario, seed: int) -> Ints | None:
     drawn = [_Draw(table, seed)("samples", table.samples) for table in scenario.population if table.samples != "auto"]
     if len(drawn) < len(scenario.population):
         return None
-    counts: Ints = np.rint(np.concatenate(drawn)).astype(np.int64)
+    counts: Ints = np.clip(np.rint(np.concatenate(drawn)), 1, MOST).astype(np.int64)
     return counts
 
 
@@ -136,8 +137,6 @@ class _Draw:
         given = getattr(self.table.devices, column or name, None)
         if given is not None:
             return np.array([np.inf if entry == "mains" else entry for entry in given], dtype=float)
-        from netsim.scenario_fields import Distribution
-
         if isinstance(value, Distribution):
             drawn = value.sample(self.rng(name), self.table.size)
             return np.clip(drawn, value.lowest, value.highest)

@@ -17,8 +17,9 @@ from pydantic import ValidationError
 
 from netsim.errors import InputError, one_of
 from netsim.fleet import Sheet, read_fleet, read_gains
+from netsim.scenario_devices import Fleet
 from netsim.scenario_errors import Layer, explain
-from netsim.scenario_schema import Fleet, Scenario, json_schema
+from netsim.scenario_schema import Scenario, json_schema
 
 __all__ = ["Scenario", "builtin_scenarios", "json_schema", "load_scenario"]
 

@@ -28,6 +28,7 @@ def complaint(tmp_path):
 @pytest.mark.parametrize(("old", "new", "expected"), [
     ('"1 MHz"', '"1 MHzz"', ['cell.bandwidth = "1 MHzz"', "allowed: GHz, Hz, MHz, kHz", 'did you mean "MHz"?']),
     ('"1 MHz"', "1e6", ["cell.bandwidth = 1000000.0", "bare number", '"20 MHz"']),
+    ('"1 MHz"', '"1e90 MHz"', ["cell.bandwidth", "out of all proportion"]),
     ('"1 MHz"', '"-1 MHz"', ["cell.bandwidth", "must be above 0"]),
     ("radius", "raduis", ['cell.raduis = "100 m": unknown key', 'did you mean "radius"?', "cell.radius: is missing"]),
     ("count = 4", "count = -4", ["population.node.count = -4", "greater than or equal to 1"]),
@@ -179,7 +180,8 @@ leaves = st.one_of(
     st.sampled_from(["1 MHz", "3 mJ", "20 dBm", "auto", "mains", "uniform", "normal", "iid", "10 m"]))
 keys = st.sampled_from([
     "cell", "population", "learning", "selection", "rounds", "end", "bandwidth", "radius", "name", "count", "budget",
-    "cpu", "radio", "power", "dist", "low", "high", "kind", "method", "cohort", "devices", "places", "gain_trace", "db", "x"])
+    "cpu", "radio", "power", "dist", "low", "high", "kind", "method", "cohort", "devices", "places", "gain_trace",
+    "db", "x"])
 tables = st.recursive(
     leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5), max_leaves=25)
 
