@@ -21,6 +21,7 @@ from netsim.cell.device import Outcome
 from netsim.cell.server import Server
 from netsim.cell.uplink import Uplink
 from netsim.errors import InputError
+from netsim.workload import samples_without_learning, upload_bits
 from netsim.population import Population, draw_population, problem_for, round_gain
 from netsim.run import PARTS, Run
 from netsim.run_directory import RunDirectory
@@ -75,7 +76,8 @@ def simulate(
             from netsim.learning.learner import open_learner
 
             learner = stack.enter_context(open_learner(scenario, seed, workers))
-        population = draw_population(scenario, seed, samples=learner.samples if learner else None)
+        samples = learner.samples if learner else samples_without_learning(scenario, seed)
+        population = draw_population(scenario, seed, samples)
         if not resuming:
             directory.begin(scenario.to_toml(), lambda file: write_devices(population, learner, file))
         state = RunState.of(stored) if stored is not None else RunState.fresh(len(population))
@@ -116,7 +118,7 @@ class Simulation:
         self.progress = progress
         self.recorder = Recorder(next_seq=state.next_seq)
         self.selection.state.update(state.selection)
-        self.bits = scenario.bits(learner.parameters if learner else None)
+        self.bits = upload_bits(scenario)
         self.uploads: Uploads | None = None
         self.training: Training | None = None
         self.gain: Floats = population.gain
@@ -159,9 +161,17 @@ class Simulation:
             self.cohort = Choice(np.flatnonzero(self.available))
         else:
             view = self.view(k)
+            clusters = self.selection.state.get("clusters")
             choice = self.selection(view, stream(self.seed, "selection", k))
             self.cohort = Choice(check_choice(choice, view, self.scenario.selection.method), choice.probability)
+            self.record_clusters(clusters, self.selection.state.get("clusters"))
         return self.cohort.devices
+
+    def record_clusters(self, before: Ints | None, after: Ints | None) -> None:
+        """Record which cluster each device is in, where the selection method has put it into one or moved it."""
+        if after is not None:
+            for device in np.flatnonzero(after >= 0 if before is None else after != before).tolist():
+                self.recorder.counter("cluster", device, self.state.time_s, float(after[device]))
 
     def plan(self, k: int, devices: Ints) -> Agenda:
         """Bandwidth, CPU frequency and power for the devices that fit."""
@@ -316,4 +326,5 @@ def write_devices(population: Population, learner: Learner | None, file: IO[byte
     }
     if learner:
         columns["majority_class"] = learner.majority
+        columns.update({f"class_{label}": counts for label, counts in enumerate(learner.label_counts.T)})
     pl.DataFrame(columns).write_parquet(file)

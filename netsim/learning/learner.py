@@ -98,6 +98,8 @@ class Learner:
         self.classes = data.classes
         self.samples: Ints = np.array([len(part) for part in parts], dtype=np.int64)
         self.majority = majority_classes(data.train_labels, self._parts)
+        self.label_counts: Ints = np.stack(            # a row a device, a column a class
+            [np.bincount(data.train_labels[part], minlength=data.classes) for part in self._parts])
 
     def initial_weights(self) -> Weights:
         """The model before the first round, the same for every method under a seed."""
@@ -156,13 +158,25 @@ class Learner:
 @contextmanager
 def open_learner(scenario: Scenario, seed: int, workers: int | None = None) -> Iterator[Learner]:
     """The learner of a scenario, with its own workers (as many as the machine has cores) until the block ends."""
+    parts = split(scenario, seed)
+    count_parameters(scenario)    # a model that does not fit shows before any worker starts
+    with open_pool(_cores() if workers is None else workers) as pool:
+        yield Learner(scenario.learning, parts, seed, pool)
+
+
+def split(scenario: Scenario, seed: int) -> list[Ints]:
+    """The training samples of each device."""
     settings = scenario.learning
     data = load_dataset(settings.dataset, settings.root or ROOT)
     samples = draw_samples(scenario, seed)
-    parts = partition(data.train_labels, settings.partition, samples, scenario.size, stream(seed, "partition"))
-    build_model(settings.model, data.shape, data.classes)    # a misfit shows before any worker starts
-    with open_pool(_cores() if workers is None else workers) as pool:
-        yield Learner(settings, parts, seed, pool)
+    return partition(data.train_labels, settings.partition, samples, scenario.size, stream(seed, "partition"))
+
+
+def count_parameters(scenario: Scenario) -> int:
+    """The size of the model that a scenario trains."""
+    settings = scenario.learning
+    data = load_dataset(settings.dataset, settings.root or ROOT)
+    return _network(settings.model, data.shape, data.classes).size
 
 
 def _cores() -> int:

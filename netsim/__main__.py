@@ -1,0 +1,5 @@
+"""``python -m netsim``."""
+
+from netsim.cli import main
+
+main()

@@ -1,0 +1,199 @@
+"""The command line: what it prints, and what it says when the input is at fault."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from netsim.cli import main
+
+
+@pytest.fixture
+def netsim(monkeypatch, capsys, tmp_path):
+    """Run a command in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["netsim", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_a_run_ends_with_a_table_and_the_path_of_its_folder(netsim, tmp_path):
+    code, out, err = netsim("run", "tiny")
+    assert (code, err) == (0, "")
+    assert "round 3/3" in out
+    assert "where the time went" in out
+    assert "results/tiny-seed0" in out
+    assert (tmp_path / "results/tiny-seed0/summary.json").exists()
+
+
+def test_the_next_run_gets_the_next_folder(netsim, tmp_path):
+    for _ in range(3):
+        assert netsim("run", "tiny")[0] == 0
+    assert sorted(path.name for path in (tmp_path / "results").iterdir()) == ["tiny-seed0", "tiny-seed0-2", "tiny-seed0-3"]
+
+
+def test_json_is_one_object_on_standard_output_and_nothing_else(netsim):
+    code, out, err = netsim("run", "tiny", "--json", "--seed", 4)
+    summary = json.loads(out)
+    assert code == 0
+    assert "round 3/3" in err
+    assert set(summary) == {"run_dir", "rounds", "simulated_s", "energy_j", "accuracy", "target_reached", "round_s",
+                            "breakdown", "dropped", "trace_sha256"}
+    assert summary["rounds"] == len(summary["round_s"]) == 3
+    assert set(summary["breakdown"]) == {"compute", "upload", "wait"}
+    assert sum(summary["breakdown"].values()) == pytest.approx(summary["simulated_s"], rel=1e-9)
+
+
+def test_the_same_seed_gives_the_same_trace_and_another_seed_another(netsim):
+    def fingerprint(seed):
+        return json.loads(netsim("run", "mixed-fleet", "--no-learning", "--set", "selection.method=fedavg",
+                                 "--set", "end.rounds=3", "--json", "--seed", seed)[1])["trace_sha256"]
+
+    assert fingerprint(1) == fingerprint(1)
+    assert fingerprint(1) != fingerprint(2)
+
+
+def test_allocate_compares_methods_on_the_same_cohort(netsim):
+    code, out, _ = netsim("allocate", "paper", "--method", "sao", "--method", "equal", "--json", "--seed", 1)
+    sao, equal = json.loads(out)
+    assert code == 0
+    assert (sao["method"], equal["method"]) == ("sao", "equal")
+    assert set(sao) >= {"method", "feasible", "reason", "round_s", "energy_j", "solve_s", "devices"}
+    assert set(sao["devices"][0]) >= {"device", "bandwidth_hz", "cpu_hz", "power_w", "compute_s", "upload_s", "energy_j",
+                                      "budget_j"}
+    assert len(sao["devices"]) == 10
+    if equal["feasible"]:
+        assert [row["device"] for row in sao["devices"]] == [row["device"] for row in equal["devices"]]
+        assert sao["round_s"] <= equal["round_s"]
+
+
+def test_the_paper_s_round_takes_what_the_paper_says(netsim):
+    """Fig. 14: 111.84 ms at 22 dBm and 30 mJ; the calibrated scenario's quartiles over 40 layouts are 104 and 115 ms."""
+    import numpy as np
+
+    from netsim import load_scenario
+    from netsim.allocation import allocate
+    from netsim.one_round import one_round
+
+    scenario = load_scenario("paper", ["population.phone.budget=30mJ", "population.phone.radio.power=22dBm"])
+    times = [allocate(one_round(scenario, seed).problem).round_s for seed in range(40)]
+    assert 0.103 <= np.median(times) <= 0.116
+
+
+def test_allocate_prints_a_table_and_draws_a_figure(netsim, tmp_path):
+    code, out, _ = netsim("allocate", "tiny", "--method", "sao", "--method", "equal", "--figure", "plan.png")
+    assert code == 0
+    assert "sao" in out
+    assert "equal" in out
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+    code, _, err = netsim("allocate", "tiny", "--figure", "plan.png")
+    assert code == 2
+    assert "--force" in err
+
+
+def test_check_schema_and_scenarios(netsim):
+    assert netsim("check", "quickstart")[0] == 0
+    assert "[cell]" in netsim("check", "quickstart", "--toml")[1]
+    assert "cell" in json.loads(netsim("schema")[1])["properties"]
+    listed = netsim("scenarios")[1]
+    for name in ("quickstart", "paper", "mixed-fleet", "tiny"):
+        assert name in listed
+
+
+FLEET = """
+[cell]
+radius = "200 m"
+bandwidth = "20 MHz"
+[[population]]
+devices = "fleet.csv"
+cpu = { min = "0.2 GHz", max = "2 GHz", cycles_per_sample = 1e4 }
+[learning]
+bits = "100 kbit"
+[selection]
+method = "fedavg"
+cohort = 1
+"""
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["run", "tiny", "--set", "cell.bandwidth=20mJ"], ["cell.bandwidth", "mJ", "MHz"]),
+    (["run", "tiny", "--set", "cell.bandwith=20MHz"], ["bandwith", 'did you mean "bandwidth"']),
+    (["run", "tiny", "--set", "cell.bandwidth=20"], ["cell.bandwidth", "20", "unit"]),
+    (["run", "paper", "--set", "population.phone.count=-3"], ["population.phone.count", "-3"]),
+    (["run", "missing.toml"], ["missing.toml", "no such file"]),
+    (["run", "quikstart"], ["quikstart", 'did you mean "quickstart"']),
+    (["run", "tiny", "--set", "allocation.method=soa"], ["soa", 'did you mean "sao"']),
+    (["run", "tiny", "--set", "selection.method=fedagv"], ["fedagv", 'did you mean "fedavg"']),
+    (["run", "tiny", "--set", "selection.colour=red"], ["colour", "fedavg"]),
+    (["run", "tiny", "--set", "allocation.colour=red"], ["colour", "equal"]),
+    (["run", "tiny", "--set", "population.node.budget=1uJ", "--set", "rounds.infeasible=error", "--set",
+      "rounds.first=cohort"], ["no feasible plan", "budget", "device"]),
+    (["run", "paper", "--set", "learning.root=nowhere"], ["mnist", "nowhere"]),
+    (["run", "quickstart", "--set", "learning.dataset=digitz"], ["digitz", 'did you mean "digits"']),
+    (["run", "quickstart", "--no-learning"], ["divergence", "needs weights", "fedavg"]),
+    (["run", "fleet.toml"], ["fleet.csv", "line 3", "budget", "20 Hz"]),
+    (["run", "broken.toml"], ["broken.toml", "not valid TOML", "line 2"]),
+    (["allocate", "tiny", "--method", "best"], ["best", "sao"]),
+    (["allocate", "tiny", "--method", "sao:speed=9"], ["speed"]),
+    (["check", "tiny", "--set", "nonsense"], ["nonsense", "key"]),
+    (["run", "tiny", "--set", "selection.method=os:system"], ["os:system"]),
+])
+def test_bad_input_gets_one_message_and_exit_code_2(netsim, tmp_path, words, said):
+    (tmp_path / "fleet.toml").write_text(FLEET)
+    (tmp_path / "fleet.csv").write_text("power,budget\n23 dBm,20 mJ\n23 dBm,20 Hz\n")
+    (tmp_path / "broken.toml").write_text("[cell]\nradius = \n")
+    code, out, err = netsim(*words)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+    for words_in_it in said:
+        assert words_in_it in err
+    assert not list(tmp_path.glob("results/*/trace/*"))
+
+
+def test_a_folder_in_use_is_left_alone(netsim, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep me")
+    code, _, err = netsim("run", "tiny", "--out", "mine")
+    assert (code, (tmp_path / "mine" / "notes.txt").read_text()) == (2, "keep me")
+    assert "not empty" in err
+    (tmp_path / "file").write_text("keep me too")
+    assert netsim("run", "tiny", "--out", "file")[0] == 2
+    assert (tmp_path / "file").read_text() == "keep me too"
+
+
+def test_resuming_another_scenario_is_refused(netsim):
+    assert netsim("run", "tiny", "--out", "run")[0] == 0
+    code, _, err = netsim("run", "tiny", "--out", "run", "--resume", "--set", "cell.bandwidth=1MHz")
+    assert code == 2
+    assert "holds another run" in err
+
+
+def test_resume_without_a_folder_takes_the_last_run(netsim, tmp_path):
+    assert netsim("run", "tiny")[0] == 0
+    assert netsim("run", "tiny", "--resume")[0] == 0
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["tiny-seed0"]
+
+
+def test_a_scenario_s_name_cannot_lead_out_of_the_results_folder(netsim, tmp_path):
+    code, out, _ = netsim("run", "tiny", "--set", "name=../../../outside", "--json")
+    assert code == 0
+    assert (tmp_path / json.loads(out)["run_dir"]).resolve().is_relative_to(tmp_path / "results")
+
+
+def test_help_teaches():
+    done = subprocess.run([sys.executable, "-m", "netsim", "--help"], capture_output=True, text=True, check=True)
+    for command in ("run", "allocate", "check", "schema", "scenarios"):
+        assert command in done.stdout
+    assert "netsim run quickstart" in done.stdout
