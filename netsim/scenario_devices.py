@@ -31,11 +31,10 @@ from netsim.scenario_fields import (
 MOST_DEVICES = 10_000_000
 
 
-class FromFile(Model):
-    """A table that a scenario file may also name by the path of a CSV file; the loader reads it in."""
+class OrPath:
+    """Marks a table that a scenario file may also name by the path of a CSV file; the loader reads it in."""
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         path = {"type": "string", "description": "a CSV file, relative to the scenario file"}
         return {"anyOf": [path, handler(schema)]}
 
@@ -48,7 +47,7 @@ class PathLoss(Model):
     slope: Annotated[Decibels, key("path loss added by a tenfold distance")] = default("37.6 dB", "decibels")
 
 
-class GainTrace(FromFile):
+class GainTrace(Model):
     """Recorded channel gains: a row a round, a column a device; it starts over when it ends."""
 
     db: Annotated[
@@ -71,12 +70,12 @@ class Cell(Model):
     radius: Annotated[Length, key("devices without a place of their own are spread evenly over this disc")]
     bandwidth: Annotated[Frequency, key("uplink bandwidth B that a cohort shares")]
     noise: Annotated[NoiseDensity, key("noise power density N0")] = default("-174 dBm/Hz", "noise density")
-    path_loss: PathLoss = PathLoss()
+    path_loss: Annotated[PathLoss, key("mean path loss over distance")] = PathLoss()
     shadowing: Annotated[Deviation, key("standard deviation of the shadowing, drawn once a device")] = default(
         "0 dB", "decibels")
     fading: Annotated[
         Literal["none", "rayleigh"], key("rayleigh: every round and device draws a power factor of mean 1")] = "none"
-    gain_trace: Annotated[GainTrace | None, key("recorded gains instead of path loss and shadowing")] = None
+    gain_trace: Annotated[GainTrace | None, OrPath(), key("recorded gains instead of path loss and shadowing")] = None
 
     @model_validator(mode="after")
     def _one_channel(self) -> Self:
@@ -121,7 +120,7 @@ Mains = Literal["mains"]
 Column = Strict(False), Field(min_length=1, max_length=MOST_DEVICES)
 
 
-class Fleet(FromFile):
+class Fleet(Model):
     """Devices one by one: each key is a column with an entry a device; missing ones come from the population's keys."""
 
     name: Annotated[tuple[str, ...] | None, *Column, key("what a device is called")] = None
@@ -166,7 +165,7 @@ class Population(Model):
     places: Annotated[
         tuple[Annotated[tuple[Coordinate, Coordinate], Strict(False)], ...] | None, Strict(False), Field(min_length=1),
         key('fixed places, such as [["120 m", "0 m"], ["-40 m", "90 m"]]; the base station is at 0, 0')] = None
-    devices: Annotated[Fleet | None, key("the devices one by one, instead of count")] = None
+    devices: Annotated[Fleet | None, OrPath(), key("the devices one by one, instead of count")] = None
     cpu: Annotated[Cpu | None, key("the processor")] = None
     radio: Annotated[Radio | None, key("the transmitter")] = None
     budget: Annotated[Spread | None, Drawn(Energy), key("e_n: energy that a device may spend in one round")] = None

@@ -111,7 +111,7 @@ class Learning(Model):
     server: Annotated[ServerStep, key("what the server does with the aggregate")] = NoServer()
     target_accuracy: Annotated[
         Annotated[float, Field(gt=0, le=1)] | None, key("the run ends when the test accuracy reaches it")] = None
-    evaluation: Evaluation = Evaluation()
+    evaluation: Annotated[Evaluation, key("when and on how much the global model is tested")] = Evaluation()
 
     @model_validator(mode="before")
     @classmethod
