@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.allocation.methods import METHODS, load, resolve
 from netsim.allocation.problem import Infeasible, Problem, plan_for
 from netsim.allocation.seconds import InSeconds
 from netsim.arrays import Bools, Floats, Ints
@@ -104,27 +105,27 @@ def budget_scaling(problem: Problem) -> float:
 def largest_feasible(problem: Problem, method: str = "sao", **options: Any) -> Ints:
     """Positions of the largest part of the cohort that the method has a plan for, in rising order; perhaps none.
 
-    Devices are taken by rising least bandwidth. For `sao` the longest run of them whose needs fit the band is
-    the largest cohort there is; for other methods it is the longest such run that the method accepts.
+    Devices are taken by rising least bandwidth (:class:`InSeconds`), as many as the method accepts: for `sao` and
+    `equal` no other choice has more. A method that chooses by itself (`rra`) is asked whom it keeps.
     """
-    from netsim.allocation import allocate
-
+    solver, arguments = resolve(method, options)
+    own = METHODS[method].keeps if method in METHODS else None
+    if own:
+        kept: Ints = load(own)(problem, **arguments)
+        return kept
     order = np.argsort(InSeconds.of(problem).least_bandwidth_ever(), kind="stable")
 
     def accepts(count: int) -> bool:
         try:
-            allocate(problem.subset(np.sort(order[:count])), method, **options)
+            solver(problem.subset(np.sort(order[:count])), **arguments)
         except Infeasible:
             return False
         return True
 
     fits, fails = 0, len(order) + 1
     while fails - fits > 1:
-        middle = (fits + fails) // 2 if fits else fails - 1
-        if accepts(middle):
-            fits = middle
-        else:
-            fails = middle
+        middle = (fits + fails) // 2
+        fits, fails = (middle, fails) if accepts(middle) else (fits, middle)
     return np.sort(order[:fits])
 
 

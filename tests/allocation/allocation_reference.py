@@ -39,3 +39,18 @@ def sao(problem: Problem) -> float:
     ])
     task.solve(solver=cp.CLARABEL)
     return float(task.value)
+
+
+def rra(problem: Problem, deadline_s: float, weight: float) -> float:
+    """The least of sending energy less rewards over parts and shares in [0, 1], in joules."""
+    left = deadline_s - problem.cycles / problem.cpu_max_hz
+    whole = problem.bandwidth_hz * left
+    full = problem.bits * np.log(2) / whole                        # nats a symbol with the whole band
+    scale = whole * problem.noise_w_per_hz / problem.gain
+    unit = weight
+    beta, gamma, power = (cp.Variable(len(problem)) for _ in range(3))
+    task = cp.Problem(cp.Minimize(cp.sum(cp.multiply(scale / unit, power - gamma)) - weight / unit * cp.sum(beta)), [
+        cp.constraints.ExpCone(cp.multiply(full, beta), gamma, power), cp.sum(gamma) <= 1, beta >= 0, beta <= 1,
+    ])
+    task.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)
+    return float(task.value) * unit

@@ -1,0 +1,105 @@
+"""The allocation methods by name, what can be set of each, and the call that solves a problem with one."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from netsim.allocation.problem import Plan, Problem
+from netsim.errors import InputError, one_of
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting of a method as the user writes it, and the parameter of its function that it becomes."""
+
+    parameter: str
+    allowed: str
+    accepts: Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An allocation method: what it does in a line, where it lives, what can be set."""
+
+    summary: str
+    target: str                                            # "package.module:function", imported when first used
+    options: Mapping[str, Option] = field(default_factory=dict)
+    keeps: str | None = None                               # where the method itself says whom it keeps of a cohort
+
+
+def _number(value: Any) -> bool:
+    """A real number; a truth value is none, nor is NaN."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+
+
+DEADLINE = Option("deadline", "seconds above 0", lambda value: _number(value) and 0.0 < value < math.inf)
+REWARD = Option("weight", "joules above 0", lambda value: _number(value) and value > 0.0)
+
+METHODS: dict[str, Method] = {
+    "sao": Method("exact optimum: the shortest round that keeps every budget", "netsim.allocation.sao:solve"),
+    "equal": Method("equal bandwidth, each CPU as fast as its budget allows", "netsim.allocation.equal:solve"),
+    "rra": Method("least sending energy for a deadline; leaves out devices not worth it", "netsim.allocation.rra:solve",
+                  {"deadline": DEADLINE, "lambda": REWARD}, keeps="netsim.allocation.rra:kept"),
+}
+
+
+def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
+    """The method's plan for the problem; raises :class:`~netsim.allocation.Infeasible` where it has none.
+
+    ``method`` is a name in :data:`METHODS` or ``"package.module:function"`` for the user's own code, called with
+    the problem and the options.
+
+    >>> from netsim.allocation import Problem, allocate
+    >>> problem = Problem(bits=1e6, cycles=1e9, capacitance=1e-28, gain=[1e-10, 1e-11], power_w=0.1, budget_j=0.3,
+    ...                   cpu_min_hz=1e8, cpu_max_hz=1e9, bandwidth_hz=1e6, noise_w_per_hz=4e-21)
+    >>> plan = allocate(problem)
+    >>> f"{plan.round_s:.4f} s", [f"{b / 1e3:.0f} kHz" for b in plan.bandwidth_hz]
+    ('1.1941 s', ['410 kHz', '590 kHz'])
+    """
+    solver, arguments = resolve(method, options)
+    plan: Plan = solver(problem, **arguments)
+    return plan
+
+
+def check_method(method: str, options: Mapping[str, Any]) -> None:
+    """Raise :class:`InputError` unless the method is there and takes these options."""
+    resolve(method, options)
+
+
+def resolve(method: str, options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The method's function and the arguments that the options become."""
+    if method in METHODS:
+        known = METHODS[method].options
+        for name, value in options.items():
+            if name not in known:
+                allowed = one_of(name, known) if known else "it has none"
+                raise InputError(f"allocation method {method}: unknown option {name!r}; {allowed}")
+            if not known[name].accepts(value):
+                allowed = known[name].allowed
+                raise InputError(f"allocation method {method}, option {name}: found {value!r}; allowed: {allowed}")
+        return load(METHODS[method].target), {known[name].parameter: value for name, value in options.items()}
+    if ":" not in method:
+        raise InputError(f"unknown allocation method {method!r}; {one_of(method, METHODS)}, or package.module:function")
+    solver = load(method)
+    try:
+        inspect.signature(solver).bind(None, **options)
+    except TypeError as error:
+        raise InputError(f"allocation method {method} does not take the options {dict(options)!r}: {error}") from None
+    return solver, dict(options)
+
+
+def load(target: str) -> Callable[..., Any]:
+    """Import ``"package.module:function"``."""
+    module, _, name = target.partition(":")
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"allocation method {target!r} can't be imported: {error}") from None
+    if not callable(found):
+        raise InputError(f"allocation method {target!r} is not a function")
+    return found

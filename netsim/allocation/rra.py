@@ -1,0 +1,172 @@
+"""`rra`: radio resource allocation for a deadline: who is worth the energy, with which share of the band.
+
+Each device computes at cpu_max and sends at just the power that ends its upload at the deadline. With T_k seconds left
+to upload, a share g of the band and a part x of the device taken, that costs (g B T_k N0 / h)(2^(x z / (g B T_k)) - 1)
+joules. The method minimises cost less a reward of ``weight`` joules for each device, x relaxed to [0, 1], then rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.allocation import sao
+from netsim.allocation.diagnosis import largest_feasible, listing
+from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
+from netsim.arrays import Bools, Floats, Ints, frozen
+from netsim.physics import LN2
+from netsim.units import format
+
+NOTHING = 1e-9       # a smaller part of a device counts as none
+MOST_NATS = 700.0    # nats a symbol at an equal share beyond which the energy leaves the floating-point range
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """The relaxed optimum and what it rounds to; read-only arrays with one entry for each device."""
+
+    beta: Floats          # how much of a device is taken, in [0, 1]
+    selected: Bools       # beta >= 1/2
+    gamma: Floats         # shares of the band among those selected; 0 for the others
+    objective: float      # joules less rewards at the relaxed optimum
+
+
+def solve(problem: Problem, deadline: float | None = None, weight: float = math.inf) -> Plan:
+    """The shares with which all devices meet the deadline at the least sending energy.
+
+    ``deadline`` is in seconds; None is the shortest round there is, that of `sao`. Where the method leaves devices out
+    (no time left to upload, or not worth ``weight`` joules each), :class:`Infeasible` names them. Budgets and power
+    ranges are no constraints here.
+    """
+    round_s = sao.solve(problem).round_s if deadline is None else deadline
+    shares = rra_shares(problem, round_s, weight)
+    left = _time_left(problem, round_s)
+    if not shares.selected.all():
+        out = np.flatnonzero(~shares.selected)
+        why = (f"no time to upload before the deadline of {format(round_s, 'time')}" if (left[out] <= 0.0).any()
+               else f"not worth {format(weight, 'energy')} each at a deadline of {format(round_s, 'time')}")
+        raise Infeasible(out, f"{listing(out)}: left out by rra, {why}")
+    bandwidth_hz = sao.fill(shares.gamma, problem.bandwidth_hz)
+    nats = problem.bits * LN2 / (bandwidth_hz * left)
+    power_w = problem.noise_w_per_hz * bandwidth_hz / problem.gain * np.expm1(nats)
+    return plan_for(problem, bandwidth_hz, problem.cpu_max_hz, power_w)
+
+
+def kept(problem: Problem, deadline: float | None = None, weight: float = math.inf) -> Ints:
+    """Whom of the cohort the method keeps; with the deadline of `sao`, whom `sao` can serve."""
+    if deadline is None:
+        return largest_feasible(problem, "sao")
+    return np.flatnonzero(rra_shares(problem, deadline, weight).selected)
+
+
+def rra_shares(problem: Problem, deadline_s: float, weight: float) -> Shares:
+    """The exact optimum of the relaxed problem.
+
+    Cost and need of a device are proportional to the part of it that is taken, so at a price nu of the band it is taken
+    whole or not at all, according to whether nu is below what it can pay, nu_k. Falling nu lets more devices in
+    and gives each more, so one price fills the band; a device that exactly pays it may be taken in part.
+    """
+    full, scale, reach = _terms(problem, deadline_s)
+    nats = _worthwhile(problem, weight)
+    payable = np.where(reach & (nats > 0.0), np.inf, 0.0)          # nu_k: where its marginal cost is the weight
+    finite = (payable > 0.0) & (nats < MOST_NATS)
+    payable[finite] = scale[finite] * _ratio(nats[finite])
+    beta = np.zeros(len(problem))
+    prices = np.unique(payable[payable > 0.0])
+    first, last = 0, len(prices)                         # the first price at which those who pay more fit the band
+    while first < last:
+        middle = (first + last) // 2
+        if math.isinf(prices[middle]) or _demand(full, scale, payable > prices[middle], prices[middle]) <= 1.0:
+            last = middle
+        else:
+            first = middle + 1
+    if len(prices):
+        beta[payable > prices[first]] = 1.0
+        tied = payable == prices[first]
+        beta[tied] = 1.0
+        if math.isfinite(prices[first]):
+            richer = _demand(full, scale, payable > prices[first], prices[first])
+            beta[tied] = min(1.0, (1.0 - richer) / _demand(full, scale, tied, prices[first]))
+    shares = _shares(full, scale, beta)
+    selected = beta >= 0.5
+    return Shares(
+        beta=frozen(beta), selected=frozen(selected, dtype=np.bool_),
+        gamma=frozen(_shares(full, scale, selected.astype(np.float64))),
+        objective=_cost(full, scale, beta, shares) - (weight * float(beta.sum()) if beta.any() else 0.0),
+    )
+
+
+def rra_alternation(problem: Problem, deadline_s: float, weight: float, beta: Floats) -> Floats:
+    """One turn of the published iteration: the best shares for these parts, then the best parts for these shares."""
+    full, scale, reach = _terms(problem, deadline_s)
+    gamma = _shares(full, scale, np.where(reach, beta, 0.0))
+    return np.clip(gamma / full * _worthwhile(problem, weight), 0.0, 1.0)
+
+
+def _worthwhile(problem: Problem, weight: float) -> Floats:
+    """Nats a symbol at which the marginal cost of a device is ``weight`` joules; inf where nothing is too dear."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(np.log(weight * problem.gain / (problem.noise_w_per_hz * problem.bits * LN2)))
+
+
+def _time_left(problem: Problem, deadline_s: float) -> Floats:
+    """T_k: the time to upload once the CPU, at its fastest, is done."""
+    return deadline_s - problem.cycles / problem.cpu_max_hz
+
+
+def _terms(problem: Problem, deadline_s: float) -> tuple[Floats, Floats, Bools]:
+    """Nats a symbol with the whole band, z ln2 / (B T_k); joules for the whole band, B T_k N0 / h; who can make it."""
+    left = _time_left(problem, deadline_s)
+    whole = problem.bandwidth_hz * np.where(left > 0.0, left, 1.0)
+    full = problem.bits * LN2 / whole
+    reach = (left > 0.0) & (full * len(problem) < MOST_NATS)
+    return full, whole * problem.noise_w_per_hz / problem.gain, reach
+
+
+def _ratio(nats: Floats) -> Floats:
+    """e^a (a - 1) + 1: what more band saves a device, in units of its ``scale``; by series where it cancels."""
+    series = nats * nats * (1 / 2 + nats * (1 / 3 + nats * (1 / 8 + nats / 30)))
+    return np.where(nats < 1e-3, series, nats * np.exp(nats) - np.expm1(nats))
+
+
+def _nats(ratio: Floats) -> Floats:
+    """The inverse of :func:`_ratio`, 1 + W_0((ratio - 1)/e), polished by Newton away from the branch point of W."""
+    from scipy.special import lambertw
+
+    q = np.sqrt(2.0 * ratio)
+    near = q * (1.0 - q * (1 / 3 - q * (11 / 72 - q * (43 / 540 - q * 769 / 17280))))
+    a = np.where(q < 1e-2, near, 1.0 + lambertw((ratio - 1.0) / math.e).real)
+    return np.where(q < 1e-2, a, a - (_ratio(a) - ratio) / (a * np.exp(a)))
+
+
+def _demand(full: Floats, scale: Floats, who: Bools, price: float) -> float:
+    """The share of the band that these devices, taken whole, want at a price."""
+    return float(np.sum(full[who] / _nats(price / scale[who])))
+
+
+def _shares(full: Floats, scale: Floats, beta: Floats) -> Floats:
+    """The shares, adding up to 1, at which these parts cost least: gamma = beta full / a(nu) for the one price nu."""
+    from scipy.optimize import brentq
+
+    gamma = np.zeros(len(beta))
+    on = beta > NOTHING
+    if not on.any():
+        return gamma
+    need, scale = full[on] * beta[on], scale[on]
+    equal = np.minimum(need * len(need), MOST_NATS)                # nats a symbol at an equal share
+    log_price = np.log(scale) + np.log(_ratio(equal))              # enough for some, too much for others
+
+    def excess(x: float) -> float:
+        return math.log(np.sum(need / _nats(np.exp(x) / scale)))       # nearly a straight line
+
+    low, high = float(log_price.min()) - 1e-9, float(log_price.max()) + 1e-9
+    gamma[on] = need / _nats(math.exp(brentq(excess, low, high, xtol=1e-14)) / scale)
+    return gamma / gamma.sum()
+
+
+def _cost(full: Floats, scale: Floats, beta: Floats, gamma: Floats) -> float:
+    """Joules to send these parts with these shares."""
+    on = beta > NOTHING
+    return float(np.sum(scale[on] * gamma[on] * np.expm1(full[on] * beta[on] / gamma[on])))
