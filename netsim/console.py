@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
@@ -17,6 +17,7 @@ from netsim import units
 
 if TYPE_CHECKING:
     from netsim.allocation.compare import Result
+    from netsim.learning.favor import Progress as Episode
     from netsim.run import Run
     from netsim.scenario import Scenario
     from netsim.simulation import Progress
@@ -37,6 +38,17 @@ def progress_bar(name: str, *, to_stderr: bool) -> Iterator[Callable[[Progress],
     with Bar(*columns, console=console) as bar:
         task = bar.add_task(name, total=None, now="starting")
         yield lambda at: bar.update(task, total=at.rounds, completed=at.round, now=describe(at))
+
+
+@contextmanager
+def episode_bar(episodes: int) -> Iterator[Callable[[Episode], None]]:
+    """A bar over the episodes of an agent's training, with the reward of the last."""
+    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
+               TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=episodes, now="starting")
+        yield lambda at: bar.update(
+            task, completed=at.episode, now=f"{at.steps} steps, reward {at.total_reward:.2f}")
 
 
 def print_line(at: Progress, file: object) -> None:

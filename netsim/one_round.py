@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from netsim.allocation import Problem, check_method
 from netsim.allocation.compare import Result, compare
 from netsim.arrays import Ints
-from netsim.errors import InputError
 from netsim.workload import samples_without_learning, upload_bits
+from netsim.method_text import with_options
 from netsim.population import draw_population, problem_for, round_gain
 from netsim.streams import stream
 
@@ -51,24 +50,3 @@ def compare_methods(scenario: Scenario, methods: Sequence[str], seed: int) -> li
         check_method(name, options)
     drawn = one_round(scenario, seed)
     return compare(drawn.problem, chosen, drawn.devices)
-
-
-def with_options(text: str) -> tuple[str, dict[str, Any]]:
-    """``"fedl:lambda=2,…"`` as a method and its options; ``"package.module:Name"`` stays a method.
-
-    >>> with_options("fedl:lambda=tuned")
-    ('fedl', {'lambda': 'tuned'})
-    """
-    name, _, rest = text.partition(":")
-    if "=" not in rest:
-        return text, {}
-    options = {}
-    for pair in rest.split(","):
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise InputError(f'--method {text}: "{pair}" is no option; write METHOD:key=value,key=value')
-        try:
-            options[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            options[key.strip()] = value.strip()
-    return name, options

@@ -130,7 +130,10 @@ def fetch(name: str, root: str | Path = ROOT) -> Dataset:
     if name != "digits":
         source = _source(name)
         if source.fetch and not source.find(folder):
-            source.fetch(folder)
+            try:
+                source.fetch(folder)
+            except InputError as error:
+                raise InputError(f"{error}; without a network put into {folder} {source.hint}") from None
     return load_dataset(name, folder)
 
 

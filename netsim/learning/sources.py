@@ -189,7 +189,8 @@ def download(kind: str, root: Path) -> None:
     try:
         getattr(torchvision_datasets(), kind)(root, download=True)
     except (RuntimeError, OSError) as error:
-        raise InputError(f"{kind} cannot be downloaded to {root} ({error})") from error
+        reason = " ".join(str(error).split())
+        raise InputError(f"{kind} cannot be downloaded to {root} ({reason})") from error
 
 
 def torchvision_datasets() -> Any:
