@@ -5,15 +5,29 @@ from __future__ import annotations
 import json
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from netsim.errors import InputError
+from netsim.errors import InputError, one_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 INPUT_AT_FAULT = 2
 INTERRUPTED = 130
+
+
+
+class Table(StrEnum):
+    """The tables of a breakdown."""
+
+    rounds = "rounds"
+    devices = "devices"
+    shares = "shares"
+
 
 app = typer.Typer(
     help="Federated learning in one wireless cell, simulated event by event.\n\n"
@@ -28,6 +42,8 @@ Overrides = Annotated[list[str], typer.Option(
     "--set", metavar="KEY=VALUE", help="Change one key, e.g. --set cell.bandwidth=10MHz or "
     "--set population.phone.budget=30mJ. May be repeated.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random draw: the same seed, the same run.", min=0)]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that a run left.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE if it is there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output and nothing else there.")]
 
 
@@ -77,7 +93,7 @@ def allocate(
     seed: Seed = 0,
     figure: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Also draw each device's compute and upload time (PNG, SVG or PDF).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE if it is there.")] = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """One round's plan for one random cohort: bandwidth, CPU frequency, times and energies, methods side by side."""
@@ -96,6 +112,96 @@ def allocate(
         print_comparison(results)
         if figure:
             print(f"figure: {figure}")
+
+
+@app.command()
+def breakdown(
+    run: RunFolder,
+    round_: Annotated[int | None, typer.Option(
+        "--round", metavar="K", help="Only this round, device by device.")] = None,
+    device: Annotated[int | None, typer.Option(metavar="N", help="Only this device, round by round.")] = None,
+    by: Annotated[Table, typer.Option(help="Which table --csv prints.")] = Table.rounds,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print one table as CSV on standard output.")] = False,
+    figure: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Also draw it (PNG, SVG or PDF); with --round as a Gantt chart.")] = None,
+    force: Force = False,
+) -> None:
+    """Show where the time, the energy and the band of a run went."""
+    from netsim.console_analysis import print_breakdown, print_shares
+    from netsim.run import load_run
+
+    if as_json and as_csv:
+        raise InputError("--json and --csv exclude each other")
+    opened = load_run(run)
+    found = opened.breakdown()
+    shares = None if round_ is None and device is None else found.only(round_, device)
+    if figure:
+        save_figure(opened.figure("breakdown" if round_ is None else "gantt", round_), writable(figure, force=force))
+    if as_json:
+        print(json.dumps(found.as_json() if shares is None else shares.to_dicts()))
+    elif as_csv:
+        print((getattr(found, by.value) if shares is None else shares).write_csv(), end="")
+    elif shares is None:
+        print_breakdown(opened, found)
+    else:
+        print_shares(shares, f"{opened.info['scenario']}, seed {opened.info['seed']}")
+
+
+@app.command("critical-path")
+def critical_path(
+    run: RunFolder,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the path's steps as CSV on standard output.")] = False,
+) -> None:
+    """Show the chain of causes that set a run's length, and what would shorten it."""
+    from netsim.console_analysis import print_critical_path
+    from netsim.run import load_run
+
+    if as_json and as_csv:
+        raise InputError("--json and --csv exclude each other")
+    opened = load_run(run)
+    path = opened.critical_path()
+    if as_json:
+        print(json.dumps(path.as_json()))
+    elif as_csv:
+        print(path.steps.write_csv(), end="")
+    else:
+        print_critical_path(opened, path)
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    format_: Annotated[str, typer.Option(
+        "--format", metavar="FORMAT", help="perfetto (for ui.perfetto.dev and chrome://tracing), csv or parquet.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.")],
+    force: Force = False,
+) -> None:
+    """Write a run's trace for other tools."""
+    from netsim.analysis.export import export as write
+    from netsim.run import load_run
+
+    write(load_run(run), format_, writable(out, force=force))
+    print(f"{format_}: {out}")
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several to compare.")],
+    out: Annotated[Path | None, typer.Option(
+        "--out", "-o", metavar="FILE", help="File to write [default: report.html in the run's folder; of several runs, "
+        "comparison.html in the first one's].")] = None,
+    force: Force = False,
+) -> None:
+    """Write one HTML page about a run, or about several side by side; it needs no network."""
+    from netsim.report.page import write_report
+    from netsim.run import load_run
+
+    opened = [load_run(run) for run in runs]
+    file = writable(out or runs[0] / ("report.html" if len(runs) == 1 else "comparison.html"), force=force)
+    write_report(opened, file)
+    print(f"report: {file}")
 
 
 @app.command()
@@ -133,6 +239,61 @@ def scenarios() -> None:
     print_builtin_scenarios()
 
 
+@app.command()
+def data(
+    name: Annotated[str, typer.Argument(
+        metavar="NAME", help="digits (always there), mnist, fashion-mnist, cifar10, or image-folder.")],
+    root: Annotated[Path, typer.Option(metavar="DIR", help="Where the data lie, or are put.")] = Path("data"),
+    partition: Annotated[str | None, typer.Option(
+        metavar="KIND", help="Split the training data over devices, e.g. majority:sigma=0.8, two-class, iid, "
+        "dirichlet:alpha=0.5, shards:per_device=2 or file:path=split.json.")] = None,
+    devices: Annotated[int, typer.Option(min=1, metavar="N", help="Number of devices of the split.")] = 100,
+    samples: Annotated[int | None, typer.Option(
+        min=1, metavar="D", help="Samples that each device holds [default: as the split gives].")] = None,
+    seed: Seed = 0,
+    figure: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Draw the split, classes by devices (PNG, SVG or PDF).")] = None,
+    force: Force = False,
+) -> None:
+    """Fetch and check a dataset; say in one line what is there, or what to do without a network."""
+    from netsim.learning.datasets import describe, fetch
+
+    if figure and not partition:
+        raise InputError("--figure draws a split: give --partition too, e.g. --partition majority:sigma=0.8")
+    fetch(name, root)
+    print(describe(name, root))
+    if partition:
+        from netsim.learning.splits import describe_split, draw_split, split_dataset
+
+        split = split_dataset(name, root, partition, devices, samples, seed)
+        print(describe_split(split))
+        if figure:
+            draw_split(split, writable(figure, force=force))
+            print(f"figure: {figure}")
+
+
+@app.command()
+def favor_train(
+    scenario: ScenarioName,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="Where the trained policy goes.")],
+    overrides: Overrides = [],  # noqa: B006
+    episodes: Annotated[int, typer.Option(min=1, metavar="N", help="Training runs to learn from.")] = 50,
+    seed: Seed = 0,
+    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes that train devices.")] = None,
+    force: Force = False,
+) -> None:
+    """Train an agent for `selection.method = "favor"` on a scenario's devices and data."""
+    from netsim.console import episode_bar
+    from netsim.learning.favor import policy_for, save_policy
+    from netsim.scenario import load_scenario
+
+    loaded = load_scenario(scenario, overrides)
+    file = writable(out, force=force)
+    with episode_bar(episodes) as progress:
+        save_policy(file, policy_for(loaded, episodes, seed, workers, progress))
+    print(f"policy: {file}; use it with --set selection.method=favor --set selection.policy={file}")
+
+
 def writable(path: Path, *, force: bool) -> Path:
     """A path that may be written: an existing file is not overwritten unless forced."""
     if path.exists() and not force:
@@ -140,6 +301,15 @@ def writable(path: Path, *, force: bool) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"{path}: no folder {path.parent}")
     return path
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Save a figure in the format that the file's name asks for."""
+    allowed = figure.canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in allowed:
+        raise InputError(f'{path}: no picture format "{path.suffix}"; {one_of(path.suffix[1:], allowed)}')
+    figure.savefig(path, dpi=150)
+    print(f"figure: {path}", file=sys.stderr)
 
 
 def main() -> None:

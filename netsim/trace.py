@@ -5,7 +5,7 @@ Columns of a row
     round      global iteration, from 1
     kind       "span" (t0 to t1), "instant" (t0 = t1) or "counter" (``value`` holds from t0 on)
     name       spans: compute, upload, wait, aggregate, round; instants: select, allocate and the DROPS;
-               counters: battery (J), bandwidth (Hz), accuracy, loss
+               counters: battery (J), bandwidth (Hz), accuracy, loss, cluster (that the device is in)
     device     number of the device; SERVER or CELL where it is none
     t0, t1     simulated seconds
     value      what a counter counts; how many devices an instant or round span is about

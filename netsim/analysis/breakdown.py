@@ -54,23 +54,28 @@ class Breakdown:
 
     def round(self, number: int) -> pl.DataFrame:
         """The devices of one round, the slowest first."""
-        self._known("round", number, self.rounds["round"])
-        return self.shares.filter(pl.col("round") == number).sort(["wait_s", "device"])
+        return self.only(round=number)
 
     def device(self, number: int) -> pl.DataFrame:
         """The rounds of one device."""
-        self._known("device", number, self.devices["device"])
-        return self.shares.filter(pl.col("device") == number).sort("round")
+        return self.only(device=number)
+
+    def only(self, round: int | None = None, device: int | None = None) -> pl.DataFrame:
+        """The part of ``shares`` that is about a round, a device, or both."""
+        shares = self.shares
+        for what, number, there in (("round", round, self.rounds), ("device", device, self.devices)):
+            if number is None:
+                continue
+            if number not in there[what]:
+                first, last = there[what][0], there[what][-1]
+                raise InputError(f"no {what} {number} in this run; it has {what}s {first} to {last}")
+            shares = shares.filter(pl.col(what) == number)
+        return shares.sort("round", "wait_s", "device")
 
     def as_json(self) -> dict[str, Any]:
         """All of it but ``shares``, as ``netsim breakdown --json`` prints it."""
         return {"totals": self.totals, "bandwidth_hz": self.bandwidth_hz,
                 "rounds": self.rounds.to_dicts(), "devices": self.devices.to_dicts()}
-
-    @staticmethod
-    def _known(what: str, number: int, there: pl.Series) -> None:
-        if number not in there:
-            raise InputError(f"no {what} {number} in this run; it has {what}s {there[0]} to {there[-1]}")
 
 
 def break_down(run: Run) -> Breakdown:

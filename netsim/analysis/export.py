@@ -22,7 +22,10 @@ def export(run: Run, format: str, path: Path) -> None:
     """Write a run to a file, whole or not at all."""
     if format not in FORMATS:
         raise InputError(f'no export format "{format}"; {one_of(format, FORMATS)}')
-    replace_file(path, lambda file: FORMATS[format](run, file))
+    try:
+        replace_file(path, lambda file: FORMATS[format](run, file))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def _tables(run: Run) -> Iterator[pl.DataFrame]:

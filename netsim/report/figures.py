@@ -45,6 +45,8 @@ def draw(run: Run, kind: str, round: int | None = None) -> Figure:
 
 def gantt(run: Run, axes: Axes, round: int) -> None:
     """What each device of a round did when, the slowest on top, the critical path outlined."""
+    from matplotlib.patches import Patch
+
     shown = run.breakdown().round(round).head(MOST_ROWS)
     began = float(run.rounds.filter(pl.col("round") == round)["t0"][0])
     rows = {device: place for place, device in enumerate(shown["device"])}
@@ -54,16 +56,19 @@ def gantt(run: Run, axes: Axes, round: int) -> None:
     for part in PARTS:
         of = spans.filter(pl.col("name") == part)
         axes.barh([rows[device] for device in of["device"]], (of["t1"] - of["t0"]) / scale,
-                  left=(of["t0"] - began) / scale, color=COLOURS[part], label=part, height=0.8)
+                  left=(of["t0"] - began) / scale, color=COLOURS[part], height=0.8)
     path = run.critical_path().steps.filter((pl.col("round") == round) & pl.col("device").is_in(list(rows)))
     axes.barh([rows[device] for device in path["device"]], path["length_s"] / scale, left=(path["t0"] - began) / scale,
-              facecolor="none", edgecolor=CRITICAL, linewidth=1.5, label="critical path", height=0.8)
+              facecolor="none", edgecolor=CRITICAL, linewidth=1.5, height=0.8)
     axes.set_yticks(range(len(rows)), shown["name"].to_list(), fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel(f"time in the round ({unit})")
     left_out = len(run.breakdown().round(round)) - len(rows)
-    axes.set_title(f"round {round}" + (f", without the {left_out} fastest devices" if left_out else ""))
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=4, frameon=False, fontsize=8)
+    title = f"round {round}" + (f", without the {left_out} fastest devices" if left_out else "")
+    axes.set_title(title, loc="left", fontsize=10)
+    keys = [Patch(color=COLOURS[part], label=part) for part in PARTS]
+    keys.append(Patch(facecolor="none", edgecolor=CRITICAL, label="critical path"))
+    axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, frameon=False, fontsize=8)
 
 
 def breakdown(run: Run, axes: Axes) -> None:
