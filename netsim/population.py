@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.arrays import Floats, Ints, frozen
-from netsim.distributions import Distribution, Spread
 from netsim.errors import InputError
 from netsim.physics import path_gain
-from netsim.scenario_fields import MOST
+from netsim.scenario.distributions import Distribution, Spread
+from netsim.scenario.fields import MOST
 from netsim.streams import stream
 
 if TYPE_CHECKING:
     from netsim.allocation.problem import Problem
     from netsim.scenario import Scenario
-    from netsim.scenario_devices import Cell
-    from netsim.scenario_devices import Population as Table
+    from netsim.scenario.devices import Cell
+    from netsim.scenario.devices import Population as Table
 
 
 @dataclass(frozen=True, eq=False)

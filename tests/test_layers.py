@@ -34,7 +34,7 @@ def test_simpy_and_torch_have_one_home():
 
 
 def test_physics_leans_on_numpy_and_scipy_alone():
-    roots = {module.split(".")[0] for module in imports(PACKAGE / "physics.py")} - {"__future__", "collections", "typing"}
+    roots = {module.split(".")[0] for module in imports(PACKAGE / "physics.py")} - {"__future__", "collections", "typing", "math"}
     assert roots <= {"numpy", "scipy", "netsim"}
     assert {module for module in imports(PACKAGE / "physics.py") if module.startswith("netsim")} <= {"netsim.arrays"}
 
@@ -67,3 +67,12 @@ def test_importing_netsim_and_asking_for_help_load_nothing_heavy():
 def test_a_scenario_is_checked_without_torch():
     program = "from netsim import load_scenario\nfrom netsim.simulation import prepare\nprepare(load_scenario('paper'), learning=True)"
     assert not loaded_by(program) & {"torch", "torchvision", "sklearn", "matplotlib", "plotly"}
+
+
+def test_every_package_is_installed():
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+    listed = set(project["tool"]["setuptools"]["packages"])
+    found = {".".join(("netsim", *path.parent.relative_to(PACKAGE).parts)) for path in PACKAGE.rglob("__init__.py")}
+    assert found <= listed

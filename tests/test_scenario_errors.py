@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_scenario import SMALL
 
-from netsim import toml_text
 from netsim.errors import InputError
-from netsim.scenario import load_scenario
+from netsim.scenario import load_scenario, toml_text
 
 
 @pytest.fixture

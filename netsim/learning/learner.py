@@ -27,7 +27,7 @@ from netsim.population import draw_samples
 from netsim.streams import stream
 
 if TYPE_CHECKING:
-    from netsim.scenario_schema import Scenario
+    from netsim.scenario.schema import Scenario
 
 __all__ = ["Evaluation", "Learner", "Training", "Update", "WorkerError", "open_learner"]
 

@@ -29,7 +29,7 @@ def split_dataset(name: str, root: str | Path, rule: str, devices: int, samples:
     """A dataset split as a scenario under this seed would; ``rule`` is written ``kind:key=value``."""
     from pydantic import TypeAdapter, ValidationError
 
-    from netsim.scenario_learning import Partition
+    from netsim.scenario.learning import Partition
 
     kind, options = with_options(rule)
     try:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.arrays import Floats, Ints
-from netsim.scenario_fields import Natural
+from netsim.scenario.fields import Natural
 from netsim.selection.method import Method, draw
 from netsim.selection.timing import equal_share_s
 from netsim.selection.view import Choice, View

@@ -1,7 +1,7 @@
 """Scenario files: TOML, with base files and overrides, to a checked and frozen ``Scenario``.
 
 A scenario is put together from layers, lowest first: the base file's base, the base file, the file itself, and the
-``--set`` overrides. Layers merge as plain dicts; the models of ``netsim.scenario_schema`` check the result as a whole,
+``--set`` overrides. Layers merge as plain dicts; the models of ``netsim.scenario.schema`` check the result as a whole,
 and an error is traced back to the layer that its key came from.
 """
 
@@ -16,12 +16,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from netsim.errors import InputError, one_of
-from netsim.fleet import Sheet, read_fleet, read_gains
-from netsim.scenario_devices import Fleet
-from netsim.scenario_errors import Layer, explain
-from netsim.scenario_schema import Scenario, json_schema
-
-__all__ = ["Scenario", "builtin_scenarios", "json_schema", "load_scenario"]
+from netsim.scenario.devices import Fleet
+from netsim.scenario.errors import Layer, explain
+from netsim.scenario.fleet import Sheet, read_fleet, read_gains
+from netsim.scenario.schema import Scenario
 
 MOST_BYTES = 500_000_000
 PATHS = (("cell", "gain_trace"), ("learning", "root"), ("learning", "partition", "path"))   # and population.*.devices

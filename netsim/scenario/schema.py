@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, Strict, model_validator
 
-from netsim import toml_text
 from netsim.errors import InputError
-from netsim.scenario_devices import MOST_DEVICES, Cell, Population
-from netsim.scenario_fields import Model, Natural, Quantity, Time, key, refuse
-from netsim.scenario_learning import Learning
+from netsim.scenario import toml_text
+from netsim.scenario.devices import MOST_DEVICES, Cell, Population
+from netsim.scenario.fields import Model, Natural, Quantity, Time, key, refuse
+from netsim.scenario.learning import Learning
 
 BITS_A_PARAMETER = 32
 

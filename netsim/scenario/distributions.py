@@ -1,0 +1,218 @@
+"""Distributions of quantities: a scenario's value may be a constant, or a table that says how to draw it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, Union
+
+from pydantic import Discriminator, Field, GetCoreSchemaHandler, Strict, Tag, model_validator
+from pydantic_core import CoreSchema
+
+from netsim.scenario.fields import Model, NotNegative, Quantity, refuse
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from netsim.arrays import Floats
+
+Q = TypeVar("Q", bound=float)
+TAIL = 8.0      # standard deviations that a draw without bounds may go: beyond them lies less than 1e-15
+
+
+class Distribution(Model):
+    """Something to draw from; every draw is moved into [lowest, highest]."""
+
+    @property
+    def lowest(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def highest(self) -> float:
+        raise NotImplementedError
+
+    def sample(self, rng: np.random.Generator, count: int) -> Floats:
+        raise NotImplementedError
+
+    # The same distribution over another dimension is another class: its name in the JSON Schema says which.
+    @classmethod
+    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
+        marks = [getattr(mark, "dimension", mark) for mark in getattr(params[0], "__metadata__", ())]
+        names = [mark.title().replace(" ", "") for mark in marks if isinstance(mark, str)]
+        return "".join([cls.__name__, *names])
+
+
+class Uniform(Distribution, Generic[Q]):
+    """Any value between low and high, all equally likely."""
+
+    dist: Literal["uniform"]
+    low: Q
+    high: Q
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        _check_order("low", self.low, "high", self.high)
+        return self
+
+    @property
+    def lowest(self) -> float:
+        return self.low
+
+    @property
+    def highest(self) -> float:
+        return self.high
+
+    def sample(self, rng: np.random.Generator, count: int) -> Floats:
+        return rng.uniform(self.low, self.high, count)
+
+
+class Bounded(Distribution, Generic[Q]):
+    """A distribution with optional bounds; what falls outside is moved to the nearest one."""
+
+    min: Annotated[Q | None, Field(description="draws below are moved up to it")] = None
+    max: Annotated[Q | None, Field(description="draws above are moved down to it")] = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min is not None and self.max is not None:
+            _check_order("min", self.min, "max", self.max)
+        return self
+
+    def reach(self) -> tuple[float, float]:
+        """Where draws without bounds can fall."""
+        raise NotImplementedError
+
+    @property
+    def lowest(self) -> float:
+        return self.reach()[0] if self.min is None else self.min
+
+    @property
+    def highest(self) -> float:
+        return self.reach()[1] if self.max is None else self.max
+
+
+class Normal(Bounded[Q], Generic[Q]):
+    """The bell curve around mean, with standard deviation sd."""
+
+    dist: Literal["normal"]
+    mean: Q
+    sd: Q
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if isinstance(self.sd, Quantity) and "dB" in self.sd.text:
+            raise refuse(f'sd = "{self.sd.text}" is a level; draws are made in watts, so give sd in W or mW')
+        if self.lowest <= 0:
+            raise refuse(f"draws may fall to 0 and below (mean less than {TAIL:g} sd); give min")
+        return self
+
+    def reach(self) -> tuple[float, float]:
+        return self.mean - TAIL * self.sd, self.mean + TAIL * self.sd
+
+    def sample(self, rng: np.random.Generator, count: int) -> Floats:
+        return rng.normal(self.mean, self.sd, count)
+
+
+class LogNormal(Bounded[Q], Generic[Q]):
+    """A value whose logarithm is normal: half of the draws lie below median, sigma is the sd of the logarithm."""
+
+    dist: Literal["lognormal"]
+    median: Q
+    sigma: Annotated[float, Field(ge=0, le=5)]
+
+    def reach(self) -> tuple[float, float]:
+        return self.median * math.exp(-TAIL * self.sigma), self.median * math.exp(TAIL * self.sigma)
+
+    def sample(self, rng: np.random.Generator, count: int) -> Floats:
+        return rng.lognormal(math.log(self.median), self.sigma, count)
+
+
+class Exponential(Bounded[Q], Generic[Q]):
+    """Exponentially distributed with the given mean."""
+
+    dist: Literal["exponential"]
+    mean: Q
+
+    def reach(self) -> tuple[float, float]:
+        return self.mean * 1e-15, math.inf
+
+    def sample(self, rng: np.random.Generator, count: int) -> Floats:
+        return rng.exponential(self.mean, count)
+
+
+class Choice(Distribution, Generic[Q]):
+    """One of a list of values, with equal chances or by weights."""
+
+    dist: Literal["choice"]
+    values: Annotated[tuple[Q, ...], Strict(False), Field(min_length=1, max_length=10_000)]
+    weights: Annotated[tuple[NotNegative, ...] | None, Strict(False)] = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.weights is not None:
+            if len(self.weights) != len(self.values):
+                raise refuse(f"{len(self.weights)} weights for {len(self.values)} values; give one for each")
+            if not 0 < sum(self.weights) < math.inf:
+                raise refuse("the weights must not all be 0")
+        return self
+
+    @property
+    def lowest(self) -> float:
+        return min(self.values)
+
+    @property
+    def highest(self) -> float:
+        return max(self.values)
+
+    def sample(self, rng: np.random.Generator, count: int) -> Floats:
+        chances = None if self.weights is None else [weight / sum(self.weights) for weight in self.weights]
+        drawn: Floats = rng.choice([float(value) for value in self.values], size=count, p=chances)
+        return drawn
+
+
+Spread = float | Distribution       # a constant, or something to draw from
+
+
+class Drawn:
+    """Marks a field that is a constant or a distribution: ``Annotated[Spread, Drawn(Energy)]``.
+
+    ``word`` is a name that may stand there instead, such as "mains" for a battery.
+    """
+
+    KINDS: ClassVar[dict[str, Any]] = {
+        "uniform": Uniform, "normal": Normal, "lognormal": LogNormal, "exponential": Exponential, "choice": Choice,
+    }
+
+    def __init__(self, quantity: Any, word: str | None = None) -> None:
+        self.quantity = quantity
+        self.word = word
+
+    def _tag(self, value: Any) -> str:
+        if isinstance(value, dict):
+            return str(value["dist"]) if "dist" in value else "no dist"
+        if isinstance(value, Distribution):
+            return str(getattr(value, "dist", ""))
+        return "word" if self.word is not None and value == self.word else "constant"
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        choices = [Annotated[self.quantity, Tag("constant")]]
+        choices += [Annotated[kind[self.quantity], Tag(name)] for name, kind in self.KINDS.items()]
+        if self.word is not None:
+            choices.append(Annotated[Literal[self.word], Tag("word")])
+        union: Any = Union[tuple(choices)]      # noqa: UP007
+        return handler.generate_schema(Annotated[union, Discriminator(self._tag)])
+
+
+def lowest(value: Spread) -> float:
+    """The smallest value that can be drawn."""
+    return value.lowest if isinstance(value, Distribution) else value
+
+
+def highest(value: Spread) -> float:
+    """The largest value that can be drawn."""
+    return value.highest if isinstance(value, Distribution) else value
+
+
+def _check_order(low_name: str, low: float, high_name: str, high: float) -> None:
+    if low > high:
+        shown = [value.text if isinstance(value, Quantity) else f"{value:g}" for value in (low, high)]
+        raise refuse(f"{low_name} ({shown[0]}) must not be above {high_name} ({shown[1]})")

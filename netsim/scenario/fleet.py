@@ -1,0 +1,98 @@
+"""CSV files that a scenario names: a fleet of devices, or recorded channel gains."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import InputError, one_of
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The rows of a CSV file with the line each one ends on; blank lines are left out."""
+
+    path: Path
+    rows: list[list[str]]
+    lines: list[int]
+
+
+def read_sheet(path: Path) -> Sheet:
+    """Read a CSV file, or say what is wrong with it."""
+    rows, lines = [], []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            for row in reader:
+                if any(cell.strip() for cell in row):
+                    rows.append([cell.strip() for cell in row])
+                    lines.append(reader.line_num)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path}: can't be read as text: {problem}") from None
+    except csv.Error as problem:
+        raise InputError(f"{path}, line {len(lines) + 1} or after: {problem}") from None
+    if not rows:
+        raise InputError(f"{path}: is empty")
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != len(rows[0]):
+            raise InputError(f"{path}, line {line}: {len(row)} cells, but the first row has {len(rows[0])}")
+    return Sheet(path, rows, lines)
+
+
+def read_fleet(path: Path, columns: dict[str, bool]) -> tuple[dict[str, list[Any]], Sheet]:
+    """A fleet as columns by name, as the scenario's ``devices`` table takes them.
+
+    The first row names the columns; ``columns`` says which there may be, and whether they hold plain numbers.
+    """
+    sheet = read_sheet(path)
+    header, body = sheet.rows[0], sheet.rows[1:]
+    for name in header:
+        if name not in columns:
+            raise InputError(f'{path}, line {sheet.lines[0]}: unknown column "{name}"; {one_of(name, columns)}')
+        if header.count(name) > 1:
+            raise InputError(f'{path}, line {sheet.lines[0]}: the column "{name}" is there twice')
+    if not body:
+        raise InputError(f"{path}: has a header, but no device below it")
+    for row, line in zip(body, sheet.lines[1:], strict=True):
+        if "" in row:
+            raise InputError(
+                f'{path}, line {line}, column "{header[row.index("")]}": is empty; fill it in, or leave the whole '
+                "column out, and the population's own keys hold")
+    return {
+        name: [_number(row[place]) if columns[name] else row[place] for row in body]
+        for place, name in enumerate(header)
+    }, sheet
+
+
+def read_gains(path: Path) -> list[list[float]]:
+    """Recorded gains in dB, a row a round and a column a device; a first row of names is left out."""
+    sheet = read_sheet(path)
+    start = 0 if all(isinstance(_number(cell), float | int) for cell in sheet.rows[0]) else 1
+    gains = [list(_gains(sheet, row)) for row in range(start, len(sheet.rows))]
+    if not gains:
+        raise InputError(f"{path}: has a header, but no gains below it")
+    return gains
+
+
+def _gains(sheet: Sheet, row: int) -> Iterator[float]:
+    for column, cell in enumerate(sheet.rows[row]):
+        value = _number(cell.removesuffix("dB"))
+        if not isinstance(value, float | int) or not -500 <= value <= 500:
+            raise InputError(
+                f'{sheet.path}, line {sheet.lines[row]}, column {column + 1}: "{cell}" is no gain in dB, such as -95.2')
+        yield float(value)
+
+
+def _number(cell: str) -> int | float | str:
+    """A number if it is one; the scenario's own check deals with the rest."""
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell

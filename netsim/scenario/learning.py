@@ -1,0 +1,132 @@
+"""The table ``[learning]`` of a scenario: what devices compute and upload, and how they are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from netsim.scenario.fields import DataSize, Fraction, Model, Natural, NotNegative, Positive, key, refuse
+
+
+class Majority(Model):
+    """A share sigma of a device's samples is of its majority class, the rest is drawn from the others."""
+
+    kind: Literal["majority"]
+    sigma: Annotated[Fraction, key("share of the majority class")] = 0.8
+
+
+class TwoClass(Model):
+    """Two classes a device, 80 % and 20 % (case H of the paper)."""
+
+    kind: Literal["two-class"]
+
+
+class Iid(Model):
+    """Samples drawn at random, whatever their class."""
+
+    kind: Literal["iid"]
+
+
+class Dirichlet(Model):
+    """Class shares of a device drawn from a symmetric Dirichlet distribution."""
+
+    kind: Literal["dirichlet"]
+    alpha: Annotated[Positive, key("small: few classes a device; large: all alike")] = 0.5
+
+
+class Shards(Model):
+    """Samples sorted by class, cut into equal shards, so many of them dealt to each device."""
+
+    kind: Literal["shards"]
+    per_device: Annotated[Natural, key("shards that a device gets")] = 2
+
+
+class PartitionFile(Model):
+    """Sample indices of each device from a JSON file."""
+
+    kind: Literal["file"]
+    path: Annotated[str, Field(min_length=1), key("JSON: device number to list of sample indices")]
+
+
+Partition = Annotated[
+    Majority | TwoClass | Iid | Dirichlet | Shards | PartitionFile, Field(discriminator="kind")]
+
+
+class NoServer(Model):
+    """The aggregated model is the new global model."""
+
+    kind: Literal["none"] = "none"
+
+
+class ServerMomentum(Model):
+    """The server moves along a running mean of the updates (FedAvgM)."""
+
+    kind: Literal["momentum"]
+    learning_rate: Positive = 1.0
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+
+
+class ServerAdam(Model):
+    """The server applies Adam to the updates (FedAdam)."""
+
+    kind: Literal["adam"]
+    learning_rate: Positive = 0.01
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    epsilon: Positive = 1e-3
+
+
+ServerStep = Annotated[NoServer | ServerMomentum | ServerAdam, Field(discriminator="kind")]
+
+
+class Evaluation(Model):
+    """When and on how much the global model is tested."""
+
+    every: Annotated[Natural, key("test after every so many rounds; the last one is always tested")] = 1
+    samples: Annotated[Natural | Literal["all"], key("how many samples of the test set")] = "all"
+
+
+class Learning(Model):
+    """What a device computes and uploads in a round; with a dataset, it is trained for real."""
+
+    dataset: Annotated[str | None, key('"digits" is always there; without a dataset nothing is trained')] = None
+    root: Annotated[str | None, key("folder with the data, relative to the scenario file")] = None
+    model: Annotated[str | None, key('a built-in network, or "package.module:Class" of an installed package')] = None
+    bits: Annotated[DataSize | Literal["auto"], key('size of an upload; "auto": 32 bits a model parameter')] = "auto"
+    partition: Annotated[Partition, key("how the samples are split over the devices")] = Majority(kind="majority")
+    local_iterations: Annotated[
+        Natural | None, key("L: passes over the device's samples in a round; cycles = L C_n D_n")] = None
+    local_steps: Annotated[Natural | None, key("gradient steps in a round, instead of passes")] = None
+    batch_size: Annotated[Natural, key("samples in a gradient step")] = 10
+    learning_rate: Annotated[Positive, key("step size of local training")] = 0.05
+    momentum: Annotated[float, Field(ge=0, lt=1), key("momentum of local training")] = 0.0
+    weight_decay: Annotated[NotNegative, key("pull of the weights towards 0")] = 0.0
+    proximal: Annotated[NotNegative, key("FedProx's mu: pull towards the global model")] = 0.0
+    fedl: Annotated[Positive | None, key("FEDL's eta: steps follow the global gradient of the last round too")] = None
+    aggregation: Annotated[
+        Literal["weighted", "mean", "unbiased"],
+        key("weighted by samples (eq. 4), a plain mean, or by the chances of selection (ICAS)")] = "weighted"
+    server: Annotated[ServerStep, key("what the server does with the aggregate")] = NoServer()
+    target_accuracy: Annotated[
+        Annotated[float, Field(gt=0, le=1)] | None, key("the run ends when the test accuracy reaches it")] = None
+    evaluation: Annotated[Evaluation, key("when and on how much the global model is tested")] = Evaluation()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _passes(cls, data: Any) -> Any:
+        """One pass, unless the scenario says how many passes or steps."""
+        if isinstance(data, Mapping) and not {"local_iterations", "local_steps"} & set(data):
+            return {**data, "local_iterations": 1}
+        return data
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.local_iterations is not None and self.local_steps is not None:
+            raise refuse("local_iterations and local_steps exclude each other")
+        if self.dataset is None and self.bits == "auto":
+            raise refuse('without a dataset, give the size of an upload, such as "448 kbit"', "bits")
+        if self.dataset is not None and self.model is None:
+            raise refuse('is missing: the network to train, such as "mnist-cnn"', "model")
+        return self

@@ -1,0 +1,58 @@
+"""Plain dicts as TOML text: the writing half that the standard library leaves out."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from datetime import date, time
+from typing import Any
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_CONTROL = re.compile("[\x7f\ud800-\udfff]")
+
+
+def dumps(document: Mapping[str, Any]) -> str:
+    """A document as TOML: plain keys, then a ``[table]`` each, lists of tables as ``[[table]]``; deeper ones inline."""
+    plain = {name: item for name, item in document.items() if not _is_section(item)}
+    blocks = [_lines(plain)] if plain else []
+    for name, item in document.items():
+        if isinstance(item, Mapping):
+            blocks.append(f"[{_key(name)}]\n{_lines(item)}")
+        elif _is_section(item):
+            blocks += [f"[[{_key(name)}]]\n{_lines(table)}" for table in item]
+    return "\n".join(blocks)
+
+
+def _is_section(item: Any) -> bool:
+    return isinstance(item, Mapping) or (
+        isinstance(item, list) and bool(item) and all(isinstance(table, Mapping) for table in item))
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{_key(name)} = {_value(item)}\n" for name, item in table.items())
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    """JSON's escapes are TOML's too, but for the few characters that only TOML forbids."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+
+
+def _value(item: Any) -> str:
+    if isinstance(item, bool):
+        return str(item).lower()
+    if isinstance(item, str):
+        return _string(item)
+    if isinstance(item, float):
+        return repr(float(item)) if math.isfinite(item) else str(float(item))
+    if isinstance(item, Mapping):
+        entries = ", ".join(f"{_key(name)} = {_value(value)}" for name, value in item.items())
+        return f"{{ {entries} }}"
+    if isinstance(item, list | tuple):
+        return "[" + ", ".join(_value(value) for value in item) + "]"
+    return item.isoformat() if isinstance(item, date | time) else str(item)
