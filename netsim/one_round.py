@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from netsim.allocation import Problem, check_method
 from netsim.allocation.compare import Result, compare
 from netsim.arrays import Ints
-from netsim.workload import samples_without_learning, upload_bits
 from netsim.method_text import with_options
 from netsim.population import draw_population, problem_for, round_gain
 from netsim.streams import stream
+from netsim.workload import samples_without_learning, upload_bits
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario

@@ -21,7 +21,6 @@ from netsim.cell.device import Outcome
 from netsim.cell.server import Server
 from netsim.cell.uplink import Uplink
 from netsim.errors import InputError
-from netsim.workload import samples_without_learning, upload_bits
 from netsim.population import Population, draw_population, problem_for, round_gain
 from netsim.run import PARTS, Run
 from netsim.run_directory import RunDirectory
@@ -30,6 +29,7 @@ from netsim.state import RunState
 from netsim.streams import stream
 from netsim.trace import SERVER, Recorder
 from netsim.uploads import Uploads
+from netsim.workload import samples_without_learning, upload_bits
 
 if TYPE_CHECKING:
     from netsim.learning.learner import Learner, Training
@@ -79,7 +79,7 @@ def simulate(
         samples = learner.samples if learner else samples_without_learning(scenario, seed)
         population = draw_population(scenario, seed, samples)
         if not resuming:
-            directory.begin(scenario.to_toml(), lambda file: write_devices(population, learner, file))
+            directory.begin(scenario.to_toml(), lambda file: write_devices(scenario, population, learner, file))
         state = RunState.of(stored) if stored is not None else RunState.fresh(len(population))
         Simulation(scenario, seed, population, selection, learner, directory, state, progress).play()
     return Run(path, keep)
@@ -316,15 +316,18 @@ class Simulation:
         }
 
 
-def write_devices(population: Population, learner: Learner | None, file: IO[bytes]) -> None:
-    """The population as a Parquet table, one row a device."""
+def write_devices(scenario: Scenario, population: Population, learner: Learner | None, file: IO[bytes]) -> None:
+    """The population as a Parquet table, one row a device; ``name`` is null where the fleet gives none."""
     import polars as pl
 
-    columns = {
-        "device": np.arange(len(population)), "kind": np.array(population.kinds)[population.kind],
+    names = [name for table in scenario.population
+             for name in (table.devices and table.devices.name) or [None] * table.size]
+    columns: dict[str, Any] = {
+        "device": np.arange(len(population)),
+        "name": pl.Series(names, dtype=pl.String),
+        "kind": np.array(population.kinds)[population.kind],
         **{name: getattr(population, name) for name in population.columns},
     }
     if learner:
         columns["majority_class"] = learner.majority
-        columns.update({f"class_{label}": counts for label, counts in enumerate(learner.label_counts.T)})
     pl.DataFrame(columns).write_parquet(file)

@@ -60,12 +60,14 @@ def loaded_by(code: str) -> set[str]:
 
 def test_importing_netsim_and_asking_for_help_load_nothing_heavy():
     heavy = {"torch", "scipy", "sklearn", "polars", "matplotlib", "plotly", "networkx", "numpy", "pydantic"}
-    help_page = "import netsim, netsim.cli\nsys.argv = ['netsim', '--help']\ntry: netsim.cli.main()\nexcept SystemExit: pass"
+    help_page = ("import netsim, netsim.cli\nsys.argv = ['netsim', '--help']\n"
+                 "try: netsim.cli.main()\nexcept SystemExit: pass")
     assert not loaded_by(help_page) & heavy
 
 
 def test_a_scenario_is_checked_without_torch():
-    program = "from netsim import load_scenario\nfrom netsim.simulation import prepare\nprepare(load_scenario('paper'), learning=True)"
+    program = ("from netsim import load_scenario\nfrom netsim.simulation import prepare\n"
+               "prepare(load_scenario('paper'), learning=True)")
     assert not loaded_by(program) & {"torch", "torchvision", "sklearn", "matplotlib", "plotly"}
 
 
