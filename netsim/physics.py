@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from netsim.arrays import Floats
+
+Values = Floats | float    # an array of SI values, or one for all
 
 LN2 = math.log(2.0)
 CLOSEST_M = 1.0   # the log-distance law is a far-field law: nearer devices are treated as one metre away
 
 
-def path_gain(distance_m: ArrayLike, intercept_db: float, slope_db: float, shadowing_db: ArrayLike = 0.0) -> Floats:
+def path_gain(distance_m: Values, intercept_db: float, slope_db: float, shadowing_db: Values = 0.0) -> Floats:
     """Linear channel gain when the loss is ``intercept + slope log10(d / 1 km) + shadowing`` decibels.
 
     Distances below one metre count as one metre, where the law would otherwise amplify.
@@ -27,7 +28,7 @@ def path_gain(distance_m: ArrayLike, intercept_db: float, slope_db: float, shado
     return np.asarray(10.0 ** (-loss_db / 10.0), dtype=np.float64)
 
 
-def fdma_rate(bandwidth_hz: ArrayLike, snr_hz: ArrayLike) -> Floats:
+def fdma_rate(bandwidth_hz: Values, snr_hz: Values) -> Floats:
     """Bits per second in bandwidth b: Q(b) = b log2(1 + J/b), eq. (7); zero without bandwidth."""
     b = np.asarray(bandwidth_hz, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -35,58 +36,58 @@ def fdma_rate(bandwidth_hz: ArrayLike, snr_hz: ArrayLike) -> Floats:
     return np.where(b > 0.0, rate, 0.0)
 
 
-def rate_slope(bandwidth_hz: ArrayLike, snr_hz: ArrayLike) -> Floats:
+def rate_slope(bandwidth_hz: Values, snr_hz: Values) -> Floats:
     """How the rate grows with bandwidth: Q'(b) = (ln(1 + u) - u/(1 + u)) / ln 2 with u = J/b."""
-    u = np.asarray(snr_hz / np.asarray(bandwidth_hz, dtype=np.float64))
+    u = np.asarray(snr_hz / np.asarray(bandwidth_hz, dtype=np.float64), dtype=np.float64)
     series = u * u * (1 / 2 - u * (2 / 3 - u * (3 / 4 - u * (4 / 5 - u * 5 / 6))))   # the difference cancels at small u
-    return np.where(u < 1e-3, series, np.log1p(u) - u / (1.0 + u)) / LN2
+    return np.asarray(np.where(u < 1e-3, series, np.log1p(u) - u / (1.0 + u)) / LN2)
 
 
-def efficiency(fraction: ArrayLike) -> Floats:
+def efficiency(fraction: Values) -> Floats:
     """Spectral efficiency s = ln(1 + J/b), in nats, at which the rate is this fraction y of its limit J/ln 2.
 
     It solves s / (e^s - 1) = y, whose closed form is s = -W_-1(-y e^-y) - y with Lambert's W; it is 0 for y >= 1,
-    where there is no solution. With v = s + y the equation reads v - ln v = y - ln y, which gives a start
-    within a few percent, and two Halley steps on s = ln(1 + s/y) reach the last digits. Unlike W it never meets
-    y e^-y itself, which underflows; y below 1e-300 counts as 1e-300. Near y = 1 the distance d = 1 - y is what
-    counts: there s = 2d + 2d^2/3.
+    where there is no solution. With v = s + y the equation reads v - ln v = y - ln y. The expansion of v in
+    t = sqrt(2 (v - 1 - ln v)), bent to its growth at large t, is within 1e-4; one step of fourth order on
+    s = ln(1 + s/y) reaches the last digits. Unlike W it never meets y e^-y itself, which underflows; y below
+    1e-300 counts as 1e-300. Near y = 1 the distance d = 1 - y is what counts: there s = 2d + 2d^2/3.
     """
     y = np.minimum(np.maximum(fraction, 1e-300), 1.0)
     d = 1.0 - y
-    t2 = np.maximum(-2.0 * (d + np.log(y)), d * d)           # 2 (v - 1 - ln v), about (v - 1)^2
-    s = d + t2 / 2.0 + np.log1p(np.sqrt(t2) + t2 / 3.0)
     near = d < 1e-6
-    s += near                                                # away from 0/0 at y = 1; replaced below
-    for _ in range(2):
-        excess = s - d                                       # v - 1
-        gap = np.log1p(s / y) - s
-        s += (gap + gap) * (s + y) * excess / (2.0 * excess * excess + gap)
+    t2 = np.maximum(-2.0 * (d + np.log(y)), d * d)
+    t = np.sqrt(t2)
+    excess = t2 / 2.0 + np.log1p(t + t2 * (1 / 3 + t / (36.0 + 6.0 * t))) + near     # v - 1; away from 0/0 at y = 1
+    s = excess + d
+    gap = s - np.log1p(s / y)
+    q = 2.0 * excess * (excess - gap / 1.5)
+    s -= gap * (s + y) * (q - gap) / (excess * (q - gap - gap))
     return np.where(near, d * (2.0 + d / 1.5), s)
 
 
-def bandwidth_for_rate(rate: ArrayLike, snr_hz: ArrayLike) -> Floats:
+def bandwidth_for_rate(rate: Values, snr_hz: Values) -> Floats:
     """The bandwidth at which the rate is reached, the inverse of :func:`fdma_rate`; inf where none is enough."""
     nats = np.asarray(rate, dtype=np.float64) * LN2
     with np.errstate(divide="ignore"):
-        return np.asarray(nats / efficiency(nats / snr_hz))
+        return np.asarray(nats / efficiency(nats / np.asarray(snr_hz)))
 
 
-def compute_time(cycles: ArrayLike, cpu_hz: ArrayLike) -> Floats:
+def compute_time(cycles: Values, cpu_hz: Values) -> Floats:
     """Seconds to compute a round's cycles U at frequency f: U/f, eq. (5)."""
     return np.asarray(np.divide(cycles, cpu_hz), dtype=np.float64)
 
 
-def compute_energy(cycles: ArrayLike, cpu_hz: ArrayLike, capacitance: ArrayLike) -> Floats:
+def compute_energy(cycles: Values, cpu_hz: Values, capacitance: Values) -> Floats:
     """Joules to compute them: (alpha/2) U f^2, eq. (6)."""
     return np.asarray(np.multiply(capacitance, cycles) * np.square(cpu_hz), dtype=np.float64)
 
 
-def upload_time(bits: ArrayLike, rate: ArrayLike) -> Floats:
+def upload_time(bits: Values, rate: Values) -> Floats:
     """Seconds to send z bits: z/r, eq. (8); inf at rate zero."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.divide(bits, rate), dtype=np.float64)
 
 
-def upload_energy(power_w: ArrayLike, upload_s: ArrayLike) -> Floats:
+def upload_energy(power_w: Values, upload_s: Values) -> Floats:
     """Joules to send at power p for that long, eq. (9)."""
     return np.asarray(np.multiply(power_w, upload_s), dtype=np.float64)

@@ -163,7 +163,8 @@ def _shares(full: Floats, scale: Floats, beta: Floats) -> Floats:
 
     low, high = float(log_price.min()) - 1e-9, float(log_price.max()) + 1e-9
     gamma[on] = need / _nats(math.exp(brentq(excess, low, high, xtol=1e-14)) / scale)
-    return gamma / gamma.sum()
+    gamma /= gamma.sum()
+    return gamma
 
 
 def _cost(full: Floats, scale: Floats, beta: Floats, gamma: Floats) -> float:

@@ -20,8 +20,10 @@ def solve(problem: Problem) -> Plan:
     T every device whose computing is not at its slowest ends exactly at T, and the whole band is used.
     """
     devices = InSeconds.of(problem)
-    require_feasible(problem, devices)
-    needs = shortest_round(devices, problem.bandwidth_hz)
+    equal = devices.round_time(problem.bandwidth_hz / len(problem))
+    if math.isinf(equal.max()):                              # else an equal share serves all
+        require_feasible(problem, devices)
+    needs = shortest_round(devices, problem.bandwidth_hz, equal)
     compute_s = np.concatenate([need.compute_s for need in needs])
     bandwidth_hz = np.concatenate([need.bandwidth_hz for need in needs])
     cpu_hz = np.minimum(np.maximum(problem.cycles / compute_s, problem.cpu_min_hz), problem.cpu_max_hz)
@@ -53,27 +55,23 @@ class Need:
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")   # a round too short needs infinite bandwidth
-def shortest_round(devices: InSeconds, bandwidth_hz: float) -> list[Need]:
+def shortest_round(devices: InSeconds, bandwidth_hz: float, equal: Floats) -> list[Need]:
     """What the devices, block by block, need in the round T at which their least bandwidths add up to B.
 
-    The problem must be feasible. Newton on 1/(sum b) - 1/B, which is nearly a straight line in T, inside a bracket:
-    with an equal share of the band some device needs a round no longer than T and some other one no shorter; with
-    the whole band none beats T; and once every CPU is at its slowest a longer round changes nothing.
+    The problem must be feasible. Each step solves a model of the needs (:func:`_step`) inside a bracket: with an equal
+    share of the band (``equal``: each device's shortest round with it) some device needs a round no longer than T and
+    some other one no shorter; with the whole band none beats T; once every CPU is at its slowest, longer is no help.
     """
-    share = devices.round_time(bandwidth_hz / len(devices.nats))
-    longest = float(share.max())
-    low = max(float(devices.round_time(bandwidth_hz).max()), float(share.min()))
-    high = min(longest, float((devices.slowest + devices.budget - devices.work / devices.slowest**2).max()))
-    high = max(low, high) * (1.0 + 1e-14)
-    t = low if math.isinf(longest) else max(low, float(share.mean()))
+    low = max(float(devices.round_time(bandwidth_hz).max()), float(equal.min()))
+    idle = devices.slowest + devices.budget - devices.work / devices.slowest**2
+    high = max(low, min(float(equal.max()), float(idle.max()))) * (1.0 + 1e-14)
+    t = min(max(low, float(np.minimum(equal, high).mean())), high)
     blocks = list(devices.blocks())
     for attempt in range(1, 600):
         needs = [Need.at(t, block) for block in blocks]
-        total = sum(float(need.bandwidth_hz.sum()) for need in needs)
-        slope = sum(float(need.slope.sum()) for need in needs)
-        excess = total / bandwidth_hz - 1.0
-        step = -total * excess / slope if slope < 0.0 and total < math.inf else math.nan
-        if (abs(excess) <= 1e-11 and abs(step) <= 1e-13 * t) or t == high:
+        excess = sum(float(need.bandwidth_hz.sum()) for need in needs) / bandwidth_hz - 1.0
+        step = _step(needs, bandwidth_hz)
+        if (abs(excess) <= 1e-10 and abs(step) <= 1e-10 * t) or t == high:
             return needs
         low, high = (t, high) if excess > 0.0 else (low, t)
         least = math.copysign(4e-16 * t, excess)             # a step below the last digit would stand still
@@ -83,9 +81,30 @@ def shortest_round(devices: InSeconds, bandwidth_hz: float) -> list[Need]:
     raise ArithmeticError(f"the round time did not settle between {low!r} and {high!r} s")
 
 
+def _step(needs: list[Need], bandwidth_hz: float) -> float:
+    """How far T has to move if the reciprocal of every need is a straight line in it, which it nearly is; NaN if unknown.
+
+    Newton on the reciprocal of the sum of b/(1 + r x), which is increasing and concave in x.
+    """
+    rates = [-need.slope / need.bandwidth_hz for need in needs]
+    x, leftmost = 0.0, -0.9 / max(float(rate.max()) for rate in rates)
+    for _ in range(5):
+        total = slope = 0.0
+        for need, rate in zip(needs, rates, strict=True):
+            factor = 1.0 / (1.0 + rate * x)
+            now = need.bandwidth_hz * factor
+            total += float(now.sum())
+            slope -= float(np.dot(now, rate * factor))
+        missing = 1.0 - total / bandwidth_hz
+        x = max(x + total * missing / slope, leftmost) if slope < 0.0 else math.nan
+        if not abs(missing) > 1e-3:
+            break
+    return x
+
+
 def fill(bandwidth_hz: Floats, total_hz: float) -> Floats:
     """The shares scaled to use the whole band, and not one bit of the last digit more."""
-    filled = bandwidth_hz * (total_hz / bandwidth_hz.sum())
+    filled: Floats = bandwidth_hz * (total_hz / bandwidth_hz.sum())
     while filled.sum() > total_hz:
         filled *= 1.0 - 2.0**-52
     return filled
