@@ -82,12 +82,16 @@ def shortest_round(devices: InSeconds, bandwidth_hz: float, equal: Floats) -> li
 
 
 def _step(needs: list[Need], bandwidth_hz: float) -> float:
-    """How far T has to move if the reciprocal of every need is a straight line in it, which it nearly is; NaN if unknown.
+    """How far T has to move if the reciprocal of every need is a straight line in it, which it nearly is.
 
-    Newton on the reciprocal of the sum of b/(1 + r x), which is increasing and concave in x.
+    Newton on the reciprocal of the sum of b/(1 + r x), which is increasing and concave in x. NaN where no need has a
+    slope (all CPUs at their slowest) or some need is infinite.
     """
     rates = [-need.slope / need.bandwidth_hz for need in needs]
-    x, leftmost = 0.0, -0.9 / max(float(rate.max()) for rate in rates)
+    steepest = max(float(rate.max()) for rate in rates)
+    if not steepest > 0.0:
+        return math.nan
+    x, leftmost = 0.0, -0.9 / steepest
     for _ in range(5):
         total = slope = 0.0
         for need, rate in zip(needs, rates, strict=True):
@@ -96,8 +100,8 @@ def _step(needs: list[Need], bandwidth_hz: float) -> float:
             total += float(now.sum())
             slope -= float(np.dot(now, rate * factor))
         missing = 1.0 - total / bandwidth_hz
-        x = max(x + total * missing / slope, leftmost) if slope < 0.0 else math.nan
-        if not abs(missing) > 1e-3:
+        x = max(x + total * missing / slope, leftmost)
+        if abs(missing) < 1e-3:
             break
     return x
 
