@@ -19,7 +19,7 @@ from torch import nn
 
 from netsim.errors import InputError, one_of
 from netsim.models.cnn import CNN, CifarCNN, FashionCNN, MnistCNN
-from netsim.models.installed import installed_object
+from netsim.plugins import installed_object
 
 __all__ = ["CNN", "MODELS", "CifarCNN", "FashionCNN", "MnistCNN", "build_model"]
 

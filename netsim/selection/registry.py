@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -12,6 +11,7 @@ from pydantic import ConfigDict, ValidationError, create_model
 
 from netsim.arrays import Ints
 from netsim.errors import InputError, one_of
+from netsim.plugins import installed_object
 from netsim.selection.view import Choice, Selection, View
 
 METHODS: dict[str, tuple[str, str]] = {     # name -> where it is, what it does in a line
@@ -22,6 +22,9 @@ METHODS: dict[str, tuple[str, str]] = {     # name -> where it is, what it does 
     "cluster-round-robin": ("netsim.selection.cluster_round_robin:ClusterRoundRobin",
                             "from each cluster the devices not chosen for longest: the control for divergence"),
     "icas": ("netsim.selection.icas:Icas", "drawn by importance and channel"),
+    "rra": ("netsim.selection.rra:Rra", "those worth their energy before a deadline; the size varies"),
+    "rra-as-run": ("netsim.selection.rra_as_run:RraAsRun",
+                   "its iteration cut short, which leaves a random set: the paper's comparison"),
     "favor": ("netsim.selection.favor:Favor", "what a trained agent rates highest (double deep Q-network)"),
     "power-of-choice": ("netsim.selection.power_of_choice:PowerOfChoice",
                         "of random candidates those that the global model serves worst"),
@@ -81,14 +84,10 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
 def _find(method: str) -> Any:
     """The class behind a method's name or import path; nothing but a selection method is ever called."""
     place, _ = METHODS.get(method, (method, ""))
-    module, colon, name = place.partition(":")
-    if not colon:
+    if ":" not in place:
         raise InputError(f'selection.method: unknown method "{method}" (one of your own: "package.module:Name"); '
                          f"{one_of(method, METHODS)}")
-    try:
-        kind = getattr(import_module(module), name)
-    except (ImportError, AttributeError, TypeError, ValueError) as problem:
-        raise InputError(f'selection.method: can\'t import "{method}": {problem}') from problem
+    kind = installed_object(place, "selection.method")
     if not (isinstance(kind, type) and hasattr(kind, "needs") and any("__call__" in vars(c) for c in kind.__mro__)):
         raise InputError(f'selection.method: "{method}" is no selection method: a class with "needs", "state" '
                          "and __call__(view, rng); derive it from netsim.selection.Method")

@@ -48,10 +48,10 @@ def test_a_users_method_by_import_path(view, rng):
 
 @pytest.mark.parametrize(("method", "options", "says"), [
     ("fedavgg", {}, 'did you mean "fedavg"'),
-    ("nowhere.module:Name", {}, "can't import"),
-    ("netsim.selection.fedavg:FedAvgg", {}, "can't import"),
-    ("..:x", {}, "can't import"),
-    (":x", {}, "can't import"),
+    ("nowhere.module:Name", {}, "cannot import"),
+    ("netsim.selection.fedavg:FedAvgg", {}, "has no FedAvgg"),
+    ("..:x", {}, "not of the form"),
+    (":x", {}, "not of the form"),
     ("subprocess:Popen", {"args": "true"}, "no selection method"),
     ("os:system", {"command": "true"}, "no selection method"),
     (f"{__name__}:NoState", {}, 'no dict "state"'),
