@@ -21,8 +21,10 @@ def upload_s(view: View, bandwidth_hz: float) -> Floats:
 
 
 def typical_s(view: View) -> float:
-    """A deadline where none is given: half of the available devices would meet it with an equal share of the band."""
-    return float(np.median(equal_share_s(view)[view.available]))
+    """A deadline where none is given: half of the devices that get through would meet it with an equal share each."""
+    time_s = equal_share_s(view)[view.available]
+    through = time_s[np.isfinite(time_s)]
+    return float(np.median(through)) if through.size else np.inf
 
 
 def equal_share_s(view: View) -> Floats:

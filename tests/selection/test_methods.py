@@ -129,6 +129,48 @@ class TestOort:
         assert len(make_selection("oort", {"explore": 0.0, "explore_least": 0.0})(cell, rng).devices) == 2
 
 
+class TestRra:
+    def test_takes_the_near_and_leaves_the_far_and_the_slow(self, view, rng):
+        # A deadline of 2 s; device 4 computes for 3 s. The reward of 1 J: N0 z ln2 / h, the least cost of a device, is
+        # 2.8e-5 J at gain 1e-10 and above 1 J at gains below 2.8e-15, which are never worth it.
+        gain, compute_s = [1e-10, 1e-10, 1e-15, 1e-10, 1e-10, 2e-15], np.array([0.1, 0.1, 0.1, 0.1, 3, 0.1])
+        cell = view(gain=gain, cycles=compute_s * 1e9)
+        method = make_selection("rra", {"deadline": "2 s", "weight": "1 J"})
+        assert method(cell, rng).devices.tolist() == [0, 1, 3]
+
+    def test_a_larger_reward_takes_more(self, view, rng):
+        cell = view(devices=40, bits=4e6, gain=np.geomspace(1e-14, 1e-9, 40))
+        sizes = [len(make_selection("rra", {"deadline": "10 s", "weight": weight})(cell, rng).devices)
+                 for weight in ("1 uJ", "1 mJ", "1 J", "1 kJ")]
+        assert sizes == sorted(sizes)
+        assert sizes[0] < sizes[-1]
+
+    @pytest.mark.parametrize("name", ["rra", "rra-as-run"])
+    def test_the_fastest_goes_alone_when_nobody_is_worth_it(self, view, rng, name):
+        cell = view(cycles=np.array([3, 2, 1, 4, 5, 6]) * 1e9, gain=[1e-10] * 5 + [0])
+        for options in ({"deadline": "1 ms"}, {"weight": "1 nJ"}):
+            assert make_selection(name, options)(cell, rng).devices.tolist() == [2]
+
+    def test_dead_channels_are_left_out(self, view, rng):
+        cell = view(gain=[1e-9, 0, 1e-9, 0, 0, 0])
+        assert make_selection("rra", {"weight": "1 kJ"})(cell, rng).devices.tolist() == [0, 2]
+        assert len(make_selection("rra", {})(view(gain=0.0), rng).devices) == 1
+
+    def test_as_run_in_the_papers_cell_a_random_half_take_part(self, view):
+        # The calibrated cell of the paper, gains drawn as it does; a deadline of 0.3 s and 0.3 mJ.
+        world = np.random.default_rng(0)
+        loss_db = 128.1 + 37.6 * np.log10(0.3 * np.sqrt(world.random(100))) + 8 * world.normal(size=100)
+        cell = view(
+            devices=100, cohort=10, gain=10 ** (-loss_db / 10), cycles=world.uniform(5e7, 1.5e8, 100), bits=448e3,
+            bandwidth_hz=20e6, noise_w_per_hz=10**-20.4, cpu_max_hz=2e9, power_w=0.2)
+        options = {"deadline": "300 ms", "weight": "0.3 mJ"}
+        as_run, exact = ([make_selection(name, options)(cell, np.random.default_rng(seed)).devices.tolist()
+                          for seed in range(20)] for name in ("rra-as-run", "rra"))
+        assert 35 < np.mean([len(chosen) for chosen in as_run]) < 60
+        assert len({tuple(chosen) for chosen in as_run}) == 20
+        assert len({tuple(chosen) for chosen in exact}) == 1
+
+
 class TestFedCS:
     def test_takes_the_one_that_adds_least_while_it_fits(self, view, rng):
         # Uploads over the full band take 1 s each; computing takes 0, 3, 1, 5, 2, 9 s. The schedule: device 0 ends at

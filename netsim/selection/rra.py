@@ -1,0 +1,59 @@
+"""Selection ``rra``: the devices that are worth their energy before a deadline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from netsim.allocation.problem import Problem
+from netsim.allocation.rra import rra_shares
+from netsim.arrays import Floats, Ints
+from netsim.scenario.fields import Energy, Time
+from netsim.selection.method import Method
+from netsim.selection.timing import equal_share_s, typical_s
+from netsim.selection.view import Choice, View
+
+
+@dataclass(frozen=True)
+class Rra(Method):
+    """Those taken by the optimum of sending energy less a reward for each device, with shares of the band to match.
+
+    All devices compute at their highest frequency and upload until the ``deadline``, by default twice the median time
+    that devices need with an equal share of the band. ``weight`` is the reward in joules: it sets how many are worth
+    it, so the cohort's size varies and S plays no part. A device of which the relaxed optimum takes half or more is in.
+    When none is, the fastest goes alone. Without fading the set stays the same from round to round.
+
+    Source: Zeng et al., Energy-Efficient Radio Resource Allocation for Federated Edge Learning, ICC Workshops 2020; the
+    optimum itself is computed in ``netsim.allocation.rra``.
+    """
+
+    varies: ClassVar[bool] = True
+
+    deadline: Time | None = None
+    weight: Energy = 1e-3
+
+    def __call__(self, view: View, rng: np.random.Generator) -> Choice:
+        reached = np.flatnonzero(view.available & (view.gain > 0))
+        if reached.size:
+            deadline_s = self.deadline or 2 * typical_s(view)
+            taken = reached[self.parts(problem_of(view, reached), deadline_s, rng) >= 0.5]
+            if taken.size:
+                return Choice(taken)
+        there = np.flatnonzero(view.available)
+        return Choice(there[np.argmin(equal_share_s(view)[there])][None])
+
+    def parts(self, problem: Problem, deadline_s: float, rng: np.random.Generator) -> Floats:
+        """How much of each device the relaxed problem takes, in [0, 1]."""
+        return rra_shares(problem, deadline_s, self.weight).beta
+
+
+def problem_of(view: View, devices: Ints) -> Problem:
+    """The cell's round with these devices, as an allocation method sees it."""
+    kinds = view.population
+    return Problem(
+        bits=np.full(len(devices), view.bits), cycles=view.cycles[devices], capacitance=kinds.capacitance[devices],
+        gain=view.gain[devices], power_w=kinds.power_w[devices], budget_j=kinds.budget_j[devices],
+        cpu_min_hz=kinds.cpu_min_hz[devices], cpu_max_hz=kinds.cpu_max_hz[devices],
+        bandwidth_hz=view.bandwidth_hz, noise_w_per_hz=view.noise_w_per_hz)
