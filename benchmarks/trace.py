@@ -62,7 +62,7 @@ def write_run(path: Path, spans: int) -> tuple[int, float]:
         (path / name).mkdir(parents=True)
     (path / "scenario.toml").write_text(scenario.to_toml())
     with (path / "devices.parquet").open("wb") as file:
-        write_devices(population, None, file)
+        write_devices(scenario, population, None, file)
     rounds = -(-spans // (3 * COHORT + 1))                   # compute, upload, wait of each device, and the round
     rng = np.random.default_rng(0)
     cohorts = rng.random((rounds, len(population))).argsort(axis=1)[:, :COHORT].tolist()

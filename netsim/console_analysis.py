@@ -93,7 +93,7 @@ def print_critical_path(run: Run, path: CriticalPath) -> None:
     console = screen()
     rounds = run.last_round
     console.print(f"critical path: {seconds(path.length_s)}, the whole simulated time, in {path.steps.height:,} steps")
-    for sentence in advice(path):
+    for sentence in path.advice():
         console.print(sentence)
     table = numbers("on the path", "device", "part", "rounds", "time", "of the run", "would save at most")
     for row in path.causes.head(MOST_LINES).iter_rows(named=True):
@@ -108,23 +108,6 @@ def print_critical_path(run: Run, path: CriticalPath) -> None:
     if path.slack.height > MOST_LINES:
         table.caption = f"{MOST_LINES} of {path.slack.height:,} devices in {rounds:,} rounds; all with --json"
     console.print(table)
-
-
-def advice(path: CriticalPath) -> list[str]:
-    """What would shorten the run, in sentences."""
-    said = []
-    if not path.causes.is_empty():
-        top = path.causes.row(0, named=True)
-        said.append(f"{top['device_name']}'s {top['part']} is on it in {top['share_of_rounds']:.0%} of the rounds, "
-                    f"{top['share_of_time']:.0%} of the time")
-        best = path.causes.sort("gain_s", descending=True).row(0, named=True)
-        if best["gain_s"] > 1e-3 * path.length_s:
-            said.append(f"what helps most: {best['device_name']}'s {best['part']}; without it the run would be up to "
-                        f"{seconds(best['gain_s'])} ({best['gain_s'] / path.length_s:.1%}) shorter")
-    if path.together > 0:
-        said.append(f"in {path.together:.0%} of the rounds several devices end together: no single one holds the "
-                    "others up, so only more band, larger budgets or another cohort would shorten those")
-    return said
 
 
 def screen() -> Console:

@@ -167,7 +167,8 @@ def read_info(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not a run directory: it has no run.json") from None
     except (ValueError, OSError) as error:
         raise InputError(f"{file}: unreadable ({error})") from None
-    if not isinstance(info, dict) or info.get("format") != FORMAT or not isinstance(info.get("round"), int):
+    known = isinstance(info, dict) and info.get("format") == FORMAT and {"scenario", "seed", "status"} <= info.keys()
+    if not known or not isinstance(info.get("round"), int):
         raise InputError(f"{file}: not written by this version of netsim (format {FORMAT})")
     return info
 

@@ -330,4 +330,5 @@ def write_devices(scenario: Scenario, population: Population, learner: Learner |
     }
     if learner:
         columns["majority_class"] = learner.majority
+        columns.update({f"class_{label}": counts for label, counts in enumerate(learner.label_counts.T)})
     pl.DataFrame(columns).write_parquet(file)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from netsim import units
 from netsim.analysis.breakdown import TOGETHER, WORK
 from netsim.analysis.names import all_names
 from netsim.arrays import Floats, Ints
@@ -52,6 +53,23 @@ class CriticalPath:
     def length_s(self) -> float:
         """The makespan: the steps abut, so their lengths telescope to this difference, without rounding."""
         return self.end_s - self.start_s
+
+    def advice(self) -> list[str]:
+        """What would shorten the run, in sentences."""
+        said = []
+        if not self.causes.is_empty():
+            top = self.causes.row(0, named=True)
+            said.append(f"{top['device_name']}'s {top['part']} is on it in {top['share_of_rounds']:.0%} of the rounds, "
+                        f"{top['share_of_time']:.0%} of the time.")
+            best = self.causes.sort("gain_s", descending=True, maintain_order=True).row(0, named=True)
+            if best["gain_s"] > TOGETHER * self.length_s:
+                gain = f"{units.format(best['gain_s'], 'time', 3)} ({best['gain_s'] / self.length_s:.1%})"
+                said.append(f"What helps most: {best['device_name']}'s {best['part']}; without it the run would be up "
+                            f"to {gain} shorter.")
+        if self.together > 0:
+            said.append(f"In {self.together:.0%} of the rounds several devices end together: no single one holds the "
+                        "others up, so only more band, larger budgets or another cohort would shorten those.")
+        return said
 
     def as_json(self) -> dict[str, Any]:
         """As ``netsim critical-path --json`` prints it."""

@@ -1,0 +1,172 @@
+"""A run, or several, as one HTML page that needs nothing but itself: no network, no other file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim import units
+from netsim.errors import InputError
+from netsim.files import replace_text
+from netsim.report.comparison_data import comparison_data, labels_of
+from netsim.report.run_data import run_data
+
+if TYPE_CHECKING:
+    from netsim.run import Run
+
+# id of a chart, key of its data, heading, what one sees
+CHARTS = (
+    ("gantt", "gantt", "A round, device by device", "Bars show who did what when; outlined is the critical path."),
+    ("latency", "breakdown", "Where the time of each round went",
+     "Means over the devices that took part; the parts add up to the round's time."),
+    ("accuracy-rounds", "accuracy", "Accuracy against rounds", ""),
+    ("accuracy-seconds", "accuracy", "Accuracy against simulated time", ""),
+    ("map", "map", "The cell", "The base station is in the middle."),
+    ("budgets", "budgets", "Energy against budget", "A device's round on average (bars), its most expensive one (dots) "
+     "and what it may spend (lines)."),
+    ("spectrum", "band", "Band in use over time", "The dashed line is the whole band."),
+    ("band", "breakdown", "Band in use, round by round", "Share of the band times the round's time that was on lease."),
+    ("batteries", "batteries", "Batteries over time",
+     "What is left of a full one; where that is nearly all, what was taken."),
+    ("clusters", "clusters", "Clusters and classes", "Devices in each cluster, by the class that they hold most of."),
+    ("classes", "classes", "Who holds which classes", "Training samples of each class; devices in the order of their "
+     "clusters, where there are any."),
+)
+COMPARED = (
+    ("compare-latency", "Where the time went", "Mean over the rounds; the parts add up to the mean round time."),
+    ("compare-accuracy-rounds", "Accuracy against rounds", ""),
+    ("compare-accuracy-seconds", "Accuracy against simulated time", ""),
+    ("compare-times", "Time of each round", ""),
+    ("compare-energy", "Energy", "All devices, whole run."),
+    ("compare-spent", "Energy spent by then", ""),
+    ("compare-band", "Band in use, round by round", ""),
+)
+
+
+def write_report(runs: list[Run], path: Path) -> None:
+    """Write the page about one run, or the page that compares several."""
+    page = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
+    try:
+        replace_text(path, page)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def run_page(run: Run) -> str:
+    """The page about one run."""
+    data = run_data(run)
+    notes = data["notes"]
+    totals = data["breakdown"]["totals"]
+    whole = totals["makespan_s"] or 1.0
+    figures = [
+        ("rounds", f"{totals['rounds']:,}"),
+        ("simulated time", units.format(totals["makespan_s"], "time")),
+        ("a round, on average", units.format(totals["makespan_s"] / totals["rounds"], "time")),
+        ("energy", units.format(totals["energy_j"], "energy")),
+        ("band in use", f"{totals['band_used']:.1%}"),
+        ("dropped out", f"{totals['dropped']:,} times"),
+    ]
+    if "accuracy" in data:
+        figures.insert(3, ("accuracy at the end", f"{data['accuracy']['accuracy'][-1]:.2%}"))
+    shares = "".join(f'<span class="{part}" style="flex-grow:{totals[f"{part}_s"] / whole}" title="{part} '
+                     f'{totals[f"{part}_s"] / whole:.1%}"></span>' for part in ("compute", "upload", "wait"))
+    words = ", ".join(f'<i class="{part}"></i>{part} {totals[f"{part}_s"] / whole:.1%}'
+                      for part in ("compute", "upload", "wait"))
+    body = [
+        f"<h1>{escape(str(run.info['scenario']))}</h1>",
+        f"<p class=lead>{escape(run.scenario.description)}</p>",
+        f"<p class=sub>{methods(run)}; seed {escape(str(run.info['seed']))}{unfinished(run)}</p>",
+        '<div class="figures">', *(f"<div><b>{escape(value)}</b>{name}</div>" for name, value in figures), "</div>",
+        f'<section><h2>A device’s time, on average</h2><div class="shares">{shares}</div><p>{words}</p></section>',
+        "<section><h2>What set the pace</h2><p>The critical path is the chain of causes from the first selection to "
+        f"the last aggregation; it is as long as the run, {units.format(data['path']['length_s'], 'time')}.</p>",
+        *(f"<p>{escape(sentence)}</p>" for sentence in data["path"]["advice"]),
+        '<div class="pair"><div id="causes"></div><div id="slack"></div></div></section>',
+        '<div class="charts">',
+        *(chart(name, title, text, notes.get(name, "")) for name, key, title, text in CHARTS if key in data),
+        "</div>",
+        f'<section><h2>Devices</h2><p class=note>{escape(notes.get("table", ""))}</p>'
+        '<div id="devices" class="scroll"></div></section>',
+        f"<section><details><summary>The scenario</summary><pre>{escape(scenario_text(run))}</pre></details>",
+        "<details><summary>Where this comes from</summary>"
+        f"<pre>{escape(json.dumps(run.info, indent=2))}</pre></details></section>",
+    ]
+    return page(f"{run.info['scenario']}, seed {run.info['seed']}", body, data)
+
+
+def comparison_page(runs: list[Run]) -> str:
+    """The page that compares runs."""
+    labels = labels_of(runs)
+    data = comparison_data(runs, labels)
+    trained = all(run["accuracy"] for run in data["runs"])
+    notes = data["notes"]
+    body = [
+        "<h1>Runs side by side</h1>",
+        f"<p class=lead>{escape(', '.join(labels))}</p>",
+        f"<p class=warning>{escape(notes['world'])}</p>" if "world" in notes else
+        "<p class=sub>The same devices, at the same places, from the same seed.</p>",
+        '<section><h2>In numbers</h2><div id="comparison" class="wide"></div></section>',
+        '<div class="charts">',
+        *(chart(name, title, text, notes.get("times", "") if name in ("compare-times", "compare-band") else "")
+          for name, title, text in COMPARED if trained or "accuracy" not in name),
+        "</div>",
+    ]
+    return page("runs side by side", body, data)
+
+
+def chart(name: str, title: str, text: str, note: str) -> str:
+    """A place for a chart; the script fills it."""
+    return (f'<section class="card"><h2>{title}</h2><p>{text}</p><div class="controls" id="{name}-controls"></div>'
+            f'<div class="chart" id="{name}"></div><p class=note>{escape(note)}</p></section>')
+
+
+def methods(run: Run) -> str:
+    """Who selects and who allocates, in words."""
+    selection, allocation = run.scenario.selection, run.scenario.allocation
+    return (f"cohorts of {selection.cohort} by <b>{escape(selection.method)}</b>, "
+            f"band and power by <b>{escape(allocation.method)}</b>")
+
+
+def unfinished(run: Run) -> str:
+    """A warning for a run that was interrupted."""
+    return "" if run.info["status"] == "finished" else f"; <b>interrupted after round {run.last_round}</b>"
+
+
+def scenario_text(run: Run) -> str:
+    """The scenario as it was run, cut where it is too long for a page (a fleet of thousands, say)."""
+    text = (run.path / "scenario.toml").read_text()
+    return text if len(text) < 50_000 else text[:50_000] + "\n… (the rest is in scenario.toml)\n"
+
+
+def page(title: str, body: list[str], data: dict[str, Any]) -> str:
+    """The whole page, with each part of the data in an element of that name (``data-breakdown``), for the script and for other programs.
+
+    Its policy lets the two scripts below run and nothing else, and no request leave.
+    """
+    from plotly.offline import get_plotlyjs
+
+    folder = files("netsim.report")
+    style = folder.joinpath("page.css").read_text(encoding="utf-8")
+    scripts = [get_plotlyjs(), folder.joinpath("page.js").read_text(encoding="utf-8")]
+    allowed = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+                       for script in scripts)
+    policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+    return "\n".join([
+        "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        f"<title>{escape(title)}</title>", f"<style>{style}</style>", "</head>", "<body>", "<main>", *body, "</main>",
+        *(f'<script type="application/json" id="data-{name}">{as_json(part)}</script>' for name, part in data.items()),
+        *(f"<script>{script}</script>" for script in scripts), "</body>", "</html>", "",
+    ])
+
+
+def as_json(part: Any) -> str:
+    """Data to stand in the page; an unescaped "<" in a name could end the element that it stands in."""
+    return json.dumps(part, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,0 +1,202 @@
+"""What the page about a run shows, as plain data: nothing is computed in the page that is not computed here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from netsim.analysis.names import device_names
+from netsim.report.figures import sample
+
+if TYPE_CHECKING:
+    from netsim.run import Run
+
+MOST_ROUNDS = 1000         # bars side by side
+MOST_DEVICES = 1000        # points on the map, rows of a table, columns of a matrix
+MOST_BARS = 150            # devices in the diagram of budgets
+MOST_SPANS = 20_000        # in all Gantt charts together
+MOST_ROWS = 60             # devices in one of them
+MOST_POINTS = 4000         # of a line over time
+MOST_BATTERIES = 8
+
+Columns = dict[str, list[Any]]
+
+
+def run_data(run: Run) -> dict[str, Any]:
+    """Everything that the page about one run draws; ``notes`` says for each chart what it had to leave out."""
+    breakdown = run.breakdown()
+    rounds = sample(breakdown.rounds, MOST_ROUNDS)
+    busiest = breakdown.devices.sort("energy_j", descending=True, maintain_order=True)
+    devices = busiest.head(MOST_DEVICES).sort("device")
+    notes = {
+        "latency": left_out(rounds.height, breakdown.rounds.height, "rounds, evenly spread"),
+        "band": left_out(rounds.height, breakdown.rounds.height, "rounds, evenly spread"),
+        "table": left_out(devices.height, breakdown.devices.height, "devices, those that used most energy"),
+    }
+    data: dict[str, Any] = {
+        "breakdown": {"totals": breakdown.totals, "bandwidth_hz": breakdown.bandwidth_hz,
+                      "rounds": columns(rounds), "devices": columns(devices)},
+        "path": {"length_s": run.critical_path().length_s, "advice": run.critical_path().advice(),
+                 "causes": columns(run.critical_path().causes.head(10)),
+                 "slack": columns(run.critical_path().slack.head(10))},
+        "gantt": gantt(run, notes),
+        "map": map_of_cell(run, notes),
+        "budgets": budgets(run, notes),
+        "band": band_over_time(run, notes),
+        "batteries": batteries(run, notes),
+        "accuracy": accuracy(run),
+        "classes": classes(run, notes),
+        "clusters": clusters(run),
+    }
+    data = {name: part for name, part in data.items() if part}
+    return {**data, "notes": {name: note for name, note in notes.items() if note}}
+
+
+def columns(frame: pl.DataFrame) -> Columns:
+    """A table as lists; what is not a number becomes null, which JSON can hold."""
+    return frame.with_columns(
+        pl.when(pl.col(pl.Float64).is_finite()).then(pl.col(pl.Float64))).to_dict(as_series=False)
+
+
+def left_out(shown: int, there: int, what: str) -> str:
+    """A sentence for the reader, where a chart shows a part only."""
+    return f"Shows {shown:,} of {there:,} {what}." if shown < there else ""
+
+
+def gantt(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+    """Who did what when: for each round that fits the page, the devices that waited least."""
+    rank = pl.col("wait_s").rank("ordinal").over("round")
+    shown = run.breakdown().shares.filter(rank <= MOST_ROWS)
+    sizes = shown.group_by("round").len()
+    chosen = sample(run.rounds, max(10, int(MOST_SPANS / (3 * (sizes["len"].mean() or 1)))))   # type: ignore[operator]
+    if chosen.height < run.last_round:
+        longest = run.rounds.sort("round_s", descending=True).head(10)
+        chosen = pl.concat([chosen, longest]).unique("round").sort("round")
+        notes["gantt"] = left_out(chosen.height, run.last_round, "rounds: evenly spread ones and the ten longest")
+    widest = run.breakdown().shares.group_by("round").len()["len"].max()
+    if isinstance(widest, int) and widest > MOST_ROWS:
+        notes["gantt"] = f"{notes.get('gantt', '')} Of a round, the {MOST_ROWS} devices that waited least.".strip()
+    shown = shown.filter(pl.col("round").is_in(chosen["round"].to_list()))
+    path = run.critical_path().steps.select("seq", critical=True)
+    bars = run.collect(
+        run.scan().filter((pl.col("kind") != "counter") & (pl.col("device") >= 0))
+        .join(shown.lazy().select("round", "device"), on=["round", "device"], how="semi")
+        .join(path.lazy(), on="seq", how="left").with_columns(pl.col("critical").fill_null(False))
+        .sort("seq").select("round", "device", "kind", "name", "t0", "t1", "critical")
+    )
+    names = device_names(run.devices)
+    return {
+        "rounds": columns(chosen.select("round", "t0", "t1", "round_s", "arrived", "dropped")),
+        "bars": {str(number): columns(part.drop("round")) for (number,), part in bars.group_by("round")},
+        "order": {str(number): part["device"].to_list() for (number,), part in
+                  shown.sort("round", "wait_s", "device").group_by("round", maintain_order=True)},
+        "names": dict(names.filter(pl.col("device").is_in(shown["device"].unique().to_list()))
+                      .select(pl.col("device").cast(pl.String), "name").iter_rows()),
+    }
+
+
+def map_of_cell(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+    """Where the devices are, and what one may colour them by."""
+    did = run.breakdown().devices.select("device", "name", "kind", "rounds", "energy_j", "straggler_rounds")
+    place = run.devices.select(pl.col("device").cast(pl.Int32), "x_m", "y_m", gain_db=10 * pl.col("gain").log10(),
+                               **({"class": pl.col("majority_class")} if "majority_class" in run.devices else {}))
+    joined = did.join(place, on="device", how="left").join(cluster_numbers(run), on="device", how="left")
+    if joined["cluster"].null_count() == joined.height:
+        joined = joined.drop("cluster")
+    shown = sample(joined, MOST_DEVICES)
+    notes["map"] = left_out(shown.height, joined.height, "devices, evenly picked")
+    return {"radius_m": run.scenario.cell.radius, "devices": columns(shown)}
+
+
+def cluster_numbers(run: Run) -> pl.DataFrame:
+    """The cluster that each device was in at the end, where the selection method made clusters."""
+    return run.collect(
+        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "cluster"))
+        .group_by("device").agg(pl.col("value").last().cast(pl.Int64).alias("cluster")))
+
+
+def budgets(run: Run, notes: dict[str, str]) -> Columns:
+    """A device's energy in a round, on average and at most, beside what it may spend."""
+    took_part = run.breakdown().devices.filter(pl.col("rounds") > 0)
+    shown = took_part.sort("most_j", descending=True, maintain_order=True).head(MOST_BARS).sort("device")
+    notes["budgets"] = left_out(shown.height, took_part.height, "devices, those with the most expensive rounds")
+    return columns(shown.select(
+        "name", "budget_j", "most_j", compute_j=pl.col("compute_j") / pl.col("rounds"),
+        upload_j=pl.col("upload_j") / pl.col("rounds")))
+
+
+def band_over_time(run: Run, notes: dict[str, str]) -> Columns:
+    """Bandwidth in use: every change, or means over equal windows where there are too many."""
+    changes = run.collect(
+        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth")).select("t0", "value"))
+    start, end = float(run.rounds["t0"][0]), float(run.rounds["t1"][-1])
+    times = np.concatenate([[start], changes["t0"].to_numpy(), [end]])
+    values = np.concatenate([[0.0], changes["value"].to_numpy(), [0.0]])
+    if len(times) <= MOST_POINTS:
+        return {"t": times.tolist(), "hz": values.tolist()}
+    area = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(times))])      # Hz times seconds until then
+    edges = np.linspace(start, end, MOST_POINTS // 4 + 1)
+    means = np.diff(np.interp(edges, times, area)) / np.diff(edges)
+    notes["spectrum"] = f"Means over windows of {(end - start) / len(means):.3g} s."
+    return {"t": edges.tolist(), "hz": [*means.tolist(), 0.0]}
+
+
+def batteries(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+    """What is left in the batteries over time, for the devices that used the largest share of theirs.
+
+    ``quantity`` is "left", a share of the full battery, or "taken", in J, where hardly any of it is gone.
+    """
+    left = pl.col("left_j") / pl.col("battery_j")
+    powered = run.breakdown().devices.filter((pl.col("battery_j") > 0) & (pl.col("rounds") > 0)).with_columns(left=left)
+    if powered.is_empty():
+        return {}
+    worst = powered.sort("left", maintain_order=True).head(MOST_BATTERIES)
+    notes["batteries"] = left_out(worst.height, powered.height, "devices, those that used most of their battery")
+    one_of_them = pl.col("device").is_in(worst["device"].to_list())
+    levels = run.collect(
+        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "battery") & one_of_them)
+        .select("device", "t0", "value"))
+    start, nearly_full = float(run.rounds["t0"][0]), worst["left"][0] > 0.9
+    lines = []
+    for device, name, full in worst.select("device", "name", "battery_j").iter_rows():
+        line = sample(levels.filter(pl.col("device") == device), MOST_POINTS // MOST_BATTERIES)
+        shown = [0.0, *(full - line["value"])] if nearly_full else [1.0, *(line["value"] / full)]
+        lines.append({"name": name, "t": [start, *line["t0"]], "y": shown})
+    return {"quantity": "taken" if nearly_full else "left", "lines": lines}
+
+
+def accuracy(run: Run) -> dict[str, Any]:
+    """Accuracy and loss after each round that was evaluated."""
+    evaluated = sample(run.rounds.drop_nulls("accuracy"), MOST_POINTS)
+    if evaluated.is_empty():
+        return {}
+    return {"target": run.scenario.learning.target_accuracy,
+            **columns(evaluated.select("round", "t1", "accuracy", "loss"))}
+
+
+def classes(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+    """How many samples of each class each device holds; devices in the order of their clusters."""
+    labels = [name for name in run.devices.columns if name.startswith("class_")]
+    if not labels:
+        return {}
+    joined = run.devices.with_columns(pl.col("device").cast(pl.Int32)).join(
+        cluster_numbers(run), on="device", how="left").join(
+        device_names(run.devices).rename({"name": "label"}), on="device", how="left")
+    shown = sample(joined.sort("cluster", "majority_class", "device", nulls_last=True), MOST_DEVICES)
+    notes["classes"] = left_out(shown.height, joined.height, "devices, evenly picked")
+    return {"names": shown["label"].to_list(), "cluster": shown["cluster"].to_list(),
+            "classes": [label.removeprefix("class_") for label in labels],
+            "counts": [shown[label].to_list() for label in labels]}
+
+
+def clusters(run: Run) -> dict[str, Any]:
+    """How many devices with which majority class each cluster holds."""
+    found = cluster_numbers(run)
+    if found.is_empty() or "majority_class" not in run.devices.columns:
+        return {}
+    both = found.join(run.devices.select(pl.col("device").cast(pl.Int32), "majority_class"), on="device")
+    count = np.zeros((int(both["cluster"].max()) + 1, int(both["majority_class"].max()) + 1), np.int64)  # type: ignore[arg-type]
+    np.add.at(count, (both["cluster"].to_numpy(), both["majority_class"].to_numpy()), 1)
+    return {"count": count.tolist()}
