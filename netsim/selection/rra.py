@@ -20,10 +20,11 @@ from netsim.selection.view import Choice, View
 class Rra(Method):
     """Those taken by the optimum of sending energy less a reward for each device, with shares of the band to match.
 
-    All devices compute at their highest frequency and upload until the ``deadline``, by default twice the median time
-    that devices need with an equal share of the band. ``weight`` is the reward in joules: it sets how many are worth
+    All devices compute at their highest frequency and upload until the ``deadline``, by default three times the median
+    of what they need with an equal share of the band. ``weight`` is the reward in joules: it sets how many are worth
     it, so the cohort's size varies and S plays no part. A device of which the relaxed optimum takes half or more is in.
-    When none is, the fastest goes alone. Without fading the set stays the same from round to round.
+    When none is, the fastest goes alone. Without fading the set stays the same from round to round. (In the calibrated
+    ``paper`` scenario the defaults take about 56 of 100 devices, and ``rra-as-run`` about 40.)
 
     Source: Zeng et al., Energy-Efficient Radio Resource Allocation for Federated Edge Learning, ICC Workshops 2020; the
     optimum itself is computed in ``netsim.allocation.rra``.
@@ -37,7 +38,7 @@ class Rra(Method):
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:
         reached = np.flatnonzero(view.available & (view.gain > 0))
         if reached.size:
-            deadline_s = self.deadline or 2 * typical_s(view)
+            deadline_s = self.deadline or 3 * typical_s(view)
             taken = reached[self.parts(problem_of(view, reached), deadline_s, rng) >= 0.5]
             if taken.size:
                 return Choice(taken)
