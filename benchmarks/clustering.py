@@ -32,7 +32,7 @@ CASES = {    # dataset: model, batch size, and the name of its split files
 
 def main(root: str, splits: Path, datasets: list[str]) -> None:
     """One line for each dataset and split."""
-    print(f"{'dataset':14s} {'sigma':>5s} {'momentum':>8s} {'ARI fc2':>8s} {'K-means':>9s} {'ARI all':>8s} {'K-means':>9s}")
+    print("dataset        sigma momentum  ARI fc2   K-means  ARI all   K-means")
     for name in datasets:
         model, batch, prefix = CASES[name]
         for sigma in ("0.5", "0.8", "H"):

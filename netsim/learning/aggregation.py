@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.arrays import Floats, Ints, State, Weights
+from netsim.errors import InputError
 
 if TYPE_CHECKING:
     from netsim.learning.trainer import Update
@@ -23,6 +24,12 @@ def aggregate(
     each update's ``probability`` of selection, in the order drawn, and ``total``, the samples of all devices; in a
     first round with everybody nothing was drawn, and the weighted mean is unbiased.
     """
+    for update in updates:
+        if not np.isfinite(update.weights).all():
+            raise InputError(
+                f"the model of device {update.device} has grown beyond all numbers: learning.learning_rate = "
+                f"{settings.learning_rate:g} is too large here"
+            )
     models = [update.weights for update in updates]
     samples = [update.samples for update in updates]
     if settings.aggregation == "unbiased" and probability is not None:

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import torch
 
 from netsim.arrays import Floats, Ints, Weights
 from netsim.learning.datasets import ROOT, Dataset, load_dataset
@@ -193,15 +194,31 @@ def _result(future: Future[T]) -> T:
         ) from error
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch with a single thread: workers use all cores anyway, several threads would add up in another order, and a
+    forked worker cannot use the threads that its parent had.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@one_thread()
 def _train(work: Work, weights: Weights, tasks: list[Task], gradient: Weights | None) -> list[Update]:
     return train_group(work.network, work.data, weights, tasks, work.settings, gradient)
 
 
+@one_thread()
 def _test(work: Work, weights: Weights, chosen: Ints) -> tuple[Floats, Ints]:
     data = work.data
     return sample_losses(work.network, data, weights, data.test_images[chosen], data.test_labels[chosen])
 
 
+@one_thread()
 def _local_loss(work: Work, weights: Weights, samples: Ints) -> float:
     data = work.data
     losses, _ = sample_losses(work.network, data, weights, data.train_images[samples], data.train_labels[samples])

@@ -18,8 +18,6 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-import torch
-
 T = TypeVar("T")
 Job = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -34,26 +32,22 @@ class InProcess(Executor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         future: Future[T] = Future()
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)    # as in a worker: more threads would add up in another order
         try:
             future.set_result(fn(*args, **kwargs))
         except Exception as error:
             future.set_exception(error)
-        finally:
-            torch.set_num_threads(threads)
         return future
 
 
 class Workers(Executor):
-    """Persistent worker processes with one torch thread each.
+    """Persistent worker processes.
 
-    They are forked on Linux, so that they start at once and share loaded modules and datasets. In this process a
-    thread for each worker hands it jobs and waits for the answers.
+    They are forked on Linux, so that they start at once and share loaded modules and datasets; ``start="spawn"`` is for
+    work that a fork would break. In this process a thread for each worker hands it jobs and waits for the answers.
     """
 
-    def __init__(self, count: int) -> None:
-        context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    def __init__(self, count: int, start: str = "fork" if sys.platform == "linux" else "spawn") -> None:
+        context = multiprocessing.get_context(start)
         self._jobs: SimpleQueue[tuple[Future[Any], Job] | None] = SimpleQueue()
         self._broken = False
         self._processes = []
@@ -112,7 +106,6 @@ def _serve(parent: Connection) -> None:
     """A worker's life. Ctrl-C goes to the whole terminal, but the parent alone answers it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(1)
     while True:
         fn, args, kwargs = parent.recv()
         try:

@@ -3,7 +3,7 @@
 Devices of a group are stacked: each parameter is a tensor (G, *shape), and one pass serves all of them. Each device
 still sees its own batches in its own order: where a batch is shorter than its neighbours', the missing samples weigh
 nothing, and a device whose steps are done leaves the stack.
-Everything here is a function of its arguments and runs in one thread: the bits depend on the group and on nothing else.
+Everything here is a function of its arguments; in one thread the bits depend on the group and on nothing else.
 """
 
 from __future__ import annotations

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from netsim.arrays import Weights
+from netsim.errors import InputError
 from netsim.learning.aggregation import (
+    aggregate,
     plain_mean,
     server_adam,
     server_momentum,
@@ -16,10 +19,57 @@ from netsim.learning.aggregation import (
     unbiased_shares,
     weighted_mean,
 )
+from netsim.learning.trainer import Update
 
 
 def model(*values: float) -> Weights:
     return np.array(values, dtype=np.float32)
+
+
+def settings(aggregation: str = "weighted", **server: float | str) -> SimpleNamespace:
+    step = {"kind": "none", **server}.items()    # a scenario's table gives its keys and values when iterated
+    chosen = type("Server", (), {"kind": server.get("kind", "none"), "__iter__": lambda self: iter(step)})()
+    return SimpleNamespace(aggregation=aggregation, server=chosen, learning_rate=0.1)
+
+
+def update(device: int, samples: int, *values: float, gradient: Weights | None = None) -> Update:
+    return Update(device, model(*values), 0.5, 1.0, samples, gradient)
+
+
+UPDATES = [update(4, 300, 1, 0), update(2, 100, 5, 4)]
+
+
+def test_a_scenario_says_how_models_are_aggregated() -> None:
+    assert aggregate(settings(), model(9, 9), UPDATES, {}, 400).tolist() == [2, 1]
+    assert aggregate(settings("mean"), model(9, 9), UPDATES, {}, 400).tolist() == [3, 2]
+    both = aggregate(settings("unbiased"), model(0, 0), UPDATES, {}, 400, np.array([0.5, 0.25]))
+    shares = [0.75 * (2 + 1) / 2, 0.25 * 2 / 2]    # q = 1/2, then 1/4 of the half that is left
+    assert both == pytest.approx([shares[0] + 5 * shares[1], 4 * shares[1]])
+
+
+def test_the_servers_state_is_carried_on_in_place() -> None:
+    server: dict[str, np.ndarray] = {}
+    how = settings(kind="momentum", momentum=0.5, learning_rate=1.0)
+    first = aggregate(how, model(0, 0), UPDATES, server, 400)
+    assert first.tolist() == [2, 1]
+    assert server["velocity"].tolist() == [2, 1]
+    assert aggregate(how, first, UPDATES, server, 400).tolist() == [3, 1.5]    # half the velocity on
+
+
+def test_fedls_global_gradient_is_the_mean_of_the_devices() -> None:
+    server: dict[str, np.ndarray] = {}
+    updates = [update(0, 30, 1, gradient=model(4)), update(1, 10, 1, gradient=model(8))]
+    aggregate(settings(), model(1), updates, server, 40)
+    assert server["gradient"].tolist() == [5]
+
+
+def test_training_that_ran_away_is_said_to() -> None:
+    with pytest.raises(InputError, match=r"device 7 .*learning_rate = 0.1 is too large"):
+        aggregate(settings(), model(0), [update(7, 1, np.nan)], {}, 1)
+
+
+def test_when_everybody_takes_part_the_weighted_mean_is_unbiased() -> None:
+    assert aggregate(settings("unbiased"), model(0, 0), UPDATES, {}, 400).tolist() == [2, 1]
 
 
 def test_models_count_by_their_samples() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
 
 from netsim.arrays import Ints, Weights
 from netsim.learning.datasets import load_dataset
@@ -68,6 +71,42 @@ def test_the_bits_do_not_depend_on_the_number_of_workers() -> None:
     for weights, other_facts in others:
         assert weights.tobytes() == alone.tobytes()
         assert other_facts == facts
+
+
+class Dropping(nn.Module):
+    """A user's own model, with randomness of its own."""
+
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__()
+        pixels = shape[0] * shape[1] * shape[2]
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(pixels, 20), nn.Dropout(0.5), nn.Linear(20, classes))
+
+    def forward(self, images: Tensor) -> Tensor:
+        answer: Tensor = self.layers(images)
+        return answer
+
+
+def test_a_users_own_model_gives_the_same_bits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("users_models")
+    module.Dropping = Dropping    # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "users_models", module)
+    settings = Settings(model="users_models:Dropping", learning_rate=0.01)
+    results = []
+    for workers in (1, 2):
+        with open_pool(workers) as pool:
+            results.append(two_rounds(Learner(settings, parts(SIZES), 1, pool)))
+    assert results[0][0].tobytes() == results[1][0].tobytes()
+    assert results[0][1] == results[1][1]
+
+
+def test_training_leaves_the_number_of_threads_and_the_random_state_alone() -> None:
+    learner = Learner(Settings(), parts(SIZES), 1)
+    torch.manual_seed(3)
+    expected, threads = torch.rand(1), torch.get_num_threads()
+    torch.manual_seed(3)
+    two_rounds(learner)
+    assert torch.equal(torch.rand(1), expected)
+    assert torch.get_num_threads() == threads
 
 
 def test_devices_learn_apart_from_each_other() -> None:
