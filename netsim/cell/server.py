@@ -14,7 +14,7 @@ from netsim.cell.battery import Battery
 from netsim.cell.device import Device, Outcome, Share, record_wait
 from netsim.cell.uplink import Uplink
 from netsim.state import RunState
-from netsim.trace import INFEASIBLE, SERVER, Recorder
+from netsim.trace import DEADLINE, INFEASIBLE, SERVER, Recorder
 
 
 class Steps(Protocol):
@@ -90,14 +90,13 @@ class Server:
                 .serve(allocated))
             for share in shares(wave)
         ]
-        everyone = self.env.all_of(work)
         if self.deadline_s is not None:
             # a hair later than the deadline: a device that ends right on it is in time
-            yield everyone | self.env.timeout(self.deadline_s * (1 + 1e-9))
+            yield self.env.all_of(work) | self.env.timeout(self.deadline_s * (1 + 1e-9))
             for process in work:
                 if process.is_alive:
-                    process.interrupt("deadline")
-        yield everyone
+                    process.interrupt(DEADLINE)
+        yield self.env.all_of(work)       # a new one: a condition inside another ends with it
         for device, battery in batteries.items():
             self.state.used_j[device] = battery.used_j
         return [outcome for process in work if isinstance(outcome := process.value, Outcome)]
