@@ -8,7 +8,8 @@ from netsim.allocation import Problem, allocate
 from netsim.allocation.diagnosis import largest_feasible
 from netsim.errors import InputError
 
-# With gain 1e-10 and no computing, a device needs about 1.5 MHz to send 1 Mbit at 0.1 W within 6.3 mJ; the band is 4 MHz.
+# With gain 1e-10 and no computing, a device needs about 1.5 MHz to send 1 Mbit at 0.1 W within 6.3 mJ.
+# The band is 4 MHz.
 BUDGET_J = np.array([0.0063] * 6 + [1e-6])        # device 6 can never do it
 
 

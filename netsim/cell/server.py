@@ -92,7 +92,7 @@ class Server:
         ]
         if self.deadline_s is not None:
             # a hair later than the deadline: a device that ends right on it is in time
-            yield self.env.all_of(work) | self.env.timeout(self.deadline_s * (1 + 1e-9))
+            yield self.env.all_of(work) | self.env.timeout(self.deadline_s * (1 + 1e-12))
             for process in work:
                 if process.is_alive:
                     process.interrupt(DEADLINE)
