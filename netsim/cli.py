@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 INPUT_AT_FAULT = 2
 INTERRUPTED = 130
-
+SOME_FAILED = 1
 
 
 class Table(StrEnum):
@@ -292,6 +292,36 @@ def favor_train(
     with episode_bar(episodes) as progress:
         save_policy(file, policy_for(loaded, episodes, seed, workers, progress))
     print(f"policy: {file}; use it with --set selection.method=favor --set selection.policy={file}")
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (TOML): a scenario, keys to vary, seeds.")],
+    workers: Annotated[int | None, typer.Option(
+        min=1, metavar="N", help="Cells to run at a time on this machine [default: one a core].")] = None,
+    cluster: Annotated[str | None, typer.Option(
+        metavar="ADDRESS", help="Run the cells on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
+    status: Annotated[bool, typer.Option("--status", help="Only show how far the sweep is.")] = False,
+) -> None:
+    """Run many scenarios, each cell once: a sweep that was stopped, or that has grown, goes on where it was."""
+    from netsim.experiments import console, executor
+    from netsim.experiments.sweep import run_sweep
+    from netsim.experiments.sweep_file import load_sweep
+
+    loaded = load_sweep(file)
+    if status:
+        console.print_status(loaded.name, loaded.cells)
+        return
+    place = executor.cluster(cluster) if cluster else executor.this_machine(workers)
+    try:
+        with console.cell_bar(loaded.name) as progress:
+            results = run_sweep(loaded, place, progress)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; go on with:  netsim {' '.join(sys.argv[1:])}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    print(f"results: {results}")
+    if console.print_failures(loaded.cells):
+        raise typer.Exit(SOME_FAILED)
 
 
 def writable(path: Path, *, force: bool) -> Path:

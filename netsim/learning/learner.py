@@ -6,7 +6,6 @@ blocks of fixed size. So a run's bits do not depend on how many workers there ar
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from netsim.arrays import Floats, Ints, Weights
 from netsim.learning.datasets import ROOT, Dataset, load_dataset
 from netsim.learning.network import Network
 from netsim.learning.partition import majority_classes, partition
-from netsim.learning.pool import InProcess, open_pool
+from netsim.learning.pool import InProcess, cores, open_pool
 from netsim.learning.trainer import Hyperparameters, Task, Update, sample_losses, train_group
 from netsim.models import build_model
 from netsim.population import draw_samples
@@ -161,7 +160,7 @@ def open_learner(scenario: Scenario, seed: int, workers: int | None = None) -> I
     """The learner of a scenario, with its own workers (as many as the machine has cores) until the block ends."""
     parts = split(scenario, seed)
     count_parameters(scenario)    # a model that does not fit shows before any worker starts
-    with open_pool(_cores() if workers is None else workers) as pool:
+    with open_pool(cores() if workers is None else workers) as pool:
         yield Learner(scenario.learning, parts, seed, pool)
 
 
@@ -178,10 +177,6 @@ def count_parameters(scenario: Scenario) -> int:
     settings = scenario.learning
     data = load_dataset(settings.dataset, settings.root or ROOT)
     return _network(settings.model, data.shape, data.classes).size
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _result(future: Future[T]) -> T:

@@ -27,6 +27,11 @@ def open_pool(workers: int) -> Executor:
     return Workers(workers) if workers > 1 else InProcess()
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class InProcess(Executor):
     """Does everything at once where it is called."""
 

@@ -6,6 +6,8 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, Strict, model_validator
@@ -126,10 +128,17 @@ class Scenario(Model):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what the scenario says, however it is spelled; its name and where the data lie do not count."""
+        """SHA-256 of what the scenario says, however it is spelled; its name and where the data lie do not count.
+
+        Of a split in a file, what the file holds counts.
+        """
         plain = self._plain(float)
         del plain["name"], plain["description"]
         plain["learning"].pop("root", None)
+        partition = plain["learning"]["partition"]
+        if partition["kind"] == "file":
+            with suppress(OSError):      # a missing file is reported when the split is made
+                partition["path"] = hashlib.sha256(Path(partition["path"]).read_bytes()).hexdigest()
         return hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode()).hexdigest()
 
     def _plain(self, quantity: Callable[[Quantity], Any]) -> dict[str, Any]:

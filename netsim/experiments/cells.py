@@ -1,0 +1,197 @@
+"""A cell is one run of one scenario under one seed; many of them are run here, each once, whatever happens between.
+
+A finished cell leaves a record, a small JSON file. While it is under way it has a run directory, from which it goes on
+after an interruption.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import InputError
+from netsim.files import replace_text
+
+if TYPE_CHECKING:
+    from netsim.experiments.executor import Place
+    from netsim.scenario import Scenario
+
+Record = dict[str, Any]
+
+BY_ROUND = ("round_s", "energy_j", "cohort", "arrived", "accuracy", "loss")
+MOST_BREAKDOWNS = 3       # so often may a worker die under a cell before the cell is held to be the reason
+LOOK_EVERY_S = 0.5
+ONE_AT_A_TIME = threading.Lock()     # torch seeds a whole process, and a cluster's worker may have several threads
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """What to run, and the places of its record and of its run directory."""
+
+    scenario: Scenario
+    seed: int
+    record: Path
+    run: Path
+    learning: bool = True
+    note: Record = field(default_factory=dict)     # what the record says besides the run's own numbers
+
+    @property
+    def finished(self) -> bool:
+        """Whether its record is there."""
+        return self.record.exists()
+
+    @property
+    def failure(self) -> Path:
+        """The file with the error, if the cell failed the last time."""
+        return self.record.with_suffix(".error")
+
+    @property
+    def rounds_played(self) -> int:
+        """How far its run is, as far as can be seen from here."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return int(json.loads((self.run / "run.json").read_text())["round"])
+        return 0
+
+    @property
+    def part_done(self) -> float:
+        """From 0 to 1; a run that reaches its target ends sooner than this expects."""
+        return 1.0 if self.finished else min(1.0, self.rounds_played / self.scenario.end.rounds)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a set of cells is."""
+
+    finished: int
+    failed: int
+    total: int
+    part_done: float            # of all cells together, from 0 to 1
+    seconds_left: float | None
+
+
+def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
+    """Run a cell where this is called, from where its run directory says; returns its numbers.
+
+    What only an unfinished run needs is removed at the end.
+    """
+    from netsim.run import Run
+    from netsim.simulation import simulate
+
+    start = time.monotonic()
+    with ONE_AT_A_TIME:
+        if not (run / "summary.json").exists():
+            simulate(scenario, run, seed, learning=learning, workers=1, resume=True)
+    for leftover in ("checkpoint.pt", "checkpoint.npz", "lock"):
+        (run / leftover).unlink(missing_ok=True)
+    done = Run(run)
+    summary = {name: value for name, value in done.summary.items() if name not in ("run_dir", "round_s")}
+    columns = done.rounds.select(BY_ROUND).fill_nan(None)
+    return {
+        "scenario_sha256": scenario.digest, "seed": seed, "learning": learning, **summary,
+        "by_round": {name: columns[name].to_list() for name in BY_ROUND},
+        "seconds": round(time.monotonic() - start, 1),      # of computing since the last interruption
+    }
+
+
+def run_cells(cells: Sequence[Cell], place: Place, watch: Callable[[Progress], None] = lambda progress: None) -> None:
+    """Run all cells that have no record yet; one that fails leaves its error, and the others go on."""
+    left = [cell for cell in cells if not cell.finished]
+    tally = _Tally(len(cells), left)
+    breakdowns: Counter[Path] = Counter()
+    watch(tally.progress([]))
+    while left:
+        with place.open() as executor:
+            running: dict[Future[Record], Cell] = {}
+            broken = False
+            while running or (left and not broken):
+                while left and not broken and (place.at_once is None or len(running) < place.at_once):
+                    cell = left.pop(0)
+                    cell.record.parent.mkdir(parents=True, exist_ok=True)
+                    cell.failure.unlink(missing_ok=True)
+                    running[executor.submit(play, cell.scenario, cell.seed, cell.run.resolve(), cell.learning)] = cell
+                for future in wait(running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done:
+                    cell = running.pop(future)
+                    error = BrokenExecutor("cancelled") if future.cancelled() else future.exception()
+                    broken = broken or isinstance(error, BrokenExecutor)
+                    if isinstance(error, BrokenExecutor) and breakdowns[cell.record] + 1 < MOST_BREAKDOWNS:
+                        breakdowns[cell.record] += 1
+                        left.append(cell)
+                    elif error is not None:
+                        replace_text(cell.failure, _explain(error))
+                        tally.ended(cell, failed=True)
+                    else:
+                        write_record(cell.record, {**cell.note, **future.result()})
+                        tally.ended(cell, failed=False)
+                watch(tally.progress(running.values()))
+
+
+def write_record(path: Path, record: Record) -> None:
+    """A line a key, so that many numbers stay few lines."""
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in record.items())
+    replace_text(path, f"{{\n{lines}\n}}\n")
+
+
+def read_record(path: Path) -> Record:
+    """What a finished cell left."""
+    try:
+        record: Record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: no record of a cell ({error}); delete it, and the cell is run again") from None
+    return record
+
+
+@contextmanager
+def sole_user(folder: Path) -> Iterator[None]:
+    """Hold a folder for as long as the block takes, so that no other process runs its cells meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{folder}: another process is running these cells; wait for it, or stop it") from None
+        yield
+
+
+class _Tally:
+    """Counts cells, and estimates the time left from how far they have come since the start."""
+
+    def __init__(self, total: int, left: Sequence[Cell]) -> None:
+        self._total = total
+        self._finished = total - len(left)
+        self._failed = 0
+        self._parts = {cell.record: cell.part_done for cell in left}     # begun before an interruption
+        self._start, self._at_start = time.monotonic(), self._done
+
+    @property
+    def _done(self) -> float:
+        return self._finished + self._failed + sum(self._parts.values())
+
+    def ended(self, cell: Cell, *, failed: bool) -> None:
+        del self._parts[cell.record]
+        self._failed += failed
+        self._finished += not failed
+
+    def progress(self, running: Iterable[Cell]) -> Progress:
+        self._parts.update({cell.record: cell.part_done for cell in running})
+        gained, spent = self._done - self._at_start, time.monotonic() - self._start
+        left = spent / gained * (self._total - self._done) if gained > 0 else None
+        return Progress(self._finished, self._failed, self._total, self._done / max(1, self._total), left)
+
+
+def _explain(error: BaseException) -> str:
+    """The message first; for what is not the user's to mend, where it happened too."""
+    if isinstance(error, InputError):
+        return f"{error}\n"
+    if isinstance(error, BrokenExecutor):
+        return f"its worker process died {MOST_BREAKDOWNS} times, most often for want of memory\n"
+    return f"{type(error).__name__}: {error}\n\n{''.join(traceback.format_exception(error))}"

@@ -1,0 +1,97 @@
+"""What sweeps and reproductions show in a terminal: a bar with the time left, and how far a sweep is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from netsim.experiments.cells import Cell, Progress
+
+LINE_EVERY_S = 60      # where there is no terminal to redraw a bar on
+
+
+@contextmanager
+def cell_bar(name: str) -> Iterator[Callable[[Progress], None]]:
+    """A live bar over the cells on standard error; without a terminal, a line a minute and at the end."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        lines = _Lines(name, console)
+        yield lines
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[now]}"),
+               TimeElapsedColumn())
+    with Bar(*columns, console=console) as bar:
+        task = bar.add_task(name, total=1.0, now="starting")
+        yield lambda at: bar.update(task, completed=at.part_done, now=describe(at))
+
+
+class _Lines:
+    def __init__(self, name: str, console: Console) -> None:
+        self._name, self._console = name, console
+        self._last = 0.0
+
+    def __call__(self, at: Progress) -> None:
+        whole = at.finished + at.failed == at.total
+        if whole or time.monotonic() - self._last > LINE_EVERY_S:
+            self._last = time.monotonic()
+            self._console.print(f"{self._name}: {describe(at)}", highlight=False, soft_wrap=True)
+
+
+def describe(at: Progress) -> str:
+    """``12 of 40 cells, 1 failed, about 3 min left``."""
+    parts = [f"{at.finished} of {at.total} cells"]
+    if at.failed:
+        parts.append(f"{at.failed} failed")
+    if at.seconds_left is not None and at.finished + at.failed < at.total:
+        parts.append(f"about {duration(at.seconds_left)} left")
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the unit that suits it.
+
+    >>> duration(95), duration(4000)
+    ('1 min 35 s', '1 h 7 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def print_status(name: str, cells: Sequence[Cell]) -> None:
+    """How many cells are finished, under way, failed and waiting; the failed ones with their errors."""
+    different = list({cell.record: cell for cell in cells}.values())
+    finished = [cell for cell in different if cell.finished]
+    failed = [cell for cell in different if not cell.finished and cell.failure.exists()]
+    begun = [cell for cell in different if cell not in finished and cell not in failed and cell.rounds_played]
+    table = Table(title=f"sweep {name}", show_header=False, title_justify="left")
+    table.add_row("cells", str(len(different)))
+    table.add_row("finished", str(len(finished)))
+    table.add_row("begun", str(len(begun)))
+    table.add_row("failed", str(len(failed)))
+    table.add_row("waiting", str(len(different) - len(finished) - len(begun) - len(failed)))
+    console = Console()
+    console.print(table)
+    for cell in begun:
+        rounds = cell.scenario.end.rounds
+        console.print(f"begun: {cell.run.name}, round {cell.rounds_played} of {rounds}", highlight=False)
+    print_failures(failed)
+
+
+def print_failures(cells: Sequence[Cell]) -> int:
+    """The first line of each error, and where the rest is; returns how many cells failed."""
+    console = Console(stderr=True)
+    failed = [cell for cell in {cell.record: cell for cell in cells}.values() if cell.failure.exists()]
+    for cell in failed:
+        reason = cell.failure.read_text().partition("\n")[0]
+        console.print(f"failed: {cell.run.name}: {reason} ({cell.failure})", highlight=False, soft_wrap=True)
+    return len(failed)
