@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from netsim.errors import InputError
@@ -38,11 +39,11 @@ def cluster(address: str) -> Place:
 @contextmanager
 def _dask(address: str) -> Iterator[Executor]:
     try:
-        from distributed import Client
+        distributed: Any = import_module("distributed")      # an extra
     except ImportError:
         raise InputError("--cluster needs Dask: pip install 'netsim[cluster]'") from None
     try:
-        client = Client(address, timeout=PATIENCE_S, set_as_default=False)
+        client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:      # a timeout is an OSError too
         raise InputError(
             f"--cluster {address}: no Dask scheduler answers there ({str(error) or type(error).__name__}); start one "

@@ -52,7 +52,7 @@ class Workers(Executor):
     """
 
     def __init__(self, count: int, start: str = "fork" if sys.platform == "linux" else "spawn") -> None:
-        context = multiprocessing.get_context(start)
+        context: Any = multiprocessing.get_context(start)
         self._jobs: SimpleQueue[tuple[Future[Any], Job] | None] = SimpleQueue()
         self._broken = False
         self._processes = []
