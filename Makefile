@@ -17,6 +17,7 @@ test: $(VENV)/ready-test     ## style, types, tests
 bench: $(VENV)/ready-bench   ## ratios against peers and limits
 	$(BIN)/python benchmarks/allocation.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/trace.py
 
 # pip alone; a wheel or an editable install reads pyproject.toml, so a change there installs again
 $(VENV)/bin/python:

@@ -170,7 +170,7 @@ def read_info(path: Path) -> dict[str, Any]:
     known = isinstance(info, dict) and info.get("format") == FORMAT and {"scenario", "seed", "status"} <= info.keys()
     if not known or not isinstance(info.get("round"), int):
         raise InputError(f"{file}: not written by this version of netsim (format {FORMAT})")
-    return info
+    return dict(info)
 
 
 def next_free(results: Path, name: str, *, resume: bool) -> Path:

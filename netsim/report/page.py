@@ -144,9 +144,9 @@ def scenario_text(run: Run) -> str:
 
 
 def page(title: str, body: list[str], data: dict[str, Any]) -> str:
-    """The whole page, with each part of the data in an element of that name (``data-breakdown``), for the script and for other programs.
+    """The whole page; a part of the data, such as the breakdown, stands in an element like ``data-breakdown``.
 
-    Its policy lets the two scripts below run and nothing else, and no request leave.
+    The policy lets the two scripts below run and nothing else, and no request leave.
     """
     from plotly.offline import get_plotlyjs
 

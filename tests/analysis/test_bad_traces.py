@@ -1,0 +1,88 @@
+"""Traces that were cut, mixed up, or are none."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from netsim.analysis.export import export
+from netsim.errors import InputError
+from netsim.run import Run, load_run
+
+
+def open_all(path: Path) -> None:
+    """Everything that a user would do with a run."""
+    run = load_run(path)
+    run.breakdown()
+    run.critical_path()
+    export(run, "perfetto", path / "trace.json")
+
+
+@pytest.mark.parametrize("kind", ["trace", "links"])
+@pytest.mark.parametrize("keep", [0, 10, 200, -1])
+def test_a_truncated_part_is_named(two: Run, kind: str, keep: int) -> None:
+    file = two.path / kind / "part-00002.parquet"
+    file.write_bytes(file.read_bytes()[:keep])
+    with pytest.raises(InputError, match=r"part-00002\.parquet: not a readable part"):
+        open_all(two.path)
+
+
+def test_damage_inside_a_part_is_an_input_error(two: Run) -> None:
+    file = two.path / "trace" / "part-00001.parquet"
+    content = bytearray(file.read_bytes())
+    content[4:300] = b"\0" * 296
+    file.write_bytes(content)
+    with pytest.raises(InputError, match="trace"):
+        open_all(two.path)
+
+
+def test_a_foreign_part_is_named(two: Run) -> None:
+    pl.DataFrame({"a": [1]}).write_parquet(two.path / "trace" / "part-00002.parquet")
+    with pytest.raises(InputError, match=r"part-00002\.parquet: not a part of a netsim trace"):
+        open_all(two.path)
+
+
+def test_a_part_of_another_run_does_not_fit(two: Run) -> None:
+    file = two.path / "trace" / "part-00002.parquet"
+    pl.read_parquet(file).with_columns(pl.col("seq") + 5).write_parquet(file)
+    with pytest.raises(InputError, match="the numbers of the rows do not run on"):
+        open_all(two.path)
+
+
+def test_a_missing_part_is_noticed(two: Run) -> None:
+    (two.path / "trace" / "part-00002.parquet").unlink()
+    with pytest.raises(InputError, match="1 of 2 rounds are there"):
+        open_all(two.path)
+
+
+def test_a_run_being_written_is_not_opened(two: Run) -> None:
+    with (two.path / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="still being written"):
+            load_run(two.path)
+
+
+def test_a_run_without_a_complete_round_has_nothing_to_show(two: Run) -> None:
+    info = json.loads((two.path / "run.json").read_text())
+    (two.path / "run.json").write_text(json.dumps({**info, "round": 0, "status": "running"}))
+    run = load_run(two.path)
+    for look in (run.breakdown, run.critical_path):
+        with pytest.raises(InputError, match="no round is complete"):
+            look()
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": 99, "round": 1}', '{"format": 1, "round": 2}'])
+def test_a_foreign_run_json_is_refused(two: Run, content: str) -> None:
+    (two.path / "run.json").write_text(content)
+    with pytest.raises(InputError, match=r"run\.json"):
+        load_run(two.path)
+
+
+def test_a_damaged_table_of_devices_is_named(two: Run) -> None:
+    (two.path / "devices.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"devices\.parquet"):
+        open_all(two.path)

@@ -1,0 +1,63 @@
+"""What must hold for the trace of any run, tried on the built-in scenarios."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import polars as pl
+import pytest
+
+from netsim import load_scenario, simulate
+from netsim.run import PARTS, Run
+from netsim.scenario import builtin_scenarios
+
+CLOSE = 1e-9
+
+
+@cache
+def play(name: str) -> Run:
+    """A run of a built-in scenario without training, with a selection method that needs none."""
+    scenario = load_scenario(name)
+    return simulate(load_scenario(name, ["selection.method=fedavg", f"end.rounds={min(scenario.end.rounds, 40)}"]),
+                    seed=3, learning=False)
+
+
+scenarios = pytest.mark.parametrize("name", builtin_scenarios())
+
+
+@scenarios
+def test_the_parts_sum_to_the_round(name: str) -> None:
+    run, parts = play(name), [f"{part}_s" for part in PARTS]
+    for table in (run.breakdown().rounds, run.breakdown().shares, run.rounds):
+        difference = table.select((pl.sum_horizontal(parts) - pl.col("round_s")).abs().max()).item()
+        assert difference < CLOSE
+    totals = run.breakdown().totals
+    assert sum(totals[part] for part in parts) == pytest.approx(totals["makespan_s"], abs=CLOSE)
+
+
+@scenarios
+def test_the_critical_path_is_as_long_as_the_run(name: str) -> None:
+    run = play(name)
+    path = run.critical_path()
+    assert path.length_s == run.summary["simulated_s"] == run.breakdown().totals["makespan_s"]
+    assert path.steps["t0"].to_list()[1:] == path.steps["t1"].to_list()[:-1]
+    assert path.slack["least_s"].min() == 0.0
+
+
+@scenarios
+def test_the_energy_of_the_trace_is_what_the_batteries_lost(name: str) -> None:
+    run = play(name)
+    devices = run.breakdown().devices
+    lost = devices["battery_j"] - devices["left_j"]
+    assert max((lost - devices["energy_j"]).abs().drop_nulls(), default=0.0) < CLOSE
+    totals = run.breakdown().totals
+    assert totals["energy_j"] == pytest.approx(run.summary["energy_j"], abs=CLOSE)
+    assert totals["compute_j"] + totals["upload_j"] == pytest.approx(totals["energy_j"], abs=CLOSE)
+
+
+@scenarios
+def test_the_band_is_never_oversold(name: str) -> None:
+    run = play(name)
+    used = run.breakdown().rounds["band_used"]
+    assert min(used) >= 0.0
+    assert max(used) <= 1.0 + CLOSE

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_runs import store, two_rounds
+
+from netsim.errors import InputError
+from netsim.run import Run
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Run:
+    return store(tmp_path / "two", *two_rounds(), rounds=2)
+
+
+@pytest.mark.parametrize("kind", ["breakdown", "energy", "band", "accuracy"])
+def test_figures_of_a_run_can_be_saved(two: Run, kind: str, tmp_path: Path) -> None:
+    two.figure(kind).savefig(tmp_path / "figure.svg")
+    assert (tmp_path / "figure.svg").stat().st_size > 1000
+
+
+def test_stacked_bars_are_as_high_as_the_rounds_are_long(two: Run) -> None:
+    axes = two.figure("breakdown").axes[0]
+    tops = [bar.get_y() + bar.get_height() for bar in axes.patches]
+    assert max(tops) == 6.0
+    assert sum(bar.get_height() for bar in axes.patches) == 11.0
+
+
+def test_a_gantt_chart_outlines_the_critical_path(two: Run) -> None:
+    axes = two.figure("gantt", round=2).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["phone 1", "phone 0"]
+    outlined = [bar for bar in axes.patches if bar.get_facecolor()[3] == 0]
+    assert [(bar.get_x(), bar.get_width()) for bar in outlined] == [(0.0, 2.0), (2.0, 3.0)]
+
+
+def test_unknown_figures_and_rounds_are_refused(two: Run) -> None:
+    with pytest.raises(InputError, match='did you mean "gantt"'):
+        two.figure("gant", round=1)
+    with pytest.raises(InputError, match="say which"):
+        two.figure("gantt")
+    with pytest.raises(InputError, match="leave out round = 1"):
+        two.figure("energy", round=1)
+    with pytest.raises(InputError, match="no round 9"):
+        two.figure("gantt", round=9)
