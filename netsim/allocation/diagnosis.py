@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.allocation.methods import METHODS, load, resolve
 from netsim.allocation.problem import Infeasible, Problem, plan_for
+from netsim.allocation.roots import first_not_positive
 from netsim.allocation.seconds import InSeconds
 from netsim.arrays import Bools, Floats, Ints
 from netsim.units import format
@@ -81,25 +82,15 @@ def budget_scaling(problem: Problem) -> float:
     With an equal share of the band some device sets a factor that is enough; with the whole band each sets one that is
     necessary. The need falls with the factor, so there is one root between.
     """
-    from scipy.optimize import brentq
-
     devices = InSeconds.of(problem)
 
     def missing(factor: float) -> float:
         scaled = replace(devices, budget=problem.budget_j * factor / problem.power_w)
-        return float(scaled.least_bandwidth_ever().sum()) - problem.bandwidth_hz
-
-    def bounded(factor: float) -> float:
-        return min(missing(factor), problem.bandwidth_hz)     # the root finder takes no infinities
+        return 1.0 - problem.bandwidth_hz / float(scaled.least_bandwidth_ever().sum())
 
     least = float(np.max(_least_energy(problem, problem.bandwidth_hz) / problem.budget_j))
     enough = float(np.max(_least_energy(problem, problem.bandwidth_hz / len(problem)) / problem.budget_j))
-    inside = bounded(least) > 0.0 > bounded(enough)
-    factor = brentq(bounded, least, enough, xtol=1e-300, rtol=1e-14) if inside else enough
-    step = 1e-15
-    while missing(factor) > 0.0:                              # the last digits: the answer is on the feasible side
-        factor, step = factor * (1.0 + step), 2.0 * step
-    return float(factor)
+    return first_not_positive(missing, least, enough)
 
 
 def largest_feasible(problem: Problem, method: str = "sao", **options: Any) -> Ints:

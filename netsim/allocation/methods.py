@@ -39,10 +39,17 @@ def _number(value: Any) -> bool:
 
 DEADLINE = Option("deadline", "seconds above 0", lambda value: _number(value) and 0.0 < value < math.inf)
 REWARD = Option("weight", "joules above 0", lambda value: _number(value) and value > 0.0)
+TOLERANCE = Option("tolerance", "a number between 0 and 1", lambda value: _number(value) and 0.0 < value < 1.0)
 
 METHODS: dict[str, Method] = {
     "sao": Method("exact optimum: the shortest round that keeps every budget", "netsim.allocation.sao:solve"),
     "equal": Method("equal bandwidth, each CPU as fast as its budget allows", "netsim.allocation.equal:solve"),
+    "algorithm5": Method("the paper's Algorithm 5 to the letter", "netsim.allocation.algorithm5:solve",
+                         {"tolerance": TOLERANCE}),
+    "algorithm6": Method("the paper's Algorithm 6 to the letter: a common power", "netsim.allocation.power:algorithm6",
+                         {"tolerance": TOLERANCE}),
+    "sao-common-power": Method("sao with the best power common to all", "netsim.allocation.power:common"),
+    "sao-joint": Method("exact optimum with a power for each device", "netsim.allocation.joint:solve"),
     "rra": Method("least sending energy for a deadline; leaves out devices not worth it", "netsim.allocation.rra:solve",
                   {"deadline": DEADLINE, "lambda": REWARD}, keeps="netsim.allocation.rra:kept"),
 }

@@ -89,9 +89,13 @@ class InSeconds:
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.bandwidth(self.budget - self.work / np.square(self.slowest))[0]
 
+    def upload_time(self, bandwidth_hz: float) -> Floats:
+        """Each device's upload with this bandwidth: z / Q(b)."""
+        return self.nats / (bandwidth_hz * np.log1p(self.nats / (self.limit * bandwidth_hz)))
+
     def round_time(self, bandwidth_hz: float) -> Floats:
         """Each device's shortest round with this bandwidth; inf where its budget does not allow one."""
-        upload_s = self.nats / (bandwidth_hz * np.log1p(self.nats / (self.limit * bandwidth_hz)))
+        upload_s = self.upload_time(bandwidth_hz)
         spare = self.budget - upload_s
         with np.errstate(divide="ignore", invalid="ignore"):
             compute_s = np.maximum(np.sqrt(self.work / spare), self.fastest)

@@ -54,3 +54,20 @@ def rra(problem: Problem, deadline_s: float, weight: float) -> float:
     ])
     task.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)
     return float(task.value) * unit
+
+
+def joint_need(problem: Problem, round_s: float) -> float:
+    """The least bandwidth in all, in Hz, for a round of this length when CPUs have one speed and powers are free."""
+    c = Scaled(problem)
+    left = round_s - c.U / c.low
+    energy_mj = c.e - c.G * c.low**2
+    low_w, high_w = problem.power_range_w
+    per_mj = problem.gain / problem.noise_w_per_hz / 1e3 / 1e6
+    product, sent = cp.Variable(len(problem)), cp.Variable(len(problem))      # bandwidth x time in MHz s, energy in mJ
+    bits = -cp.rel_entr(product, product + cp.multiply(per_mj, sent)) / np.log(2)
+    task = cp.Problem(cp.Minimize(cp.sum(cp.multiply(1 / left, product))), [
+        bits >= c.z, sent <= energy_mj, sent <= high_w * left * 1e3,
+    ])
+    task.solve(solver=cp.CLARABEL)
+    assert (sent.value >= low_w * left * 1e3 * (1 - 1e-6)).all(), "the least power binds: not this convex form"
+    return float(task.value) * 1e6

@@ -10,12 +10,12 @@ from netsim.allocation import Plan, Problem
 from netsim.allocation.diagnosis import budget_scaling
 
 
-def paper_world(rng: np.random.Generator, size: int = 10, budget_j: float = 0.03) -> Problem:
+def paper_world(rng: np.random.Generator, size: int = 10, budget_j: float = 0.03, power_dbm: float = 22.0) -> Problem:
     """A cohort of the calibrated `paper` scenario: disc of 300 m, shadowing of 8 dB, 2 MHz a device."""
     loss_db = 128.1 + 37.6 * np.log10(0.3 * np.sqrt(rng.random(size))) + rng.normal(0, 8, size)
     return Problem(
         bits=448e3, cycles=5000 * rng.uniform(1e4, 3e4, size), capacitance=1e-28, gain=10 ** (-loss_db / 10),
-        power_w=10 ** (2.2 - 3), budget_j=budget_j, cpu_min_hz=0.2e9, cpu_max_hz=2e9,
+        power_w=10 ** (power_dbm / 10 - 3), budget_j=budget_j, cpu_min_hz=0.2e9, cpu_max_hz=2e9,
         bandwidth_hz=2e6 * size, noise_w_per_hz=10 ** (-17.4 - 3),
     )
 

@@ -1,0 +1,27 @@
+"""Where a falling function meets zero, on the side where a constraint holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+
+def first_not_positive(function: Callable[[float], float], low: float, high: float) -> float:
+    """The least x in [low, high] with function(x) <= 0, to the last digits and on that side of the root.
+
+    The function falls; it may be infinite near ``low``. Where rounding puts ``high`` on the wrong side, x goes just
+    beyond it.
+    """
+    from scipy.optimize import brentq
+
+    def bounded(x: float) -> float:
+        return min(function(x), 1e300)                # the root finder takes no infinities
+
+    if bounded(low) <= 0.0:
+        return low
+    x, step = high, 1e-15
+    if bounded(high) < 0.0:
+        x = float(brentq(bounded, low, high, xtol=math.ulp(0.0), rtol=1e-15, maxiter=500))
+    while function(x) > 0.0:
+        x, step = x * (1.0 + step), 2.0 * step
+    return x
