@@ -36,7 +36,13 @@ class Need:
 
     compute_s: Floats
     bandwidth_hz: Floats
-    slope: Floats         # d bandwidth / dT
+    per_second: Floats    # how much less is needed for each second more of upload
+    gained: Floats        # seconds more of upload for each second more of round: 1 at cpu_max, 0 at cpu_min
+
+    @property
+    def slope(self) -> Floats:
+        """How the need changes with the length of the round."""
+        return -self.per_second * self.gained
 
     @classmethod
     def at(cls, round_s: float, devices: InSeconds) -> Need:
@@ -46,12 +52,11 @@ class Need:
         energy_left = devices.budget - devices.work / (compute_s * compute_s)
         upload_s = np.minimum(time_left, energy_left)
         bandwidth_hz, elasticity = devices.bandwidth(upload_s)
-        # A second more of round is a second more of upload at cpu_max, none at cpu_min, and a part of it between
         inside = (compute_s > devices.fastest) & (compute_s < devices.slowest)
         doubled = devices.work + devices.work
         part = doubled / (doubled + compute_s**3)
         gained = np.where(inside, part, time_left <= energy_left)
-        return cls(compute_s, bandwidth_hz, -gained * elasticity * bandwidth_hz / upload_s)
+        return cls(compute_s, bandwidth_hz, elasticity * bandwidth_hz / upload_s, gained)
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")   # a round too short needs infinite bandwidth

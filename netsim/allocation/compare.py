@@ -1,0 +1,110 @@
+"""Several methods on one problem, side by side: numbers, the contract's JSON, and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from netsim.allocation.diagnosis import Obstacles, obstacles
+from netsim.allocation.methods import resolve
+from netsim.allocation.prices import Prices, shadow_prices
+from netsim.allocation.problem import Infeasible, Plan, Problem
+from netsim.arrays import Ints
+from netsim.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What one method made of the problem: a plan, or the reason why it has none."""
+
+    method: str                     # its name, with the options given
+    devices: Ints                   # the devices' numbers
+    problem: Problem
+    solve_s: float                  # wall time of the solver
+    plan: Plan | None
+    reason: str | None              # why there is no plan
+    prices: Prices | None           # what a little more would bring; of `sao`
+    obstacles: Obstacles | None     # what stands in the way; where there is no plan
+
+    @property
+    def feasible(self) -> bool:
+        return self.plan is not None
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `netsim allocate --json` prints for a method."""
+        return {
+            "method": self.method, "feasible": self.feasible, "reason": self.reason,
+            "round_s": self.plan.round_s if self.plan else None, "energy_j": self.plan.energy_j if self.plan else None,
+            "solve_s": self.solve_s, "devices": self._device_rows(),
+        }
+
+    def _device_rows(self) -> list[dict[str, float]]:
+        if self.plan is None:
+            return []
+        columns = {
+            "bandwidth_hz": self.plan.bandwidth_hz, "cpu_hz": self.plan.cpu_hz, "power_w": self.plan.power_w,
+            "compute_s": self.plan.compute_s, "upload_s": self.plan.upload_s, "energy_j": self.plan.device_energy_j,
+            "budget_j": self.problem.budget_j,
+        }
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [{"device": int(number), **dict(zip(columns, row, strict=True))}
+                for number, row in zip(self.devices, rows, strict=True)]
+
+
+def compare(problem: Problem, methods: Iterable[tuple[str, Mapping[str, Any]]], devices: Ints) -> list[Result]:
+    """Each method, with its options, on the same problem; ``devices`` are the numbers to show."""
+    return [_result(problem, method, options, devices) for method, options in methods]
+
+
+def _result(problem: Problem, method: str, options: Mapping[str, Any], devices: Ints) -> Result:
+    """One method's answer, timed without the import of its module."""
+    solver, arguments = resolve(method, options)
+    label = ":".join([method, ",".join(f"{name}={value}" for name, value in options.items())] if options else [method])
+    began = perf_counter()
+    try:
+        plan = solver(problem, **arguments)
+    except Infeasible as why:
+        solve_s = perf_counter() - began
+        return Result(label, devices, problem, solve_s, None, str(why), None, obstacles(problem))
+    solve_s = perf_counter() - began
+    prices = shadow_prices(problem, plan) if method == "sao" else None
+    return Result(label, devices, problem, solve_s, plan, None, prices, None)
+
+
+def figure(results: Sequence[Result], path: Path) -> None:
+    """Draw each device's compute and upload time as stacked bars, one bar for each method; PNG, SVG or PDF."""
+    from matplotlib.figure import Figure
+
+    plans = [(result.method, result.plan) for result in results if result.plan is not None]
+    numbers = results[0].devices
+    longest = max((plan.round_s for _, plan in plans), default=0.0)
+    scale, unit = (1e3, "ms") if longest < 10.0 else (1.0, "s")
+    wide = min(max(6.4, 1.6 + 0.22 * len(numbers) * len(plans)), 40.0)
+    canvas = Figure(figsize=(wide, 4.2), layout="constrained")
+    axes = canvas.subplots()
+    width = 0.8 / max(len(plans), 1)
+    handles: list[Any] = []
+    for k, (method, plan) in enumerate(plans):
+        x = np.arange(len(numbers)) - 0.4 + (k + 0.5) * width
+        label = f"{method}: round {plan.round_s * scale:.4g} {unit}, {plan.energy_j * 1e3:.4g} mJ"
+        handles.append(axes.bar(x, plan.compute_s * scale, width * 0.92, color=f"C{k}", label=label))
+        axes.bar(x, plan.upload_s * scale, width * 0.92, bottom=plan.compute_s * scale, color=f"C{k}", alpha=0.4)
+        axes.axhline(plan.round_s * scale, color=f"C{k}", linewidth=0.8, linestyle=":")
+    for result in results:
+        if result.plan is None:
+            handles.extend(axes.plot([], [], " ", label=f"{result.method}: no plan"))
+    every = max(1, len(numbers) // 50)
+    axes.set_xticks(np.arange(len(numbers))[::every], [str(n) for n in numbers[::every]])
+    axes.set(xlabel="device", ylabel=f"time ({unit})", xlim=(-0.6, len(numbers) - 0.4))
+    axes.set_title("solid: compute, pale: upload, dotted: the round", loc="right", fontsize="small", color="0.4")
+    axes.spines[["top", "right"]].set_visible(False)
+    canvas.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, fontsize="small")
+    try:
+        canvas.savefig(path, dpi=150)
+    except ValueError as error:                                # a suffix that is no picture format
+        raise InputError(f"{path}: {error}") from None
