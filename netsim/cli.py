@@ -112,6 +112,8 @@ def allocate(
         print_comparison(results)
         if figure:
             print(f"figure: {figure}")
+        if not any(result.feasible for result in results):
+            raise InputError("no plan for this cohort: raise the budgets or the bandwidth, or shrink selection.cohort")
 
 
 @app.command()

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from netsim.simulation import Progress
 
 BARS = "▁▂▃▄▅▆▇█"
+COMPUTE, UPLOAD = "█", "▒"
+MOST_BARS = 30
+NUMBERS_WIDTH = 80   # of the columns beside the bars
+WIDE = 120           # where there is no terminal to fit
 LINES = 20   # of progress where there is no terminal to redraw a bar on
 
 
@@ -129,5 +133,67 @@ def print_scenario(scenario: Scenario) -> None:
 
 
 def print_comparison(results: list[Result]) -> None:
-    """Allocation methods side by side, then each device's time under each."""
-    raise NotImplementedError
+    """Allocation methods side by side, each device's compute and upload time, and what more of something would bring."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDE)
+    table = Table("method", "round time", "total energy", "over budget", "band used", "solved in")
+    for result in results:
+        plan = result.plan
+        if plan is None:
+            table.add_row(result.method, "no plan", "", "", "", units.format(result.solve_s, "time", 3))
+        else:
+            over = int(plan.over_budget.sum())
+            table.add_row(
+                result.method, units.format(plan.round_s, "time"), units.format(plan.energy_j, "energy"),
+                f"[red]{over} of {len(plan)}[/red]" if over else f"0 of {len(plan)}",
+                units.format(plan.bandwidth_used_hz, "frequency"), units.format(result.solve_s, "time", 3))
+    console.print(table)
+    for result in results:
+        if result.reason:
+            console.print(f"{result.method} has no plan: {result.reason}", highlight=False, soft_wrap=True)
+    for result in results:
+        if result.plan:
+            print_device_bars(result, max(r.plan.round_s for r in results if r.plan), console)
+    for result in results:
+        if result.prices:
+            print_prices(result, console)
+
+
+def print_device_bars(result: Result, longest_s: float, console: Console) -> None:
+    """A bar for each device, compute then upload, on the same scale for all methods."""
+    plan = result.plan
+    assert plan is not None
+    width = max(10, min(40, console.width - NUMBERS_WIDTH))
+    table = Table(title=f"{result.method}: {COMPUTE} compute, {UPLOAD} upload", title_justify="left", box=None,
+                  pad_edge=False)
+    table.add_column("device", justify="right")
+    table.add_column("", min_width=width)
+    for column in ("compute", "upload", "band", "CPU", "energy", "budget"):
+        table.add_column(column, justify="right")
+    for i, device in enumerate(result.devices[:MOST_BARS].tolist()):
+        computing = round(plan.compute_s[i] / longest_s * width)
+        total = round((plan.compute_s[i] + plan.upload_s[i]) / longest_s * width)
+        table.add_row(
+            str(device), COMPUTE * computing + UPLOAD * (total - computing),
+            units.format(plan.compute_s[i], "time"), units.format(plan.upload_s[i], "time"),
+            units.format(plan.bandwidth_hz[i], "frequency"), units.format(plan.cpu_hz[i], "frequency", 3),
+            units.format(plan.device_energy_j[i], "energy"), units.format(result.problem.budget_j[i], "energy"))
+    console.print(table)
+    if len(result.devices) > MOST_BARS:
+        console.print(f"and {len(result.devices) - MOST_BARS} more devices: --json lists them all")
+
+
+def print_prices(result: Result, console: Console) -> None:
+    """What a little more bandwidth or energy would save."""
+    prices = result.prices
+    assert prices is not None
+    if math.isnan(prices.bandwidth_s_per_hz):
+        return
+    best = int(prices.budget_s_per_j.argmin())
+    budget = -prices.budget_s_per_j[best] * 1e-3
+    more = (f"1 mJ more on device {result.devices[best]} saves {units.format(budget, 'time')}" if budget > 0
+            else "more energy would not help")
+    console.print(
+        f"{result.method}: 1 MHz more saves {units.format(-prices.bandwidth_s_per_hz * 1e6, 'time')}; {more}",
+        highlight=False)

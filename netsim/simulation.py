@@ -14,7 +14,7 @@ import numpy as np
 import simpy
 
 from netsim.agenda import Agenda, Planner
-from netsim.allocation import Problem, allocate, check_method
+from netsim.allocation import Infeasible, Problem, allocate, check_method
 from netsim.allocation.diagnosis import largest_feasible
 from netsim.arrays import Bools, Floats, Ints, Weights
 from netsim.cell.device import Outcome
@@ -182,8 +182,21 @@ class Simulation:
             largest=lambda problem: largest_feasible(problem, method.method, **method.options),
         )
         first = k == 1 and rounds.first == "all"
-        return planner.agenda(
+        agenda = planner.agenda(
             devices, rounds.first_infeasible if first else rounds.infeasible, self.scenario.selection.cohort)
+        if not agenda.waves:
+            self.require_somebody(planner)
+        return agenda
+
+    def require_somebody(self, planner: Planner) -> None:
+        """A run in which no device ever fits is a mistake in the scenario, and not worth playing out."""
+        changes = self.scenario.cell.fading != "none" or self.scenario.cell.gain_trace is not None
+        everybody = np.flatnonzero(self.available)
+        if not changes and not len(planner.largest(self.problem(everybody))):
+            try:
+                planner.one_wave(everybody)
+            except Infeasible as reason:
+                raise InputError(f"no device can ever take part: {reason}") from None
 
     def train(self, k: int, devices: Ints) -> None:
         """Start the local training of these devices; simulated time goes on meanwhile."""
