@@ -19,20 +19,26 @@ bench: $(VENV)/ready-bench   ## ratios against peers and limits
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/trace.py
 
-# pip alone; a wheel or an editable install reads pyproject.toml, so a change there installs again
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+# pip alone; an editable install reads pyproject.toml, so a change there installs again
 $(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "netsim needs Python 3.11 or newer: make PYTHON=python3.11 …")'
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/ready: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@echo "installing netsim into $(VENV), which takes a minute or two …"
+	@$(PIP_INSTALL) -e .
 	@touch $@
 
 $(VENV)/ready-test: $(VENV)/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@echo "installing what the tests need into $(VENV), which takes a minute or two …"
+	@$(PIP_INSTALL) -e '.[test]'
 	@touch $@
 
 $(VENV)/ready-bench: $(VENV)/ready-test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@echo "installing what the benchmarks need into $(VENV), which takes a minute or two …"
+	@$(PIP_INSTALL) -e '.[bench]'
 	@touch $@
 
 clean:
