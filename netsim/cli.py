@@ -326,6 +326,18 @@ def sweep(
         raise typer.Exit(SOME_FAILED)
 
 
+@app.command()
+def lab(
+    port: Annotated[int, typer.Option(
+        min=1, max=65535, metavar="N", help="Port of the page; where it is taken, the next free one.")] = 2718,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+) -> None:
+    """Open the teaching page: one round under two methods, with sliders, and the lessons. For this machine only."""
+    from netsim.lab.serve import serve
+
+    serve(port, open_browser=not no_browser)
+
+
 def writable(path: Path, *, force: bool) -> Path:
     """A path that may be written: an existing file is not overwritten unless forced."""
     if path.exists() and not force:

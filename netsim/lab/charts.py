@@ -1,0 +1,171 @@
+"""The lab's pictures of one round, drawn as SVG.
+
+A slider redraws all of them at once. As text they cost a few milliseconds, where as many interactive charts take longer
+than one is willing to wait while dragging.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.allocation import Plan
+from netsim.lab.svg import INK, SOFT, Canvas, Scale, axis, legend
+from netsim.lab.view import Answer, View, done_s, last_alone
+from netsim.report.figures import COLOURS, CRITICAL
+from netsim.units import format
+
+WIDTH = 440.0
+LEFT = 62.0                 # where bars begin, right of the devices' names
+MOST_ROWS = 40              # devices that one can still tell apart
+IDLE = "#b9c0ca"
+PARTS = {part: COLOURS[part] for part in ("compute", "upload", "wait")}
+
+
+def gantt(view: View, answer: Answer) -> Canvas:
+    """Who computes and uploads when: the slowest device on top, the one that sets the pace marked."""
+    canvas, rows, scale = _bars(view, "time in the round (ms)", 1e3 * view.longest_s)
+    legend(canvas, LEFT, 12, PARTS)
+    plan = answer.plan
+    if plan is None:
+        return _without_plan(canvas, view, answer, rows)
+    last, ends = last_alone(plan), 1e3 * done_s(plan)
+    for n, (y, height) in rows.items():
+        compute, upload = 1e3 * plan.compute_s[n], 1e3 * plan.upload_s[n]
+        who = f"device {view.devices[n]}"
+        canvas.rect(scale(0), y, scale(compute) - scale(0), height, PARTS["compute"], name="compute",
+                    tip=f"{who} computes for {compute:.1f} ms at {format(plan.cpu_hz[n], 'frequency', 3)}")
+        canvas.rect(scale(compute), y, scale(upload) - scale(0), height, PARTS["upload"], name="upload",
+                    tip=f"{who} uploads for {upload:.1f} ms on {format(plan.bandwidth_hz[n], 'frequency', 3)}")
+        canvas.rect(scale(ends[n]), y + height / 3, scale(1e3 * plan.round_s) - scale(ends[n]), height / 3, PARTS["wait"],
+                    name="wait", tip=f"{who} waits for {1e3 * plan.round_s - ends[n]:.1f} ms")
+        if n == last:
+            canvas.rect(scale(0), y, scale(ends[n]) - scale(0), height, "none", stroke=CRITICAL)
+    x = scale(1e3 * plan.round_s)
+    canvas.line(x, 20, x, canvas.height - 34, CRITICAL, 1.5, dashed=True, tip="the round ends with the last upload")
+    return canvas
+
+
+def energy(view: View, answer: Answer) -> Canvas:
+    """What each device spends, against the budget that it may not exceed."""
+    plan, budget = answer.plan, 1e3 * view.problem.budget_j
+    spent = [1e3 * other.device_energy_j.max() for other in view.plans]
+    canvas, rows, scale = _bars(view, "energy (mJ)", float(max([budget.max(), *spent])))
+    legend(canvas, LEFT, 12, {"compute": PARTS["compute"], "upload": PARTS["upload"], "budget": INK})
+    for n, (y, height) in rows.items():
+        if plan is not None:
+            compute, total = 1e3 * plan.compute_energy_j[n], 1e3 * plan.device_energy_j[n]
+            canvas.rect(scale(0), y, scale(compute) - scale(0), height, PARTS["compute"], tip=f"computing: {compute:.2f} mJ")
+            canvas.rect(scale(compute), y, scale(total) - scale(compute), height, PARTS["upload"],
+                        tip=f"sending: {total - compute:.2f} mJ")
+        over = plan is not None and bool(plan.over_budget[n])
+        canvas.line(scale(budget[n]), y - 2, scale(budget[n]), y + height + 2, CRITICAL if over else INK, 2.5,
+                    tip=f"budget of device {view.devices[n]}: {budget[n]:.2f} mJ")
+    return canvas if plan is not None else _without_plan(canvas, view, answer, rows)
+
+
+def latency(view: View) -> Canvas:
+    """Where the time of an average device goes, a bar a method; the parts add up to the round."""
+    canvas = Canvas(WIDTH, 62.0 + 26 * len(view.answers), "mean compute, upload and waiting time, method by method")
+    scale = Scale(LEFT, WIDTH - 12, 1.02e3 * (view.longest_s or 1.0))
+    axis(canvas, scale, 20, canvas.height - 34, "mean over the cohort (ms)")
+    legend(canvas, LEFT, 12, PARTS)
+    for place, answer in enumerate(view.answers):
+        y = 24.0 + 26 * place
+        canvas.text(LEFT - 6, y + 14, answer.method, anchor="end")
+        if answer.plan is None:
+            canvas.text(LEFT + 4, y + 14, "no plan keeps every budget", fill=CRITICAL)
+            continue
+        began = 0.0
+        for part, length in zip(PARTS, parts_ms(answer.plan), strict=True):
+            x, wide = scale(began), scale(length) - scale(0)
+            canvas.rect(x, y, wide, 19, PARTS[part], tip=f"{answer.method}: {part} {length:.1f} ms", name=part)
+            if wide > 26:
+                canvas.text(x + wide / 2, y + 14, f"{length:.1f}", anchor="middle", fill=INK if part == "wait" else "white")
+            began += length
+    return canvas
+
+
+def cell_map(view: View, answer: Answer) -> Canvas:
+    """The cell from above: a disc a device of the cohort, its area the share of the band that it gets."""
+    side = 300.0
+    canvas = Canvas(WIDTH, side, f"map of the cell under {answer.method}")
+    x_m, y_m = view.population.x_m, view.population.y_m
+    reach = max(float(np.hypot(x_m, y_m).max()), 1.0)
+    scale = (side / 2 - 14) / reach
+    x, y = WIDTH / 2 + scale * x_m, side / 2 - scale * y_m
+    for radius in Scale(0.0, 1.0, reach * 1.02).ticks(3)[1:]:
+        canvas.circle(WIDTH / 2, side / 2, radius * scale, "none", stroke="#dfe3e8")
+        canvas.text(WIDTH / 2 + 3, side / 2 - radius * scale + 11, format(radius, "length", 3), fill=SOFT, size=9)
+    for n in np.setdiff1d(np.arange(len(x)), view.devices):
+        canvas.circle(x[n], y[n], 2.0, IDLE)
+    plan, stuck = answer.plan, set(answer.stuck.tolist())
+    last = last_alone(plan) if plan is not None else None
+    for n in range(len(view.devices)):
+        at, tip = (x[view.devices[n]], y[view.devices[n]]), describe(view, answer, n)
+        if plan is not None:
+            share = float(plan.bandwidth_hz[n]) / view.problem.bandwidth_hz
+            canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), CRITICAL if n == last else PARTS["upload"], tip=tip,
+                          stroke="white")
+        else:
+            canvas.circle(*at, 6.0, CRITICAL if n in stuck else IDLE, tip=tip, stroke="white")
+    canvas.parts.append(f'<path d="M{WIDTH / 2} {side / 2 - 9} l8 15 h-16 z" fill="{INK}"><title>base station</title></path>')
+    return canvas
+
+
+def sheet(view: View) -> str:
+    """All pictures on one page, to be kept."""
+    page = Canvas(2 * WIDTH + 40, 0, "one round under two methods")
+    bottom = 0.0
+    for column, answer in enumerate(view.answers):
+        x, y = 10 + column * (WIDTH + 20), 26.0
+        time = format(answer.plan.round_s, "time") if answer.plan is not None else "no plan keeps every budget"
+        page.text(x, 18, f"{answer.method}: {time}", size=14)
+        for chart in (gantt(view, answer), cell_map(view, answer), energy(view, answer)):
+            page.parts.append(chart.svg(x, y, WIDTH))
+            y += chart.height + 12
+        bottom = max(bottom, y)
+    means = latency(view)
+    page.parts.append(means.svg(10, bottom, WIDTH))
+    page.height = bottom + means.height + 10
+    page.parts.insert(0, f'<rect width="{page.width:g}" height="{page.height:g}" fill="white"/>')
+    return page.svg()
+
+
+def parts_ms(plan: Plan) -> tuple[float, float, float]:
+    """Mean compute, upload and waiting time in milliseconds; they add up to the round."""
+    compute, upload = 1e3 * float(plan.compute_s.mean()), 1e3 * float(plan.upload_s.mean())
+    return compute, upload, 1e3 * plan.round_s - compute - upload
+
+
+def describe(view: View, answer: Answer, n: int) -> str:
+    """A device of the cohort in a few words."""
+    said = f"device {view.devices[n]}, {view.distance_m[n]:.0f} m away, gain {10 * np.log10(view.problem.gain[n]):.1f} dB"
+    if answer.plan is not None:
+        plan = answer.plan
+        return (f"{said}: {format(plan.bandwidth_hz[n], 'frequency', 3)}, CPU at {format(plan.cpu_hz[n], 'frequency', 3)}, "
+                f"done at {format(float(done_s(plan)[n]), 'time')}")
+    return f"{said}: can't keep its budget" if n in answer.stuck else said
+
+
+def _bars(view: View, words: str, most: float) -> tuple[Canvas, dict[int, tuple[float, float]], Scale]:
+    """An empty bar chart: the canvas, top and height of each device's row, and the scale."""
+    shown = view.order[:MOST_ROWS].tolist()
+    pitch = 20.0 if len(shown) <= 12 else 11.0
+    canvas = Canvas(WIDTH, 60.0 + max(pitch * len(shown), 60.0), f"bars, a row a device: {words}")
+    scale = Scale(LEFT, WIDTH - 12, 1.02 * most or 1.0)
+    axis(canvas, scale, 20, canvas.height - 34, words)
+    rows = {n: (23.0 + pitch * place, pitch - 4.0) for place, n in enumerate(shown)}
+    for n, (y, height) in rows.items():
+        canvas.text(LEFT - 6, y + height / 2 + 3.5, f"device {view.devices[n]}", anchor="end", size=10 if pitch > 12 else 8)
+    if len(view.devices) > MOST_ROWS:
+        canvas.text(WIDTH - 12, 12, f"the {MOST_ROWS} slowest of {len(view.devices)}", anchor="end", fill=SOFT, size=10)
+    return canvas, rows, scale
+
+
+def _without_plan(canvas: Canvas, view: View, answer: Answer, rows: dict[int, tuple[float, float]]) -> Canvas:
+    """Mark the devices that are in the way."""
+    for n in answer.stuck.tolist():
+        if n in rows:
+            y, height = rows[n]
+            canvas.text(LEFT + 6, y + height / 2 + 3.5, "can't keep its budget", fill=CRITICAL, size=10)
+    return canvas

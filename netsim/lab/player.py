@@ -1,0 +1,59 @@
+"""A round in slow motion: the trace of a simulated round as a small page that plays it back, event by event."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from netsim.lab.view import Answer, View
+from netsim.report.figures import COLOURS
+from netsim.trace import SERVER
+from netsim.units import format
+
+MOST_DEVICES = 40           # rows that one can follow: the slowest
+
+
+def player(view: View) -> str:
+    """The page, whole and on its own: it plays every answer that has a plan, side by side on one clock."""
+    reach_m = float(np.hypot(view.population.x_m, view.population.y_m).max())
+    data = {"rounds": [playback(view, answer) for answer in view.answers if answer.plan is not None],
+            "colours": COLOURS, "reach_m": max(reach_m, 1.0)}
+    page = files("netsim.lab").joinpath("player.html").read_text(encoding="utf-8")
+    text = json.dumps(data).replace("<", r"\u003c")          # nothing in the data may end the script element
+    return page.replace('type="application/json">{}<', f'type="application/json">{text}<')
+
+
+def playback(view: View, answer: Answer) -> dict[str, Any]:
+    """The trace of a round as the page wants it: milliseconds, spans by device, and what to say when."""
+    assert answer.plan is not None
+    rows = view.trace(answer).rows
+    shown = view.devices[view.order[:MOST_DEVICES]].tolist()
+    spans: dict[int, list[dict[str, Any]]] = {device: [] for device in shown}
+    events = [{"t": 0.0, "text": f"the server gives {len(view.devices)} devices band and CPU frequency; all start to compute"}]
+    bandwidth_hz = dict(zip(view.devices.tolist(), answer.plan.bandwidth_hz.tolist(), strict=True))
+    for kind, name, device, t0, t1 in zip(*(rows[key] for key in ("kind", "name", "device", "t0", "t1")), strict=True):
+        if kind != "span":
+            continue
+        if device in spans:
+            spans[device].append({"name": name, "t0": 1e3 * t0, "t1": 1e3 * t1})
+        events.append({"t": 1e3 * t1, "text": said(name, device, t1, bandwidth_hz.get(device, 0.0))})
+    x_m, y_m = view.population.x_m, view.population.y_m
+    return {
+        "method": answer.method, "round_ms": 1e3 * answer.plan.round_s,
+        "events": sorted(events, key=lambda event: event["t"]),
+        "devices": [{"number": device, "at": [float(x_m[device]), float(y_m[device])], "spans": spans[device]}
+                    for device in shown],
+    }
+
+
+def said(name: str, device: int, t: float, bandwidth_hz: float) -> str:
+    """What the end of a span means."""
+    clock = format(t, "time")
+    if device == SERVER:
+        return f"{clock}: the last upload is in; the server makes the new global model"
+    if name == "compute":
+        return f"{clock}: device {device} has its model and starts to send it on {format(bandwidth_hz, 'frequency', 3)}"
+    return f"{clock}: the model of device {device} has arrived; its band lies idle from now on"

@@ -1,0 +1,72 @@
+"""The lab's own small web server, for this machine only."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import webbrowser
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import InputError
+
+HOST = "127.0.0.1"
+PORT = 2718
+PORTS_TO_TRY = 50
+
+
+def serve(port: int = PORT, *, open_browser: bool = True) -> None:
+    """Show the lab at http://127.0.0.1:PORT/ and the lessons below it, until interrupted."""
+    if find_spec("marimo") is None:
+        raise InputError("the lab needs marimo: pip install 'netsim[lab]'")
+    import uvicorn
+
+    listening = free_socket(port)
+    taken = listening.getsockname()[1]
+    if taken != port:
+        print(f"port {port} is taken; using {taken}", file=sys.stderr)
+    address = f"http://{HOST}:{taken}/"
+    print(f"netsim lab: {address}  (stop with Ctrl+C)", flush=True)
+    if open_browser:
+        threading.Timer(0.5, webbrowser.open, [address]).start()
+    server = uvicorn.Server(uvicorn.Config(pages(), log_level="warning"))
+    server.run(sockets=[listening])
+
+
+def free_socket(port: int) -> socket.socket:
+    """A socket bound to this port of the loopback interface, or to the next that is free."""
+    for candidate in range(port, min(port + PORTS_TO_TRY, 65536)):
+        listening = socket.socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((HOST, candidate))
+        except OSError:
+            listening.close()
+            continue
+        return listening
+    raise InputError(f"no free port from {port} on, {PORTS_TO_TRY} tried; give another with --port")
+
+
+def pages() -> Any:
+    """The lab at / and each lesson at /lesson-N/, to be asked for under a local name only."""
+    import marimo
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+    site = marimo.create_asgi_app(quiet=True)
+    for number, lesson in enumerate(lessons(), start=1):
+        site = site.with_app(path=f"/lesson-{number}", root=str(lesson))
+    site = site.with_app(path="", root=str(folder() / "lab.py"))
+    return TrustedHostMiddleware(site.build(), allowed_hosts=[HOST, "localhost"])
+
+
+def lessons() -> list[Path]:
+    """The lessons, in their order."""
+    return sorted(folder().glob("lesson_*.py"))
+
+
+def folder() -> Path:
+    """Where the notebooks lie."""
+    return Path(str(files("netsim.lessons")))

@@ -1,0 +1,53 @@
+"""What the sliders of the lab say, and the scenario that they describe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netsim.scenario import Scenario, load_scenario
+
+BASE = "lab"                # the built-in scenario that the sliders change
+LEAST_POWER_DBM = 10.0      # how far down the methods may go that choose the power themselves
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A position of every slider; the first method is shown left, the second right."""
+
+    bandwidth_mhz: float = 20.0
+    power_dbm: float = 23.0
+    budget_mj: tuple[float, float] = (15.0, 30.0)      # drawn evenly between these
+    cohort: int = 10
+    model_kbit: float = 448.0
+    cpu_ghz: tuple[float, float] = (0.2, 2.0)
+    seed: int = 4
+    methods: tuple[str, ...] = ("equal", "sao")
+
+    @property
+    def overrides(self) -> list[str]:
+        """The sliders as the ``--set`` options that do the same to the scenario ``lab``."""
+        low, high = self.budget_mj
+        budget = f'{{ dist = "uniform", low = "{low:g} mJ", high = "{high:g} mJ" }}' if low < high else f"{low:g} mJ"
+        return [
+            f"cell.bandwidth={self.bandwidth_mhz:g} MHz",
+            f"population.phone.radio.power={self.power_dbm:g} dBm",
+            f"population.phone.radio.max_power={self.power_dbm:g} dBm",
+            f"population.phone.radio.min_power={min(self.power_dbm, LEAST_POWER_DBM):g} dBm",
+            f"population.phone.budget={budget}",
+            f"population.phone.cpu.min={self.cpu_ghz[0]:g} GHz",
+            f"population.phone.cpu.max={self.cpu_ghz[1]:g} GHz",
+            f"learning.bits={self.model_kbit:g} kbit",
+            f"selection.cohort={self.cohort}",
+            f"allocation.method={self.methods[-1]}",
+        ]
+
+    def scenario(self) -> Scenario:
+        """The scenario that the sliders describe."""
+        return load_scenario(BASE, self.overrides)
+
+    def scenario_file(self, name: str = "my-lab.toml") -> str:
+        """The text of a scenario file that shows the same round; its first lines say how."""
+        methods = " ".join(f"--method {method}" for method in dict.fromkeys(self.methods))
+        head = (f"# What the sliders of netsim lab said. The same round, the same devices:\n#\n"
+                f"#   netsim allocate {name} {methods} --seed {self.seed}\n\n")
+        return head + self.scenario().to_toml()

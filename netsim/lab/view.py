@@ -1,0 +1,108 @@
+"""One round of one cohort, as the lab shows it: the same draws, each method's plan or what stands in its way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.agenda import Wave
+from netsim.allocation import Infeasible, Plan, Problem, allocate
+from netsim.analysis.breakdown import TOGETHER
+from netsim.arrays import Floats, Ints
+from netsim.cell.rehearsal import rehearse
+from netsim.one_round import OneRound, one_round
+from netsim.population import Population, draw_population
+from netsim.trace import Part
+from netsim.workload import samples_without_learning
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a method says: a plan, or which devices can't and why."""
+
+    method: str
+    plan: Plan | None
+    stuck: Ints                 # positions in the cohort
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A cohort with the answers of some methods; every array goes by position in the cohort."""
+
+    population: Population
+    devices: Ints               # their numbers in the population
+    problem: Problem
+    answers: tuple[Answer, ...]
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans that there are."""
+        return [answer.plan for answer in self.answers if answer.plan is not None]
+
+    @property
+    def longest_s(self) -> float:
+        """The longest round, for a common time axis; 0 without a plan."""
+        return max((plan.round_s for plan in self.plans), default=0.0)
+
+    @property
+    def order(self) -> Ints:
+        """Positions, the slowest first under the first method that has a plan: one order for all pictures."""
+        slow = done_s(self.plans[0]) if self.plans else -self.problem.gain
+        return np.argsort(-slow, kind="stable")
+
+    @property
+    def distance_m(self) -> Floats:
+        """How far from the base station each device is."""
+        return np.hypot(self.population.x_m, self.population.y_m)[self.devices]
+
+    def trace(self, answer: Answer) -> Part:
+        """The round under this plan, simulated event by event."""
+        assert answer.plan is not None
+        return rehearse(Wave(self.devices, answer.plan), self.problem.bandwidth_hz)
+
+
+def done_s(plan: Plan) -> Floats:
+    """When each device's upload ends, with all beginning at 0."""
+    return plan.compute_s + plan.upload_s
+
+
+def straggler(plan: Plan) -> int:
+    """The position of the device that ends last."""
+    return int(np.argmax(done_s(plan)))
+
+
+def last_alone(plan: Plan) -> int | None:
+    """The position of the device that the others wait for; None where several end together."""
+    ends = np.sort(done_s(plan))
+    return straggler(plan) if len(ends) > 1 and ends[-1] - ends[-2] > TOGETHER * plan.round_s else None
+
+
+def look(scenario: Scenario, methods: Sequence[str], seed: int) -> View:
+    """The round that ``netsim allocate`` shows for the same scenario, methods and seed."""
+    drawn = one_round(scenario, seed)
+    population = draw_population(scenario, seed, samples_without_learning(scenario, seed))
+    return View(population, drawn.devices, drawn.problem, tuple(ask(drawn, method) for method in methods))
+
+
+def ask(drawn: OneRound, method: str) -> Answer:
+    """One method's answer to the problem of a cohort."""
+    try:
+        return Answer(method, allocate(drawn.problem, method), np.zeros(0, np.int64))
+    except Infeasible as refusal:
+        return Answer(method, None, np.array(refusal.devices, np.int64), renumbered(refusal.reason, drawn.devices))
+
+
+def renumbered(reason: str, devices: Ints) -> str:
+    """A method knows positions in the cohort; people know devices by their numbers in the population."""
+    def own(found: re.Match[str]) -> str:
+        return found[1] + ", ".join(str(devices[int(n)]) for n in found[2].split(", "))
+
+    return re.sub(r"(\bdevices? )(\d+(?:, \d+)*)", own, reason)

@@ -1,0 +1,36 @@
+"""The lab's sentences: a method's round in large letters, or why there is none."""
+
+from __future__ import annotations
+
+from html import escape
+
+from netsim.lab.view import Answer, View, last_alone
+from netsim.units import format
+
+
+def headline(view: View, answer: Answer) -> str:
+    """A method's round in large letters and who held it up, or which devices can't take part and why."""
+    method = escape(answer.method)
+    if answer.plan is None:
+        return (f'<div class="headline stuck" data-method="{method}"><b>{method}</b> <span class="time">no plan</span>'
+                f"<p>{escape(answer.reason)}</p></div>")
+    plan, last = answer.plan, last_alone(answer.plan)
+    if last is None:
+        pace = "all end together" if len(plan) > 1 else "one device alone"
+    else:
+        pace = f"waits for device {view.devices[last]}, {view.distance_m[last]:.0f} m away"
+    over = f"; {plan.over_budget.sum()} over budget" if plan.over_budget.any() else ""
+    return (f'<div class="headline" data-method="{method}" data-round-s="{plan.round_s!r}"><b>{method}</b> '
+            f'<span class="time">{format(plan.round_s, "time")}</span>'
+            f'<p>{pace}; {format(plan.energy_j, "energy")} in all{over}</p></div>')
+
+
+def verdict(view: View) -> str:
+    """The two methods against each other in a sentence."""
+    if len(view.plans) < 2 or view.plans[0].round_s <= 0.0:
+        return ""
+    first, second = view.plans[0].round_s, view.plans[-1].round_s
+    ratio = second / first - 1.0
+    if abs(ratio) < 5e-4:
+        return "Both rounds are equally long."
+    return f"{view.answers[-1].method} is {abs(ratio):.1%} {'longer' if ratio > 0 else 'shorter'} than {view.answers[0].method}."
