@@ -151,8 +151,15 @@ class Learner:
 
     def local_loss(self, weights: Weights, devices: Sequence[int]) -> Floats:
         """Mean loss of the model on each device's own samples."""
-        futures = [self._executor.submit(_local_loss, self._work, weights, self._parts[d]) for d in devices]
-        return np.array([_result(future) for future in futures], dtype=np.float64)
+        return self._on_own_samples(weights, devices)[:, 0]
+
+    def local_accuracy(self, weights: Weights, devices: Sequence[int]) -> Floats:
+        """Accuracy of the model on each device's own samples."""
+        return self._on_own_samples(weights, devices)[:, 1]
+
+    def _on_own_samples(self, weights: Weights, devices: Sequence[int]) -> Floats:
+        futures = [self._executor.submit(_local, self._work, weights, self._parts[d]) for d in devices]
+        return np.array([_result(future) for future in futures], dtype=np.float64).reshape(-1, 2)
 
 
 @contextmanager
@@ -214,7 +221,8 @@ def _test(work: Work, weights: Weights, chosen: Ints) -> tuple[Floats, Ints]:
 
 
 @one_thread()
-def _local_loss(work: Work, weights: Weights, samples: Ints) -> float:
+def _local(work: Work, weights: Weights, samples: Ints) -> tuple[float, float]:
     data = work.data
-    losses, _ = sample_losses(work.network, data, weights, data.train_images[samples], data.train_labels[samples])
-    return float(losses.mean())
+    labels = data.train_labels[samples]
+    losses, guesses = sample_losses(work.network, data, weights, data.train_images[samples], labels)
+    return float(losses.mean()), float((guesses == labels).mean())
