@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,9 +27,34 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)      # a full disk does not say which file it has no room for
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
+
+
+def allocate_file(path: Path, size: int) -> None:
+    """A file of zeros that has all its room on the disk already, where the system can promise that."""
+    with path.open("wb") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except AttributeError:              # macOS
+            file.truncate(size)
+        except OSError as error:
+            error.filename = str(path)
+            raise
+
+
+def packed(write: Callable[[IO[bytes]], Any]) -> Callable[[IO[bytes]], Any]:
+    """Let ``write`` fill memory first, for libraries that turn a full disk into an error of their own."""
+    def write_at_once(file: IO[bytes]) -> None:
+        content = BytesIO()
+        write(content)
+        file.write(content.getbuffer())
+
+    return write_at_once
 
 
 def replace_text(path: Path, text: str) -> None:

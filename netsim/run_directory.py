@@ -25,7 +25,7 @@ import numpy as np
 
 from netsim.arrays import State
 from netsim.errors import InputError
-from netsim.files import replace_file, replace_text
+from netsim.files import packed, replace_file, replace_text
 from netsim.trace import Part, first_round_of, write_part
 
 FORMAT = 1
@@ -63,7 +63,7 @@ class RunDirectory:
     def begin(self, scenario_toml: str, write_devices: Callable[[IO[bytes]], Any]) -> None:
         """Start a new run in the claimed folder."""
         replace_text(self.path / "scenario.toml", scenario_toml)
-        replace_file(self.path / "devices.parquet", write_devices)
+        replace_file(self.path / "devices.parquet", packed(write_devices))
         self._write_info(0, "running", "")
 
     def resume(self) -> State | None:

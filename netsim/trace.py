@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.errors import InputError
-from netsim.files import replace_file
+from netsim.files import packed, replace_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -135,7 +135,7 @@ def write_part(folder: Path, first_round: int, part: Part) -> None:
     name = f"part-{first_round:05d}.parquet"
     for kind, columns, schema in (("links", part.links, link_schema()), ("trace", part.rows, row_schema())):
         write = partial(pl.DataFrame(columns, schema=schema).write_parquet, compression="zstd")
-        replace_file(folder / kind / name, write)
+        replace_file(folder / kind / name, packed(write))
 
 
 def part_files(folder: Path, kind: str, last_round: int) -> list[Path]:

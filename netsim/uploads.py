@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from netsim.arrays import Ints, Weights
-from netsim.files import replace_file
+from netsim.files import allocate_file, replace_file
 
 TABLE = "uploads.f32"
 JOURNAL = "uploads-journal.npz"
@@ -24,8 +24,7 @@ class Uploads:
         self._journal = folder / JOURNAL
         path, size = folder / TABLE, 4 * devices * parameters
         if complete_round == 0 or not path.exists():
-            with path.open("wb") as file:
-                file.truncate(size)         # sparse: rows take space when they are written
+            allocate_file(path, size)       # a disk that is full later, inside the map, would kill the process
         self._staged: tuple[Ints, Weights] | None = None
         self._table = np.memmap(path, np.float32, "r+", shape=(devices, parameters))
         if self._journal.exists() and complete_round:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from netsim.analysis.names import all_names
 from netsim.analysis.parts import each_part
 from netsim.analysis.perfetto import write_perfetto
 from netsim.errors import InputError, one_of
-from netsim.files import replace_file
+from netsim.files import packed, replace_file
 
 if TYPE_CHECKING:
     from netsim.run import Run
@@ -47,7 +48,7 @@ def _write_csv(run: Run, file: IO[bytes]) -> None:
 
 
 def _write_parquet(run: Run, file: IO[bytes]) -> None:
-    pl.concat(_tables(run)).write_parquet(file, compression="zstd")
+    packed(partial(pl.concat(_tables(run)).write_parquet, compression="zstd"))(file)
 
 
 FORMATS: dict[str, Callable[[Run, IO[bytes]], None]] = {

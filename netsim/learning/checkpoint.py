@@ -10,13 +10,13 @@ import torch
 
 from netsim.arrays import State
 from netsim.errors import InputError
-from netsim.files import replace_file
+from netsim.files import packed, replace_file
 
 
 def save_state(path: str | Path, state: State) -> None:
     """Writes the arrays; a crash at any moment leaves the old file or the new one."""
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
-    replace_file(Path(path), lambda file: torch.save(tensors, file))
+    replace_file(Path(path), packed(lambda file: torch.save(tensors, file)))
 
 
 def load_state(path: str | Path) -> State:
