@@ -34,7 +34,7 @@ def print_breakdown(run: Run, breakdown: Breakdown) -> None:
     table.add_row("energy", f"{joules(totals['energy_j'])}: compute {joules(totals['compute_j'])}, "
                   f"upload {joules(totals['upload_j'])}")
     if totals["dropped"]:
-        table.add_row("dropped out", f"{totals['dropped']:,} times")
+        table.add_row("dropped out", times(totals["dropped"]))
     screen().print(table)
     print_rounds(breakdown.rounds)
     print_devices(breakdown.devices)
@@ -108,6 +108,11 @@ def print_critical_path(run: Run, path: CriticalPath) -> None:
     if path.slack.height > MOST_LINES:
         table.caption = f"{MOST_LINES} of {path.slack.height:,} devices in {rounds:,} rounds; all with --json"
     console.print(table)
+
+
+def times(count: float) -> str:
+    """How often, in words."""
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def screen() -> Console:

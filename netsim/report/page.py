@@ -69,8 +69,9 @@ def run_page(run: Run) -> str:
         ("a round, on average", units.format(totals["makespan_s"] / totals["rounds"], "time")),
         ("energy", units.format(totals["energy_j"], "energy")),
         ("band in use", f"{totals['band_used']:.1%}"),
-        ("dropped out", f"{totals['dropped']:,} times"),
     ]
+    if totals["dropped"]:
+        figures.append(("devices dropped out", f"{totals['dropped']:,}"))
     if "accuracy" in data:
         figures.insert(3, ("accuracy at the end", f"{data['accuracy']['accuracy'][-1]:.2%}"))
     shares = "".join(f'<span class="{part}" style="flex-grow:{totals[f"{part}_s"] / whole}" title="{part} '
