@@ -39,6 +39,8 @@ def _number(value: Any) -> bool:
 
 DEADLINE = Option("deadline", "seconds above 0", lambda value: _number(value) and 0.0 < value < math.inf)
 REWARD = Option("weight", "joules above 0", lambda value: _number(value) and value > 0.0)
+WEIGHT = Option("weight", 'joules a second, at least 0, or "tuned"',
+                lambda value: value == "tuned" or (_number(value) and 0.0 <= value < math.inf))
 TOLERANCE = Option("tolerance", "a number between 0 and 1", lambda value: _number(value) and 0.0 < value < 1.0)
 
 METHODS: dict[str, Method] = {
@@ -50,6 +52,8 @@ METHODS: dict[str, Method] = {
                          {"tolerance": TOLERANCE}),
     "sao-common-power": Method("sao with the best power common to all", "netsim.allocation.power:common"),
     "sao-joint": Method("exact optimum with a power for each device", "netsim.allocation.joint:solve"),
+    "fedl": Method("least total energy + lambda x round; keeps budgets only if lambda is tuned",
+                   "netsim.allocation.fedl:solve", {"lambda": WEIGHT}),
     "rra": Method("least sending energy for a deadline; leaves out devices not worth it", "netsim.allocation.rra:solve",
                   {"deadline": DEADLINE, "lambda": REWARD}, keeps="netsim.allocation.rra:kept"),
 }

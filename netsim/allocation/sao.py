@@ -35,6 +35,7 @@ class Need:
     """What the devices of one block need at least for a round of T seconds."""
 
     compute_s: Floats
+    upload_s: Floats
     bandwidth_hz: Floats
     per_second: Floats    # how much less is needed for each second more of upload
     gained: Floats        # seconds more of upload for each second more of round: 1 at cpu_max, 0 at cpu_min
@@ -56,7 +57,7 @@ class Need:
         doubled = devices.work + devices.work
         part = doubled / (doubled + compute_s**3)
         gained = np.where(inside, part, time_left <= energy_left)
-        return cls(compute_s, bandwidth_hz, elasticity * bandwidth_hz / upload_s, gained)
+        return cls(compute_s, upload_s, bandwidth_hz, elasticity * bandwidth_hz / upload_s, gained)
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")   # a round too short needs infinite bandwidth

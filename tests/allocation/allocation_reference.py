@@ -71,3 +71,16 @@ def joint_need(problem: Problem, round_s: float) -> float:
     task.solve(solver=cp.CLARABEL)
     assert (sent.value >= low_w * left * 1e3 * (1 - 1e-6)).all(), "the least power binds: not this convex form"
     return float(task.value) * 1e6
+
+
+def fedl(problem: Problem, weight: float) -> float:
+    """The least total energy + weight x round, in joules."""
+    c = Scaled(problem)
+    b, f, T = cp.Variable(len(problem)), cp.Variable(len(problem)), cp.Variable()
+    per_bit = upload(b, c.J)
+    energy_mj = cp.sum(cp.multiply(c.G, cp.square(f)) + cp.multiply(c.H, per_bit))
+    task = cp.Problem(cp.Minimize(energy_mj + weight * 1e3 * T), [
+        cp.multiply(c.z, per_bit) + cp.multiply(c.U, cp.inv_pos(f)) <= T, cp.sum(b) <= c.B, f >= c.low, f <= c.high,
+    ])
+    task.solve(solver=cp.CLARABEL)
+    return float(task.value) / 1e3
