@@ -56,7 +56,7 @@ class CNN(nn.Module):
         x = functional.relu(functional.max_pool2d(x, 2))
         x = functional.conv2d(x, w2.flatten(0, 1), b2.flatten(), groups=group)
         x = functional.relu(functional.max_pool2d(x, 2))
-        x = x.unflatten(1, (group, -1)).transpose(0, 1).reshape(group, batch, -1)
+        x = x.view(batch, group, -1, *x.shape[2:]).transpose(0, 1).reshape(group, batch, -1)
         x = functional.relu(torch.baddbmm(b3.unsqueeze(1), x, w3.transpose(1, 2)))
         return torch.baddbmm(b4.unsqueeze(1), x, w4.transpose(1, 2))
 

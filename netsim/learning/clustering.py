@@ -31,7 +31,7 @@ def cluster_devices(
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     if layer != "all" and layer not in layers:
         raise InputError(f'layer "{layer}" is not in the model; {one_of(layer, [*layers, "all"])}')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -23,7 +23,13 @@ class Network:
         starts = [0, *ends[:-1]]
         self.layers = {name: slice(int(a), int(b)) for name, a, b in zip(self.shapes, starts, ends, strict=True)}
         self.size = int(ends[-1])
-        self.grouped = hasattr(module, "forward_group")    # several devices in one pass
+        self._forward_group: Callable[[Sequence[Tensor], Tensor], Tensor] | None
+        self._forward_group = getattr(module, "forward_group", None)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether several devices can be served in one pass."""
+        return self._forward_group is not None
 
     def weights(self) -> Weights:
         """The module's own parameters, flat."""
@@ -55,9 +61,8 @@ class Network:
 
     def logits(self, stacked: Sequence[Tensor], images: Tensor) -> Tensor:
         """(batch, G * channels, height, width) to (G, batch, classes)."""
-        if self.grouped:
-            answer: Tensor = self.module.forward_group(stacked, images)
-            return answer
+        if self._forward_group:
+            return self._forward_group(stacked, images)
         alone = {name: parameter[0] for name, parameter in zip(self.shapes, stacked, strict=True)}
         single: Tensor = functional_call(self.module, alone, (images,))
         return single.unsqueeze(0)

@@ -113,6 +113,7 @@ def _serve(parent: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         fn, args, kwargs = parent.recv()
+        answer: tuple[Any, Exception | None]
         try:
             answer = fn(*args, **kwargs), None
         except Exception as error:

@@ -75,15 +75,15 @@ def find_idx(folders: list[Path]) -> list[Path]:
 def read_idx(files: list[Path], names: Sequence[str]) -> Decoded:
     """Training images, training labels, test images, test labels."""
     train_images, train_labels, test_images, test_labels = (_idx(file) for file in files)
-    for images, labels, file in ((train_images, train_labels, files[0]), (test_images, test_labels, files[2])):
-        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels) or len(labels) == 0:
-            raise InputError(f"{file}: {images.shape} images do not go with {labels.shape} labels; fetch it again")
-        if labels.max() >= len(names):
-            raise InputError(f"{file}: label {labels.max()} is beyond the {len(names)} classes; fetch it again")
+    for shown, told, file in ((train_images, train_labels, files[0]), (test_images, test_labels, files[2])):
+        if shown.ndim != 3 or told.ndim != 1 or len(shown) != len(told) or len(told) == 0:
+            raise InputError(f"{file}: {shown.shape} images do not go with {told.shape} labels; fetch it again")
+        if told.max() >= len(names):
+            raise InputError(f"{file}: label {told.max()} is beyond the {len(names)} classes; fetch it again")
     if train_images.shape[1:] != test_images.shape[1:]:
         raise InputError(f"{files[0]} and {files[2]} hold images of different sizes; fetch them again")
     images = np.concatenate([train_images, test_images])[..., None]
-    labels = np.concatenate([train_labels, test_labels]).astype(np.int64)
+    labels: Ints = np.concatenate([train_labels, test_labels]).astype(np.int64)
     _check_classes(labels, len(train_labels), names, files[0].parent)
     return decoded(images, labels, len(train_labels), names)
 
@@ -204,9 +204,10 @@ def torchvision_datasets() -> Any:
     try:
         import torchvision.datasets
     except RuntimeError:
-        library = torch.library.Library("torchvision", "FRAGMENT")
+        library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
         for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            signature = f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            library.define(signature)  # type: ignore[no-untyped-call]
         _KEPT.append(library)
         import torchvision.datasets
     return torchvision.datasets

@@ -203,7 +203,8 @@ def full_gradient(network: Network, data: Dataset, weights: Weights, samples: In
         logits = network.logits(leaves, inputs(data.train_images[chosen]))[0]
         loss = functional.cross_entropy(logits, torch.from_numpy(data.train_labels[chosen]), reduction="sum")
         torch._foreach_add_(total, torch.autograd.grad(loss, leaves))
-    return network.rows(torch._foreach_div(total, len(samples)))[0].copy()
+    mean: Weights = network.rows(torch._foreach_div(total, len(samples)))[0].copy()
+    return mean
 
 
 @torch.no_grad()
