@@ -173,17 +173,21 @@ def open_learner(scenario: Scenario, seed: int, workers: int | None = None) -> I
 
 def split(scenario: Scenario, seed: int) -> list[Ints]:
     """The training samples of each device."""
-    settings = scenario.learning
-    data = load_dataset(settings.dataset, settings.root or ROOT)
-    samples = draw_samples(scenario, seed)
-    return partition(data.train_labels, settings.partition, samples, scenario.size, stream(seed, "partition"))
+    labels, samples = _data(scenario).train_labels, draw_samples(scenario, seed)
+    return partition(labels, scenario.learning.partition, samples, scenario.size, stream(seed, "partition"))
 
 
 def count_parameters(scenario: Scenario) -> int:
     """The size of the model that a scenario trains."""
-    settings = scenario.learning
-    data = load_dataset(settings.dataset, settings.root or ROOT)
-    return _network(settings.model, data.shape, data.classes).size
+    data, model = _data(scenario), scenario.learning.model
+    assert model is not None, "a scenario with a dataset names a model"
+    return _network(model, data.shape, data.classes).size
+
+
+def _data(scenario: Scenario) -> Dataset:
+    name = scenario.learning.dataset
+    assert name is not None, "only a scenario with a dataset has something to learn"
+    return load_dataset(name, scenario.learning.root or ROOT)
 
 
 def _result(future: Future[T]) -> T:
