@@ -17,6 +17,7 @@ import platform
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -134,7 +135,7 @@ class RunDirectory:
     def _write_info(self, round_: int, status: str, trace_sha256: str) -> None:
         info = {
             "format": FORMAT, **self.identity, "status": status, "round": round_, "trace_sha256": trace_sha256,
-            "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONS}},
+            "versions": versions(),
         }
         replace_text(self.path / "run.json", json.dumps(info, indent=2) + "\n")
 
@@ -144,6 +145,12 @@ class RunDirectory:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(f"{self.path}: another process is writing this run") from None
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What the run was made with; looked up once, since a run writes it down after every round."""
+    return {"python": platform.python_version(), **{name: version(name) for name in VERSIONS}}
 
 
 def is_being_written(path: Path) -> bool:
