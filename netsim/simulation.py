@@ -183,7 +183,7 @@ class Simulation:
         )
         first = k == 1 and rounds.first == "all"
         agenda = planner.agenda(
-            devices, rounds.first_infeasible if first else rounds.infeasible, self.scenario.selection.cohort)
+            np.sort(devices), rounds.first_infeasible if first else rounds.infeasible, self.scenario.selection.cohort)
         if not agenda.waves:
             self.require_somebody(planner)
         return agenda

@@ -14,13 +14,17 @@ def first_not_positive(function: Callable[[float], float], low: float, high: flo
     """
     from scipy.optimize import brentq
 
-    def bounded(x: float) -> float:
-        return min(function(x), 1e300)                # the root finder takes no infinities
+    ends: dict[float, float] = {}                     # asked once: a function may differ in the last digit each time
 
-    if bounded(low) <= 0.0:
+    def bounded(x: float) -> float:
+        return ends[x] if x in ends else min(function(x), 1e300)      # the root finder takes no infinities
+
+    ends[low] = bounded(low)
+    if ends[low] <= 0.0:
         return low
     x, step = high, 1e-15
-    if bounded(high) < 0.0:
+    ends[high] = bounded(high)
+    if ends[high] < 0.0:
         x = float(brentq(bounded, low, high, xtol=math.ulp(0.0), rtol=1e-15, maxiter=500))
     while function(x) > 0.0:
         x, step = x * (1.0 + step), 2.0 * step
