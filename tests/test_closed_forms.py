@@ -91,7 +91,10 @@ def test_built_in_scenarios(name, method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_fifty_random_scenarios(tmp_path, method):
+    changes = [f"allocation.method={method}"]
+    if method == "algorithm6":         # nested searches to the letter are slow: coarser ones, for fewer devices
+        changes += ["allocation.tolerance=0.02", "rounds.first=cohort"]
     waves = 0
     for number in range(50):
-        waves += check(load_scenario(random_scenario(number, tmp_path), [f"allocation.method={method}"]), seed=number)
+        waves += check(load_scenario(random_scenario(number, tmp_path), changes), seed=number)
     assert waves >= 50          # most of them have a plan, so that something was compared
