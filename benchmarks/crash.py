@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-RUN = ["run", "quickstart", "--set", "end.rounds=8", "--seed", "11", "--workers", "2", "--json"]
+RUN = ["run", "quickstart", "--set", "end.rounds=8", "--set", "learning.local_iterations=2", "--seed", "11",
+       "--workers", "2", "--json"]
 
 
 def main(kills: int) -> int:

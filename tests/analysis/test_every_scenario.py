@@ -1,4 +1,4 @@
-"""What must hold for the trace of any run, tried on the built-in scenarios."""
+"""What must hold for the trace of any run, tried on the built-in scenarios and on hard times."""
 
 from __future__ import annotations
 
@@ -14,15 +14,28 @@ from netsim.scenario import builtin_scenarios
 CLOSE = 1e-9
 
 
+HARD_TIMES = {      # devices drop out for every reason, and some rounds are played in waves
+    "cut by the deadline": ["allocation.method=equal", "cell.fading=rayleigh", "rounds.deadline=60ms"],
+    "batteries run dry": ["population.phone.battery=80mJ", "cell.fading=rayleigh", "cell.bandwidth=4MHz",
+                          "rounds.infeasible=waves"],
+}
+
+
 @cache
 def play(name: str) -> Run:
-    """A run of a built-in scenario without training, with a selection method that needs none."""
-    scenario = load_scenario(name)
-    return simulate(load_scenario(name, ["selection.method=fedavg", f"end.rounds={min(scenario.end.rounds, 40)}"]),
-                    seed=3, learning=False)
+    """A run without training, with a selection method that needs none."""
+    scenario = load_scenario("mixed-fleet" if name in HARD_TIMES else name)
+    overrides = ["selection.method=fedavg", f"end.rounds={min(scenario.end.rounds, 40)}", *HARD_TIMES.get(name, [])]
+    return simulate(load_scenario(scenario.name, overrides), seed=3, learning=False)
 
 
-scenarios = pytest.mark.parametrize("name", builtin_scenarios())
+scenarios = pytest.mark.parametrize("name", [*builtin_scenarios(), *HARD_TIMES])
+
+
+def test_hard_times_are_hard() -> None:
+    reasons = {outcome for name in HARD_TIMES for outcome in play(name).breakdown().shares["outcome"]}
+    assert reasons == {"arrived", "deadline", "battery empty"}
+    assert any((play(name).events["name"] == "allocate").sum() > play(name).last_round for name in HARD_TIMES)
 
 
 @scenarios
