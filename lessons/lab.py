@@ -2,7 +2,7 @@
 
 import marimo
 
-app = marimo.App(width="full", app_title="netsim lab", css_file="lessons.css", html_head_file="offline.html")
+app = marimo.App(width="full", app_title="netsim lab", css_file="lessons.css")
 
 
 @app.cell(hide_code=True)
@@ -70,27 +70,19 @@ def _(Settings, bandwidth, budget, cohort, cpu, left, look, model, power, right,
 
 
 @app.cell(hide_code=True)
-def _(charts, headline, mo, view):
+def _(charts, headline, mo, verdict, view):
     def pair(draw):
         """The same for both methods, side by side where there is room."""
         return '<div class="pair">' + "".join(f"<div>{draw(answer)}</div>" for answer in view.answers) + "</div>"
 
-    mo.Html(pair(lambda answer: headline(view, answer) + charts.gantt(view, answer).svg()))
-    return (pair,)
-
-
-@app.cell(hide_code=True)
-def _(charts, mo, verdict, view):
-    mo.Html(f'<div class="pair"><div>{charts.latency(view).svg()}</div><div class="verdict"><p>{verdict(view)}</p>'
-            "<p>The bars are means over the cohort: an average device's time, computing, sending, and waiting for the "
-            "last one. On the map, the area of a disc is a device's share of the band; red is who the others wait for."
-            "</p></div></div>")
-    return
-
-
-@app.cell(hide_code=True)
-def _(charts, mo, pair, view):
-    mo.Html(pair(lambda answer: charts.cell_map(view, answer).svg() + charts.energy(view, answer).svg()))
+    # one output for all pictures, so that a slider redraws them in one go
+    mo.Html(
+        pair(lambda answer: headline(view, answer) + charts.gantt(view, answer).svg())
+        + f'<div class="pair"><div>{charts.latency(view).svg()}</div><div class="verdict"><p>{verdict(view)}</p>'
+        "<p>The bars are means over the cohort: an average device's time, computing, sending, and waiting for the last "
+        "one. On the maps, the area of a disc is a device's share of the band; red is whom the others wait for.</p></div></div>"
+        + pair(lambda answer: charts.cell_map(view, answer).svg() + charts.energy(view, answer).svg())
+    )
     return
 
 

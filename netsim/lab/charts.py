@@ -6,6 +6,8 @@ than one is willing to wait while dragging.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from netsim.allocation import Plan
@@ -18,6 +20,7 @@ WIDTH = 440.0
 LEFT = 62.0                 # where bars begin, right of the devices' names
 MOST_ROWS = 40              # devices that one can still tell apart
 IDLE = "#b9c0ca"
+Row = tuple[float, float]   # top and height
 PARTS = {part: COLOURS[part] for part in ("compute", "upload", "wait")}
 
 
@@ -28,20 +31,21 @@ def gantt(view: View, answer: Answer) -> Canvas:
     plan = answer.plan
     if plan is None:
         return _without_plan(canvas, view, answer, rows)
-    last, ends = last_alone(plan), 1e3 * done_s(plan)
-    for n, (y, height) in rows.items():
-        compute, upload = 1e3 * plan.compute_s[n], 1e3 * plan.upload_s[n]
-        who = f"device {view.devices[n]}"
-        canvas.rect(scale(0), y, scale(compute) - scale(0), height, PARTS["compute"], name="compute",
-                    tip=f"{who} computes for {compute:.1f} ms at {format(plan.cpu_hz[n], 'frequency', 3)}")
-        canvas.rect(scale(compute), y, scale(upload) - scale(0), height, PARTS["upload"], name="upload",
-                    tip=f"{who} uploads for {upload:.1f} ms on {format(plan.bandwidth_hz[n], 'frequency', 3)}")
-        canvas.rect(scale(ends[n]), y + height / 3, scale(1e3 * plan.round_s) - scale(ends[n]), height / 3, PARTS["wait"],
-                    name="wait", tip=f"{who} waits for {1e3 * plan.round_s - ends[n]:.1f} ms")
-        if n == last:
-            canvas.rect(scale(0), y, scale(ends[n]) - scale(0), height, "none", stroke=CRITICAL)
-    x = scale(1e3 * plan.round_s)
-    canvas.line(x, 20, x, canvas.height - 34, CRITICAL, 1.5, dashed=True, tip="the round ends with the last upload")
+    last = last_alone(plan)
+    for n, row in rows.items():
+        _work(canvas, scale, row, 1e3 * plan.compute_s[n], 1e3 * plan.upload_s[n], 1e3 * plan.round_s, alone=n == last,
+              cpu=f" at {format(plan.cpu_hz[n], 'frequency', 3)}", band=f" on {format(plan.bandwidth_hz[n], 'frequency', 3)}")
+    _end(canvas, scale, 1e3 * plan.round_s)
+    return canvas
+
+
+def timeline(names: Sequence[str], compute_s: Sequence[float], upload_s: Sequence[float], round_s: float) -> Canvas:
+    """The same for a round of a run: what each device did, the slowest on top."""
+    canvas, rows, scale = _rows(names, "time in the round (ms)", 1e3 * round_s)
+    legend(canvas, LEFT, 12, PARTS)
+    for place, row in rows.items():
+        _work(canvas, scale, row, 1e3 * compute_s[place], 1e3 * upload_s[place], 1e3 * round_s, alone=False)
+    _end(canvas, scale, 1e3 * round_s)
     return canvas
 
 
@@ -93,7 +97,7 @@ def cell_map(view: View, answer: Answer) -> Canvas:
     reach = max(float(np.hypot(x_m, y_m).max()), 1.0)
     scale = (side / 2 - 14) / reach
     x, y = WIDTH / 2 + scale * x_m, side / 2 - scale * y_m
-    for radius in Scale(0.0, 1.0, reach * 1.02).ticks(3)[1:]:
+    for radius in Scale(0.0, 1.0, 1.02 * reach).ticks(4)[1:]:
         canvas.circle(WIDTH / 2, side / 2, radius * scale, "none", stroke="#dfe3e8")
         canvas.text(WIDTH / 2 + 3, side / 2 - radius * scale + 11, format(radius, "length", 3), fill=SOFT, size=9)
     for n in np.setdiff1d(np.arange(len(x)), view.devices):
@@ -147,22 +151,49 @@ def describe(view: View, answer: Answer, n: int) -> str:
     return f"{said}: can't keep its budget" if n in answer.stuck else said
 
 
-def _bars(view: View, words: str, most: float) -> tuple[Canvas, dict[int, tuple[float, float]], Scale]:
-    """An empty bar chart: the canvas, top and height of each device's row, and the scale."""
+def _work(
+    canvas: Canvas, scale: Scale, row: Row, compute_ms: float, upload_ms: float, round_ms: float, *, alone: bool,
+    cpu: str = "", band: str = "",
+) -> None:
+    """One device's bars; outlined if all the others wait for it."""
+    (y, height), end = row, compute_ms + upload_ms
+    canvas.rect(scale(0), y, scale(compute_ms) - scale(0), height, PARTS["compute"], name="compute",
+                tip=f"computes for {compute_ms:.1f} ms{cpu}")
+    canvas.rect(scale(compute_ms), y, scale(upload_ms) - scale(0), height, PARTS["upload"], name="upload",
+                tip=f"uploads for {upload_ms:.1f} ms{band}")
+    canvas.rect(scale(end), y + height / 3, scale(round_ms) - scale(end), height / 3, PARTS["wait"], name="wait",
+                tip=f"waits for {round_ms - end:.1f} ms")
+    if alone:
+        canvas.rect(scale(0), y, scale(end) - scale(0), height, "none", stroke=CRITICAL)
+
+
+def _end(canvas: Canvas, scale: Scale, round_ms: float) -> None:
+    x = scale(round_ms)
+    canvas.line(x, 20, x, canvas.height - 34, CRITICAL, 1.5, dashed=True, tip="the round ends with the last upload")
+
+
+def _bars(view: View, words: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
+    """An empty bar chart of the cohort, slowest device on top: the canvas, each device's row by its position, the scale."""
     shown = view.order[:MOST_ROWS].tolist()
-    pitch = 20.0 if len(shown) <= 12 else 11.0
-    canvas = Canvas(WIDTH, 60.0 + max(pitch * len(shown), 60.0), f"bars, a row a device: {words}")
-    scale = Scale(LEFT, WIDTH - 12, 1.02 * most or 1.0)
-    axis(canvas, scale, 20, canvas.height - 34, words)
-    rows = {n: (23.0 + pitch * place, pitch - 4.0) for place, n in enumerate(shown)}
-    for n, (y, height) in rows.items():
-        canvas.text(LEFT - 6, y + height / 2 + 3.5, f"device {view.devices[n]}", anchor="end", size=10 if pitch > 12 else 8)
+    canvas, rows, scale = _rows([f"device {view.devices[n]}" for n in shown], words, most)
     if len(view.devices) > MOST_ROWS:
         canvas.text(WIDTH - 12, 12, f"the {MOST_ROWS} slowest of {len(view.devices)}", anchor="end", fill=SOFT, size=10)
+    return canvas, {n: rows[place] for place, n in enumerate(shown)}, scale
+
+
+def _rows(names: Sequence[str], words: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
+    """An empty bar chart with a row for each name."""
+    pitch = 20.0 if len(names) <= 12 else 11.0
+    canvas = Canvas(WIDTH, 60.0 + max(pitch * len(names), 60.0), f"bars, a row a device: {words}")
+    scale = Scale(LEFT, WIDTH - 12, 1.02 * most or 1.0)
+    axis(canvas, scale, 20, canvas.height - 34, words)
+    rows = {place: (23.0 + pitch * place, pitch - 4.0) for place in range(len(names))}
+    for place, (y, height) in rows.items():
+        canvas.text(LEFT - 6, y + height / 2 + 3.5, names[place], anchor="end", size=10 if pitch > 12 else 8)
     return canvas, rows, scale
 
 
-def _without_plan(canvas: Canvas, view: View, answer: Answer, rows: dict[int, tuple[float, float]]) -> Canvas:
+def _without_plan(canvas: Canvas, view: View, answer: Answer, rows: dict[int, Row]) -> Canvas:
     """Mark the devices that are in the way."""
     for n in answer.stuck.tolist():
         if n in rows:

@@ -8,15 +8,15 @@ from netsim import units
 from netsim.allocation import Plan, Problem
 
 
-def device_formulas(problem: Problem, plan: Plan, n: int) -> str:
-    """How the device at position ``n`` comes to its time and energy under this plan."""
+def device_formulas(problem: Problem, plan: Plan, n: int, *, budget: bool = True) -> str:
+    """How the device at position ``n`` comes to its time and energy under this plan, and whether that keeps its budget."""
     z, cycles, f = float(problem.bits[n]), float(problem.cycles[n]), float(plan.cpu_hz[n])
     b, power = float(plan.bandwidth_hz[n]), float(plan.power_w[n])
     snr_hz = float(problem.gain[n]) * power / problem.noise_w_per_hz
     compute_s, upload_s = float(plan.compute_s[n]), float(plan.upload_s[n])
     compute_j, total_j = float(plan.compute_energy_j[n]), float(plan.device_energy_j[n])
-    budget_j = float(problem.budget_j[n])
-    mark = r"\le" if not plan.over_budget[n] else ">"
+    mark = ">" if plan.over_budget[n] else r"\le"
+    limit = rf" {mark} e = {_unit(float(problem.budget_j[n]), 'energy')}" if budget else ""
     lines = [
         rf"J &= \frac{{h\,p}}{{N_0}} = \frac{{{_power_of_ten(problem.gain[n])} \cdot {_unit(power, 'power')}}}"
         rf"{{{_power_of_ten(problem.noise_w_per_hz)}\,\text{{W/Hz}}}} = {_unit(snr_hz, 'frequency')}",
@@ -31,8 +31,7 @@ def device_formulas(problem: Problem, plan: Plan, n: int) -> str:
         rf"{_power_of_ten(cycles)} \cdot ({_unit(f, 'frequency')})^2 = {_unit(compute_j, 'energy')}",
         rf"E^\text{{up}} &= p\,t^\text{{up}} = {_unit(power, 'power')} \cdot {_unit(upload_s, 'time')} = "
         rf"{_unit(total_j - compute_j, 'energy')}",
-        rf"E &= E^\text{{cmp}} + E^\text{{up}} = \mathbf{{{_unit(total_j, 'energy')}}} {mark} e = "
-        rf"{_unit(budget_j, 'energy')}",
+        rf"E &= E^\text{{cmp}} + E^\text{{up}} = \mathbf{{{_unit(total_j, 'energy')}}}{limit}",
     ]
     return "$$\n\\begin{aligned}\n" + " \\\\[4pt]\n".join(lines) + "\n\\end{aligned}\n$$"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 
@@ -38,6 +39,11 @@ class Canvas:
         self.parts.append(f'<text x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}" fill="{fill}" font-size="{size:g}">'
                           f"{escape(words)}</text>")
 
+    def polyline(self, points: Iterable[tuple[float, float]], stroke: str, name: str = "") -> None:
+        """A line through these points."""
+        way = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
+        self.parts.append(f'<polyline class="{name}" points="{way}" fill="none" stroke="{stroke}" stroke-width="2"/>')
+
     def _add(self, element: str, tip: str) -> None:
         inside = f"><title>{escape(tip)}</title></{element.split(None, 1)[0]}>" if tip else "/>"
         self.parts.append(f"<{element}{inside}")
@@ -51,34 +57,49 @@ class Canvas:
 
 @dataclass(frozen=True)
 class Scale:
-    """Values from 0 to ``most`` along the axis from ``start`` to ``end``."""
+    """Values from ``least`` to ``most`` along the axis from ``start`` to ``end``."""
 
     start: float
     end: float
     most: float
+    least: float = 0.0
 
     def __call__(self, value: float) -> float:
-        return self.start + (self.end - self.start) * value / self.most
+        return self.start + (self.end - self.start) * (value - self.least) / (self.most - self.least)
 
     def ticks(self, about: int = 5) -> list[float]:
         """Round numbers, about so many."""
-        rough = self.most / about
+        rough = (self.most - self.least) / about
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough * 0.999)
-        return [step * k for k in range(int(self.most / step * (1 + 1e-9)) + 1)]
+        first, last = math.ceil(self.least / step - 1e-9), math.floor(self.most / step + 1e-9)
+        return [round(step * k, 12) for k in range(first, last + 1)]
 
 
 def axis(canvas: Canvas, scale: Scale, top: float, bottom: float, words: str) -> None:
-    """Grid lines with their numbers below, and what they count."""
+    """An axis from left to right: grid lines with their numbers below, and what they count."""
     for tick in scale.ticks():
         canvas.line(scale(tick), top, scale(tick), bottom, GRID)
         canvas.text(scale(tick), bottom + 13, f"{tick:g}", anchor="middle", fill=SOFT, size=10)
     canvas.text((scale.start + scale.end) / 2, bottom + 27, words, anchor="middle", fill=SOFT, size=10)
 
 
-def legend(canvas: Canvas, x: float, y: float, entries: dict[str, str]) -> None:
-    """Coloured squares with their names, in a row."""
+def upright(canvas: Canvas, scale: Scale, left: float, right: float, words: str) -> None:
+    """An axis from bottom to top: grid lines with their numbers at the left, and what they count above."""
+    for tick in scale.ticks():
+        canvas.line(left, scale(tick), right, scale(tick), GRID)
+        canvas.text(left - 5, scale(tick) + 3.5, f"{tick:g}", anchor="end", fill=SOFT, size=10)
+    canvas.text(2, scale.end - 8, words, fill=SOFT, size=10)
+
+
+def legend(canvas: Canvas, left: float, y: float, entries: dict[str, str]) -> float:
+    """Coloured squares with their names, in as many rows as they need; returns where the last row is."""
+    x = left
     for name, colour in entries.items():
+        wide = 24 + 5.4 * len(name)
+        if x > left and x + wide > canvas.width:
+            x, y = left, y + 14
         canvas.rect(x, y - 8, 9, 9, colour)
         canvas.text(x + 13, y, name, fill=SOFT, size=10)
-        x += 24 + 5.4 * len(name)
+        x += wide
+    return y

@@ -1,0 +1,103 @@
+"""Lesson 7: many rounds, until batteries are empty."""
+
+import marimo
+
+app = marimo.App(width="medium", app_title="7. Batteries", css_file="lessons.css")
+
+
+@app.cell(hide_code=True)
+def _():
+    import marimo as mo
+    import polars as pl
+
+    from netsim import load_scenario, simulate
+    from netsim.lab.curves import lines
+    from netsim.trace import BATTERY_EMPTY
+
+    return BATTERY_EMPTY, lines, load_scenario, mo, pl, simulate
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md("""
+    # 7. Batteries and drop-outs over many rounds
+
+    A **budget** is what a device may spend in one round; a **battery** is what it has for all rounds. When it runs out in the middle of an upload, the energy is spent and the model
+    is lost: the device drops out, and from then on it is gone. The fleet: 16 phones, 8 small sensors, and 4 laptops on mains, on a channel that fades from round to round.
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    battery = mo.ui.slider(steps=[20, 40, 60, 80, 120, 160, 240, 400], value=80, label="battery of a sensor (mJ)", show_value=True, full_width=True)
+    phone = mo.ui.slider(steps=[50, 100, 150, 200, 300, 500], value=200, label="battery of a phone (mJ)", show_value=True, full_width=True)
+    method = mo.ui.dropdown(["sao", "equal", "fedl"], value="sao", label="allocation")
+    choice = mo.ui.dropdown(["fedavg", "round-robin", "fedcs", "proportional-fair"], value="fedavg", label="selection")
+    mo.Html(f'<div class="controls"><div>{battery}</div><div>{phone}</div><div class="row">{method}{choice}</div></div>')
+    return battery, choice, method, phone
+
+
+@app.cell(hide_code=True)
+def _(battery, choice, load_scenario, method, phone, simulate):
+    run = simulate(load_scenario("mixed-fleet", [
+        f"population.sensor.battery={battery.value} mJ", f"population.phone.battery={phone.value} mJ",
+        f"allocation.method={method.value}", f"selection.method={choice.value}", "end.rounds=60",
+    ]), seed=2, learning=False)
+    return (run,)
+
+
+@app.cell(hide_code=True)
+def _(BATTERY_EMPTY, mo, pl, run):
+    died = run.events.filter(pl.col("name") == BATTERY_EMPTY).select("round", "device")
+    lost_j = run.spans.join(died, on=["round", "device"])["energy_j"].sum()
+    summary = run.summary
+    mo.md(f"""
+    **{summary['rounds']} rounds** in {summary['simulated_s']:.1f} s. **{died.height} devices** ran out of energy in the middle of a round; the
+    {1e3 * lost_j:.0f} mJ that they spent in it were for nothing, of {1e3 * summary['energy_j']:.0f} mJ in all.
+    """)
+    return (died,)
+
+
+@app.cell(hide_code=True)
+def _(died, lines, mo, pl, run):
+    _rounds = run.rounds["round"].to_list()
+    _alive = [run.devices.height - died.filter(pl.col("round") <= k).height for k in _rounds]
+    mo.Html(lines(_rounds, {"devices that are left": _alive, "uploads that arrive": run.rounds["arrived"],
+                            "dropped out of the round": run.rounds["dropped"]}, across="round", up="devices").svg())
+    return
+
+
+@app.cell(hide_code=True)
+def _(lines, mo, run):
+    mo.Html(lines(run.rounds["round"], {"round time": 1e3 * run.rounds["round_s"]}, across="round", up="ms").svg())
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md("## Questions")
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.accordion({
+        "The number of devices falls, but the cohort stays at eight. What changes for those that are left?": mo.md("""
+        They are chosen more often, so their batteries empty faster: the first to go pull the others after them. In the end only the laptops on mains are left, and the cohort is as small as they are few.
+        """),
+        "SAO is done sooner than equal shares, but spends more energy. Whose?": mo.md("""
+        That of the near devices. With an equal share they send quickly, compute at their highest clock and end below their budget. SAO takes band away from them for those who are far, so
+        they send for longer and spend the rest of their budget as well: the far ones' time is bought with the near ones' energy. Within the budget, energy costs nothing in SAO's problem;
+        a battery knows better.
+        """),
+        "A device with 5 mJ left and a budget of 15 mJ is chosen. Should the server have known better?": mo.md("""
+        Yes: the selection sees what is left in the batteries, and the uploads of such a device are lost from the start. A method of your own that leaves it out is ten lines;
+        the guide "Your own selection method" has them.
+        """),
+    })
+    return
+
+
+if __name__ == "__main__":
+    app.run()

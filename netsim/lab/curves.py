@@ -1,0 +1,63 @@
+"""Curves and matrices for the lessons, drawn as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from netsim.arrays import Floats, Ints
+from netsim.lab.svg import INK, SOFT, Canvas, Scale, axis, legend, upright
+
+WIDTH, HEIGHT, LEFT, BOTTOM = 440.0, 250.0, 40.0, 34.0
+COLOURS = ("#3d6fb4", "#e0862c", "#5f9e5a", "#8a5fb0")
+MARK = "#b3261e"
+
+Numbers = Sequence[float] | Floats
+
+
+def lines(
+    x: Numbers, curves: Mapping[str, Numbers], *, across: str, up: str,
+    points: Mapping[str, tuple[float, float]] | None = None, most: float | None = None,
+) -> Canvas:
+    """Named curves over one axis; ``points`` are marked and named; values that are not finite leave a gap.
+
+    The upright axis goes from 0 to ``most``, or to the largest value; what lies above is cut off.
+    """
+    values = [float(value) for curve in curves.values() for value in curve if math.isfinite(value)]
+    most = most or 1.05 * max(values, default=1.0) or 1.0
+    canvas = Canvas(WIDTH, HEIGHT, f"{up} over {across}: {', '.join(curves)}")
+    marks = {name: at for name, at in (points or {}).items() if all(map(math.isfinite, at)) and at[1] <= most}
+    top = 24 + legend(canvas, LEFT, 12, {**dict(zip(curves, COLOURS, strict=False)), **dict.fromkeys(marks, MARK)})
+    across_scale = Scale(LEFT, WIDTH - 10, float(max(x)), float(min(x)))
+    up_scale = Scale(HEIGHT - BOTTOM, top, most)
+    axis(canvas, across_scale, top, HEIGHT - BOTTOM, across)
+    upright(canvas, up_scale, LEFT, WIDTH - 10, up)
+    for (name, y), colour in zip(curves.items(), COLOURS, strict=False):
+        shown = [(float(a), float(b)) for a, b in zip(x, y, strict=True)]
+        for inside, piece in groupby(shown, lambda point: math.isfinite(point[1]) and point[1] <= most):
+            if inside:
+                canvas.polyline([(across_scale(a), up_scale(b)) for a, b in piece], colour, name.replace(" ", "-"))
+    for name, (a, b) in marks.items():
+        canvas.circle(across_scale(a), up_scale(b), 5.0, MARK, tip=f"{name}: {b:.4g}", stroke="white")
+    return canvas
+
+
+def matrix(counts: Ints, rows: Sequence[str], columns: Sequence[str], *, across: str) -> Canvas:
+    """A table of counts as squares, dark where there are many."""
+    pitch = 15.0
+    left = 104.0
+    wide = (WIDTH - left - 10) / len(columns)
+    canvas = Canvas(WIDTH, 34 + pitch * len(rows), f"counts by {across}")
+    for column, name in enumerate(columns):
+        canvas.text(left + wide * (column + 0.5), 26, name, anchor="middle", fill=SOFT, size=10)
+    canvas.text(left, 11, across, fill=SOFT, size=10)
+    largest = float(counts.max()) or 1.0
+    for row, name in enumerate(rows):
+        y = 31 + pitch * row
+        canvas.text(left - 6, y + 10, name, anchor="end", fill=INK, size=10)
+        for column in range(len(columns)):
+            count = int(counts[row, column])
+            canvas.rect(left + wide * column, y, wide - 1, pitch - 1, f"rgba(61,111,180,{0.05 + 0.95 * count / largest:.3f})",
+                        tip=f"{name}: {count} of {columns[column]}")
+    return canvas
