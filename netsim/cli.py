@@ -338,6 +338,35 @@ def lab(
     serve(port, open_browser=not no_browser)
 
 
+@app.command()
+def reproduce(
+    targets: Annotated[list[str], typer.Argument(
+        metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices; or all [default: all].")] = [],  # noqa: B006
+    quick: Annotated[bool, typer.Option("--quick", help="A small version of each, on the digits data.")] = False,
+    trials: Annotated[int | None, typer.Option(
+        min=1, metavar="N", help="Trials of learning, or layouts of an allocation target [default: the target's own].")] = None,
+    data: Annotated[Path, typer.Option(
+        metavar="DIR", help="Folder with the datasets, and the published splits in DIR/partitions.")] = Path("data"),
+    out: Annotated[Path | None, typer.Option(
+        metavar="DIR", help="Where results go [default: results/paper; with --quick, results/quick].")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes [default: one a core].")] = None,
+    stored: Annotated[bool, typer.Option(
+        "--stored", help="Start no training: draw from the trials that are stored already.")] = False,
+) -> None:
+    """Measure the paper's tables and figures again; trials that are finished are kept, and an interrupted call goes on."""
+    from netsim.experiments.reproduce import Context
+    from netsim.experiments.reproduce import reproduce as make
+
+    folder = out or Path("results") / ("quick" if quick else "paper")
+    context = Context(folder, quick, trials, str(data), workers, stored)
+    try:
+        make(targets, context, print)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; go on with:  netsim {' '.join(sys.argv[1:])}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    print(f"table: {folder / 'README.md'}")
+
+
 def writable(path: Path, *, force: bool) -> Path:
     """A path that may be written: an existing file is not overwritten unless forced."""
     if path.exists() and not force:

@@ -12,8 +12,8 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,8 +47,8 @@ class Cell:
 
     @property
     def finished(self) -> bool:
-        """Whether its record is there."""
-        return self.record.exists()
+        """Whether its record is there, and is about what its note says."""
+        return matching_record(self.record, self.note) is not None if self.note else self.record.exists()
 
     @property
     def failure(self) -> Path:
@@ -105,34 +105,16 @@ def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
 
 def run_cells(cells: Sequence[Cell], place: Place, watch: Callable[[Progress], None] = lambda progress: None) -> None:
     """Run all cells that have no record yet; one that fails leaves its error, and the others go on."""
-    left = [cell for cell in cells if not cell.finished]
-    tally = _Tally(len(cells), left)
-    breakdowns: Counter[Path] = Counter()
-    watch(tally.progress([]))
-    while left:
+    queue = _Queue(cells)
+    watch(queue.progress())
+    while queue.left:
+        queue.give_up_in_vain()
         with place.open() as executor:
-            running: dict[Future[Record], Cell] = {}
-            broken = False
-            while running or (left and not broken):
-                while left and not broken and (place.at_once is None or len(running) < place.at_once):
-                    cell = left.pop(0)
-                    cell.record.parent.mkdir(parents=True, exist_ok=True)
-                    cell.failure.unlink(missing_ok=True)
-                    running[executor.submit(play, cell.scenario, cell.seed, cell.run.resolve(), cell.learning)] = cell
-                for future in wait(running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done:
-                    cell = running.pop(future)
-                    error = BrokenExecutor("cancelled") if future.cancelled() else future.exception()
-                    broken = broken or isinstance(error, BrokenExecutor)
-                    if isinstance(error, BrokenExecutor) and breakdowns[cell.record] + 1 < MOST_BREAKDOWNS:
-                        breakdowns[cell.record] += 1
-                        left.append(cell)
-                    elif error is not None:
-                        replace_text(cell.failure, _explain(error))
-                        tally.ended(cell, failed=True)
-                    else:
-                        write_record(cell.record, {**cell.note, **future.result()})
-                        tally.ended(cell, failed=False)
-                watch(tally.progress(running.values()))
+            while queue.running or (queue.left and not queue.broken):
+                queue.submit(executor, place.at_once)
+                for future in wait(queue.running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done:
+                    queue.settle(future)
+                watch(queue.progress())
 
 
 def write_record(path: Path, record: Record) -> None:
@@ -150,6 +132,27 @@ def read_record(path: Path) -> Record:
     return record
 
 
+def matching_record(path: Path, note: Record) -> Record | None:
+    """The record if it is there and about what the note says."""
+    with suppress(OSError, ValueError, AttributeError):
+        record: Record = json.loads(path.read_text())
+        if {name: record.get(name) for name in note} == note:
+            return record
+    return None
+
+
+def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) -> Record | None:
+    """The record that is kept for a note, or else measured and kept; None where it may not be measured now."""
+    record = matching_record(path, note)
+    if record is None and measure is not None:
+        start = time.monotonic()
+        record = {**note, **measure()}
+        record["seconds"] = round(time.monotonic() - start, 1)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_record(path, record)
+    return record
+
+
 @contextmanager
 def sole_user(folder: Path) -> Iterator[None]:
     """Hold a folder for as long as the block takes, so that no other process runs its cells meanwhile."""
@@ -162,27 +165,64 @@ def sole_user(folder: Path) -> Iterator[None]:
         yield
 
 
-class _Tally:
-    """Counts cells, and estimates the time left from how far they have come since the start."""
+class _Queue:
+    """The cells still to run and those under way; counts the others, and estimates the time left."""
 
-    def __init__(self, total: int, left: Sequence[Cell]) -> None:
-        self._total = total
-        self._finished = total - len(left)
-        self._failed = 0
-        self._parts = {cell.record: cell.part_done for cell in left}     # begun before an interruption
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        self.left = [cell for cell in cells if not cell.finished]
+        self.running: dict[Future[Record], Cell] = {}
+        self.broken = False                               # the executor takes no more work
+        self._breakdowns: Counter[Path] = Counter()       # how often a worker died under a cell
+        self._in_vain = 0                                 # executors opened since a cell last ended
+        self._total = len(cells)
+        self._finished, self._failed = self._total - len(self.left), 0
+        self._parts = {cell.record: cell.part_done for cell in self.left}      # of those that an earlier call began
         self._start, self._at_start = time.monotonic(), self._done
+
+    def give_up_in_vain(self) -> None:
+        """Stop where workers die at once whatever they are given."""
+        if self._in_vain == MOST_BREAKDOWNS:
+            raise InputError("the worker processes die before any of them ends a cell, most often for want of memory, or "
+                             'because a script starts them outside of `if __name__ == "__main__":`')
+        self._in_vain += 1
+        self.broken = False
+
+    def submit(self, executor: Executor, at_once: int | None) -> None:
+        """Hand out cells, in their order, as many as may run at a time."""
+        while self.left and not self.broken and (at_once is None or len(self.running) < at_once):
+            cell = self.left.pop(0)
+            cell.record.parent.mkdir(parents=True, exist_ok=True)
+            cell.failure.unlink(missing_ok=True)
+            future = executor.submit(play, cell.scenario, cell.seed, cell.run.resolve(), cell.learning)
+            self.running[future] = cell
+
+    def settle(self, future: Future[Record]) -> None:
+        """Keep what a cell came to; one whose worker died is tried again, but not for ever."""
+        cell = self.running.pop(future)
+        error = BrokenExecutor("cancelled") if future.cancelled() else future.exception()
+        if isinstance(error, BrokenExecutor):
+            self.broken = True
+            self._breakdowns[cell.record] += 1
+            if self._breakdowns[cell.record] < MOST_BREAKDOWNS:
+                self.left.append(cell)
+                return
+        else:
+            self._in_vain = 0
+        del self._parts[cell.record]
+        if error is None:
+            write_record(cell.record, {**cell.note, **future.result()})
+            self._finished += 1
+        else:
+            replace_text(cell.failure, _explain(error))
+            self._failed += 1
 
     @property
     def _done(self) -> float:
         return self._finished + self._failed + sum(self._parts.values())
 
-    def ended(self, cell: Cell, *, failed: bool) -> None:
-        del self._parts[cell.record]
-        self._failed += failed
-        self._finished += not failed
-
-    def progress(self, running: Iterable[Cell]) -> Progress:
-        self._parts.update({cell.record: cell.part_done for cell in running})
+    def progress(self) -> Progress:
+        """Counts, and the time left by how far the cells have come since the start."""
+        self._parts.update({cell.record: cell.part_done for cell in self.running.values()})
         gained, spent = self._done - self._at_start, time.monotonic() - self._start
         left = spent / gained * (self._total - self._done) if gained > 0 else None
         return Progress(self._finished, self._failed, self._total, self._done / max(1, self._total), left)

@@ -141,7 +141,7 @@ def _scenario(path: Path, base: str, settings: Mapping[str, Any], learning: bool
     for key, value in settings.items():
         if isinstance(value, str) and (key in paths or (key.startswith("population.") and key.endswith(".devices"))):
             value = str((path.parent / Path(value).expanduser()).resolve())
-        overrides.append(f"{key}={_inline(value)}")
+        overrides.append(override(key, value))
     try:
         scenario = load_scenario(base, overrides)
         prepare(scenario, learning=learning and scenario.trains)
@@ -150,6 +150,6 @@ def _scenario(path: Path, base: str, settings: Mapping[str, Any], learning: bool
     return scenario
 
 
-def _inline(value: Any) -> str:
-    """A value as TOML writes it on one line."""
-    return dumps({"t": {"v": value}}).removeprefix("[t]\nv = ").removesuffix("\n")
+def override(key: str, value: Any) -> str:
+    """``key=value`` as ``load_scenario`` takes it, the value as TOML writes it on one line."""
+    return f"{key}=" + dumps({"t": {"v": value}}).removeprefix("[t]\nv = ").removesuffix("\n")
