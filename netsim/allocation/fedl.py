@@ -76,6 +76,11 @@ class Balance:
     slope: float          # d weight / d round
     drift: float          # d ln mu / d round
 
+    @property
+    def bent(self) -> float:
+        """weight^(-1/3)"""
+        return self.weight ** (-1 / 3) if self.weight > 0.0 else math.inf
+
 
 @dataclass(frozen=True, eq=False)
 class Market:
@@ -101,7 +106,7 @@ class Market:
     @cached_property
     def cheapest(self) -> float:
         """A price, as a logarithm, at which one device alone would take the whole band."""
-        nats = np.log1p(self.devices.nats / (self.devices.limit * self.bandwidth_hz))
+        nats = np.log1p(self.devices.nats / (self.devices.limit * self.bandwidth_hz))     # ln(1 + J/B)
         return float(np.max(np.log(self.power) - _value(self.devices, nats)[0])) - 1e-6
 
     @cached_property
@@ -118,22 +123,36 @@ class Market:
         return Balance(math.nan, nats, log_price, weight=0.0, slope=0.0, drift=0.0)
 
     def weighing(self, weight: float) -> Balance:
-        """The balance that a weight leads to: Newton on weight^(-1/3), nearly straight in T, inside a bracket."""
+        """The balance that a weight leads to, searched on weight^(-1/3), which is nearly a straight line in T.
+
+        By Newton where that is a small step, else by the secant of the bracket: each CPU that comes to rest at its
+        slowest puts a short steep piece into the line, which Newton would take for the whole.
+        """
         if weight <= 0.0:
             return self.idle
-        low, high, at = 0.0, math.inf, self.balance(1.3 * self.soonest, self._start())
-        for _ in range(200):
-            low, high = (at.round_s, high) if at.weight > weight else (low, at.round_s)
-            if high <= self.soonest:                         # no round is short enough for such a weight
+        target, low, high = weight ** (-1 / 3), None, None
+        at = self.balance(1.3 * self.soonest, self._start())
+        for attempt in range(200):
+            low, high = (at, high) if at.weight > weight else (low, at)
+            if at is high and at.round_s <= self.soonest:        # no round is short enough for such a weight
                 return at
-            step = 3.0 * at.weight / -at.slope * (math.cbrt(at.weight / weight) - 1.0) if at.slope < 0.0 else math.nan
-            if abs(step) <= 1e-10 * at.round_s or high - low <= 1e-12 * low:
+            rise = -at.slope * at.bent**4 / 3.0                  # d bent / dT
+            step = (target - at.bent) / rise if 0.0 < rise < math.inf else math.nan
+            if abs(step) <= 1e-10 * at.round_s:
                 return at
             t = at.round_s + step
-            if not low < t < high:
-                t = (low + high) / 2.0 if low > 0.0 and high < math.inf else 1.5 * low
-            at = self.balance(max(t, self.soonest), at)
-        raise ArithmeticError(f"the round time did not settle between {low!r} and {high!r} s")
+            if low is None or high is None:
+                if not t > self.soonest:
+                    t = self.soonest if low is None else 2.0 * low.round_s
+            else:
+                width = high.round_s - low.round_s
+                if width <= 1e-12 * low.round_s:
+                    return at
+                if not (low.round_s < t < high.round_s and abs(step) <= width / 10.0):
+                    secant = (target - low.bent) / (high.bent - low.bent) if high.weight > 0.0 and attempt % 5 != 4 else 0.5
+                    t = low.round_s + width * min(max(secant, 0.05), 0.95)
+            at = self.balance(t, at)
+        raise ArithmeticError(f"the round of weight {weight!r} did not settle")
 
     def compute_time(self, at: Balance) -> Floats:
         """As long as the round leaves, within what the CPU can do."""

@@ -17,7 +17,7 @@ from netsim.allocation.problem import Problem
 from netsim.arrays import Floats
 
 INSTANT_S = 1e-80    # stands for "no time" where a device has nothing to compute, so that K/t^2 stays defined
-BLOCK = 1 << 15      # devices worked on at once: what fits into a processor's cache
+BLOCK = 1 << 13      # devices worked on at once: 64 kB an array stays in the cache and is not mapped afresh each time
 
 
 @dataclass(frozen=True, eq=False)
