@@ -156,7 +156,7 @@ def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataF
     near = (last - pl.col("ended")) <= TOGETHER * pl.col("round_s")
     found = ordered.group_by("round", maintain_order=True).agg(
         pl.col("device").first().alias("straggler"), near.sum().cast(pl.Int64).alias("last_together"),
-        (last - pl.col("ended").get(1, null_on_oob=True)).alias("margin_s"))
+        (last - pl.col("ended").shift(-1).first()).alias("margin_s"))
     named = names.select(pl.col("device").alias("straggler"), pl.col("name").alias("straggler_name"))
     return found.with_columns(pl.when(pl.col("last_together") == 1).then(pl.col("straggler"))).join(
         named, on="straggler", how="left").select("round", "straggler", "straggler_name", "margin_s", "last_together")
