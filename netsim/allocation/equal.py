@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.allocation.diagnosis import too_dear
-from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
+from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.units import format
 
 
 def solve(problem: Problem) -> Plan:
     """Share the band equally, b = B/S, and let each CPU run as fast as its budget allows."""
-    share = np.full(len(problem), problem.bandwidth_hz / len(problem))
+    share = fill(np.ones(len(problem)), problem.bandwidth_hz)
     slow = plan_for(problem, share, problem.cpu_min_hz)
     poor = slow.device_energy_j > problem.budget_j
     if poor.any():

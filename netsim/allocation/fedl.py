@@ -17,7 +17,7 @@ import numpy as np
 
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import require_feasible, too_dear
-from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
+from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.allocation.roots import first_not_positive
 from netsim.allocation.seconds import InSeconds
 from netsim.arrays import Bools, Floats
@@ -149,8 +149,9 @@ class Market:
                 if width <= 1e-12 * low.round_s:
                     return at
                 if not (low.round_s < t < high.round_s and abs(step) <= width / 10.0):
-                    secant = (target - low.bent) / (high.bent - low.bent) if high.weight > 0.0 and attempt % 5 != 4 else 0.5
-                    t = low.round_s + width * min(max(secant, 0.05), 0.95)
+                    straight = high.weight > 0.0 and attempt % 5 < 4
+                    part = (target - low.bent) / (high.bent - low.bent) if straight else 0.5
+                    t = low.round_s + width * min(max(part, 0.05), 0.95)
             at = self.balance(t, at)
         raise ArithmeticError(f"the round of weight {weight!r} did not settle")
 
@@ -165,7 +166,7 @@ class Market:
     def plan(self, problem: Problem, at: Balance) -> Plan:
         """The plan at a balance."""
         cpu_hz = np.clip(problem.cycles / self.compute_time(at), problem.cpu_min_hz, problem.cpu_max_hz)
-        return plan_for(problem, sao.fill(_bandwidth(self.devices, at.nats), problem.bandwidth_hz), cpu_hz)
+        return plan_for(problem, fill(_bandwidth(self.devices, at.nats), problem.bandwidth_hz), cpu_hz)
 
     @np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
     def balance(self, round_s: float, start: Balance) -> Balance:

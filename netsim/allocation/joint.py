@@ -10,13 +10,14 @@ Each device's optimum is thus one stationary point, clipped; and the sum of the 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from netsim import physics
 from netsim.allocation import sao
-from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
+from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.allocation.roots import first_not_positive
 from netsim.allocation.seconds import InSeconds
 from netsim.arrays import Floats
@@ -25,26 +26,26 @@ from netsim.arrays import Floats
 def solve(problem: Problem) -> Plan:
     """The shortest round over bandwidth, CPU frequency and each device's own power within its range."""
     devices = Devices.of(problem)
+    others = _at_given_powers(problem)
 
     def overfull(round_s: float) -> float:
         return 1.0 - problem.bandwidth_hz / float(devices.need(round_s).bandwidth_hz.sum())
 
     soonest = float(np.max(devices.strong.fastest + devices.strong.upload_time(problem.bandwidth_hz)))
-    need = devices.need(first_not_positive(overfull, soonest, _some_round(problem)))
+    need = devices.need(first_not_positive(overfull, soonest, min(plan.round_s for plan in others)))
     cpu_hz = np.clip(problem.cycles / need.compute_s, problem.cpu_min_hz, problem.cpu_max_hz)
-    return plan_for(problem, sao.fill(need.bandwidth_hz, problem.bandwidth_hz), cpu_hz, need.power_w)
+    plan = plan_for(problem, fill(need.bandwidth_hz, problem.bandwidth_hz), cpu_hz, need.power_w)
+    return min([plan, *others], key=lambda plan: plan.round_s)     # where a range is a point, they differ by rounding
 
 
-def _some_round(problem: Problem) -> float:
-    """The round of `sao` at the better of three powers; the least power has a plan if any has."""
+def _at_given_powers(problem: Problem) -> list[Plan]:
+    """The plans of `sao` at the least power, which has one if any has, at the greatest and at that of the problem."""
     low, high = problem.power_range_w
-    rounds = [sao.solve(replace(problem, power_w=low)).round_s]
+    plans = [sao.solve(replace(problem, power_w=low))]
     for power_w in (high, np.clip(problem.power_w, low, high)):
-        try:
-            rounds.append(sao.solve(replace(problem, power_w=power_w)).round_s)
-        except Infeasible:
-            continue
-    return min(rounds)
+        with contextlib.suppress(Infeasible):
+            plans.append(sao.solve(replace(problem, power_w=power_w)))
+    return plans
 
 
 @dataclass(frozen=True, eq=False)

@@ -127,6 +127,14 @@ def plan_for(problem: Problem, bandwidth_hz: Floats, cpu_hz: Floats, power_w: Fl
     )
 
 
+def fill(bandwidth_hz: Floats, total_hz: float) -> Floats:
+    """The shares scaled to use the whole band, and not one bit of the last digit more."""
+    filled: Floats = bandwidth_hz * (total_hz / bandwidth_hz.sum())
+    while filled.sum() > total_hz:
+        filled *= 1.0 - 2.0**-52
+    return filled
+
+
 class Infeasible(ValueError):  # noqa: N818 - an answer, not a fault
     """No plan meets every constraint; ``devices`` are positions in the problem's arrays."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import largest_feasible, listing
-from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
+from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.arrays import Bools, Floats, Ints, frozen
 from netsim.physics import LN2
 from netsim.units import format
@@ -48,7 +48,7 @@ def solve(problem: Problem, deadline: float | None = None, weight: float = math.
         why = (f"no time to upload before the deadline of {format(round_s, 'time')}" if (left[out] <= 0.0).any()
                else f"not worth {format(weight, 'energy')} each at a deadline of {format(round_s, 'time')}")
         raise Infeasible(out, f"{listing(out)}: left out by rra, {why}")
-    bandwidth_hz = sao.fill(shares.gamma, problem.bandwidth_hz)
+    bandwidth_hz = fill(shares.gamma, problem.bandwidth_hz)
     nats = problem.bits * LN2 / (bandwidth_hz * left)
     power_w = problem.noise_w_per_hz * bandwidth_hz / problem.gain * np.expm1(nats)
     return plan_for(problem, bandwidth_hz, problem.cpu_max_hz, power_w)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.allocation.diagnosis import require_feasible
-from netsim.allocation.problem import Plan, Problem, plan_for
+from netsim.allocation.problem import Plan, Problem, fill, plan_for
 from netsim.allocation.seconds import InSeconds
 from netsim.arrays import Floats
 
@@ -110,11 +110,3 @@ def _step(needs: list[Need], bandwidth_hz: float) -> float:
         if abs(missing) < 1e-3:
             break
     return x
-
-
-def fill(bandwidth_hz: Floats, total_hz: float) -> Floats:
-    """The shares scaled to use the whole band, and not one bit of the last digit more."""
-    filled: Floats = bandwidth_hz * (total_hz / bandwidth_hz.sum())
-    while filled.sum() > total_hz:
-        filled *= 1.0 - 2.0**-52
-    return filled
