@@ -29,6 +29,9 @@ class Table(StrEnum):
     shares = "shares"
 
 
+SIMULATE, LOOK, DESCRIBE, EXPERIMENT, TEACH = (
+    "Simulate", "Look into a run", "Scenarios and data", "Experiments", "Teaching")
+
 app = typer.Typer(
     help="Federated learning in one wireless cell, simulated event by event.\n\n"
          "Start with:  netsim run quickstart",
@@ -47,14 +50,14 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE if it is th
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output and nothing else there.")]
 
 
-@app.command()
+@app.command(rich_help_panel=SIMULATE)
 def run(
     scenario: ScenarioName,
     overrides: Overrides = [],  # noqa: B006  (typer reads the default, nobody changes it)
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(
         metavar="DIR", help="Folder for the run [default: the next free results/SCENARIO-seedN].")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR where it was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR after an interruption.")] = False,
     workers: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Processes that train devices [default: one a core]. Changes the speed only.")] = None,
     no_learning: Annotated[bool, typer.Option("--no-learning", help="Play the rounds without training.")] = False,
@@ -83,7 +86,7 @@ def run(
         print_summary(result)
 
 
-@app.command()
+@app.command(rich_help_panel=SIMULATE)
 def allocate(
     scenario: ScenarioName,
     methods: Annotated[list[str], typer.Option(
@@ -116,7 +119,7 @@ def allocate(
             raise InputError("no plan for this cohort: raise the budgets or the bandwidth, or shrink selection.cohort")
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def breakdown(
     run: RunFolder,
     round_: Annotated[int | None, typer.Option(
@@ -150,7 +153,7 @@ def breakdown(
         print_shares(shares, f"{opened.info['scenario']}, seed {opened.info['seed']}")
 
 
-@app.command("critical-path")
+@app.command("critical-path", rich_help_panel=LOOK)
 def critical_path(
     run: RunFolder,
     as_json: AsJson = False,
@@ -172,7 +175,7 @@ def critical_path(
         print_critical_path(opened, path)
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def export(
     run: RunFolder,
     format_: Annotated[str, typer.Option(
@@ -188,7 +191,7 @@ def export(
     print(f"{format_}: {out}")
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several to compare.")],
     out: Annotated[Path | None, typer.Option(
@@ -206,7 +209,7 @@ def report(
     print(f"report: {file}")
 
 
-@app.command()
+@app.command(rich_help_panel=DESCRIBE)
 def check(
     scenario: ScenarioName,
     overrides: Overrides = [],  # noqa: B006
@@ -225,7 +228,7 @@ def check(
         print_scenario(loaded)
 
 
-@app.command()
+@app.command(rich_help_panel=DESCRIBE)
 def schema() -> None:
     """Print the JSON Schema of scenario files, for editors that complete and check them."""
     from netsim.scenario import json_schema
@@ -233,7 +236,7 @@ def schema() -> None:
     print(json.dumps(json_schema(), indent=2))
 
 
-@app.command()
+@app.command(rich_help_panel=DESCRIBE)
 def scenarios() -> None:
     """List the built-in scenarios."""
     from netsim.console import print_builtin_scenarios
@@ -241,7 +244,7 @@ def scenarios() -> None:
     print_builtin_scenarios()
 
 
-@app.command()
+@app.command(rich_help_panel=DESCRIBE)
 def data(
     name: Annotated[str, typer.Argument(
         metavar="NAME", help="digits (always there), mnist, fashion-mnist, cifar10, or image-folder.")],
@@ -274,7 +277,7 @@ def data(
             print(f"figure: {figure}")
 
 
-@app.command()
+@app.command(rich_help_panel=EXPERIMENT)
 def favor_train(
     scenario: ScenarioName,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="Where the trained policy goes.")],
@@ -296,7 +299,7 @@ def favor_train(
     print(f"policy: {file}; use it with --set selection.method=favor --set selection.policy={file}")
 
 
-@app.command()
+@app.command(rich_help_panel=EXPERIMENT)
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (TOML): a scenario, keys to vary, seeds.")],
     workers: Annotated[int | None, typer.Option(
@@ -326,7 +329,7 @@ def sweep(
         raise typer.Exit(SOME_FAILED)
 
 
-@app.command()
+@app.command(rich_help_panel=TEACH)
 def lab(
     port: Annotated[int, typer.Option(
         min=1, max=65535, metavar="N", help="Port of the page; where it is taken, the next free one.")] = 2718,
@@ -338,13 +341,13 @@ def lab(
     serve(port, open_browser=not no_browser)
 
 
-@app.command()
+@app.command(rich_help_panel=EXPERIMENT)
 def reproduce(
     targets: Annotated[list[str], typer.Argument(
         metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices; or all [default: all].")] = [],  # noqa: B006
     quick: Annotated[bool, typer.Option("--quick", help="A small version of each, on the digits data.")] = False,
     trials: Annotated[int | None, typer.Option(
-        min=1, metavar="N", help="Trials of learning, or layouts of an allocation target [default: the target's own].")] = None,
+        min=1, metavar="N", help="Trials of learning, or layouts of an allocation target [default: its own].")] = None,
     data: Annotated[Path, typer.Option(
         metavar="DIR", help="Folder with the datasets, and the published splits in DIR/partitions.")] = Path("data"),
     out: Annotated[Path | None, typer.Option(
@@ -353,7 +356,7 @@ def reproduce(
     stored: Annotated[bool, typer.Option(
         "--stored", help="Start no training: draw from the trials that are stored already.")] = False,
 ) -> None:
-    """Measure the paper's tables and figures again; trials that are finished are kept, and an interrupted call goes on."""
+    """Measure the paper's tables and figures again; finished trials are kept, and an interrupted call goes on."""
     from netsim.experiments.reproduce import Context
     from netsim.experiments.reproduce import reproduce as make
 
