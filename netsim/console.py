@@ -133,7 +133,7 @@ def print_scenario(scenario: Scenario) -> None:
 
 
 def print_comparison(results: list[Result]) -> None:
-    """Allocation methods side by side, each device's compute and upload time, and what more of something would bring."""
+    """Allocation methods side by side, each device's compute and upload time, and what a little more would bring."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE)

@@ -58,7 +58,8 @@ class Part:
             if name in ("kind", "name"):
                 digest.update("\n".join(values).encode())
             else:
-                digest.update(np.asarray(values, "<f8" if name in ("t0", "t1", "value", "energy_j") else "<i8").tobytes())
+                real = name in ("t0", "t1", "value", "energy_j")
+                digest.update(np.asarray(values, "<f8" if real else "<i8").tobytes())
         return digest.hexdigest()
 
 

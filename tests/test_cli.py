@@ -39,7 +39,8 @@ def test_a_run_ends_with_a_table_and_the_path_of_its_folder(netsim, tmp_path):
 def test_the_next_run_gets_the_next_folder(netsim, tmp_path):
     for _ in range(3):
         assert netsim("run", "tiny")[0] == 0
-    assert sorted(path.name for path in (tmp_path / "results").iterdir()) == ["tiny-seed0", "tiny-seed0-2", "tiny-seed0-3"]
+    folders = sorted(path.name for path in (tmp_path / "results").iterdir())
+    assert folders == ["tiny-seed0", "tiny-seed0-2", "tiny-seed0-3"]
 
 
 def test_json_is_one_object_on_standard_output_and_nothing_else(netsim):
@@ -69,8 +70,8 @@ def test_allocate_compares_methods_on_the_same_cohort(netsim):
     assert code == 0
     assert (sao["method"], equal["method"]) == ("sao", "equal")
     assert set(sao) >= {"method", "feasible", "reason", "round_s", "energy_j", "solve_s", "devices"}
-    assert set(sao["devices"][0]) >= {"device", "bandwidth_hz", "cpu_hz", "power_w", "compute_s", "upload_s", "energy_j",
-                                      "budget_j"}
+    assert set(sao["devices"][0]) >= {
+        "device", "bandwidth_hz", "cpu_hz", "power_w", "compute_s", "upload_s", "energy_j", "budget_j"}
     assert len(sao["devices"]) == 10
     if equal["feasible"]:
         assert [row["device"] for row in sao["devices"]] == [row["device"] for row in equal["devices"]]
@@ -78,7 +79,7 @@ def test_allocate_compares_methods_on_the_same_cohort(netsim):
 
 
 def test_the_paper_s_round_takes_what_the_paper_says(netsim):
-    """Fig. 14: 111.84 ms at 22 dBm and 30 mJ; the calibrated scenario's quartiles over 40 layouts are 104 and 115 ms."""
+    """Fig. 14: 111.84 ms at 22 dBm and 30 mJ; the calibrated scenario's quartiles over layouts are 104 and 115 ms."""
     import numpy as np
 
     from netsim import load_scenario

@@ -58,8 +58,9 @@ def check(scenario, seed: int) -> int:
     bits = scenario.bits()
     population = draw_population(scenario, seed)
     waves = 0
-    for (k, began), spans in run.spans.filter(pl.col("name") == "compute").group_by(["round", "t0"], maintain_order=True):
-        spans = spans.sort("device")
+    computing = run.spans.filter(pl.col("name") == "compute").group_by(["round", "t0"], maintain_order=True)
+    for (k, began), wave in computing:
+        spans = wave.sort("device")
         devices = spans["device"].to_numpy().astype(np.int64)
         gain = round_gain(scenario, population, seed, k)
         plan = allocate(problem_for(scenario, population, devices, gain=gain, bits=bits),

@@ -13,7 +13,8 @@ def test_a_round_of_one_device(world):
     assert outcome.energy_j == pytest.approx(1.5 * 0.5 + 0.4 * 0.25, rel=1e-15)
     assert world.delivered == [7]
     part = world.recorder.take()
-    assert list(zip(part.links["src"], part.links["dst"], strict=True)) == [(0, 1), (1, 3)]   # allocate, compute, upload
+    links = list(zip(part.links["src"], part.links["dst"], strict=True))
+    assert links == [(0, 1), (1, 3)]          # allocate, compute, upload
 
 
 def test_a_deadline_cuts_the_upload_short_and_the_energy_is_what_was_drawn(world):
