@@ -17,8 +17,9 @@
   function si(value, unit) {
     if (value === null || value === undefined) return "";
     if (Math.abs(value) < 1e-12) return `0 ${unit}`;
-    const [size, prefix] = PREFIXES.find(([step]) => Math.abs(value) >= step * 0.9995) || PREFIXES[PREFIXES.length - 1];
-    return `${Number((value / size).toPrecision(3))} ${prefix}${unit}`;
+    const steps = unit === "s" ? PREFIXES.slice(3) : PREFIXES;      // nobody reads kiloseconds
+    const [size, prefix] = steps.find(([step]) => Math.abs(value) >= step * 0.9995) || steps[steps.length - 1];
+    return `${Number((value / size).toPrecision(value >= 1000 * size ? 6 : 3)).toLocaleString("en")} ${prefix}${unit}`;
   }
   const percent = (share, digits = 1) => (share === null || share === undefined ? "" : `${(100 * share).toFixed(digits)} %`);
 
@@ -39,6 +40,7 @@
     }, more);
   }
   const SECONDS = { tickformat: "~s", ticksuffix: "s", hoverformat: ".4~s" };
+  const clock = (end) => ({ title: { text: "simulated time" }, ...(end < 1000 ? SECONDS : { tickformat: ",", ticksuffix: " s" }) });
   const JOULES = { tickformat: "~s", ticksuffix: "J", hoverformat: ".4~s" };
   const HERTZ = { tickformat: "~s", ticksuffix: "Hz", hoverformat: ".4~s" };
   const SHARE = { tickformat: ".0%", hoverformat: ".2%" };
@@ -170,7 +172,7 @@
         fill: "tozeroy", fillcolor: `${colour(upload)}33` },
       { type: "scatter", mode: "lines", name: "whole band", x: [t[0], t[t.length - 1]], y: [whole, whole], hoverinfo: "skip",
         line: { color: colour("soft"), dash: "dash", width: 1 } },
-    ], { xaxis: { ...SECONDS, title: { text: "simulated time" } }, yaxis: { ...HERTZ, rangemode: "tozero" } }];
+    ], { xaxis: clock(t[t.length - 1]), yaxis: { ...HERTZ, rangemode: "tozero" } }];
   }
 
   function band() {
@@ -183,7 +185,7 @@
     const left = data.batteries.quantity === "left";
     return [data.batteries.lines.map((line, at) => ({ type: "scatter", mode: "lines", name: safe(line.name), x: line.t, y: line.y,
       line: { shape: "hv", color: series(at), width: 1.5 } })),
-    { height: 380, xaxis: { ...SECONDS, title: { text: "simulated time" } },
+    { height: 380, xaxis: clock(data.band.t[data.band.t.length - 1]),
       yaxis: { ...(left ? SHARE : JOULES), rangemode: "tozero", title: { text: left ? "left" : "taken" } } }];
   }
 
@@ -219,13 +221,14 @@
 
   const runs = data.runs || [];
   const names = runs.map((run) => safe(run.label));
-  const lines = (x, y, axes, from = (run) => run.rounds) => [runs.map((run, at) => ({ type: "scatter",
-    mode: from(run)[x].length > 1 ? "lines" : "markers", name: names[at], x: from(run)[x], y: from(run)[y],
-    line: { color: series(at), width: 2 } })), axes];
+  const lines = (x, y, axes, from = (run) => run.rounds) => [range(runs.length).filter((at) => x in from(runs[at]))
+    .map((at) => ({ type: "scatter", mode: from(runs[at])[x].length > 1 ? "lines" : "markers", name: names[at],
+      x: from(runs[at])[x], y: from(runs[at])[y], line: { color: series(at), width: 2 } })), axes];
   const stacked = (parts, suffix, per, axis) => [parts.map((part) => ({ type: "bar", name: part, x: names,
     y: runs.map((run) => run.totals[part + suffix] / per(run)), marker: { color: colour(part) } })),
   { barmode: "stack", xaxis: { type: "category" }, yaxis: { ...axis, rangemode: "tozero" } }];
-  const ROUND = { title: { text: "round" } }, TIME = { ...SECONDS, title: { text: "simulated time" } };
+  const ROUND = { title: { text: "round" } };
+  const TIME = clock(Math.max(...(runs.length ? runs : [data.breakdown]).map((run) => run.totals.makespan_s)));
 
   const CHARTS = {
     gantt, latency, map, budgets, spectrum, band, batteries, classes, clusters,

@@ -104,7 +104,7 @@ def comparison_page(runs: list[Run]) -> str:
     """The page that compares runs."""
     labels = labels_of(runs)
     data = comparison_data(runs, labels)
-    trained = all(run["accuracy"] for run in data["runs"])
+    trained = any(run["accuracy"] for run in data["runs"])
     notes = data["notes"]
     body = [
         "<h1>Runs side by side</h1>",
