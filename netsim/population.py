@@ -122,6 +122,7 @@ def problem_for(
         noise_w_per_hz=float(scenario.cell.noise),
         power_min_w=population.power_min_w[devices],
         power_max_w=population.power_max_w[devices],
+        numbers=devices,
     )
 
 

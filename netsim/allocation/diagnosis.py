@@ -9,7 +9,6 @@ import numpy as np
 
 from netsim.allocation.methods import METHODS, load, resolve
 from netsim.allocation.problem import Infeasible, Problem, plan_for
-from netsim.allocation.roots import first_not_positive
 from netsim.allocation.seconds import InSeconds
 from netsim.arrays import Bools, Floats, Ints
 from netsim.units import format
@@ -58,7 +57,7 @@ def explain(problem: Problem, found: Obstacles) -> str:
     if found.hopeless.any():
         first = f"{too_dear(problem, found.least_energy_j, found.hopeless)}, even with the whole band of {band}"
     else:
-        first = (f"{listing(found.in_the_way)}: to keep every budget the cell needs "
+        first = (f"{listing(problem, found.in_the_way)}: to keep every budget the cell needs "
                  f"{format(float(found.need_hz.sum()), 'frequency')}, it has {band}")
     more = found.budget_scaling
     growth = f"were {more:.4g} times as large" if more >= 2.0 else f"grew by {100.0 * (more - 1.0):.3g} %"
@@ -72,8 +71,8 @@ def too_dear(problem: Problem, least_j: Floats, dear: Bools) -> str:
     worst = int(who[np.argmax(least_j[who] / problem.budget_j[who])])
     budget, least = float(problem.budget_j[worst]), float(least_j[worst])
     digits = next((d for d in range(4, 17) if format(budget, "energy", d) != format(least, "energy", d)), 17)
-    return (f"{listing(who)}: budget below the least possible energy "
-            f"(device {worst}: {format(budget, 'energy', digits)} against {format(least, 'energy', digits)})")
+    against = f"{format(budget, 'energy', digits)} against {format(least, 'energy', digits)}"
+    return f"{listing(problem, who)}: budget below the least possible energy (device {problem.name(worst)}: {against})"
 
 
 def budget_scaling(problem: Problem) -> float:
@@ -82,6 +81,8 @@ def budget_scaling(problem: Problem) -> float:
     With an equal share of the band some device sets a factor that is enough; with the whole band each sets one that is
     necessary. The need falls with the factor, so there is one root between.
     """
+    from netsim.allocation.roots import first_not_positive  # scipy, which takes its time to load
+
     devices = InSeconds.of(problem)
 
     def missing(factor: float) -> float:
@@ -120,11 +121,11 @@ def largest_feasible(problem: Problem, method: str = "sao", **options: Any) -> I
     return np.sort(order[:fits])
 
 
-def listing(devices: Ints, most: int = 8) -> str:
+def listing(problem: Problem, positions: Ints, most: int = 8) -> str:
     """``device 3``, ``devices 3, 7``, ``devices 0, 1, … and 90 more``."""
-    shown = ", ".join(str(n) for n in devices[:most])
-    rest = f" and {len(devices) - most} more" if len(devices) > most else ""
-    return f"device{'s' if len(devices) > 1 else ''} {shown}{rest}"
+    shown = ", ".join(str(problem.name(n)) for n in positions[:most])
+    rest = f" and {len(positions) - most} more" if len(positions) > most else ""
+    return f"device{'s' if len(positions) > 1 else ''} {shown}{rest}"
 
 
 def _least_energy(problem: Problem, bandwidth_hz: float) -> Floats:

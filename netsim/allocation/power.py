@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from netsim.allocation import algorithm5, sao
 from netsim.allocation.problem import Infeasible, Plan, Problem
@@ -46,8 +47,6 @@ def common(problem: Problem) -> Plan:
     A tour of the range, then a bounded minimiser around the best power met. Less power never makes a problem
     infeasible (the least bandwidth for a budget is proportional to the power), so if the least has no plan none has.
     """
-    from scipy.optimize import minimize_scalar
-
     low, high = math.log(problem.power_range_w[0].min()), math.log(problem.power_range_w[1].max())
     plans = {low: sao.solve(with_common_power(problem, math.exp(low)))}
 

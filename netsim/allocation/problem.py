@@ -39,23 +39,26 @@ class Problem:
     noise_w_per_hz: float         # N_0
     power_min_w: Floats | None = None     # range for the methods that choose the power; None: power_w alone
     power_max_w: Floats | None = None
+    numbers: Ints | None = None           # what messages call the devices; None: by their positions
 
     def __post_init__(self) -> None:
         given = {f.name: _numbers(f.name, getattr(self, f.name)) for f in fields(self) if f.name not in CELL}
         size = _common_length({name: array for name, array in given.items() if array is not None})
+        if self.numbers is not None:
+            object.__setattr__(self, "numbers", frozen(self.numbers, dtype=np.int64))
         for name, array in given.items():
-            if array is not None:
-                _check_range(name, array)
+            if array is not None and name != "numbers":
+                _check_range(name, array, self.numbers)
                 object.__setattr__(self, name, frozen(np.broadcast_to(array, size)))
         for name in CELL:
             value = _numbers(name, getattr(self, name))
             if value is None or value.ndim:
                 raise InputError(f"{name}: one number for the whole cell is needed, found {getattr(self, name)!r}")
-            _check_range(name, value)
+            _check_range(name, value, None)
             object.__setattr__(self, name, float(value))
-        _check_order("cpu_min_hz", self.cpu_min_hz, "cpu_max_hz", self.cpu_max_hz)
+        _check_order(self, "cpu_min_hz", self.cpu_min_hz, "cpu_max_hz", self.cpu_max_hz)
         low, high = self.power_range_w
-        _check_order("power_min_w", low, "power_max_w", high)
+        _check_order(self, "power_min_w", low, "power_max_w", high)
         _check_finite_products(self)
 
     def __len__(self) -> int:
@@ -77,6 +80,10 @@ class Problem:
         low = self.power_w if self.power_min_w is None else self.power_min_w
         high = self.power_w if self.power_max_w is None else self.power_max_w
         return low, high
+
+    def name(self, position: int) -> int:
+        """What messages call the device at this position."""
+        return int(position if self.numbers is None else self.numbers[position])
 
     def subset(self, devices: Bools | Ints | Sequence[int]) -> Problem:
         """The same cell with only these devices (a mask, or positions in the order wanted)."""
@@ -151,7 +158,7 @@ class Infeasible(ValueError):  # noqa: N818 - an answer, not a fault
 
 def _numbers(name: str, values: Any) -> Floats | None:
     """``values`` as floats, without dimension or in one; None stays None where a field may be left out."""
-    if values is None and name in ("power_min_w", "power_max_w"):
+    if values is None and name in ("power_min_w", "power_max_w", "numbers"):
         return None
     try:
         array = np.asarray(values, dtype=np.float64)
@@ -175,22 +182,24 @@ def _common_length(arrays: dict[str, Floats]) -> int:
     return size
 
 
-def _check_range(name: str, array: Floats) -> None:
+def _check_range(name: str, array: Floats, numbers: Ints | None) -> None:
     """Finite and positive, or not negative where zero has a meaning."""
     good = np.isfinite(array) & ((array >= 0.0) if name in MAY_BE_ZERO else (array > 0.0))
     if not good.all():
-        place = "" if name in CELL or array.ndim == 0 else f", device {int(np.argmin(good))}"
-        found = float(array if array.ndim == 0 else array[np.argmin(good)])
+        n = int(np.argmin(good))
+        place = "" if array.ndim == 0 else f", device {n if numbers is None else numbers[n]}"
+        found = float(array if array.ndim == 0 else array[n])
         allowed = "zero or a positive number" if name in MAY_BE_ZERO else "a positive number"
         raise InputError(f"{name}{place}: {allowed} is needed, found {found!r}")
 
 
-def _check_order(low_name: str, low: Floats, high_name: str, high: Floats) -> None:
+def _check_order(problem: Problem, low_name: str, low: Floats, high_name: str, high: Floats) -> None:
     """Every device's least value is at most its greatest."""
     wrong = low > high
     if wrong.any():
         n = int(np.argmax(wrong))
-        raise InputError(f"{low_name}, device {n}: {float(low[n])!r} is above {high_name} = {float(high[n])!r}")
+        found, most = float(low[n]), float(high[n])
+        raise InputError(f"{low_name}, device {problem.name(n)}: {found!r} is above {high_name} = {most!r}")
 
 
 def _check_finite_products(problem: Problem) -> None:
@@ -201,4 +210,5 @@ def _check_finite_products(problem: Problem) -> None:
         good = np.isfinite(array) & ((array > 0.0) | (work is array))
         if not good.all():
             n = int(np.argmin(good))
-            raise InputError(f"{what}, device {n}: {float(array[n])!r} is beyond what floating point can hold")
+            found = float(array[n])
+            raise InputError(f"{what}, device {problem.name(n)}: {found!r} is beyond what floating point can hold")

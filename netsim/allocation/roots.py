@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from scipy.optimize import brentq
+
 
 def first_not_positive(function: Callable[[float], float], low: float, high: float) -> float:
     """The least x in [low, high] with function(x) <= 0, to the last digits and on that side of the root.
@@ -12,8 +14,6 @@ def first_not_positive(function: Callable[[float], float], low: float, high: flo
     The function falls; it may be infinite near ``low``. Where rounding puts ``high`` on the wrong side, x goes just
     beyond it.
     """
-    from scipy.optimize import brentq
-
     ends: dict[float, float] = {}                     # asked once: a function may differ in the last digit each time
 
     def bounded(x: float) -> float:

@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import lambertw
 
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import largest_feasible, listing
@@ -47,7 +49,7 @@ def solve(problem: Problem, deadline: float | None = None, weight: float = math.
         out = np.flatnonzero(~shares.selected)
         why = (f"no time to upload before the deadline of {format(round_s, 'time')}" if (left[out] <= 0.0).any()
                else f"not worth {format(weight, 'energy')} each at a deadline of {format(round_s, 'time')}")
-        raise Infeasible(out, f"{listing(out)}: left out by rra, {why}")
+        raise Infeasible(out, f"{listing(problem, out)}: left out by rra, {why}")
     bandwidth_hz = fill(shares.gamma, problem.bandwidth_hz)
     nats = problem.bits * LN2 / (bandwidth_hz * left)
     power_w = problem.noise_w_per_hz * bandwidth_hz / problem.gain * np.expm1(nats)
@@ -133,8 +135,6 @@ def _ratio(nats: Floats) -> Floats:
 
 def _nats(ratio: Floats) -> Floats:
     """The inverse of :func:`_ratio`, 1 + W_0((ratio - 1)/e), polished by Newton away from the branch point of W."""
-    from scipy.special import lambertw
-
     q = np.sqrt(2.0 * ratio)
     near = q * (1.0 - q * (1 / 3 - q * (11 / 72 - q * (43 / 540 - q * 769 / 17280))))
     a = np.where(q < 1e-2, near, 1.0 + lambertw((ratio - 1.0) / math.e).real)
@@ -148,8 +148,6 @@ def _demand(full: Floats, scale: Floats, who: Bools, price: float) -> float:
 
 def _shares(full: Floats, scale: Floats, beta: Floats) -> Floats:
     """The shares, adding up to 1, at which these parts cost least: gamma = beta full / a(nu) for the one price nu."""
-    from scipy.optimize import brentq
-
     gamma = np.zeros(len(beta))
     on = beta > NOTHING
     if not on.any():

@@ -42,6 +42,15 @@ def test_the_message_is_for_an_engineer() -> None:
         allocate(needs([5, 1, 2], band_hz=4e6))
 
 
+def test_messages_call_devices_by_their_numbers() -> None:
+    problem = replace(needs([5, 1, 2], band_hz=6.5e6), numbers=[70, 80, 90])
+    with pytest.raises(Infeasible, match=r"^device 70: ") as caught:
+        allocate(problem)
+    assert caught.value.devices == (0,)                      # positions in the arrays all the same
+    with pytest.raises(Infeasible, match=r"^device 90: "):
+        allocate(replace(problem.subset([1, 2]), bandwidth_hz=2.5e6))
+
+
 def test_a_budget_below_the_slowest_computing_has_no_remedy_in_bandwidth() -> None:
     problem = Problem(bits=1e5, cycles=1e9, capacitance=1e-28, gain=1e-10, power_w=0.1, budget_j=[1.0, 0.0009],
                       cpu_min_hz=1e8, cpu_max_hz=1e9, bandwidth_hz=1e6, noise_w_per_hz=4e-21)

@@ -69,6 +69,15 @@ def test_products_beyond_floating_point() -> None:
         Problem(**{**GOOD, "gain": [1e-10, 1e308], "noise_w_per_hz": 1e-300})
 
 
+def test_numbers_name_the_devices() -> None:
+    with pytest.raises(InputError, match=r"^gain, device 42: "):
+        Problem(**{**GOOD, "gain": [1e-10, -1.0], "numbers": [7, 42]})
+    with pytest.raises(InputError, match=r"^cpu_min_hz, device 42: "):
+        Problem(**{**GOOD, "cpu_min_hz": [1e8, 2e9], "numbers": [7, 42]})
+    with pytest.raises(InputError, match=r"^numbers: 3 values, but bits has 2|^bits: 2 values, but numbers has 3"):
+        Problem(**{**GOOD, "numbers": [1, 2, 3]})
+
+
 def test_scalars_stand_for_every_device_and_arrays_are_read_only() -> None:
     mine = np.array([1e-10, 1e-11])
     problem = Problem(**{**GOOD, "bits": 1e6, "gain": mine})
