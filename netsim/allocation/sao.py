@@ -71,7 +71,7 @@ def shortest_round(devices: InSeconds, bandwidth_hz: float, equal: Floats) -> li
     low = max(float(devices.round_time(bandwidth_hz).max()), float(equal.min()))
     idle = devices.slowest + devices.budget - devices.work / devices.slowest**2
     high = max(low, min(float(equal.max()), float(idle.max()))) * (1.0 + 1e-14)
-    t = min(max(low, float(np.minimum(equal, high).mean())), high)
+    t = min(max(low, float(np.minimum(equal, idle).mean())), high)
     blocks = list(devices.blocks())
     for attempt in range(1, 600):
         needs = [Need.at(t, block) for block in blocks]
@@ -83,7 +83,8 @@ def shortest_round(devices: InSeconds, bandwidth_hz: float, equal: Floats) -> li
         least = math.copysign(4e-16 * t, excess)             # a step below the last digit would stand still
         t += least if abs(step) < abs(least) else step
         if not low < t < high or attempt % 8 == 0:           # also where there is no slope to follow
-            t = (low + high) / 2.0 if high - low > 4e-16 * high else high
+            t = math.sqrt(low * high) if high > 2.0 * low else (low + high) / 2.0
+            t = t if high - low > 4e-16 * high else high
     raise ArithmeticError(f"the round time did not settle between {low!r} and {high!r} s")
 
 
