@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from netsim import units
 from netsim.allocation.problem import Plan, Problem
 from netsim.errors import InputError, one_of
+from netsim.plugins import installed_object
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,11 @@ class Option:
     parameter: str
     allowed: str
     accepts: Callable[[Any], bool]
+    dimension: str | None = None      # of what may also be written with its unit, as in scenario files
+
+    def read(self, value: Any) -> Any:
+        """The value in SI units."""
+        return units.parse(value, self.dimension) if self.dimension and isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,9 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
 
 
-DEADLINE = Option("deadline", "seconds above 0", lambda value: _number(value) and 0.0 < value < math.inf)
-REWARD = Option("weight", "joules above 0", lambda value: _number(value) and value > 0.0)
+DEADLINE = Option("deadline", 'a time above 0, such as "300 ms"',
+                  lambda value: _number(value) and 0.0 < value < math.inf, "time")
+REWARD = Option("weight", 'an energy above 0, such as "1 mJ"', lambda value: _number(value) and value > 0.0, "energy")
 WEIGHT = Option("weight", 'joules a second, at least 0, or "tuned"',
                 lambda value: value == "tuned" or (_number(value) and 0.0 <= value < math.inf))
 TOLERANCE = Option("tolerance", "a number between 0 and 1", lambda value: _number(value) and 0.0 < value < 1.0)
@@ -62,8 +70,8 @@ METHODS: dict[str, Method] = {
 def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
     """The method's plan for the problem; raises :class:`~netsim.allocation.Infeasible` where it has none.
 
-    ``method`` is a name in :data:`METHODS` or ``"package.module:function"`` for the user's own code, called with
-    the problem and the options.
+    ``method`` is a name in :data:`METHODS` or ``"package.module:function"`` for the user's own code: a function whose
+    first parameter is called ``problem``, installed or on PYTHONPATH. It is called with the problem and the options.
 
     >>> from netsim.allocation import Problem, allocate
     >>> problem = Problem(bits=1e6, cycles=1e9, capacitance=1e-28, gain=[1e-10, 1e-11], power_w=0.1, budget_j=0.3,
@@ -85,18 +93,26 @@ def check_method(method: str, options: Mapping[str, Any]) -> None:
 def resolve(method: str, options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The method's function and the arguments that the options become."""
     if method in METHODS:
-        known = METHODS[method].options
-        for name, value in options.items():
+        known, arguments = METHODS[method].options, {}
+        for name, given in options.items():
             if name not in known:
                 allowed = one_of(name, known) if known else "it has none"
                 raise InputError(f"allocation method {method}: unknown option {name!r}; {allowed}")
+            value = known[name].read(given)
             if not known[name].accepts(value):
                 allowed = known[name].allowed
-                raise InputError(f"allocation method {method}, option {name}: found {value!r}; allowed: {allowed}")
-        return load(METHODS[method].target), {known[name].parameter: value for name, value in options.items()}
+                raise InputError(f"allocation method {method}, option {name}: found {given!r}; allowed: {allowed}")
+            arguments[known[name].parameter] = value
+        return load(METHODS[method].target), arguments
     if ":" not in method:
         raise InputError(f"unknown allocation method {method!r}; {one_of(method, METHODS)}, or package.module:function")
-    solver = load(method)
+    solver = installed_object(method, "allocation method")
+    try:
+        parameters = inspect.signature(solver).parameters if callable(solver) else {}
+    except (TypeError, ValueError):                          # built-in functions without a signature
+        parameters = {}
+    if next(iter(parameters), None) != "problem":            # so that a scenario can call nothing but allocation methods
+        raise InputError(f"allocation method {method} is none: its first parameter must be called problem")
     try:
         inspect.signature(solver).bind(None, **options)
     except TypeError as error:
@@ -105,12 +121,7 @@ def resolve(method: str, options: Mapping[str, Any]) -> tuple[Callable[..., Any]
 
 
 def load(target: str) -> Callable[..., Any]:
-    """Import ``"package.module:function"``."""
+    """One of our own functions, by ``"package.module:function"``."""
     module, _, name = target.partition(":")
-    try:
-        found: Callable[..., Any] = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"allocation method {target!r} can't be imported: {error}") from None
-    if not callable(found):
-        raise InputError(f"allocation method {target!r} is not a function")
+    found: Callable[..., Any] = getattr(import_module(module), name)
     return found

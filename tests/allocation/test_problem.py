@@ -115,7 +115,11 @@ def test_methods_are_looked_up_with_a_guess() -> None:
         allocate(Problem(**GOOD), "soa")
     with pytest.raises(InputError, match="unknown option 'speed'"):
         check_method("sao", {"speed": 3})
-    with pytest.raises(InputError, match="can't be imported"):
+    check_method("rra", {"deadline": "300 ms", "lambda": "1 mJ"})
+    check_method("rra", {"deadline": 0.3})
+    with pytest.raises(InputError, match="found '-3 ms'; allowed: a time above 0"):
+        check_method("rra", {"deadline": "-3 ms"})
+    with pytest.raises(InputError, match="cannot import"):
         check_method("no.such.module:solve", {})
     for name in METHODS:
         check_method(name, {})
@@ -130,3 +134,9 @@ def test_a_method_of_the_users_own() -> None:
     assert plan.cpu_hz.tolist() == [2e8, 2e8]
     with pytest.raises(InputError, match="does not take the options"):
         check_method(f"{__name__}:own_method", {"speed": 1})
+
+
+@pytest.mark.parametrize("method", ["os:system", "timeit:timeit", "builtins:print", "math:pi", "runpy:run_path"])
+def test_a_scenario_can_call_nothing_but_allocation_methods(method: str) -> None:
+    with pytest.raises(InputError, match="first parameter must be called problem"):
+        check_method(method, {})
