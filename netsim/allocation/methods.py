@@ -98,7 +98,10 @@ def resolve(method: str, options: Mapping[str, Any]) -> tuple[Callable[..., Any]
             if name not in known:
                 allowed = one_of(name, known) if known else "it has none"
                 raise InputError(f"allocation method {method}: unknown option {name!r}; {allowed}")
-            value = known[name].read(given)
+            try:
+                value = known[name].read(given)
+            except InputError as error:
+                raise InputError(f"allocation method {method}, option {name}: {error}") from None
             if not known[name].accepts(value):
                 allowed = known[name].allowed
                 raise InputError(f"allocation method {method}, option {name}: found {given!r}; allowed: {allowed}")
@@ -111,7 +114,7 @@ def resolve(method: str, options: Mapping[str, Any]) -> tuple[Callable[..., Any]
         parameters = inspect.signature(solver).parameters if callable(solver) else {}
     except (TypeError, ValueError):                          # built-in functions without a signature
         parameters = {}
-    if next(iter(parameters), None) != "problem":            # so that a scenario can call nothing but allocation methods
+    if next(iter(parameters), None) != "problem":            # a scenario can call nothing but allocation methods
         raise InputError(f"allocation method {method} is none: its first parameter must be called problem")
     try:
         inspect.signature(solver).bind(None, **options)
