@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from netsim.allocation import Infeasible, Plan, Problem, allocate
 from netsim.allocation.fedl import tune
 from netsim.experiments.layouts import LAYOUTS, QUICK_LAYOUTS, layouts, with_budget
-from netsim.experiments.plots import canvas, quartiles, spread
+from netsim.experiments.plots import plain, quartiles, spread
 from netsim.experiments.report import Finding, Report
 from netsim.experiments.reproduce import Context
 
@@ -77,12 +78,15 @@ def fig5(context: Context) -> Report:
             Finding("with lambda 1.82 FEDL keeps every budget, and takes much longer than SAO",
                     f"the largest lambda that keeps them is {spread(weights[kept], digits=2)}; FEDL then takes "
                     f"{spread(delays[kept], 'times', digits=2)} as long as SAO (at 30 mJ for all: "
-                    f"{spread(slower_30, 'times', digits=2)}); slower in {int((delays[kept] > 1).sum())} of {len(cases)}",
+                    f"{spread(slower_30, 'times', digits=2)}); slower in {int((delays[kept] > 1).sum())} of "
+                    f"{len(cases)}",
                     "agrees", "the factor depends on the layout"),
-            Finding("above lambda 1.82 FEDL has no feasible plan", f"so it is by definition above each layout's own lambda "
+            Finding("above lambda 1.82 FEDL has no feasible plan", "so it is by definition above each layout's own "
+                                                                   "lambda "
                     f"({weights[kept].min():.2f} to {weights[kept].max():.2f})", "agrees"),
             Finding("with lambda 4.58 FEDL uses SAO's total energy, and four devices exceed their budgets",
-                    f"lambda {spread(weights[same], digits=2)}; devices over budget {spread(over[same], digits=0)}", "agrees"),
+                    f"lambda {spread(weights[same], digits=2)}; devices over budget "
+                    f"{spread(over[same], digits=0)}", "agrees"),
             Finding("with lambda 4.58 FEDL takes longer than SAO",
                     f"at SAO's total energy FEDL takes {spread(delays[same], 'times', digits=3)} as long; longer in "
                     f"{int((delays[same] > 1 + 1e-6).sum())} of {len(cases)} layouts", "can't hold",
@@ -93,8 +97,10 @@ def fig5(context: Context) -> Report:
                     f"{spread(over[fast], digits=0)}", "can't hold",
                     "a large lambda leads to the shortest round of all, which no budgets slow down"),
         ],
-        how=f"{len(cases)} layouts of the `paper` scenario with a plan, of {count} tried: ten devices, 23 dBm, budgets from 15 to "
-            "30 mJ. FEDL is solved exactly. In each layout lambda is found anew: the largest that keeps every budget, the "
+        how=f"{len(cases)} layouts of the `paper` scenario with a plan, of {count} tried: ten devices, 23 dBm, budgets "
+            "from 15 to "
+            "30 mJ. FEDL is solved exactly. In each layout lambda is found anew: the largest that keeps every budget, "
+            "the "
             "one with SAO's total energy, and 1000. The upper panel is the layout whose SAO delay is the median.",
         rows=_rows(cases),
         summary={
@@ -118,33 +124,37 @@ def _rows(cases: list[Case]) -> list[dict[str, Any]]:
 
 def _draw(cases: list[Case]) -> Any:
     """Energies of one layout's devices above, delay and energy over all layouts below."""
-    figure, panels = canvas(11, 7.5, 2, 2)
-    for panel in panels[0]:
-        panel.remove()
-    top = figure.add_subplot(2, 1, 1)
-    top.spines[["top", "right"]].set_visible(False)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 7.5), layout="constrained")
+    panels = figure.subplot_mosaic([["devices", "devices"], ["delay", "energy"]])
+    for panel in panels.values():
+        plain(panel)
+    top = panels["devices"]
     middle = sorted(cases, key=lambda case: case.plans["SAO"].round_s)[len(cases) // 2]
     devices = np.arange(len(middle.problem))
     for place, (name, plan) in enumerate(middle.plans.items()):
-        label = name if name == "SAO" else f"FEDL, {name} (lambda {middle.weights[name]:.3g})"
+        label = name if name == "SAO" else f"FEDL, {name} (lambda {middle.weights[name]:.4g})"
         top.bar(devices + 0.2 * (place - 1.5), plan.device_energy_j * 1e3, width=0.19, color=COLOURS[name], label=label)
     for device in devices:
         top.hlines(middle.problem.budget_j[device] * 1e3, device - 0.45, device + 0.45, color="black", linewidth=1.5,
-                   label="budget" if device == 0 else None)
+                   label="budget" if device == 0 else "_")
     top.set(xlabel="device", ylabel="energy in a round (mJ)", title="Energy of each device, one layout")
     top.set_xticks(devices)
     top.set_ylim(top=1.35 * top.get_ylim()[1])
     top.legend(ncols=3, fontsize=8)
     names = list(middle.plans)
-    for panel, (title, values, unit) in zip(panels[1], (
-        ("Delay of a round", lambda plan: plan.round_s * 1e3, "ms"),
-        ("Total energy of a round", lambda plan: plan.energy_j * 1e3, "mJ"),
-    ), strict=True):
+    gauges: dict[str, tuple[str, Callable[[Plan], float]]] = {
+        "delay": ("delay of a round (ms)", lambda plan: plan.round_s * 1e3),
+        "energy": ("total energy of a round (mJ)", lambda plan: plan.energy_j * 1e3),
+    }
+    for key, (label, values) in gauges.items():
+        panel = panels[key]
         boxes = panel.boxplot([[values(case.plans[name]) for case in cases] for name in names], patch_artist=True,
                               showfliers=False, medianprops={"color": "black"})
         for box, name in zip(boxes["boxes"], names, strict=True):
             box.set_facecolor(COLOURS[name])
         panel.set_xticks(range(1, 5), ["SAO", *(f"FEDL,\n{name}" for name in names[1:])], fontsize=9)
-        panel.set(ylabel=unit, title=f"{title}, {len(cases)} layouts")
+        panel.set(ylabel=label, title=f"{len(cases)} layouts")
         panel.set_ylim(bottom=0)
     return figure

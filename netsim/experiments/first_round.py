@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,8 @@ def fig4(context: Context) -> Report:
                     f"largest for {clearest[0]} and {clearest[1]}, smallest for {blocks}",
                     "agrees" if clearest[0].startswith("fc2") and blocks.startswith("conv1") else "agrees in part"),
         ],
-        how=f"One first round of {len(classes)} devices, {LOCAL_EPOCHS} local epochs, sigma 0.8, trial 1. Of the matrices, "
+        how=f"One first round of {len(classes)} devices, {LOCAL_EPOCHS} local epochs, sigma 0.8, trial 1. Of the "
+            "matrices, "
             "numbers.csv keeps the means over pairs of classes.",
         rows=rows, summary={"between_over_within": ratios}, figure=figure)
 
@@ -135,7 +137,7 @@ def all_clustered(context: Context) -> dict[Trial, Record]:
                 path = context.cells / dataset / sigma / f"first-round-{number}.json"
                 note = {"dataset": dataset, "sigma": sigma, "trial": number, "local_epochs": LOCAL_EPOCHS,
                         "devices": data.devices, "samples": data.samples[sigma]}
-                record = kept_record(path, note, None if context.stored else lambda t=trial: clustered(t, context))
+                record = kept_record(path, note, None if context.stored else partial(clustered, trial, context))
                 if record:
                     records[trial] = record
     return records
@@ -159,16 +161,18 @@ def fig8(context: Context) -> Report:
                  for trial, record in records.items() if trial.dataset == dataset for layer in FEATURES]
         longest.append(FEATURES[int(np.argmax(medians))] == "all")
         speedups.append(medians[-1] / medians[FEATURES.index("fc2.weight")])
-    times = ", ".join(f"{TITLES[dataset]} {speedup:.0f}" for dataset, speedup in zip(datasets(context), speedups, strict=True))
+    faster = dict(zip(datasets(context), speedups, strict=True))
+    times = ", ".join(f"{TITLES[dataset]} {speedup:.0f}" for dataset, speedup in faster.items())
     return Report(
         findings=[
             Finding("all weights take longest, a small layer is much faster",
-                    f"all weights are slowest on {sum(longest)} of {len(longest)} datasets; times faster with fc2.weight: "
+                    f"all weights are slowest on {sum(longest)} of {len(longest)} datasets; times faster with "
+                    "fc2.weight: "
                     f"{times}", "agrees" if all(longest) else "agrees in part"),
         ],
         how="K-means (10 starts, one thread) over the models of the first round, the median over first rounds. Running "
             "times differ from machine to machine and a little from run to run; all other results here do not.",
-        rows=rows, summary={"speedup_of_fc2_weight": dict(zip(datasets(context), speedups, strict=True))}, figure=figure)
+        rows=rows, summary={"speedup_of_fc2_weight": faster}, figure=figure)
 
 
 def fig9(context: Context) -> Report:
@@ -186,26 +190,30 @@ def fig9(context: Context) -> Report:
                           label=f"sigma {sigma} ({len(mine)} trials)",
                           yerr=[values.mean(axis=0) - values.min(axis=0), values.max(axis=0) - values.mean(axis=0)],
                           error_kw={"linewidth": 1})
-            rows += [{"dataset": dataset, "sigma": sigma, "trial": trial.number, "layer": layer, "ari": record["ari"][layer]}
-                     for trial, record in mine.items() for layer in FEATURES]
+            rows += [
+                {"dataset": dataset, "sigma": sigma, "trial": trial.number, "layer": layer, "ari": record["ari"][layer]}
+                for trial, record in mine.items() for layer in FEATURES]
         panel.set_xticks(range(len(FEATURES)), FEATURES, rotation=40, ha="right")
         panel.set(title=TITLES[dataset], ylim=(-0.05, 1.05))
         panel.legend(fontsize=8, loc="lower right")
     panels[0, 0].set_ylabel("adjusted Rand index")
     means = {sigma: float(np.mean([row["ari"] for row in rows if row["sigma"] == sigma])) for sigma in names
              if any(row["sigma"] == sigma for row in rows)}
-    last = {sigma: [row["ari"] for row in rows if row["sigma"] == sigma and row["layer"] == "fc2.weight"] for sigma in means}
+    last = {sigma: [row["ari"] for row in rows if (row["sigma"], row["layer"]) == (sigma, "fc2.weight")]
+            for sigma in means}
     ordered = means and max(means, key=lambda s: means[s]) == "0.8" and min(means, key=lambda s: means[s]) == "H"
     return Report(
         findings=[
             Finding("agreement is highest at sigma 0.8 and lowest at H",
-                    "mean over layers and datasets: " + ", ".join(f"{sigma} {mean:.2f}" for sigma, mean in means.items()),
+                    "mean over layers and datasets: "
+                    + ", ".join(f"{sigma} {mean:.2f}" for sigma, mean in means.items()),
                     "agrees" if ordered else "differs"),
             Finding("fc2.weight has a high index whatever sigma is",
                     "; ".join(f"sigma {sigma} {np.mean(values):.2f} ({min(values):.2f} to {max(values):.2f}, "
                               f"{len(values)} first rounds)" for sigma, values in last.items()),
                     "agrees" if all(np.mean(values) > 0.7 for values in last.values()) else "agrees in part"),
         ],
-        how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local epochs); the "
+        how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
+            "epochs); the "
             "truth is each device's majority class. Bars are means over trials, whiskers their range.",
         rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last}, figure=figure)

@@ -14,7 +14,7 @@ from netsim.population import draw_population, problem_for
 from netsim.scenario import load_scenario
 from netsim.units import watts_from_dbm
 
-LAYOUTS, QUICK_LAYOUTS = 100, 8
+LAYOUTS, QUICK_LAYOUTS = 120, 8
 
 
 def layouts(count: int) -> list[Problem]:
@@ -32,12 +32,12 @@ def everybody(count: int) -> list[Problem]:
 
 def with_budget(problem: Problem, budget_mj: float) -> Problem:
     """Everybody with the same budget."""
-    return replace(problem, budget_j=budget_mj / 1e3)
+    return replace(problem, budget_j=np.full(len(problem), budget_mj / 1e3))
 
 
 def with_power(problem: Problem, power_dbm: float) -> Problem:
     """Everybody with the same transmit power."""
-    return replace(problem, power_w=watts_from_dbm(power_dbm))
+    return replace(problem, power_w=np.full(len(problem), watts_from_dbm(power_dbm)))
 
 
 def plan_of(problem: Problem, method: str, **options: Any) -> Plan | None:

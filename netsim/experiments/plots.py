@@ -36,19 +36,24 @@ def canvas(width: float, height: float, rows: int = 1, columns: int = 1, **optio
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False, **options)
     for panel in panels.flat:
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(alpha=0.25, linewidth=0.6)
-        panel.set_axisbelow(True)
+        plain(panel)
     return figure, panels
 
 
-def band(panel: Axes, x: Sequence[float], values: Floats, method: str, label: str | None = None) -> None:
+def plain(panel: Axes) -> None:
+    """A panel with little ink beside the data."""
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(alpha=0.25, linewidth=0.6)
+    panel.set_axisbelow(True)
+
+
+def band(panel: Axes, x: Sequence[float], values: Floats, method: str) -> None:
     """Median as a line and the quartiles as a shade; ``values`` has a row for each x, with NaN where there is none."""
     there = np.isfinite(values).any(axis=1)
-    x = np.asarray(x, dtype=float)[there]
+    at = np.asarray(x, dtype=float)[there]
     low, middle, high = np.nanpercentile(values[there], [25, 50, 75], axis=1)
-    panel.plot(x, middle, marker="o", markersize=3.5, color=COLOURS[method], label=label or NAMES[method])
-    panel.fill_between(x, low, high, color=COLOURS[method], alpha=0.15, linewidth=0)
+    panel.plot(at, middle, marker="o", markersize=3.5, color=COLOURS[method], label=NAMES[method])
+    panel.fill_between(at, low, high, color=COLOURS[method], alpha=0.15, linewidth=0)
 
 
 def spread(values: Sequence[float] | Floats, unit: str = "", scale: float = 1.0, digits: int = 1) -> str:

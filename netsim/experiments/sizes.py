@@ -10,7 +10,7 @@ from netsim.experiments.reproduce import Context
 from netsim.experiments.trials import DATA, TITLES
 
 SHAPES = {"mnist": (1, 28, 28), "fashion-mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
-LAYERS = ("conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias", "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+LAYERS = tuple(f"{layer}.{kind}" for layer in ("conv1", "conv2", "fc1", "fc2") for kind in ("weight", "bias"))
 PRINTED = {      # Table II
     "mnist": (375, 15, 10500, 28, 100352, 224, 2240, 10, 113744),
     "cifar10": (1125, 15, 10500, 28, 210000, 300, 3000, 10, 224978),

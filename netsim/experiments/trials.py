@@ -137,7 +137,7 @@ def with_rra(context: Context) -> list[Trial]:
 
 def cohort_sizes(context: Context) -> list[Trial]:
     """Fig. 13: divergence with cohorts of several sizes, at sigma 0.8."""
-    sizes = (10, 20, 40) if context.quick else (10, 20, 30, 50, 100)
+    sizes = (10, 20, 30) if context.quick else (10, 20, 30, 50, 100)
     return [Trial(dataset, "0.8", "divergence", size, number)
             for number in _numbers(context, 1) for size in sizes for dataset in datasets(context)]
 
@@ -174,7 +174,3 @@ def panels(context: Context) -> Iterator[tuple[int, int, str, str]]:
         for column, sigma in enumerate(sorted(SIGMAS)):
             yield row, column, dataset, sigma
 
-
-def rounds_to_target(record: Record) -> int | None:
-    """K, or None where the target was not reached within the rounds allowed."""
-    return int(record["rounds"]) if record["target_reached"] else None

@@ -1,0 +1,73 @@
+"""Fig. 12: divergence selection with thirty devices against RRA."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from netsim.experiments import trials
+from netsim.experiments.cells import Record
+from netsim.experiments.learned import computing, curve_rows, draw_accuracy, nothing_yet, rounds_to_target, settings
+from netsim.experiments.plots import COLOURS, NAMES, canvas
+from netsim.experiments.report import Finding, Report
+from netsim.experiments.reproduce import Context
+from netsim.experiments.trials import TITLES
+
+
+def fig12(context: Context) -> Report:
+    """Accuracy over rounds at sigma 0.8."""
+    records = trials.run_trials(trials.with_rra(context), context, "fig12")
+    names = list(trials.datasets(context))
+    figure, panels = canvas(4.4 * len(names), 4, 1, len(names))
+    rounds: dict[str, dict[str, list[float]]] = {name: {} for name in names}
+    sizes: list[float] = []
+    for panel, dataset in zip(panels.flat, names, strict=True):
+        for method in ("divergence", "rra-as-run"):
+            found = [record for trial, record in records.items() if (trial.dataset, trial.method) == (dataset, method)]
+            if found:
+                size = [devices_a_round(record) for record in found]
+                sizes += size if method == "rra-as-run" else []
+                rounds[dataset][method] = [rounds_to_target(record) for record in found]
+                label = f"{NAMES[method]}, {np.mean(size):.0f} devices a round"
+                draw_accuracy(panel, found, COLOURS[method], label)
+                panel.legend(fontsize=8, loc="lower right")
+        panel.set(title=f"{TITLES[dataset]}, sigma 0.8", xlabel="round")
+    panels[0, 0].set_ylabel("test accuracy (%)")
+    return Report(
+        findings=[_fewer(rounds), _cohort(sizes, next(iter(trials.datasets(context).values())).devices)],
+        how=f"Lines are means over trials. {settings(context, records)}", rows=curve_rows(records),
+        summary={dataset: {method: [None if math.isinf(count) else count for count in counts]
+                           for method, counts in by_method.items()} for dataset, by_method in rounds.items()},
+        figure=figure, seconds=computing(records))
+
+
+def devices_a_round(record: Record) -> float:
+    """Without the first round, in which all take part."""
+    return float(np.mean(record["by_round"]["arrived"][1:] or [math.nan]))
+
+
+def _fewer(rounds: dict[str, dict[str, list[float]]]) -> Finding:
+    paper = "divergence selection with 30 devices reaches the target in fewer rounds than RRA with 45"
+    medians = {dataset: [float(np.median(by_method[method])) for method in ("divergence", "rra-as-run")]
+               for dataset, by_method in rounds.items() if len(by_method) == 2}
+    decided = {dataset: pair for dataset, pair in medians.items() if min(pair) < math.inf}
+    if not decided:
+        return nothing_yet(paper)
+    words = "; ".join(f"{TITLES[dataset]} {_count(mine)} against {_count(other)} rounds"
+                      for dataset, (mine, other) in decided.items())
+    fewer = [mine < other for mine, other in decided.values()]
+    return Finding(paper, words, "agrees" if all(fewer) else "agrees in part" if any(fewer) else "differs")
+
+
+def _count(rounds: float) -> str:
+    return "more than allowed" if math.isinf(rounds) else f"{rounds:g}"
+
+
+def _cohort(sizes: list[float], devices: int) -> Finding:
+    paper = "RRA chooses 45 of 100 devices on average"
+    if not sizes:
+        return nothing_yet(paper)
+    share = 100 * float(np.mean(sizes)) / devices
+    return Finding(paper, f"{share:.0f} in a hundred ({len(sizes)} runs)", "agrees" if 35 < share < 55 else "differs",
+                   "RRA as the comparison seems to have run it: two turns of its iteration from a random start")

@@ -1,0 +1,163 @@
+"""What the figures of learning share: trials by panel, curves, rounds to the target, and paired comparisons."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from netsim.arrays import Floats
+from netsim.experiments import trials
+from netsim.experiments.cells import Record
+from netsim.experiments.report import Finding
+from netsim.experiments.reproduce import Context
+from netsim.experiments.trials import TITLES, Trial
+
+Records = Mapping[Trial, Record]
+Grid = Mapping[tuple[str, str], Mapping[str, list[Record]]]       # (dataset, sigma) -> method -> its trials
+Pairs = Sequence[tuple[float, float]]
+
+
+def settings(context: Context, records: Records) -> str:
+    """How the trials were run, and how many there are."""
+    published = sum(record["split"] == "published" for record in records.values())
+    cap = next(iter(trials.datasets(context).values())).cap
+    batches = ", ".join(f"{TITLES[name]} {data.batch}" for name, data in trials.datasets(context).items())
+    return (
+        f"{len(records)} runs, {published} with a published split and the others with splits of their own. "
+        f"{trials.LOCAL_EPOCHS} local epochs, learning rate {trials.LEARNING_RATE} without momentum, batch sizes: "
+        f"{batches}; plain mean of models; the whole test set after every round; a run ends at its target accuracy or "
+        f"after {cap} rounds. All methods of a trial share devices, split and first model. `cluster-round-robin` is a "
+        "control: from each cluster the device that waited longest, without a look at weights.")
+
+
+def by_panel(records: Records) -> Grid:
+    """The records sorted into the panels of a figure; empty where there is none."""
+    found: dict[tuple[str, str], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for trial, record in sorted(records.items(), key=lambda item: item[0].number):
+        found[trial.dataset, trial.sigma][trial.method].append(record)
+    return found
+
+
+def accuracy_table(records: Sequence[Record]) -> Floats:
+    """Accuracy by trial and round; a run that has ended keeps its last value."""
+    curves = [record["by_round"]["accuracy"] for record in records]
+    longest = max(map(len, curves))
+    return np.array([curve + curve[-1:] * (longest - len(curve)) for curve in curves], dtype=float)
+
+
+def draw_accuracy(panel: Any, records: Sequence[Record], colour: Any, label: str) -> None:
+    """Mean as a line; the range from the worst trial to the best as a shade."""
+    table = accuracy_table(records) * 100
+    rounds = np.arange(1, table.shape[1] + 1)
+    panel.plot(rounds, table.mean(axis=0), color=colour, linewidth=1.4, label=f"{label} ({len(records)})")
+    if len(records) > 1:
+        panel.fill_between(rounds, table.min(axis=0), table.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+
+
+def say_empty(panel: Any) -> None:
+    """A panel without a finished trial says so."""
+    panel.text(0.5, 0.5, "not measured yet", transform=panel.transAxes, ha="center", color="0.5")
+
+
+def curve_rows(records: Records) -> list[dict[str, Any]]:
+    """A row a trial and round."""
+    return [
+        {**_names(trial), "round": round_, "accuracy": accuracy}
+        for trial, record in records.items()
+        for round_, accuracy in enumerate(record["by_round"]["accuracy"], start=1)
+    ]
+
+
+def round_rows(records: Records) -> list[dict[str, Any]]:
+    """A row a trial."""
+    return [
+        {**_names(trial), "split": record["split"], "rounds": record["rounds"],
+         "target_reached": record["target_reached"], "best_accuracy": max(record["by_round"]["accuracy"]),
+         "simulated_s": record["simulated_s"], "energy_j": record["energy_j"]}
+        for trial, record in records.items()
+    ]
+
+
+def _names(trial: Trial) -> dict[str, Any]:
+    return {"dataset": trial.dataset, "sigma": trial.sigma, "method": trial.method, "cohort": trial.cohort,
+            "trial": trial.number}
+
+
+def computing(records: Records) -> float:
+    """Seconds of computing behind the records."""
+    return float(sum(record["seconds"] for record in records.values()))
+
+
+def rounds_to_target(record: Record) -> float:
+    """K; inf where the target was not reached within the rounds allowed."""
+    return float(record["rounds"]) if record["target_reached"] else math.inf
+
+
+def median_rounds(records: Sequence[Record]) -> float:
+    """Over trials; inf where half of them or more did not reach the target."""
+    return float(np.median([rounds_to_target(record) for record in records])) if records else math.inf
+
+
+def rounds_summary(grid: Grid) -> dict[str, Any]:
+    """Rounds to the target by dataset, sigma and method; null where a trial did not reach it."""
+    def summary(records: Sequence[Record]) -> dict[str, Any]:
+        middle = median_rounds(records)
+        rounds = [int(record["rounds"]) if record["target_reached"] else None for record in records]
+        return {"trials": len(records), "rounds": rounds, "median": middle if middle < math.inf else None}
+
+    return {f"{dataset}, {sigma}": {method: summary(records) for method, records in methods.items() if records}
+            for (dataset, sigma), methods in sorted(grid.items()) if any(methods.values())}
+
+
+def nothing_yet(paper: str) -> Finding:
+    """A claim that no finished trial says anything about."""
+    return Finding(paper, "no finished runs to compare yet", "not measured")
+
+
+def paired(records: Records, first: str, second: str) -> list[tuple[Record, Record]]:
+    """The records of two methods in the trials that both have played."""
+    rivals = {trial: Trial(trial.dataset, trial.sigma, second, trial.cohort, trial.number)
+              for trial in records if trial.method == first}
+    return [(records[trial], records[rival]) for trial, rival in rivals.items() if rival in records]
+
+
+def fewer_rounds(paper: str, records: Records, first: str, second: str) -> Finding:
+    """A claim that one method needs fewer rounds than another; pairs in which neither got there do not count."""
+    pairs = [(rounds_to_target(one), rounds_to_target(other)) for one, other in paired(records, first, second)]
+    pairs = [pair for pair in pairs if min(pair) < math.inf]
+    return verdict(paper, pairs, f"{first} needs fewer rounds than {second}")
+
+
+def rises_faster(paper: str, records: Records, first: str, second: str) -> Finding:
+    """A claim that one curve is above another: by the mean accuracy over the rounds that both played."""
+    pairs = []
+    for one, other in paired(records, first, second):
+        rounds = min(one["rounds"], other["rounds"])
+        means = [float(np.mean(record["by_round"]["accuracy"][:rounds])) for record in (one, other)]
+        pairs.append((-means[0], -means[1]))
+    return verdict(paper, pairs, f"{first} has a higher mean accuracy than {second}")
+
+
+def verdict(paper: str, pairs: Pairs, measured: str) -> Finding:
+    """Whether the first of the pairs are the smaller ones, by a sign test at 5 %."""
+    if not pairs:
+        return nothing_yet(paper)
+    equal = sum(a == b for a, b in pairs)
+    measured += f" in {sum(a < b for a, b in pairs)} of {len(pairs)} paired runs" + (f", {equal} "
+                                                                                     "equal" if equal else "")
+    if _mostly(pairs):
+        return Finding(paper, measured, "agrees")
+    if _mostly([(b, a) for a, b in pairs]):
+        return Finding(paper, measured, "differs")
+    return Finding(paper, measured, "open", "chance could give this (sign test at 5 %)")
+
+
+def _mostly(pairs: Pairs) -> bool:
+    from scipy.stats import binomtest
+
+    decided = [a < b for a, b in pairs if a != b]
+    return bool(decided) and float(binomtest(sum(decided), len(decided), alternative="greater").pvalue) < 0.05
