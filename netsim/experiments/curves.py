@@ -58,8 +58,7 @@ def fig10(context: Context) -> Report:
             rises_faster("(control) and faster than each cluster's devices in turn", records, "divergence", CONTROL),
         ],
         how="Lines are means over trials, shades go from the lowest to the highest, the number of trials is in "
-            "brackets; "
-            f"{PANELS}. Mean accuracy is over the rounds that both runs played. {settings(context, records)}",
+            f"brackets; {PANELS}. Mean accuracy is over the rounds that both runs played. {settings(context, records)}",
         rows=curve_rows(records), summary=rounds_summary(grid), figure=figure, seconds=computing(records))
 
 
@@ -88,8 +87,7 @@ def fig11(context: Context) -> Report:
             *_icas_on_cifar10(grid["cifar10", "0.8"]["icas"]),
         ],
         how=f"Points are trials, with boxes where there are three or more; {PANELS}. Where one run of a pair did not "
-            "reach "
-            "its target the other counts as faster; pairs in which neither did are left out. "
+            "reach its target the other counts as faster; pairs in which neither did are left out. "
             f"{settings(context, records)}",
         rows=round_rows(records), summary=rounds_summary(grid), figure=figure, seconds=computing(records))
 

@@ -25,8 +25,7 @@ OPTIONS = {"fedl": {"lambda": "tuned"}}
 POWERS_DBM = tuple(range(10, 24))
 BUDGETS_MJ = (30.0, 32.5, 35.0, 37.5, 40.0, 42.5, 45.0, 47.5, 50.0)
 HOW = ("Layouts are the `paper` scenario under seeds from 0: ten devices of a hundred in a cell of 300 m, 20 MHz, 448 "
-       "kbit, "
-       "L C D with the calibrated values. FEDL's weight is tuned in each layout to the largest that keeps every "
+       "kbit, L C D with the calibrated values. FEDL's weight is tuned in each layout to the largest that keeps every "
        "budget.")
 
 
@@ -103,8 +102,7 @@ def fig6(context: Context) -> Report:
             Finding("Algorithm 5 finds the optimum",
                     f"as printed it takes {spread(loss, 'times')} as long as the optimum at {least} dBm (at worst "
                     f"{np.nanmax(loss):.1f} times) and {spread(delays.ratio('algorithm5', powers[-1]), 'times', 1, 3)} "
-                    "at "
-                    f"{powers[-1]} dBm", _optimal(delays),
+                    f"at {powers[-1]} dBm", _optimal(delays),
                     "where a CPU is at its limit it takes the bandwidth from the energy equality, but there the delay "
                     "binds"),
         ],
@@ -183,8 +181,7 @@ def fig14(context: Context) -> Report:
                     f"the exact best common power is {np.nanmax(loss):.2f} % faster at most"),
             Finding("optimising the power makes a round 0.3 % shorter than the best whole dBm value",
                     f"shorter by {spread(gain, '%', 1, 3)}, at most {np.nanmax(gain):.3f} %; a power for each device "
-                    "gains "
-                    f"another {spread(joint, '%', 1, 2)}", "agrees in part" if np.nanmedian(gain) < 0.1 else "agrees",
+                    f"gains another {spread(joint, '%', 1, 2)}", "agrees in part" if np.nanmedian(gain) < 0.1 else "agrees",
                     "it is never longer, but the delay is flat around the best power"),
         ],
         how=f"{len(problems)} layouts with a plan, budget 30 mJ, powers from 10 to 23 dBm. {HOW}",

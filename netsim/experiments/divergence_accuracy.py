@@ -96,8 +96,7 @@ def table1(context: Context) -> Report:
     return Report(
         findings=[
             Finding("in the cluster shown, the device with the largest divergence gives its cluster the highest "
-                    "accuracy "
-                    "(53.39 % against 50.27 to 52.34 %)",
+                    "accuracy (53.39 % against 50.27 to 52.34 %)",
                     f"so it is in {best} of {len(large)} clusters (by chance {chance:.1f}); it gains "
                     f"{gains.mean():+.2%} on average over choosing at random ({gains.min():+.2%} to "
                     f"{gains.max():+.2%}); "
@@ -106,15 +105,13 @@ def table1(context: Context) -> Report:
                     "agrees in part" if np.nanmean(rho) > 0.1 else "differs"),
             Finding("the largest divergence marks the most informative data",
                     f"in {stalest} of {len(large)} clusters it is a device that was not used for longest; rank "
-                    "correlation of "
-                    f"divergence with the rounds waited: {np.nanmean(waited):+.2f}",
+                    f"correlation of divergence with the rounds waited: {np.nanmean(waited):+.2f}",
                     "differs" if stalest > 0.7 * len(large) else "agrees in part",
                     "a model that is not renewed falls behind the global one, whatever its data"),
         ],
         how=f"{TITLES[dataset]}, sigma 0.8, {len(labels)} devices, k = {rounds} rounds with one random device of each "
-            "cluster "
-            "after a first round of all. Then each device in turn is the one of its cluster in round k + 1, the others "
-            "fixed; accuracy on the training samples of the cluster's devices.",
+            "cluster after a first round of all. Then each device in turn is the one of its cluster in round k + 1, "
+            "the others fixed; accuracy on the training samples of the cluster's devices.",
         rows=rows, summary={"clusters": len(large), "best_is_largest": int(best), "by_chance": float(chance),
                             "rank_correlation": [None if np.isnan(value) else float(value) for value in rho],
                             "largest_is_stalest": int(stalest)},

@@ -82,8 +82,7 @@ def fig5(context: Context) -> Report:
                     f"{len(cases)}",
                     "agrees", "the factor depends on the layout"),
             Finding("above lambda 1.82 FEDL has no feasible plan", "so it is by definition above each layout's own "
-                                                                   "lambda "
-                    f"({weights[kept].min():.2f} to {weights[kept].max():.2f})", "agrees"),
+                    f"lambda ({weights[kept].min():.2f} to {weights[kept].max():.2f})", "agrees"),
             Finding("with lambda 4.58 FEDL uses SAO's total energy, and four devices exceed their budgets",
                     f"lambda {spread(weights[same], digits=2)}; devices over budget "
                     f"{spread(over[same], digits=0)}", "agrees"),
@@ -98,10 +97,9 @@ def fig5(context: Context) -> Report:
                     "a large lambda leads to the shortest round of all, which no budgets slow down"),
         ],
         how=f"{len(cases)} layouts of the `paper` scenario with a plan, of {count} tried: ten devices, 23 dBm, budgets "
-            "from 15 to "
-            "30 mJ. FEDL is solved exactly. In each layout lambda is found anew: the largest that keeps every budget, "
-            "the "
-            "one with SAO's total energy, and 1000. The upper panel is the layout whose SAO delay is the median.",
+            "from 15 to 30 mJ. FEDL is solved exactly. In each layout lambda is found anew: the largest that keeps "
+            "every budget, the one with SAO's total energy, and 1000. The upper panel is the layout whose SAO delay is "
+            "the median.",
         rows=_rows(cases),
         summary={
             "layouts": len(cases), "sao_round_s": quartiles([case.plans["SAO"].round_s for case in cases]),

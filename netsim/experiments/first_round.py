@@ -102,8 +102,7 @@ def fig4(context: Context) -> Report:
                     "agrees" if clearest[0].startswith("fc2") and blocks.startswith("conv1") else "agrees in part"),
         ],
         how=f"One first round of {len(classes)} devices, {LOCAL_EPOCHS} local epochs, sigma 0.8, trial 1. Of the "
-            "matrices, "
-            "numbers.csv keeps the means over pairs of classes.",
+            "matrices, numbers.csv keeps the means over pairs of classes.",
         rows=rows, summary={"between_over_within": ratios}, figure=figure)
 
 
@@ -167,8 +166,7 @@ def fig8(context: Context) -> Report:
         findings=[
             Finding("all weights take longest, a small layer is much faster",
                     f"all weights are slowest on {sum(longest)} of {len(longest)} datasets; times faster with "
-                    "fc2.weight: "
-                    f"{times}", "agrees" if all(longest) else "agrees in part"),
+                    f"fc2.weight: {times}", "agrees" if all(longest) else "agrees in part"),
         ],
         how="K-means (10 starts, one thread) over the models of the first round, the median over first rounds. Running "
             "times differ from machine to machine and a little from run to run; all other results here do not.",
@@ -214,6 +212,5 @@ def fig9(context: Context) -> Report:
                     "agrees" if all(np.mean(values) > 0.7 for values in last.values()) else "agrees in part"),
         ],
         how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
-            "epochs); the "
-            "truth is each device's majority class. Bars are means over trials, whiskers their range.",
+            "epochs); the truth is each device's majority class. Bars are means over trials, whiskers their range.",
         rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last}, figure=figure)

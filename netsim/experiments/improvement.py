@@ -62,8 +62,7 @@ def table3(context: Context) -> Report:
                                "runs"),
             Finding("the score is the method's rounds over FedAvg's, less 1",
                     "so fewer rounds would score below 0; the printed values, and those here, are FedAvg's rounds over "
-                    "the "
-                    "method's, less 1", "differs", "the formula is printed upside down"),
+                    "the method's, less 1", "differs", "the formula is printed upside down"),
         ],
         how=f"Medians of rounds to the target over the trials. {settings(context, records)}",
         rows=rows, summary=rounds_summary(grid), figure=_draw(rows), seconds=computing(records))

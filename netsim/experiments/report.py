@@ -92,8 +92,7 @@ def _text(report: Report, about: About) -> str:
     lines = [f"# {about.target}: {about.title}", "", "![figure](figure.png)", ""]
     if about.quick:
         lines += ["A small version on the `digits` data: it shows that the measurement works, not what the paper's "
-                  "would "
-                  "show.", ""]
+                  "would show.", ""]
     lines += ["| the paper | measured | |", "|---|---|---|"]
     lines += [f"| {finding.paper} | {finding.measured} | {in_words(finding)} |" for finding in report.findings]
     lines += ["", report.how, "", f"Again: `{about.command}`. All numbers: [numbers.csv](numbers.csv), "
