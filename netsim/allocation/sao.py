@@ -75,8 +75,9 @@ def shortest_round(devices: InSeconds, bandwidth_hz: float, equal: Floats) -> li
     blocks = list(devices.blocks())
     for attempt in range(1, 600):
         needs = [Need.at(t, block) for block in blocks]
-        excess = sum(float(need.bandwidth_hz.sum()) for need in needs) / bandwidth_hz - 1.0
-        step = _step(needs, bandwidth_hz)
+        total = sum(float(need.bandwidth_hz.sum()) for need in needs)
+        excess = total / bandwidth_hz - 1.0
+        step = _step(needs, bandwidth_hz, total)
         if (abs(excess) <= 1e-10 and abs(step) <= 1e-10 * t) or t == high:
             return needs
         low, high = (t, high) if excess > 0.0 else (low, t)
@@ -88,26 +89,30 @@ def shortest_round(devices: InSeconds, bandwidth_hz: float, equal: Floats) -> li
     raise ArithmeticError(f"the round time did not settle between {low!r} and {high!r} s")
 
 
-def _step(needs: list[Need], bandwidth_hz: float) -> float:
+def _step(needs: list[Need], bandwidth_hz: float, total_hz: float) -> float:
     """How far T has to move if the reciprocal of every need is a straight line in it, which it nearly is.
 
-    Newton on the reciprocal of the sum of b/(1 + r x), which is increasing and concave in x. NaN where no need has a
-    slope (all CPUs at their slowest) or some need is infinite.
+    Newton on the reciprocal of the sum of b/(1 + r x), which is increasing and concave in x; one step where the total
+    is near the band. NaN where no need has a slope (all CPUs at their slowest) or some need is infinite.
     """
-    rates = [-need.slope / need.bandwidth_hz for need in needs]
-    steepest = max(float(rate.max()) for rate in rates)
-    if not steepest > 0.0:
+    slopes = [need.slope for need in needs]
+    slope = sum(float(each.sum()) for each in slopes)
+    if not -math.inf < slope < 0.0:
         return math.nan
-    x, leftmost = 0.0, -0.9 / steepest
-    for _ in range(5):
+    x = total_hz * (1.0 - total_hz / bandwidth_hz) / slope
+    if abs(total_hz / bandwidth_hz - 1.0) < 0.02:
+        return x
+    rates = [-each / need.bandwidth_hz for each, need in zip(slopes, needs, strict=True)]
+    leftmost = -0.9 / max(float(rate.max()) for rate in rates)
+    for _ in range(3):
+        x = max(x, leftmost)
         total = slope = 0.0
         for need, rate in zip(needs, rates, strict=True):
             factor = 1.0 / (1.0 + rate * x)
             now = need.bandwidth_hz * factor
             total += float(now.sum())
-            slope -= float(np.dot(now, rate * factor))
-        missing = 1.0 - total / bandwidth_hz
-        x = max(x + total * missing / slope, leftmost)
-        if abs(missing) < 1e-3:
+            slope -= float(now @ (rate * factor))
+        x += total * (1.0 - total / bandwidth_hz) / slope
+        if abs(total / bandwidth_hz - 1.0) < 1e-3:
             break
-    return x
+    return max(x, leftmost)

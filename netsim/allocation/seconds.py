@@ -80,10 +80,6 @@ class InSeconds:
         v = s + fraction
         return self.nats / (upload_s * s), v / (v - 1.0)
 
-    def upload_time_left(self, round_s: float, compute_s: Floats) -> Floats:
-        """How long the upload may take if computing takes that long: what time leaves, what energy leaves."""
-        return np.minimum(round_s - compute_s, self.budget - self.work / np.square(compute_s))
-
     def least_bandwidth_ever(self) -> Floats:
         """The bandwidth needed if the round may last for ever: the CPU at its slowest, what is left to send."""
         with np.errstate(divide="ignore", invalid="ignore"):
