@@ -182,8 +182,7 @@ class _Queue:
     def give_up_in_vain(self) -> None:
         """Stop where workers die at once whatever they are given."""
         if self._in_vain == MOST_BREAKDOWNS:
-            raise InputError("the worker processes die before any of them ends a cell, most often for want of memory, "
-                             "or "
+            raise InputError("worker processes die before any of them ends a cell, most often for want of memory, or "
                              'because a script starts them outside of `if __name__ == "__main__":`')
         self._in_vain += 1
         self.broken = False

@@ -181,7 +181,8 @@ def fig14(context: Context) -> Report:
                     f"the exact best common power is {np.nanmax(loss):.2f} % faster at most"),
             Finding("optimising the power makes a round 0.3 % shorter than the best whole dBm value",
                     f"shorter by {spread(gain, '%', 1, 3)}, at most {np.nanmax(gain):.3f} %; a power for each device "
-                    f"gains another {spread(joint, '%', 1, 2)}", "agrees in part" if np.nanmedian(gain) < 0.1 else "agrees",
+                    f"gains another {spread(joint, '%', 1, 2)}",
+                    "agrees in part" if np.nanmedian(gain) < 0.1 else "agrees",
                     "it is never longer, but the delay is flat around the best power"),
         ],
         how=f"{len(problems)} layouts with a plan, budget 30 mJ, powers from 10 to 23 dBm. {HOW}",

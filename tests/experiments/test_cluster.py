@@ -1,0 +1,78 @@
+"""A sweep on a Dask cluster: a scheduler and two workers as processes of their own, one of them killed midway."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netsim.errors import InputError
+from netsim.experiments.cells import Progress, play
+from netsim.experiments.executor import cluster
+from netsim.experiments.sweep import run_sweep, table
+from netsim.experiments.sweep_file import load_sweep
+
+pytest.importorskip("distributed")
+
+
+@contextmanager
+def process(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    started = subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "far.toml"
+    file.write_text('scenario = "paper"\nseeds = 6\nlearning = false\n[set]\nselection.method = "fedavg"\nend.rounds = 120\n')
+    sweep = load_sweep(file, tmp_path / "results")
+    address = f"tcp://127.0.0.1:{free_port()}"
+    worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+    with (
+        process("distributed.cli.dask_scheduler", "--host", address, "--no-dashboard"),
+        process(*worker) as first, process(*worker),
+    ):
+        killed: list[float] = []
+
+        def kill_one_midway(progress: Progress) -> None:
+            if progress.finished >= 1 and not killed:
+                first.kill()
+                killed.append(time.monotonic())
+
+        run_sweep(sweep, cluster(address), kill_one_midway)
+    assert killed
+    found = table(sweep)
+    assert found["seed"].to_list() == list(range(6))
+    assert found["rounds"].to_list() == [120] * 6
+    records = sorted((sweep.folder / "cells").iterdir())
+    assert len(records) == 6
+    here = play(sweep.cells[5].scenario, 5, tmp_path / "here", learning=False)
+    there = json.loads(sweep.cells[5].record.read_text())
+    assert there["trace_sha256"] == here["trace_sha256"]
+
+
+def test_a_cluster_that_does_not_answer_is_named(monkeypatch: Any) -> None:
+    monkeypatch.setattr("netsim.experiments.executor.PATIENCE_S", 1)
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with pytest.raises(InputError, match="no Dask scheduler answers"), cluster(address).open():
+        pass
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="no Dask scheduler answers"), cluster("nowhere at all").open():
+        pass
