@@ -70,7 +70,9 @@ def simulate(
     with ExitStack() as stack:
         stack.callback(directory.close)
         resuming = resume and directory.has_begun
-        stored = directory.resume() if resuming else directory.claim()
+        stored = directory.resume() if resuming else None
+        if not resuming:
+            directory.claim()
         learner: Learner | None = None
         if learning:
             from netsim.learning.learner import open_learner

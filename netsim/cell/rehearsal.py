@@ -8,7 +8,7 @@ import simpy
 
 from netsim.agenda import Wave
 from netsim.cell.battery import Battery
-from netsim.cell.device import Device
+from netsim.cell.device import Device, Outcome
 from netsim.cell.server import shares
 from netsim.cell.uplink import Uplink
 from netsim.trace import SERVER, Part, Recorder
@@ -23,7 +23,7 @@ def rehearse(wave: Wave, bandwidth_hz: float) -> Part:
         env.process(Device(env, share, Battery(env, math.inf), uplink, recorder, lambda device: None).serve(allocated))
         for share in shares(wave)
     ]
-    outcomes = env.run(env.all_of(work))
-    recorder.span("aggregate", SERVER, env.now, env.now, value=len(work),
-                  after=[outcome.last_row for outcome in outcomes.values()])
+    env.run(env.all_of(work))
+    last_rows = [outcome.last_row for process in work if isinstance(outcome := process.value, Outcome)]
+    recorder.span("aggregate", SERVER, env.now, env.now, value=len(work), after=last_rows)
     return recorder.take()

@@ -73,13 +73,26 @@ class Policy:
     compression: Compression
     network: nn.Sequential
 
+    @property
+    def inputs(self) -> int:
+        """Length of the state that the network takes."""
+        first = self.network[0]
+        assert isinstance(first, nn.Linear)
+        return first.in_features
+
+    @property
+    def outputs(self) -> int:
+        """How many devices it rates."""
+        last = self.network[-1]
+        assert isinstance(last, nn.Linear)
+        return last.out_features
+
     def ratings(self, global_weights: Weights, local_weights: Weights) -> Floats:
         """Q of each device: the return to expect from choosing it now."""
         (size, parameters), devices = self.compression.components.shape, len(local_weights)
-        network_in, network_out = self.network[0].in_features, self.network[-1].out_features
-        if (network_in, network_out) != ((devices + 1) * size, devices) or local_weights.shape[1] != parameters:
+        if (self.inputs, self.outputs) != ((devices + 1) * size, devices) or local_weights.shape[1] != parameters:
             raise InputError(
-                f"favor's policy was trained for {network_out} devices and models of {parameters} parameters, "
+                f"favor's policy was trained for {self.outputs} devices and models of {parameters} parameters, "
                 f"this run has {devices} devices and {local_weights.shape[1]} parameters: train a policy for it")
         with torch.no_grad():
             seen = torch.from_numpy(self.compression.state(global_weights, local_weights))
@@ -219,7 +232,7 @@ def _network(inputs: int, actions: int, hidden: int = HIDDEN, rng: np.random.Gen
     network = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, actions))
     if rng is not None:
         with torch.no_grad():
-            for layer in (network[0], network[2]):
+            for layer in (module for module in network if isinstance(module, nn.Linear)):
                 bound = layer.in_features**-0.5
                 for tensor in (layer.weight, layer.bias):
                     tensor.copy_(torch.from_numpy(rng.uniform(-bound, bound, tuple(tensor.shape))))

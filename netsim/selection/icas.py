@@ -62,4 +62,4 @@ def probabilities(importance: Floats, time_s: Floats, rho: float) -> Floats:
     fastest = importance[np.argmin(later)]
     low, high = np.log(rho * fastest**2) - 1e-9, np.log(rho * importance.sum() ** 2) + 1e-9     # a hair, for rounding
     p = given(brentq(lambda log_mu: given(log_mu).sum() - 1, low, high, xtol=1e-12))
-    return p / p.sum()
+    return p / float(p.sum())

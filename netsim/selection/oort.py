@@ -55,7 +55,7 @@ class Oort(Method):
             return tried[:0]
         score = self.scores(view, tried)
         enough = score >= CUTOFF * np.sort(score)[-count]
-        good = tried[enough]
+        good: Ints = tried[enough]
         return good[draw(score[enough], count, rng)]
 
     def scores(self, view: View, tried: Ints) -> Floats:

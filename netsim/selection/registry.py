@@ -41,7 +41,8 @@ METHODS: dict[str, tuple[str, str]] = {     # name -> where it is, what it does 
 def make_selection(method: str, options: Mapping[str, Any]) -> Selection:
     """The method named in a scenario, or ``"package.module:Name"`` for a user's own, with its options checked."""
     kind = _find(method)
-    if dataclasses.is_dataclass(kind):
+    made: Any
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         made = kind(**_checked(method, kind, options))
     elif options:
         raise InputError(f"selection.{next(iter(options))}: {method} takes no options, since it is no dataclass")

@@ -85,5 +85,5 @@ def tiers_by_time(time_s: Floats, count: int) -> Ints:
 def by_rank(loss: Floats) -> Floats:
     """Probabilities that fall with the rank, the largest loss first: (m - 1, m - 2, ..., 0) / D."""
     rank = np.argsort(np.argsort(-loss, kind="stable"), kind="stable")
-    weight = len(loss) - 1 - rank
-    return weight / max(weight.sum(), 1)
+    weight: Floats = (len(loss) - 1 - rank).astype(np.float64)
+    return weight / max(float(weight.sum()), 1.0)
