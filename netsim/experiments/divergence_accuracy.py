@@ -68,7 +68,7 @@ def _short(values: Floats) -> list[float]:
     return [float(f"{value:.6g}") for value in values]
 
 
-def table1(context: Context) -> Report:
+def table1(context: Context) -> Report | None:
     """Every cluster, not only the one that the paper shows."""
     from scipy.stats import spearmanr
 
@@ -78,7 +78,8 @@ def table1(context: Context) -> Report:
     note = {"dataset": dataset, "sigma": "0.8", "trial": 1, "rounds_before": rounds, "local_epochs": LOCAL_EPOCHS}
     record = kept_record(context.cells / dataset / "0.8" / "table1.json", note,
                          None if context.stored else lambda: measure(trial, rounds, context))
-    assert record is not None
+    if record is None:
+        return None
     labels, divergence, accuracy, last = (np.array(record[name])
                                           for name in ("cluster", "divergence", "accuracy", "last_round"))
     clusters = [np.flatnonzero(labels == cluster) for cluster in range(labels.max() + 1)]
@@ -115,7 +116,7 @@ def table1(context: Context) -> Report:
         rows=rows, summary={"clusters": len(large), "best_is_largest": int(best), "by_chance": float(chance),
                             "rank_correlation": [None if np.isnan(value) else float(value) for value in rho],
                             "largest_is_stalest": int(stalest)},
-        figure=_draw(clusters, divergence, accuracy, last))
+        figure=_draw(clusters, divergence, accuracy, last), seconds=record["seconds"])
 
 
 def _draw(clusters: list[Ints], divergence: Floats, accuracy: Floats, last: Ints) -> Any:

@@ -65,8 +65,10 @@ def distances(features: Weights) -> Floats:
     return pairs
 
 
-def fig4(context: Context) -> Report:
+def fig4(context: Context) -> Report | None:
     """Distance matrices by layer, devices in the order of their majority classes."""
+    if context.stored:
+        return None
     dataset = "digits" if context.quick else "cifar10"
     found = first_round(Trial(dataset, "0.8", "fedavg", 10, 1), context)
     order = np.argsort(found.majority, kind="stable")
@@ -142,12 +144,15 @@ def all_clustered(context: Context) -> dict[Trial, Record]:
     return records
 
 
-def fig8(context: Context) -> Report:
+def fig8(context: Context) -> Report | None:
     """Running time of K-means by the layer whose weights it is given."""
     records = all_clustered(context)
-    figure, panels = canvas(4.2 * len(datasets(context)), 4, 1, len(datasets(context)))
+    names = [name for name in datasets(context) if any(trial.dataset == name for trial in records)]
+    if not names:
+        return None
+    figure, panels = canvas(4.2 * len(names), 4, 1, len(names))
     rows, longest, speedups = [], [], []
-    for panel, dataset in zip(panels.flat, datasets(context), strict=True):
+    for panel, dataset in zip(panels.flat, names, strict=True):
         mine = [record for trial, record in records.items() if trial.dataset == dataset]
         medians = [statistics.median(record["kmeans_seconds"][layer] for record in mine) * 1e3 for layer in FEATURES]
         panel.barh(range(len(FEATURES)), medians, color="#0072b2")
@@ -160,7 +165,7 @@ def fig8(context: Context) -> Report:
                  for trial, record in records.items() if trial.dataset == dataset for layer in FEATURES]
         longest.append(FEATURES[int(np.argmax(medians))] == "all")
         speedups.append(medians[-1] / medians[FEATURES.index("fc2.weight")])
-    faster = dict(zip(datasets(context), speedups, strict=True))
+    faster = dict(zip(names, speedups, strict=True))
     times = ", ".join(f"{TITLES[dataset]} {speedup:.0f}" for dataset, speedup in faster.items())
     return Report(
         findings=[
@@ -170,12 +175,14 @@ def fig8(context: Context) -> Report:
         ],
         how="K-means (10 starts, one thread) over the models of the first round, the median over first rounds. Running "
             "times differ from machine to machine and a little from run to run; all other results here do not.",
-        rows=rows, summary={"speedup_of_fc2_weight": faster}, figure=figure)
+        rows=rows, summary={"speedup_of_fc2_weight": faster}, figure=figure, seconds=_computing(records))
 
 
-def fig9(context: Context) -> Report:
+def fig9(context: Context) -> Report | None:
     """Adjusted Rand index of the clusters against the majority classes."""
     records = all_clustered(context)
+    if not records:
+        return None
     names = sorted(SIGMAS)
     figure, panels = canvas(4.2 * len(datasets(context)), 4, 1, len(datasets(context)), sharey=True)
     rows: list[dict[str, Any]] = []
@@ -213,4 +220,8 @@ def fig9(context: Context) -> Report:
         ],
         how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
             "epochs); the truth is each device's majority class. Bars are means over trials, whiskers their range.",
-        rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last}, figure=figure)
+        rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last}, figure=figure, seconds=_computing(records))
+
+
+def _computing(records: dict[Trial, Record]) -> float:
+    return float(sum(record["seconds"] for record in records.values()))

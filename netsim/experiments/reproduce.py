@@ -40,11 +40,11 @@ class Target:
     """A table or figure: its title, and where the function lives that makes its report."""
 
     title: str
-    function: str            # "module:function" below netsim.experiments, called with a Context
+    function: str            # "module:function" below netsim.experiments; answers None where nothing is stored to draw
 
-    def __call__(self, context: Context) -> Report:
+    def __call__(self, context: Context) -> Report | None:
         module, _, name = self.function.partition(":")
-        make: Callable[[Context], Report] = getattr(import_module(f"netsim.experiments.{module}"), name)
+        make: Callable[[Context], Report | None] = getattr(import_module(f"netsim.experiments.{module}"), name)
         return make(context)
 
 
@@ -92,6 +92,9 @@ def reproduce(names: Sequence[str], context: Context, say: Callable[[str], None]
         start = time.monotonic()
         say(f"{name}: {target.title}")
         report = target(context)
+        if report is None:
+            say("  left as it is: nothing is stored to draw it from")
+            continue
         seconds = time.monotonic() - start if report.seconds is None else report.seconds
         about = About(name, target.title, command(name, context), round(seconds, 1), context.quick)
         write_report(context.out / name, report, about)

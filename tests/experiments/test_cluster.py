@@ -39,7 +39,8 @@ def free_port() -> int:
 
 def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     file = tmp_path / "far.toml"
-    file.write_text('scenario = "paper"\nseeds = 6\nlearning = false\n[set]\nselection.method = "fedavg"\nend.rounds = 120\n')
+    file.write_text('scenario = "paper"\nseeds = 6\nlearning = false\n'
+                    '[set]\nselection.method = "fedavg"\nend.rounds = 120\n')
     sweep = load_sweep(file, tmp_path / "results")
     address = f"tcp://127.0.0.1:{free_port()}"
     worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")

@@ -42,8 +42,8 @@ def test_a_list_names_its_cases_and_what_is_set_holds_for_all(tmp_path: Path) ->
         cell.bandwidth = "10 MHz"
         allocation.method = "sao"
     """))
-    assert [(cell.seed, cell.scenario.allocation.method, float(cell.scenario.cell.bandwidth)) for cell in sweep.cells] == [
-        (3, "equal", 5e6), (7, "equal", 5e6), (3, "sao", 10e6), (7, "sao", 10e6)]
+    found = [(cell.seed, cell.scenario.allocation.method, float(cell.scenario.cell.bandwidth)) for cell in sweep.cells]
+    assert found == [(3, "equal", 5e6), (7, "equal", 5e6), (3, "sao", 10e6), (7, "sao", 10e6)]
     assert {cell.scenario.end.rounds for cell in sweep.cells} == {2}
 
 
@@ -65,11 +65,10 @@ def test_a_longer_sweep_finds_the_cells_of_the_shorter(tmp_path: Path) -> None:
 
 def test_values_may_be_tables_and_paths_hold_from_the_sweep_file(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('base = "quickstart"\n')
-    (tmp_path / "split.json").write_text("[]")
     sweep = load_sweep(write(tmp_path, """
         scenario = "mine.toml"
         [grid]
-        learning.partition = [{ kind = "iid" }, { kind = "majority", sigma = 0.5 }, { kind = "file", path = "/x/y.json" }]
+        learning.partition = [{ kind = "iid" }, { kind = "majority", sigma = 0.5 }, { kind = "file", path = "/x.json" }]
         [set]
         learning.root = "data"
     """))

@@ -1,0 +1,39 @@
+"""`netsim sweep` and `netsim reproduce` as a user calls them."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from netsim.cli import app
+from netsim.errors import InputError
+
+
+def test_a_sweep_runs_shows_its_status_and_reports_what_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("few.toml").write_text('scenario = "tiny"\nseeds = 2\nlearning = false\n[set]\nend.rounds = 1\n')
+    before = CliRunner().invoke(app, ["sweep", "few.toml", "--status"])
+    assert before.exit_code == 0
+    assert "waiting" in before.output
+    assert not Path("results").exists()
+    done = CliRunner().invoke(app, ["sweep", "few.toml", "--workers", "1"])
+    assert done.exit_code == 0, done.output
+    assert "results: results/sweeps/few/table.parquet" in done.output
+    assert len(pl.read_parquet("results/sweeps/few/table.parquet")) == 2
+    next(Path("results/sweeps/few/cells").iterdir()).unlink()
+    run = next(path for path in Path("results/sweeps/few/runs").iterdir())
+    for other in Path("results/sweeps/few/runs").iterdir():
+        (other / "summary.json").write_text("{")            # somebody damaged the runs
+    failed = CliRunner().invoke(app, ["sweep", "few.toml", "--workers", "1"])
+    assert failed.exit_code == 1
+    assert "failed: " + run.name.split("-")[0] in failed.output
+
+
+def test_a_target_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match='did you mean "table3"'):
+        CliRunner().invoke(app, ["reproduce", "tabel3"], catch_exceptions=False)
+    assert not Path("results").exists()

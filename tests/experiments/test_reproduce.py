@@ -1,0 +1,158 @@
+"""The paper's tables and figures: what is written, the same every time, and only what was measured."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netsim.errors import InputError
+from netsim.experiments import learned, trials
+from netsim.experiments.cells import write_record
+from netsim.experiments.improvement import score
+from netsim.experiments.reproduce import TARGETS, Context, chosen, reproduce
+from netsim.experiments.trials import Trial
+
+ISSUE = {f"fig{number}" for number in range(4, 15)} | {"table1", "table2", "table3"}
+
+
+def quick(tmp_path: Path, **options: Any) -> Context:
+    return Context(tmp_path / "paper", quick=True, **options)
+
+
+def fake(context: Context, trial: Trial, accuracy: list[float], reached: bool = True) -> None:
+    """Stores a record as a finished run of this trial would."""
+    cell = trial.cell(context)
+    cell.record.parent.mkdir(parents=True, exist_ok=True)
+    count = len(accuracy)
+    write_record(cell.record, {
+        **cell.note, "rounds": count, "target_reached": reached, "simulated_s": 0.1 * count, "energy_j": 0.2 * count,
+        "seconds": 5.0, "by_round": {"accuracy": accuracy, "arrived": [30] + [trial.cohort] * (count - 1)}})
+
+
+def test_every_target_of_the_paper_is_there_and_can_be_found() -> None:
+    assert set(TARGETS) >= ISSUE
+    assert chosen(["fig7", "fig5"]) == ["fig5", "fig7"]
+    assert chosen(["all"]) == chosen([]) == list(TARGETS)
+    with pytest.raises(InputError, match='did you mean "fig10"'):
+        chosen(["figg10"])
+
+
+def test_an_allocation_figure_is_written_and_comes_out_the_same_again(tmp_path: Path) -> None:
+    context = quick(tmp_path, trials=3)
+    files = ["figure.png", "figure.svg", "numbers.csv", "numbers.json"]
+    reproduce(["fig7"], context)
+    folder = context.out / "fig7"
+    first = {name: (folder / name).read_bytes() for name in files}
+    reproduce(["fig7"], context)
+    assert {name: (folder / name).read_bytes() for name in files} == first
+    rows = list(csv.DictReader((folder / "numbers.csv").open()))
+    best = {(row["budget_mj"], row["layout"]): float(row["round_s"]) for row in rows if row["method"] == "sao"}
+    assert len(best) == 9
+    assert all(float(row["round_s"]) >= best[row["budget_mj"], row["layout"]] * (1 - 1e-6) for row in rows)
+    assert "| [fig7](fig7/README.md)" in (context.out / "README.md").read_text()
+
+
+def test_fedl_is_never_slower_than_sao_at_the_same_energy(tmp_path: Path) -> None:
+    reproduce(["fig5"], quick(tmp_path, trials=3))
+    rows = list(csv.DictReader((tmp_path / "paper" / "fig5" / "numbers.csv").open()))
+    by_case = {(row["layout"], row["case"]): row for row in rows}
+    for layout in {row["layout"] for row in rows}:
+        cases = ("SAO", "all budgets kept", "SAO's energy", "shortest round")
+        sao, kept, same, fast = (by_case[layout, case] for case in cases)
+        assert float(same["energy_j"]) == pytest.approx(float(sao["energy_j"]), rel=1e-6)
+        assert float(fast["round_s"]) < float(same["round_s"]) < float(sao["round_s"]) < float(kept["round_s"])
+        assert (sao["devices_over_budget"], kept["devices_over_budget"]) == ("0", "0")
+        assert float(kept["largest_energy_over_budget"]) == pytest.approx(1, rel=1e-6)
+
+
+def test_the_networks_have_the_printed_numbers_of_parameters(tmp_path: Path) -> None:
+    reproduce(["table2"], quick(tmp_path))
+    assert json.loads((tmp_path / "paper" / "table2" / "numbers.json").read_text())["summary"] == {"same": 27}
+
+
+def test_devices_with_the_same_majority_class_are_close(tmp_path: Path) -> None:
+    reproduce(["fig4"], quick(tmp_path, workers=1))
+    ratios = json.loads((tmp_path / "paper" / "fig4" / "numbers.json").read_text())["summary"]["between_over_within"]
+    assert len(ratios) == 8
+    assert ratios["fc2.bias"] > 1.5
+
+
+def test_learning_figures_are_drawn_from_what_is_stored_and_say_what_is_not(tmp_path: Path) -> None:
+    context = quick(tmp_path, stored=True)
+    for number in (1, 2):
+        fake(context, Trial("digits", "0.8", "divergence", 10, number), [0.3, 0.6, 0.71])
+        fake(context, Trial("digits", "0.8", "fedavg", 10, number), [0.2, 0.5, 0.6, 0.65, 0.7, 0.72])
+    fake(context, Trial("digits", "0.5", "icas", 10, 1), [0.2] * 10, reached=False)
+    fake(context, Trial("digits", "0.8", "divergence", 20, 1), [0.5, 0.72])
+    reproduce(["fig10", "fig11", "fig12", "fig13", "table3"], context)
+    numbers = {name: json.loads((context.out / name / "numbers.json").read_text())
+               for name in ("fig11", "fig12", "table3")}
+    assert numbers["fig11"]["summary"]["digits, 0.8"]["fedavg"] == {"trials": 2, "rounds": [6, 6], "median": 6.0}
+    assert numbers["fig11"]["summary"]["digits, 0.5"]["icas"]["rounds"] == [None]
+    assert numbers["fig12"]["findings"][0]["verdict"] == "not measured"
+    assert "+1.00 (trials: 2)" in numbers["table3"]["findings"][0]["measured"]     # 6 rounds against 3
+    rows = list(csv.DictReader((context.out / "table3" / "numbers.csv").open()))
+    assert [row["divergence"] for row in rows] == ["", "1.0", ""]
+    again = json.loads((context.out / "fig13" / "about.json").read_text())
+    assert again["seconds"] == 10.0                                              # two stored runs of five seconds
+
+
+def test_a_stored_trial_of_other_settings_does_not_count(tmp_path: Path) -> None:
+    context = quick(tmp_path, stored=True)
+    trial = Trial("digits", "0.8", "divergence", 10, 1)
+    fake(context, trial, [0.5, 0.8])
+    path = trial.cell(context).record
+    path.write_text(path.read_text().replace('"local_epochs": 5', '"local_epochs": 10'))
+    assert not trial.cell(context).finished
+    assert trials.run_trials([trial], context, "none") == {}
+
+
+def test_missing_data_are_reported_before_anything_starts(tmp_path: Path) -> None:
+    context = Context(tmp_path / "paper", data=str(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match='dataset "mnist" is not in'):
+        reproduce(["fig10"], context)
+
+
+def test_the_long_run_starts_with_what_tells_most() -> None:
+    order = trials.compared(Context(Path("paper")))
+    assert [(trial.dataset, trial.method) for trial in order[:10]] == [
+        (dataset, method) for dataset in ("mnist", "fashion-mnist") for method in trials.METHODS]
+    assert {(trial.sigma, trial.number) for trial in order[:15]} == {("0.8", 1)}
+    assert len(order) == 110
+
+
+def test_the_first_trial_takes_the_published_split(tmp_path: Path) -> None:
+    (tmp_path / "partitions").mkdir()
+    (tmp_path / "partitions" / "mnist-0.8.json").write_text("{}")
+    context = Context(tmp_path / "paper", data=str(tmp_path))
+    scenario, split = Trial("mnist", "0.8", "divergence", 10, 1).scenario(context)
+    assert (split, scenario.learning.partition.kind) == ("published", "file")
+    scenario, split = Trial("mnist", "0.8", "divergence", 10, 2).scenario(context)
+    assert (split, scenario.learning.partition.kind) == ("drawn", "majority")
+    phone = scenario.population[0]
+    assert phone.cpu is not None
+    low, high = (5 * 606 * bound for bound in (phone.cpu.cycles_per_sample.lowest, phone.cpu.cycles_per_sample.highest))
+    assert (low, high) == (pytest.approx(5e7), pytest.approx(15e7))     # L C D as calibrated: 10 * 500 * (1e4 to 3e4)
+
+
+def test_a_claim_needs_more_pairs_than_chance_would_give() -> None:
+    assert learned.verdict("", [(1, 2)] * 5, "").verdict == "agrees"
+    assert learned.verdict("", [(1, 2)] * 4, "").verdict == "open"
+    assert learned.verdict("", [(2, 1)] * 5, "").verdict == "differs"
+    assert learned.verdict("", [(1, 1)] * 9, "").verdict == "open"
+    assert learned.verdict("", [], "").verdict == "not measured"
+
+
+def test_a_run_that_has_ended_keeps_its_last_accuracy() -> None:
+    records = [{"by_round": {"accuracy": [0.1, 0.9]}}, {"by_round": {"accuracy": [0.2, 0.3, 0.4]}}]
+    assert learned.accuracy_table(records).tolist() == [[0.1, 0.9, 0.9], [0.2, 0.3, 0.4]]
+
+
+def test_a_score_needs_medians_that_were_reached() -> None:
+    done, not_done = {"rounds": 10, "target_reached": True}, {"rounds": 20, "target_reached": False}
+    grid = {("a", "H"): {"fedavg": [done, done, not_done], "kmeans": [{"rounds": 8, "target_reached": True}],
+                         "icas": [done, not_done, not_done]}}
+    assert score(grid, "a", "H", "kmeans") == pytest.approx(0.25)
+    assert score(grid, "a", "H", "icas") is None
