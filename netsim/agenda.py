@@ -12,6 +12,8 @@ from netsim.allocation.diagnosis import budget_scaling
 from netsim.arrays import Ints
 from netsim.errors import InputError
 
+MOST_SCALING = 1e9   # of budgets, before another obstacle must be at work
+
 
 @dataclass(frozen=True, eq=False)
 class Wave:
@@ -71,11 +73,30 @@ class Planner:
         return Agenda(tuple(waves), np.concatenate(dropped) if dropped else np.zeros(0, np.int64))
 
     def relaxed(self, devices: Ints) -> Agenda:
-        """Everybody at once, with all budgets raised by the least factor that makes it possible."""
+        """Everybody at once, with all budgets raised by the least factor with which the method has a plan.
+
+        Where no factor helps, since it is not the budgets that stand in the way, the largest part that fits.
+        """
         problem = self.problem(devices)
-        # a hair more, so that rounding does not put it back on the wrong side
-        factor = budget_scaling(problem) * (1 + 1e-9)
-        plan = self.allocate(replace(problem, budget_j=problem.budget_j * factor))
+
+        def plan_with(factor: float) -> Plan | None:
+            try:
+                return self.allocate(replace(problem, budget_j=problem.budget_j * factor))
+            except Infeasible:
+                return None
+
+        # what `sao` needs is the least that any method needs; a hair more, so that rounding does not undo it
+        low = high = budget_scaling(problem) * (1 + 1e-9)
+        plan = plan_with(high)
+        while plan is None and high < MOST_SCALING:
+            low, high = high, 2 * high
+            plan = plan_with(high)
+        if plan is None:
+            return self.largest_part(devices)
+        while high / low > 1 + 1e-6:
+            middle = (low * high) ** 0.5
+            closer = plan_with(middle)
+            low, high, plan = (middle, high, plan) if closer is None else (low, middle, closer)
         return Agenda((Wave(devices, plan),), np.zeros(0, np.int64))
 
     def agenda(self, devices: Ints, rule: str, size: int) -> Agenda:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from netsim.agenda import Planner
-from netsim.allocation import Problem, allocate
+from netsim.allocation import Infeasible, Problem, allocate
 from netsim.allocation.diagnosis import largest_feasible
 from netsim.errors import InputError
 
@@ -68,3 +68,23 @@ def test_nobody_is_no_problem():
 def test_where_nobody_fits_everybody_is_left_out(rule):
     agenda = planner().agenda(np.array([6]), rule, size=1)
     assert (waves(agenda), agenda.dropped.tolist()) == ([], [6])
+
+
+def test_relaxed_budgets_suit_the_method_and_not_only_the_optimum():
+    """Equal shares of 1 MHz send 1 Mbit for 8.86 mJ, so budgets must grow by 8.86 / 6.3, and not more."""
+    plan = planner("equal").agenda(np.arange(4), "relax", size=4).waves[0].plan
+    assert plan.device_energy_j == pytest.approx([8.86e-3] * 4, rel=1e-3)
+    assert plan.device_energy_j.max() / 0.0063 == pytest.approx(1.406, rel=1e-3)
+
+
+def test_where_no_budget_helps_the_largest_part_takes_part():
+    whole = planner()
+
+    def at_most_two(problem):
+        if len(problem) > 2:
+            raise Infeasible(range(len(problem)), "this method takes two")
+        return whole.allocate(problem)
+
+    picky = Planner(whole.problem, at_most_two, lambda problem: np.array([0, 1]))
+    agenda = picky.agenda(np.arange(4), "relax", size=4)
+    assert (waves(agenda), agenda.dropped.tolist()) == ([[0, 1]], [2, 3])
