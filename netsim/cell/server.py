@@ -16,6 +16,8 @@ from netsim.cell.uplink import Uplink
 from netsim.state import RunState
 from netsim.trace import DEADLINE, INFEASIBLE, SERVER, Recorder
 
+TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
+
 
 class Steps(Protocol):
     """What the server does in a round besides waiting for the devices."""
@@ -113,7 +115,8 @@ class Server:
         now, state = self.env.now, self.state
         for wave_began, outcome in played:
             record_wait(self.recorder, outcome.device, began, wave_began)
-            record_wait(self.recorder, outcome.device, outcome.ended_s, now)
+            if now - outcome.ended_s > TOGETHER * (now - began):
+                record_wait(self.recorder, outcome.device, outcome.ended_s, now)
         arrived = [outcome for outcome in outcomes if outcome.arrived]
         state.last_row = self.recorder.span("aggregate", SERVER, now, now, value=len(arrived), after=cause)
         self.recorder.span("round", SERVER, began, now, value=len(arrived))
