@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench docs reference images clean
 
 demo: $(VENV)/ready          ## simulate the quickstart scenario, with training
 	$(BIN)/netsim run quickstart
@@ -19,6 +19,16 @@ bench: $(VENV)/ready-bench   ## ratios against peers and limits
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/trace.py
 
+docs: $(VENV)/ready-test     ## the documentation as a static site in build/docs
+	$(BIN)/python -m sphinx -W -q -b html docs build/docs
+	@echo "open build/docs/index.html"
+
+reference: $(VENV)/ready-test    ## docs/reference anew from the program, after a change of keys, commands or columns
+	$(BIN)/python docs/make_reference.py
+
+images: $(VENV)/ready-test   ## the documentation's pictures anew from the program; needs Chromium
+	$(BIN)/python docs/make_images.py
+
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 # pip alone; an editable install reads pyproject.toml, so a change there installs again
@@ -33,7 +43,7 @@ $(VENV)/ready: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/ready-test: $(VENV)/ready
 	@echo "installing what the tests need into $(VENV), which takes a minute or two …"
-	@$(PIP_INSTALL) -e '.[test]'
+	@$(PIP_INSTALL) -e '.[test,lab,docs]'
 	@touch $@
 
 $(VENV)/ready-bench: $(VENV)/ready-test

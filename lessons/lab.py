@@ -16,9 +16,13 @@ def _():
     from netsim.lab.serve import lessons
     from netsim.lab.settings import Settings
     from netsim.lab.view import look, straggler
+    from netsim.lab.widgets import between, controls, side_by_side, slider
     from netsim.lab.words import headline, verdict
 
-    return METHODS, Settings, charts, device_formulas, headline, lessons, look, mo, player, straggler, verdict
+    return (
+        METHODS, Settings, between, charts, controls, device_formulas, headline, lessons, look, mo, player,
+        side_by_side, slider, straggler, verdict,
+    )
 
 
 @app.cell(hide_code=True)
@@ -26,37 +30,27 @@ def _(mo):
     mo.md("""
     # Why does one device hold up all the others?
 
-    A round of federated learning ends when the **last** upload is in. Move a slider and see who that is. Both methods get the same
-    devices, at the same places, with the same work to do.
+    A round of federated learning ends when the **last** upload is in. Move a slider and see who that is. Both methods
+    get the same devices, at the same places, with the same work to do.
     """)
     return
 
 
 @app.cell(hide_code=True)
-def _(METHODS, Settings, mo):
+def _(METHODS, Settings, between, controls, mo, slider):
     start = Settings()
 
-    def slider(label, value, steps):
-        return mo.ui.slider(steps=steps, value=value, label=label, show_value=True, full_width=True)
-
-    def between(label, value, steps):
-        return mo.ui.range_slider(steps=steps, value=list(value), label=label, show_value=True, full_width=True)
-
-    bandwidth = slider("bandwidth (MHz)", start.bandwidth_mhz, [*range(1, 10), *range(10, 42, 2), 50, 60, 80, 100])
-    power = slider("transmit power (dBm)", start.power_dbm, list(range(31)))
-    budget = between("energy budget (mJ)", start.budget_mj, [2, 5, 8, *range(10, 61), 70, 80, 100, 150, 200])
-    cohort = slider("cohort size", start.cohort, [*range(1, 21), *range(22, 51, 2), *range(55, 101, 5)])
-    model = slider("model size (kbit)", start.model_kbit,
-                   [10, 20, 50, *range(100, 401, 50), 448, 500, *range(600, 1001, 100), 1500, 2000, 3640])
-    cpu = between("CPU range (GHz)", start.cpu_ghz, [round(0.1 * tenths, 1) for tenths in range(1, 41)])
+    bandwidth = slider("bandwidth (MHz)", [*range(1, 10), *range(10, 42, 2), 50, 60, 80, 100], start.bandwidth_mhz)
+    power = slider("transmit power (dBm)", range(31), start.power_dbm)
+    budget = between("energy budget (mJ)", [2, 5, 8, *range(10, 61), 70, 80, 100, 150, 200], start.budget_mj)
+    cohort = slider("cohort size", [*range(1, 21), *range(22, 51, 2), *range(55, 101, 5)], start.cohort)
+    sizes = [10, 20, 50, *range(100, 401, 50), 448, 500, *range(600, 1001, 100), 1500, 2000, 3640]
+    model = slider("model size (kbit)", sizes, start.model_kbit)
+    cpu = between("CPU range (GHz)", [round(0.1 * tenths, 1) for tenths in range(1, 41)], start.cpu_ghz)
     left = mo.ui.dropdown(list(METHODS), value=start.methods[0], label="left")
     right = mo.ui.dropdown(list(METHODS), value=start.methods[1], label="right")
     seed = mo.ui.number(0, 9999, value=start.seed, label="draw")
-    mo.Html(
-        '<div class="controls">'
-        + "".join(f"<div>{element}</div>" for element in (bandwidth, power, budget, cohort, model, cpu))
-        + f'<div class="row">{left}{right}{seed}</div></div>'
-    )
+    controls(bandwidth, power, budget, cohort, model, cpu, row=[left, right, seed])
     return bandwidth, budget, cohort, cpu, left, model, power, right, seed
 
 
@@ -70,18 +64,17 @@ def _(Settings, bandwidth, budget, cohort, cpu, left, look, model, power, right,
 
 
 @app.cell(hide_code=True)
-def _(charts, headline, mo, verdict, view):
-    def pair(draw):
-        """The same for both methods, side by side where there is room."""
-        return '<div class="pair">' + "".join(f"<div>{draw(answer)}</div>" for answer in view.answers) + "</div>"
+def _(charts, headline, mo, side_by_side, verdict, view):
+    explained = f"""<p>{verdict(view)}</p><p>The bars are means over the cohort: an average device's time, computing,
+    sending, and waiting for the last one. On the maps, the area of a disc is a device's share of the band; red is
+    whom the others wait for.</p>"""
 
     # one output for all pictures, so that a slider redraws them in one go
     mo.Html(
-        pair(lambda answer: headline(view, answer) + charts.gantt(view, answer).svg())
-        + f'<div class="pair"><div>{charts.latency(view).svg()}</div><div class="verdict"><p>{verdict(view)}</p>'
-        "<p>The bars are means over the cohort: an average device's time, computing, sending, and waiting for the last "
-        "one. On the maps, the area of a disc is a device's share of the band; red is whom the others wait for.</p></div></div>"
-        + pair(lambda answer: charts.cell_map(view, answer).svg() + charts.energy(view, answer).svg())
+        side_by_side(headline(view, answer) + charts.gantt(view, answer).svg() for answer in view.answers)
+        + side_by_side([charts.latency(view).svg(), explained])
+        + side_by_side(
+            charts.cell_map(view, answer).svg() + charts.energy(view, answer).svg() for answer in view.answers)
     )
     return
 
@@ -96,11 +89,11 @@ def _(mo, straggler, view):
 
 
 @app.cell(hide_code=True)
-def _(device, device_formulas, mo, view):
+def _(device, device_formulas, mo, side_by_side, view):
     position = [str(number) for number in view.devices].index(device.value)
-    mo.Html('<div class="pair formulas">' + "".join(
-        f"<div><b>{answer.method}</b>{mo.md(device_formulas(view.problem, answer.plan, position)).text}</div>"
-        for answer in view.answers if answer.plan is not None) + "</div>")
+    mo.Html(side_by_side(
+        f"<b>{answer.method}</b>{mo.md(device_formulas(view.problem, answer.plan, position)).text}"
+        for answer in view.answers if answer.plan is not None))
     return
 
 
@@ -123,8 +116,8 @@ def _(charts, mo, settings, view):
     mo.vstack([
         mo.md("## Take it with you"),
         mo.hstack([
-            mo.download(lambda: charts.sheet(view).encode(), filename="round.svg", mimetype="image/svg+xml", label="the picture (SVG)"),
-            mo.download(lambda: settings.scenario_file().encode(), filename="my-lab.toml", mimetype="application/toml",
+            mo.download(lambda: charts.sheet(view).encode(), "round.svg", "image/svg+xml", label="the picture (SVG)"),
+            mo.download(lambda: settings.scenario_file().encode(), "my-lab.toml", "application/toml",
                         label="the scenario (TOML)"),
         ], justify="start"),
         mo.accordion({"The scenario that the sliders describe": mo.plain_text(settings.scenario_file())}),

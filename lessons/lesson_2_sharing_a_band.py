@@ -17,10 +17,14 @@ def _():
     from netsim.lab.curves import lines
     from netsim.lab.settings import Settings
     from netsim.lab.view import look
+    from netsim.lab.widgets import controls, side_by_side, slider
     from netsim.lab.words import headline, verdict
     from netsim.physics import path_gain
 
-    return Infeasible, Problem, Settings, allocate, charts, headline, lines, look, mo, np, path_gain, replace, verdict
+    return (
+        Infeasible, Problem, Settings, allocate, charts, controls, headline, lines, look, mo, np, path_gain, replace,
+        side_by_side, slider, verdict,
+    )
 
 
 @app.cell(hide_code=True)
@@ -28,30 +32,30 @@ def _(mo):
     mo.md(r"""
     # 2. Sharing a band: equal against SAO
 
-    All devices of a cohort upload at the same time, each on a slice of its own: $\sum_n b_n \le B$. The round ends with the **last** of them,
-    so a slice is worth most where it shortens the longest time.
+    All devices of a cohort upload at the same time, each on a slice of its own: $\sum_n b_n \le B$. The round ends
+    with the **last** of them, so a slice is worth most where it shortens the longest time.
 
     ## Two devices
 
-    One is near, the other far; both have the same work and the same energy budget. You cut the band. Each CPU then runs as fast as what
-    is left of its budget allows.
+    One is near, the other far; both have the same work and the same energy budget. You cut the band. Each CPU then
+    runs as fast as what is left of its budget allows.
     """)
     return
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    share = mo.ui.slider(5, 95, 1, value=50, label="share of the far device (%)", show_value=True, full_width=True)
-    far = mo.ui.slider(100, 350, 10, value=250, label="distance of the far device (m)", show_value=True, full_width=True)
-    mo.Html(f'<div class="controls"><div>{share}</div><div>{far}</div></div>')
+def _(controls, slider):
+    share = slider("share of the far device (%)", range(5, 96), 50)
+    far = slider("distance of the far device (m)", range(100, 360, 10), 250)
+    controls(share, far)
     return far, share
 
 
 @app.cell(hide_code=True)
 def _(Infeasible, Problem, allocate, far, np, path_gain, replace):
     two = Problem(
-        bits=448e3, cycles=1e8, capacitance=1e-28, gain=path_gain([80.0, far.value], 128.1, 37.6), power_w=0.2, budget_j=0.02,
-        cpu_min_hz=2e8, cpu_max_hz=2e9, bandwidth_hz=4e6, noise_w_per_hz=10 ** -20.4)
+        bits=448e3, cycles=1e8, capacitance=1e-28, gain=path_gain([80.0, far.value], 128.1, 37.6), power_w=0.2,
+        budget_j=0.02, cpu_min_hz=2e8, cpu_max_hz=2e9, bandwidth_hz=4e6, noise_w_per_hz=10 ** -20.4)
 
     def done_ms(device, band_hz):
         """When a device with this slice is done; nothing where it can't keep its budget."""
@@ -67,17 +71,18 @@ def _(Infeasible, Problem, allocate, far, np, path_gain, replace):
 
 @app.cell(hide_code=True)
 def _(best, done_ms, lines, mo, np, share, two):
-    shares = np.linspace(5, 95, 91)
+    shares = np.arange(5, 96)
     near_ms = [done_ms(0, (1 - s / 100) * two.bandwidth_hz) for s in shares]
     far_ms = [done_ms(1, s / 100 * two.bandwidth_hz) for s in shares]
-    now_ms = max(done_ms(0, (1 - share.value / 100) * two.bandwidth_hz), done_ms(1, share.value / 100 * two.bandwidth_hz))
+    now_ms = max(near_ms[share.value - 5], far_ms[share.value - 5])
     best_share = 100 * best.bandwidth_hz[1] / two.bandwidth_hz
-    said = f"The round takes **{now_ms:.1f} ms**" if now_ms == now_ms else "With so little band, a device **can't keep its budget**"
+    can = now_ms == now_ms      # not a number where a device can't
+    said = f"The round takes **{now_ms:.1f} ms**" if can else "With so little band, a device **can't keep its budget**"
     mo.vstack([
         mo.md(f"{said}; the best possible is **{1e3 * best.round_s:.1f} ms**."),
-        mo.Html(lines(shares, {"near device is done": near_ms, "far device is done": far_ms}, across="share of the far device (%)",
-                      up="ms", points={"you": (share.value, now_ms), "SAO": (best_share, 1e3 * best.round_s)},
-                      most=2.5e3 * best.round_s).svg()),
+        mo.Html(lines(shares, {"near device is done": near_ms, "far device is done": far_ms}, up="ms",
+                      across="share of the far device (%)", most=2.5e3 * best.round_s,
+                      points={"you": (share.value, now_ms), "SAO": (best_share, 1e3 * best.round_s)}).svg()),
     ])
     return
 
@@ -93,21 +98,21 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    cohort = mo.ui.slider(2, 30, 1, value=10, label="cohort size", show_value=True, full_width=True)
-    bandwidth = mo.ui.slider(2, 60, 2, value=20, label="bandwidth (MHz)", show_value=True, full_width=True)
-    draw = mo.ui.slider(0, 50, 1, value=4, label="draw", show_value=True, full_width=True)
-    mo.Html(f'<div class="controls"><div>{cohort}</div><div>{bandwidth}</div><div>{draw}</div></div>')
+def _(controls, slider):
+    cohort = slider("cohort size", range(2, 31), 10)
+    bandwidth = slider("bandwidth (MHz)", range(2, 62, 2), 20)
+    draw = slider("draw", range(51), 4)
+    controls(cohort, bandwidth, draw)
     return bandwidth, cohort, draw
 
 
 @app.cell(hide_code=True)
-def _(Settings, bandwidth, charts, cohort, draw, headline, look, mo, verdict):
+def _(Settings, bandwidth, charts, cohort, draw, headline, look, mo, side_by_side, verdict):
     settings = Settings(cohort=cohort.value, bandwidth_mhz=bandwidth.value, seed=draw.value)
     view = look(settings.scenario(), settings.methods, settings.seed)
-    mo.Html('<div class="pair">' + "".join(
-        f"<div>{headline(view, answer)}{charts.gantt(view, answer).svg()}{charts.cell_map(view, answer).svg()}</div>"
-        for answer in view.answers) + f"</div><p>{verdict(view)}</p>")
+    mo.Html(side_by_side(
+        headline(view, answer) + charts.gantt(view, answer).svg() + charts.cell_map(view, answer).svg()
+        for answer in view.answers) + f"<p>{verdict(view)}</p>")
     return
 
 
@@ -121,17 +126,19 @@ def _(mo):
 def _(mo):
     mo.accordion({
         "Why do the two curves cross exactly where the round is shortest?": mo.md("""
-        Left of the crossing the far device is last, and a little more band for it shortens the round; right of it the near one is last.
-        Only where both end **together** nothing can be gained by moving band from one to the other. In the larger cohort it is the same:
-        under SAO all bars end at one line.
+        Left of the crossing the far device is last, and a little more band for it shortens the round; right of it the
+        near one is last. Only where both end **together** nothing can be gained by moving band from one to the other.
+        In the larger cohort it is the same: under SAO all bars end at one line.
         """),
         "SAO gives the far device the larger slice. Is that fair to the near one?": mo.md("""
-        The near device is done later than it could be, but nobody waits for it: it would have waited for the far one anyway. What it loses
-        in band it does not lose in time. Fair here means that everybody ends together, not that everybody gets the same.
+        The near device is done later than it could be, but nobody waits for it: it would have waited for the far one
+        anyway. What it loses in band it does not lose in time. Fair here means that everybody ends together, not that
+        everybody gets the same.
         """),
         "Draw 3 has no plan under equal shares, but one under SAO. How can that be?": mo.md("""
-        A small slice means a long upload, and sending costs power times time. For a far device with an equal slice the upload alone costs more
-        than its whole budget. SAO sees that and cuts the band by need: equal shares waste band on devices that can do without.
+        A small slice means a long upload, and sending costs power times time. For a far device with an equal slice the
+        upload alone costs more than its whole budget. SAO sees that and cuts the band by need: equal shares waste band
+        on devices that can do without.
         """),
     })
     return

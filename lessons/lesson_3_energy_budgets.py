@@ -11,11 +11,11 @@ def _():
     import numpy as np
 
     from netsim.allocation import Problem
-    from netsim.allocation.seconds import InSeconds
     from netsim.lab.curves import lines
+    from netsim.lab.widgets import controls, slider
     from netsim.physics import bandwidth_for_rate, path_gain
 
-    return InSeconds, Problem, bandwidth_for_rate, lines, mo, np, path_gain
+    return Problem, bandwidth_for_rate, controls, lines, mo, np, path_gain, slider
 
 
 @app.cell(hide_code=True)
@@ -23,39 +23,45 @@ def _(mo):
     mo.md(r"""
     # 3. Energy budgets and the CPU cubic
 
-    A device has an energy budget $e$ for the round. Computing takes $\frac{\alpha}{2} U f^2$ of it, sending takes $p$ times the upload time. Say
-    the round is to last $T$ seconds. A clock frequency $f$ then leaves two limits for the upload:
+    A device has an energy budget $e$ for the round. Computing takes $\frac{\alpha}{2} U f^2$ of it, sending takes $p$
+    times the upload time. Say the round is to last $T$ seconds. A clock frequency $f$ then leaves two limits for the
+    upload:
 
     $$t^\text{up} \le T - \frac{U}{f} \quad\text{(time)}, \qquad
     t^\text{up} \le \frac{1}{p}\Bigl(e - \frac{\alpha}{2} U f^2\Bigr) \quad\text{(energy)}.$$
 
-    A faster clock leaves more time and less energy. The **best** clock is where the two meet, since there the upload may take longest, and a long
-    upload needs little bandwidth. Setting them equal gives an equation of third degree in $f$: the paper's cubic.
+    A faster clock leaves more time and less energy. The **best** clock is where the two meet, since there the upload
+    may take longest, and a long upload needs little bandwidth. Setting them equal gives an equation of third degree in
+    $f$: the paper's cubic.
     """)
     return
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    round_ms = mo.ui.slider(60, 300, 5, value=150, label="length of the round T (ms)", show_value=True, full_width=True)
-    budget = mo.ui.slider(5, 80, 1, value=25, label="energy budget e (mJ)", show_value=True, full_width=True)
-    power = mo.ui.slider(10, 30, 1, value=23, label="transmit power (dBm)", show_value=True, full_width=True)
-    cpu_max = mo.ui.slider(0.6, 3.0, 0.1, value=2.0, label="highest clock (GHz)", show_value=True, full_width=True)
-    mo.Html('<div class="controls">' + "".join(f"<div>{each}</div>" for each in (round_ms, budget, power, cpu_max)) + "</div>")
+def _(controls, slider):
+    round_ms = slider("length of the round T (ms)", range(60, 305, 5), 150)
+    budget = slider("energy budget e (mJ)", range(5, 81), 25)
+    power = slider("transmit power (dBm)", range(10, 31), 23)
+    cpu_max = slider("highest clock (GHz)", [round(0.1 * tenths, 1) for tenths in range(6, 31)], 2.0)
+    controls(round_ms, budget, power, cpu_max)
     return budget, cpu_max, power, round_ms
 
 
 @app.cell(hide_code=True)
-def _(InSeconds, Problem, bandwidth_for_rate, budget, cpu_max, path_gain, power, round_ms):
+def _(Problem, bandwidth_for_rate, budget, cpu_max, np, path_gain, power, round_ms):
     problem = Problem(
-        bits=448e3, cycles=1e8, capacitance=1e-28, gain=path_gain(200.0, 128.1, 37.6), power_w=10 ** (power.value / 10 - 3),
-        budget_j=1e-3 * budget.value, cpu_min_hz=2e8, cpu_max_hz=1e9 * cpu_max.value, bandwidth_hz=20e6,
-        noise_w_per_hz=10 ** -20.4)
-    device = InSeconds.of(problem)
-    compute_s = device.compute_time(1e-3 * round_ms.value)
-    upload_s = float(device.upload_time_left(1e-3 * round_ms.value, compute_s)[0])
-    best_ghz = 1e-9 * float(problem.cycles[0] / compute_s[0])
-    need_mhz = 1e-6 * float(bandwidth_for_rate(problem.bits / upload_s, problem.snr_hz)[0]) if upload_s > 0 else float("inf")
+        bits=448e3, cycles=1e8, capacitance=1e-28, gain=path_gain(200.0, 128.1, 37.6),
+        power_w=10 ** (power.value / 10 - 3), budget_j=1e-3 * budget.value, cpu_min_hz=2e8,
+        cpu_max_hz=1e9 * cpu_max.value, bandwidth_hz=20e6, noise_w_per_hz=10 ** -20.4)
+    round_s, budget_s = 1e-3 * round_ms.value, float(problem.budget_j[0] / problem.power_w[0])
+    work = float(problem.compute_weight[0] * problem.cycles[0] ** 2 / problem.power_w[0])
+    roots = np.roots([1.0, budget_s - round_s, 0.0, -work])          # of t^3 - (T - e/p) t^2 - K
+    crossing_s = max(root.real for root in roots if abs(root.imag) < 1e-9)
+    compute_s = max(crossing_s, float(problem.cycles[0] / problem.cpu_max_hz[0]))
+    upload_s = min(round_s - compute_s, budget_s - work / compute_s**2)
+    best_ghz = 1e-9 * float(problem.cycles[0]) / compute_s
+    rate = problem.bits / max(upload_s, 1e-9)
+    need_mhz = 1e-6 * float(bandwidth_for_rate(rate, problem.snr_hz)[0])
     return best_ghz, need_mhz, problem, upload_s
 
 
@@ -91,19 +97,19 @@ def _(mo):
 def _(mo):
     mo.accordion({
         "Raise the budget step by step. When does more energy stop to help?": mo.md("""
-        When the best clock reaches the highest one. From there on the time curve alone decides: the device can't compute any faster, so
-        the energy that is left over stays unused. **Then the delay binds, not the energy.** Lesson 6 is about what happens to an algorithm that
-        forgets this case.
+        When the best clock reaches the highest one. From there on the time curve alone decides: the device can't
+        compute any faster, so the energy that is left over stays unused. **Then the delay binds, not the energy.**
+        Lesson 6 is about what happens to an algorithm that forgets this case.
         """),
         "Lower the transmit power at the same budget. Does the device need more or less band?": mo.md("""
-        Both can happen. Less power makes a second of sending cheaper, so the budget lasts for a longer upload, but the signal is weaker and each
-        second carries fewer bits. There is a power at which the two balance; looking for it is the paper's power control, the method
-        `sao-common-power` here.
+        Both can happen. Less power makes a second of sending cheaper, so the budget lasts for a longer upload, but the
+        signal is weaker and each second carries fewer bits. There is a power at which the two balance; looking for it
+        is the paper's power control, the method `sao-common-power` here.
         """),
         "Why is it a cubic?": mo.md(r"""
-        Put $t = U/f$ for the compute time. The budget pays for $E = e/p$ seconds of sending, of which computing takes $K/t^2$ with
-        $K = \frac{\alpha}{2} U^3 / p$. Setting $T - t = E - K/t^2$ and multiplying by $t^2$ gives $t^3 - (T - E)\,t^2 - K = 0$: third degree, with exactly one
-        positive root.
+        Put $t = U/f$ for the compute time. The budget pays for $E = e/p$ seconds of sending, of which computing takes
+        $K/t^2$ with $K = \frac{\alpha}{2} U^3 / p$. Setting $T - t = E - K/t^2$ and multiplying by $t^2$ gives
+        $t^3 - (T - E)\,t^2 - K = 0$: third degree, with exactly one positive root.
         """),
     })
     return

@@ -12,9 +12,10 @@ def _():
 
     from netsim import load_scenario, simulate
     from netsim.lab.curves import lines
+    from netsim.lab.widgets import controls, slider
     from netsim.trace import BATTERY_EMPTY
 
-    return BATTERY_EMPTY, lines, load_scenario, mo, pl, simulate
+    return BATTERY_EMPTY, controls, lines, load_scenario, mo, pl, simulate, slider
 
 
 @app.cell(hide_code=True)
@@ -22,19 +23,21 @@ def _(mo):
     mo.md("""
     # 7. Batteries and drop-outs over many rounds
 
-    A **budget** is what a device may spend in one round; a **battery** is what it has for all rounds. When it runs out in the middle of an upload, the energy is spent and the model
-    is lost: the device drops out, and from then on it is gone. The fleet: 16 phones, 8 small sensors, and 4 laptops on mains, on a channel that fades from round to round.
+    A **budget** is what a device may spend in one round; a **battery** is what it has for all rounds. When it runs out
+    in the middle of an upload, the energy is spent and the model is lost: the device drops out, and from then on it is
+    gone. The fleet: 16 phones, 8 small sensors, and 4 laptops on mains, on a channel that fades from round to round.
     """)
     return
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    battery = mo.ui.slider(steps=[20, 40, 60, 80, 120, 160, 240, 400], value=80, label="battery of a sensor (mJ)", show_value=True, full_width=True)
-    phone = mo.ui.slider(steps=[50, 100, 150, 200, 300, 500], value=200, label="battery of a phone (mJ)", show_value=True, full_width=True)
+def _(controls, mo, slider):
+    battery = slider("battery of a sensor (mJ)", [20, 40, 60, 80, 120, 160, 240, 400], 80)
+    phone = slider("battery of a phone (mJ)", [50, 100, 150, 200, 300, 500], 200)
     method = mo.ui.dropdown(["sao", "equal", "fedl"], value="sao", label="allocation")
-    choice = mo.ui.dropdown(["fedavg", "round-robin", "fedcs", "proportional-fair"], value="fedavg", label="selection")
-    mo.Html(f'<div class="controls"><div>{battery}</div><div>{phone}</div><div class="row">{method}{choice}</div></div>')
+    ways = ["fedavg", "round-robin", "fedcs", "proportional-fair"]
+    choice = mo.ui.dropdown(ways, value="fedavg", label="selection")
+    controls(battery, phone, row=[method, choice])
     return battery, choice, method, phone
 
 
@@ -53,8 +56,9 @@ def _(BATTERY_EMPTY, mo, pl, run):
     lost_j = run.spans.join(died, on=["round", "device"])["energy_j"].sum()
     summary = run.summary
     mo.md(f"""
-    **{summary['rounds']} rounds** in {summary['simulated_s']:.1f} s. **{died.height} devices** ran out of energy in the middle of a round; the
-    {1e3 * lost_j:.0f} mJ that they spent in it were for nothing, of {1e3 * summary['energy_j']:.0f} mJ in all.
+    **{summary['rounds']} rounds** in {summary['simulated_s']:.1f} s. **{died.height} devices** ran out of energy in
+    the middle of a round; the {1e3 * lost_j:.0f} mJ that they spent in it were for nothing, of
+    {1e3 * summary['energy_j']:.0f} mJ in all.
     """)
     return (died,)
 
@@ -84,16 +88,18 @@ def _(mo):
 def _(mo):
     mo.accordion({
         "The number of devices falls, but the cohort stays at eight. What changes for those that are left?": mo.md("""
-        They are chosen more often, so their batteries empty faster: the first to go pull the others after them. In the end only the laptops on mains are left, and the cohort is as small as they are few.
+        They are chosen more often, so their batteries empty faster: the first to go pull the others after them. In the
+        end only the laptops on mains are left, and the cohort is as small as they are few.
         """),
         "SAO is done sooner than equal shares, but spends more energy. Whose?": mo.md("""
-        That of the near devices. With an equal share they send quickly, compute at their highest clock and end below their budget. SAO takes band away from them for those who are far, so
-        they send for longer and spend the rest of their budget as well: the far ones' time is bought with the near ones' energy. Within the budget, energy costs nothing in SAO's problem;
-        a battery knows better.
+        That of the near devices. With an equal share they send quickly, compute at their highest clock and end below
+        their budget. SAO takes band away from them for those who are far, so they send for longer and spend the rest
+        of their budget as well: the far ones' time is bought with the near ones' energy. Within the budget, energy
+        costs nothing in SAO's problem; a battery knows better.
         """),
         "A device with 5 mJ left and a budget of 15 mJ is chosen. Should the server have known better?": mo.md("""
-        Yes: the selection sees what is left in the batteries, and the uploads of such a device are lost from the start. A method of your own that leaves it out is ten lines;
-        the guide "Your own selection method" has them.
+        Yes: the selection sees what is left in the batteries, and the uploads of such a device are lost from the
+        start. A method of your own that leaves it out is ten lines; the guide "Your own selection method" has them.
         """),
     })
     return

@@ -27,6 +27,9 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",      # the network is off, but for this machine
 )
 PATIENCE_S = 60.0
+# What tests may call in a page: like querySelectorAll, but into shadow roots too.
+DEEP = """window.deep = (what, root = document) => [...root.querySelectorAll(what)].concat(
+    ...[...root.querySelectorAll('*')].filter((e) => e.shadowRoot).map((e) => deep(what, e.shadowRoot)))"""
 
 
 class Browser:
@@ -74,8 +77,10 @@ class Browser:
                   {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         page.call("Emulation.setEmulatedMedia", {"features": [scheme]})
+        page.call("Emulation.setFocusEmulationEnabled", {"enabled": True})
+        page.call("Page.addScriptToEvaluateOnNewDocument", {"source": DEEP})
         page.call("Page.navigate", {"url": url})
-        page.wait_for("document.readyState === 'complete'")
+        page.wait_for("location.href !== 'about:blank' && document.readyState === 'complete'")
         return page
 
     def call(self, method: str, parameters: dict[str, Any] | None = None, session: str | None = None) -> dict[str, Any]:
@@ -167,7 +172,7 @@ class Page:
 
     def press(self, key: str) -> None:
         """Press and release a key, such as ArrowRight, in what has the focus."""
-        codes = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Home": 36, "End": 35, "Enter": 13}
+        codes = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "PageUp": 33, "PageDown": 34}
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", {
                 "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": codes[key]})

@@ -34,7 +34,8 @@ def gantt(view: View, answer: Answer) -> Canvas:
     last = last_alone(plan)
     for n, row in rows.items():
         _work(canvas, scale, row, 1e3 * plan.compute_s[n], 1e3 * plan.upload_s[n], 1e3 * plan.round_s, alone=n == last,
-              cpu=f" at {format(plan.cpu_hz[n], 'frequency', 3)}", band=f" on {format(plan.bandwidth_hz[n], 'frequency', 3)}")
+              cpu=f" at {format(plan.cpu_hz[n], 'frequency', 3)}",
+              band=f" on {format(plan.bandwidth_hz[n], 'frequency', 3)}")
     _end(canvas, scale, 1e3 * plan.round_s)
     return canvas
 
@@ -58,7 +59,8 @@ def energy(view: View, answer: Answer) -> Canvas:
     for n, (y, height) in rows.items():
         if plan is not None:
             compute, total = 1e3 * plan.compute_energy_j[n], 1e3 * plan.device_energy_j[n]
-            canvas.rect(scale(0), y, scale(compute) - scale(0), height, PARTS["compute"], tip=f"computing: {compute:.2f} mJ")
+            canvas.rect(scale(0), y, scale(compute) - scale(0), height, PARTS["compute"],
+                        tip=f"computing: {compute:.2f} mJ")
             canvas.rect(scale(compute), y, scale(total) - scale(compute), height, PARTS["upload"],
                         tip=f"sending: {total - compute:.2f} mJ")
         over = plan is not None and bool(plan.over_budget[n])
@@ -84,7 +86,8 @@ def latency(view: View) -> Canvas:
             x, wide = scale(began), scale(length) - scale(0)
             canvas.rect(x, y, wide, 19, PARTS[part], tip=f"{answer.method}: {part} {length:.1f} ms", name=part)
             if wide > 26:
-                canvas.text(x + wide / 2, y + 14, f"{length:.1f}", anchor="middle", fill=INK if part == "wait" else "white")
+                canvas.text(x + wide / 2, y + 14, f"{length:.1f}", anchor="middle",
+                            fill=INK if part == "wait" else "white")
             began += length
     return canvas
 
@@ -112,7 +115,7 @@ def cell_map(view: View, answer: Answer) -> Canvas:
                           stroke="white")
         else:
             canvas.circle(*at, 6.0, CRITICAL if n in stuck else IDLE, tip=tip, stroke="white")
-    canvas.parts.append(f'<path d="M{WIDTH / 2} {side / 2 - 9} l8 15 h-16 z" fill="{INK}"><title>base station</title></path>')
+    canvas.parts.append(f'<path d="M{WIDTH / 2} {side / 2 - 9} l8 15 h-16 z" fill="{INK}"/>')      # the base station
     return canvas
 
 
@@ -143,12 +146,13 @@ def parts_ms(plan: Plan) -> tuple[float, float, float]:
 
 def describe(view: View, answer: Answer, n: int) -> str:
     """A device of the cohort in a few words."""
-    said = f"device {view.devices[n]}, {view.distance_m[n]:.0f} m away, gain {10 * np.log10(view.problem.gain[n]):.1f} dB"
-    if answer.plan is not None:
-        plan = answer.plan
-        return (f"{said}: {format(plan.bandwidth_hz[n], 'frequency', 3)}, CPU at {format(plan.cpu_hz[n], 'frequency', 3)}, "
-                f"done at {format(float(done_s(plan)[n]), 'time')}")
-    return f"{said}: can't keep its budget" if n in answer.stuck else said
+    gain = format(float(view.problem.gain[n]), "gain")
+    said = f"device {view.devices[n]}, {view.distance_m[n]:.0f} m away, gain {gain}"
+    if answer.plan is None:
+        return f"{said}: can't keep its budget" if n in answer.stuck else said
+    plan = answer.plan
+    band, clock = (format(float(values[n]), "frequency", 3) for values in (plan.bandwidth_hz, plan.cpu_hz))
+    return f"{said}: {band}, CPU at {clock}, done at {format(float(done_s(plan)[n]), 'time')}"
 
 
 def _work(
@@ -173,7 +177,7 @@ def _end(canvas: Canvas, scale: Scale, round_ms: float) -> None:
 
 
 def _bars(view: View, words: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
-    """An empty bar chart of the cohort, slowest device on top: the canvas, each device's row by its position, the scale."""
+    """An empty bar chart of the cohort, slowest device on top: the canvas, the rows by position, the scale."""
     shown = view.order[:MOST_ROWS].tolist()
     canvas, rows, scale = _rows([f"device {view.devices[n]}" for n in shown], words, most)
     if len(view.devices) > MOST_ROWS:

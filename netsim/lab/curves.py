@@ -58,6 +58,7 @@ def matrix(counts: Ints, rows: Sequence[str], columns: Sequence[str], *, across:
         canvas.text(left - 6, y + 10, name, anchor="end", fill=INK, size=10)
         for column in range(len(columns)):
             count = int(counts[row, column])
-            canvas.rect(left + wide * column, y, wide - 1, pitch - 1, f"rgba(61,111,180,{0.05 + 0.95 * count / largest:.3f})",
+            shade = f"rgba(61,111,180,{0.05 + 0.95 * count / largest:.3f})"
+            canvas.rect(left + wide * column, y, wide - 1, pitch - 1, shade,
                         tip=f"{name}: {count} of {columns[column]}")
     return canvas

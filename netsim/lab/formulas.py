@@ -9,7 +9,7 @@ from netsim.allocation import Plan, Problem
 
 
 def device_formulas(problem: Problem, plan: Plan, n: int, *, budget: bool = True) -> str:
-    """How the device at position ``n`` comes to its time and energy under this plan, and whether that keeps its budget."""
+    """How the device at position ``n`` comes to its time and energy under this plan, and if that keeps its budget."""
     z, cycles, f = float(problem.bits[n]), float(problem.cycles[n]), float(plan.cpu_hz[n])
     b, power = float(plan.bandwidth_hz[n]), float(plan.power_w[n])
     snr_hz = float(problem.gain[n]) * power / problem.noise_w_per_hz

@@ -32,7 +32,8 @@ def playback(view: View, answer: Answer) -> dict[str, Any]:
     rows = view.trace(answer).rows
     shown = view.devices[view.order[:MOST_DEVICES]].tolist()
     spans: dict[int, list[dict[str, Any]]] = {device: [] for device in shown}
-    events = [{"t": 0.0, "text": f"the server gives {len(view.devices)} devices band and CPU frequency; all start to compute"}]
+    start = f"the server gives {len(view.devices)} devices band and CPU frequency; all start to compute"
+    events = [{"t": 0.0, "text": start}]
     bandwidth_hz = dict(zip(view.devices.tolist(), answer.plan.bandwidth_hz.tolist(), strict=True))
     for kind, name, device, t0, t1 in zip(*(rows[key] for key in ("kind", "name", "device", "t0", "t1")), strict=True):
         if kind != "span":

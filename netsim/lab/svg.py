@@ -23,8 +23,8 @@ class Canvas:
              name: str = "") -> None:
         """A bar; ``tip`` shows under the mouse, ``name`` is a class to find it by."""
         about = f' class="{name}"' if name else ""
-        self._add(f'rect{about} x="{x:.2f}" y="{y:.2f}" width="{max(width, 0.0):.2f}" height="{height:.2f}" fill="{fill}" '
-                  f'stroke="{stroke}"', tip)
+        self._add(f'rect{about} x="{x:.2f}" y="{y:.2f}" width="{max(width, 0.0):.2f}" height="{height:.2f}" '
+                  f'fill="{fill}" stroke="{stroke}"', tip)
 
     def circle(self, x: float, y: float, radius: float, fill: str, *, tip: str = "", stroke: str = "none") -> None:
         self._add(f'circle cx="{x:.2f}" cy="{y:.2f}" r="{radius:.2f}" fill="{fill}" stroke="{stroke}"', tip)
@@ -50,9 +50,11 @@ class Canvas:
 
     def svg(self, x: float = 0.0, y: float = 0.0, width: float | None = None) -> str:
         """The drawing as text; with a width it can stand inside another drawing at (x, y)."""
-        placed = f' x="{x:g}" y="{y:g}" width="{width:g}" height="{width * self.height / self.width:g}"' if width else ""
-        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}"{placed} role="img" '
-                f'aria-label="{escape(self.label)}" font-family="system-ui, sans-serif">{"".join(self.parts)}</svg>')
+        tall = (width or 0.0) * self.height / self.width
+        placed = f' x="{x:g}" y="{y:g}" width="{width:g}" height="{tall:g}"' if width else ""
+        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}"{placed} '
+                f'role="img" aria-label="{escape(self.label)}" font-family="system-ui, sans-serif">'
+                f'{"".join(self.parts)}</svg>')
 
 
 @dataclass(frozen=True)

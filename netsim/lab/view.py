@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -97,12 +96,4 @@ def ask(drawn: OneRound, method: str) -> Answer:
     try:
         return Answer(method, allocate(drawn.problem, method), np.zeros(0, np.int64))
     except Infeasible as refusal:
-        return Answer(method, None, np.array(refusal.devices, np.int64), renumbered(refusal.reason, drawn.devices))
-
-
-def renumbered(reason: str, devices: Ints) -> str:
-    """A method knows positions in the cohort; people know devices by their numbers in the population."""
-    def own(found: re.Match[str]) -> str:
-        return found[1] + ", ".join(str(devices[int(n)]) for n in found[2].split(", "))
-
-    return re.sub(r"(\bdevices? )(\d+(?:, \d+)*)", own, reason)
+        return Answer(method, None, np.array(refusal.devices, np.int64), refusal.reason)

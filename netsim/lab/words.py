@@ -29,8 +29,8 @@ def verdict(view: View) -> str:
     """The two methods against each other in a sentence."""
     if len(view.plans) < 2 or view.plans[0].round_s <= 0.0:
         return ""
-    first, second = view.plans[0].round_s, view.plans[-1].round_s
-    ratio = second / first - 1.0
+    left, right = view.answers[0].method, view.answers[-1].method
+    ratio = view.plans[-1].round_s / view.plans[0].round_s - 1.0
     if abs(ratio) < 5e-4:
         return "Both rounds are equally long."
-    return f"{view.answers[-1].method} is {abs(ratio):.1%} {'longer' if ratio > 0 else 'shorter'} than {view.answers[0].method}."
+    return f"The round under {right} is {abs(ratio):.1%} {'longer' if ratio > 0 else 'shorter'} than under {left}."

@@ -1,0 +1,304 @@
+"""Write docs/reference/ from the program itself: `make reference` after a change of keys, commands or columns."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+HERE = Path(__file__).parent
+NOTE = "<!-- Written by docs/make_reference.py from the program itself: change that, then `make reference`. -->\n"
+
+
+def pages() -> dict[str, str]:
+    """The reference, page by page."""
+    return {"scenario.md": scenario(), "methods.md": methods(), "commands.md": commands(), "trace.md": trace(),
+            "python.md": python()}
+
+
+# ---- scenario keys ----
+
+TABLES = {                     # where a table of the schema stands in a scenario file
+    "Cell": "[cell]", "PathLoss": "cell.path_loss", "GainTrace": "cell.gain_trace", "Population": "[[population]]",
+    "Cpu": "population.cpu", "Radio": "population.radio", "Fleet": "population.devices", "Learning": "[learning]",
+    "Majority": "learning.partition, kind majority", "TwoClass": "learning.partition, kind two-class",
+    "Iid": "learning.partition, kind iid", "Dirichlet": "learning.partition, kind dirichlet",
+    "Shards": "learning.partition, kind shards", "PartitionFile": "learning.partition, kind file",
+    "NoServer": "learning.server, kind none", "ServerMomentum": "learning.server, kind momentum",
+    "ServerAdam": "learning.server, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
+    "Allocation": "[allocation]", "Rounds": "[rounds]", "End": "[end]",
+}
+DISTRIBUTION = re.compile(r"(Uniform|Normal|LogNormal|Exponential|Choice)")
+
+
+def scenario() -> str:
+    """Every key of a scenario file, out of the JSON Schema."""
+    from netsim.scenario import json_schema
+
+    schema = json_schema()
+    defs = schema["$defs"]
+    unplaced = [name for name in defs if name not in TABLES and not DISTRIBUTION.match(name)]
+    assert not unplaced, f"tables without a place in the reference: {unplaced}"
+    top = {name: entry for name, entry in schema["properties"].items() if "$ref" not in entry and name != "population"}
+    parts = [
+        "# Scenario keys", NOTE,
+        "A scenario is a TOML file. Quantities are text with a unit (`\"20 MHz\"`), and a bare number is refused where "
+        "a unit belongs. A key that says *drawn* takes one value for all devices, or a distribution:\n",
+        *distributions(defs), "Units:\n", *unit_table(),
+        "`netsim check FILE` says what is wrong with a file, `netsim check FILE --toml` prints it with all defaults "
+        "filled in, and `netsim schema` prints what follows as JSON Schema, for editors.\n",
+        "## At the top\n", key_table(top, set()),
+    ]
+    for name, place in TABLES.items():
+        table = defs[name]
+        parts += [f"## {place}\n" if place.startswith("[") else f"### {place}\n", f"{table['description']}\n",
+                  key_table(table["properties"], set(table.get("required", ())))]
+        if table.get("additionalProperties"):
+            parts.append("All other keys are options of the method: see [methods](methods.md).\n")
+    return "\n".join(parts)
+
+
+def distributions(defs: dict[str, Any]) -> Iterator[str]:
+    """The keys of each distribution, read off the one for energies."""
+    yield "| `dist` | keys |\n|---|---|"
+    for kind in ("Uniform", "Normal", "LogNormal", "Exponential", "Choice"):
+        table = defs[f"{kind}Energy"]
+        required = set(table["required"]) - {"dist"}
+        others = [name for name in table["properties"] if name not in required and name != "dist"]
+        listed = ", ".join(f"`{name}`" for name in table["properties"] if name in required)
+        optional = f"; also {', '.join(f'`{name}`' for name in others)}" if others else ""
+        yield f"| `\"{table['properties']['dist']['const']}\"` | {listed}{optional} |"
+    yield ""
+
+
+def unit_table() -> Iterator[str]:
+    """The units of each dimension, out of the patterns that the schema checks them by."""
+    from netsim import units
+
+    yield "| | units |\n|---|---|"
+    for dimension in ("length", "frequency", "power", "energy", "time", "data size", "noise density", "gain",
+                      "decibels"):
+        known = re.findall(r"\(([^()?:]+)\)", units.pattern(dimension))[-1].split("|")
+        yield f"| {dimension} | {', '.join(f'`{unit}`' for unit in sorted(known, key=str.casefold))} |"
+    yield ""
+
+
+def key_table(keys: dict[str, Any], required: set[str]) -> str:
+    rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    for name, entry in keys.items():
+        if name == "kind":
+            continue
+        default = "**needed**" if name in required else shown(entry.get("default"))
+        rows.append(f"| `{name}` | {value_of(entry)} | {default} | {entry.get('description', '')} |".replace("\\", ""))
+    return "\n".join(rows) + "\n" if len(rows) > 2 else ""
+
+
+def value_of(entry: dict[str, Any]) -> str:
+    """What a key takes, in a few words."""
+    options = entry.get("anyOf") or entry.get("oneOf")
+    if options:
+        words: list[str] = []
+        for option in options:
+            drawn = DISTRIBUTION.match(option.get("$ref", "").rpartition("/")[2])
+            word = "*drawn*" if drawn else value_of(option)
+            if word and word not in words:
+                words.append(word)
+        return " or ".join(word for word in words if word != "*drawn*") + (", *drawn*" if "*drawn*" in words else "")
+    if "enum" in entry:
+        return ", ".join(f'`"{choice}"`' for choice in entry["enum"])
+    if "const" in entry:
+        return f'`"{entry["const"]}"`'
+    if "examples" in entry:
+        return f"{entry['title']}, such as `\"{entry['examples'][0]}\"`"
+    if "$ref" in entry:
+        return "a table"
+    kind = entry.get("type")
+    if kind == "array":
+        return f"a list: {value_of(entry['items'])}" if "items" in entry and "prefixItems" not in entry else "a pair"
+    if kind in ("number", "integer"):
+        signs = {"exclusiveMinimum": "above", "minimum": "at least", "exclusiveMaximum": "below", "maximum": "at most"}
+        bounds = [f"{sign} {entry[key]:g}" for key, sign in signs.items() if abs(entry.get(key, 1e9)) < 1e9]
+        return " ".join(["whole number" if kind == "integer" else "number", *bounds])
+    return {"string": "text", "null": "", "object": "a table"}.get(str(kind), "")
+
+
+def shown(default: Any) -> str:
+    if default is None or default == "":
+        return ""
+    if isinstance(default, dict):
+        return ", ".join(f"{name} {shown(value)}" for name, value in default.items() if value is not None)
+    return f"`{default}`"
+
+
+# ---- methods ----
+
+def methods() -> str:
+    """Allocation and selection methods with what can be set of each."""
+    import dataclasses
+
+    from netsim.allocation import METHODS as ALLOCATION
+    from netsim.plugins import installed_object
+    from netsim.selection.registry import METHODS as SELECTION
+
+    parts = ["# Methods", NOTE, "## Allocation\n",
+             "`[allocation] method = …`, or `netsim allocate --method NAME:option=value`. One of your own is "
+             '`"package.module:function"`: see [the guide](../guides/own-allocation.md).\n',
+             "| method | what it does | options |", "|---|---|---|"]
+    for name, method in ALLOCATION.items():
+        options = "; ".join(f"`{key}`: {option.allowed}" for key, option in method.options.items())
+        parts.append(f"| `{name}` | {method.summary} | {options} |")
+    parts += ["\n## Selection\n", "`[selection] method = …`. One of your own is `\"package.module:Name\"`: see "
+              "[the guide](../own-selection.md). *Needs* says what only learning gives.\n",
+              "| method | what it does | options | needs |", "|---|---|---|---|"]
+    for name, (place, summary) in SELECTION.items():
+        kind = installed_object(place, "selection.method")
+        fields = [f for f in dataclasses.fields(kind) if f.init] if dataclasses.is_dataclass(kind) else []
+        options = ", ".join(f"`{f.name}`" + ("" if f.default is dataclasses.MISSING else f" = {f.default!r}")
+                            for f in fields)
+        needs = getattr(kind, "needs", None)
+        listed = ", ".join(sorted(needs)) if isinstance(needs, frozenset) else ""
+        parts.append(f"| `{name}` | {summary} | {options} | {listed} |")
+    return "\n".join(parts) + "\n"
+
+
+# ---- commands ----
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    from netsim.cli import app
+
+    parts = ["# Commands", NOTE,
+             "`netsim COMMAND --help` says the same. Exit codes: 0 done; 2 the input is at fault, with one message on "
+             "standard error; 130 interrupted, and what was simulated can be resumed.\n"]
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        help_text = re.sub(r"\s+", " ", command.help or "").strip()
+        parts += [f"## netsim {name}\n", f"{help_text}\n", "| | |", "|---|---|"]
+        for parameter in command.params:
+            parts.append(f"| {spelling(parameter)} | {meaning(parameter)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def spelling(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.metavar or parameter.name.upper()}`"
+    word = parameter.metavar or ("N" if isinstance(parameter.default, int) else "VALUE")
+    takes = "" if parameter.is_flag else f" {word}"
+    return ", ".join(f"`{option}{takes}`" for option in parameter.opts)
+
+
+def meaning(parameter: Any) -> str:
+    text = re.sub(r"\s+", " ", parameter.help or "").replace("|", "\\|")
+    counts = isinstance(parameter.default, int) and not parameter.is_flag
+    return f"{text} Default: {parameter.default}." if counts else text
+
+
+# ---- trace ----
+
+def trace() -> str:
+    """Columns of the trace and of the frames that are made of it."""
+    import netsim.run_directory
+    import netsim.trace
+    from netsim.analysis.breakdown import Breakdown
+    from netsim.analysis.critical_path import CriticalPath
+    from netsim.run import Run
+    from netsim.trace import DROPS, link_schema, row_schema
+
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in row_schema().items())
+    links = ", ".join(f"`{name}` {kind}" for name, kind in link_schema().items())
+    return "\n".join([
+        "# Trace and run directory", NOTE,
+        "[Reading a trace](../reading-a-trace.md) shows how to use what is listed here.\n",
+        "## The run directory\n", literal(netsim.run_directory.__doc__),
+        "## Rows and links\n", literal(netsim.trace.__doc__),
+        f"Types of the rows: {columns}. Types of the links: {links}.\n",
+        f"Why a device of a cohort did not deliver: {', '.join(f'`{drop}`' for drop in DROPS)}.\n",
+        "## `netsim.Run`\n", literal(Run.__doc__), "## `run.breakdown()`\n", literal(Breakdown.__doc__),
+        "## `run.critical_path()`\n", literal(CriticalPath.__doc__),
+    ])
+
+
+def literal(doc: str | None) -> str:
+    """A docstring as it stands, since its columns are aligned."""
+    return f"```text\n{inspect.cleandoc(doc or '')}\n```\n"
+
+
+# ---- Python ----
+
+PUBLIC = {
+    "netsim": ("load_scenario", "simulate", "load_run", "Run", "InputError"),
+    "netsim.allocation": ("Problem", "Plan", "allocate", "Infeasible", "plan_for"),
+    "netsim.allocation.diagnosis": ("obstacles", "Obstacles", "largest_feasible", "budget_scaling"),
+    "netsim.selection": ("Method", "View", "Choice"),
+    "netsim.physics": ("path_gain", "fdma_rate", "bandwidth_for_rate", "compute_time", "compute_energy", "upload_time",
+                       "upload_energy"),
+}
+
+
+def python() -> str:
+    """Signatures and docstrings of what users import."""
+    from importlib import import_module
+
+    parts = ["# Python", NOTE,
+             "All values are SI units: seconds, joules, hertz, watts, bits. Arrays are NumPy, tables are polars.\n"]
+    for module_name, names in PUBLIC.items():
+        module = import_module(module_name)
+        parts.append(f"## {module_name}\n")
+        for name in names:
+            parts += [f"### {name}\n", *described(name, getattr(module, name))]
+    return "\n".join(parts)
+
+
+def described(name: str, thing: Any) -> Iterator[str]:
+    if not isinstance(thing, type):
+        yield f"```python\n{signature(name, thing)}\n```\n"
+    elif not issubclass(thing, Exception) and not getattr(thing, "_is_protocol", False):
+        yield f"```python\n{fields_of(name, thing)}\n```\n"
+    yield prose(thing.__doc__)
+
+
+def prose(doc: str | None) -> str:
+    """A docstring as Markdown; one with aligned columns as it stands."""
+    text = inspect.cleandoc(doc or "")
+    if re.search(r"^``\w+``  ", text, re.MULTILINE):
+        return literal(doc)
+    text = re.sub(r":\w+:`~?([^`]+)`", lambda found: f"`{found[1].rpartition('.')[2]}`", text)
+    paragraphs = [f"```python\n{part}\n```" if part.startswith(">>>") else part.replace("``", "`")
+                  for part in text.split("\n\n")]
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def signature(name: str, thing: Any) -> str:
+    """``def name(…)``, a line for each argument where one line is too long."""
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"def {name}{inspect.signature(thing)}")
+    if len(text) <= 100:
+        return text
+    return re.sub(r", (?=\w+:|\*)", ",\n    ", text).replace("(", "(\n    ", 1).replace(") ->", "\n) ->")
+
+
+def fields_of(name: str, thing: type) -> str:
+    """The fields of a data class with the comments beside them; of another class its public methods."""
+    import dataclasses
+
+    source = inspect.getsource(thing)
+    if dataclasses.is_dataclass(thing) and dataclasses.fields(thing):
+        lines = [line.strip() for line in source.splitlines() if re.match(r"    \w+: ", line)]
+        return f"{name}(\n" + "\n".join(f"    {line}" for line in lines) + "\n)"
+    methods = [entry for entry in vars(thing) if not entry.startswith("_")]
+    return f"class {name}:  # " + ", ".join(methods)
+
+
+def main() -> None:
+    folder = HERE / "reference"
+    folder.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The documentation does what it says: its blocks are run, its links lead somewhere, its reference is up to date.
+
+In a page, lines of a ``console`` block that begin with ``$`` are commands, and what follows them must be part of their
+output; ``python`` blocks are run one after the other; a block that begins with a comment like ``# my-cell.toml`` is
+saved under that name first. Each page has a folder of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netsim.cli import main
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "reference")
+TRIED_ELSEWHERE = {"own-selection.md": "tests/selection/test_own_selection.py", "sweeps.md": "tests/experiments",
+                   "reading-a-trace.md": "tests/analysis/test_guide.py"}
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def name(path: Path) -> str:
+    return path.relative_to(DOCS).as_posix()
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path.name not in TRIED_ELSEWHERE], ids=name)
+def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    names: dict[str, object] = {}
+    for kind, block in FENCE.findall(path.read_text(encoding="utf-8")):
+        saved = re.match(r"# ([\w./-]+\.(?:py|toml|csv))\n", block)
+        if saved:
+            file = tmp_path / saved[1]
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(block.removeprefix(saved[0]) if file.suffix == ".csv" else block, encoding="utf-8")
+            importlib.invalidate_caches()
+        elif kind == "python":
+            exec(compile(block, name(path), "exec"), names)
+        elif kind == "console":
+            for command, expected in commands(block):
+                hold_to(expected, command, printed_by(command, monkeypatch, capsys))
+    for module in set(sys.modules) - before:
+        if module.split(".")[0] == "mylab":
+            del sys.modules[module]
+
+
+def commands(block: str) -> list[tuple[str, list[str]]]:
+    """The commands of a block, each with the lines that it is said to print."""
+    found: list[tuple[str, list[str]]] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:].partition("  #")[0].strip(), []))
+        elif line.strip():
+            found[-1][1].append(line)
+    return found
+
+
+def printed_by(command: str, monkeypatch, capsys) -> str:
+    """What a netsim command prints; its exit code is 2 exactly when it says "error:"."""
+    if command == "export PYTHONPATH=$PWD":
+        return ""                                              # done for all pages above
+    program, *words = command.split()
+    assert program == "netsim", f"not a command that a page may give: {command}"
+    monkeypatch.setattr(sys, "argv", [program, *words])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capsys.readouterr()
+    assert ended.value.code in (0, None, 2), command
+    assert (ended.value.code == 2) == printed.err.startswith("error:"), f"{command}\n{printed.err}"
+    return printed.out + printed.err
+
+
+def hold_to(expected: list[str], command: str, printed: str) -> None:
+    shown = re.sub(r"\s+", " ", printed)
+    for line in expected:
+        assert re.sub(r"\s+", " ", line).strip() in shown, f"{command} does not print: {line}\nbut:\n{printed}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), f"{name(path)} links to {target}"
+
+
+def test_the_reference_is_what_the_program_says():
+    pages = runpy.run_path(str(DOCS / "make_reference.py"))["pages"]()
+    for file, text in pages.items():
+        there = (DOCS / "reference" / file).read_text(encoding="utf-8")
+        assert there == text, f"docs/reference/{file} is out of date: make reference"
+
+
+def test_the_reference_knows_every_key_method_command_and_column():
+    from netsim.allocation import METHODS as ALLOCATION
+    from netsim.scenario.devices import Cell, Fleet, Population
+    from netsim.scenario.learning import Learning
+    from netsim.selection.registry import METHODS as SELECTION
+    from netsim.trace import COLUMNS
+
+    text = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md")}
+    for table in (Cell, Population, Fleet, Learning):
+        assert all(f"| `{key}` |" in text["scenario"] for key in table.model_fields)
+    assert all(f"| `{method}` |" in text["methods"] for method in (*ALLOCATION, *SELECTION))
+    assert all(f"## netsim {command}\n" in text["commands"] for command in ("run", "allocate", "lab", "report"))
+    assert all(f"`{column}`" in text["trace"] for column in COLUMNS)
+
+
+def test_the_site_builds(tmp_path):
+    pytest.importorskip("sphinx", reason="no Sphinx here: the site is not built")
+    pytest.importorskip("furo", reason="no theme here: the site is not built")
+    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path)]
+    done = subprocess.run(build, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    front = (tmp_path / "index.html").read_text(encoding="utf-8")
+    elsewhere = re.findall(r'(?:src|rel="stylesheet"[^>]*href)="(https?:[^"]+)"', front)
+    assert elsewhere == []
+    assert "<math" in (tmp_path / "background.html").read_text(encoding="utf-8")

@@ -1,0 +1,65 @@
+"""The lab's server: this machine only, a free port, and a clear word where something is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from contextlib import closing
+
+import pytest
+
+from netsim.cli import main
+from netsim.errors import InputError
+from netsim.lab import serve
+
+
+def test_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr(serve, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["netsim", "lab"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "error: the lab needs marimo: pip install 'netsim[lab]'\n"
+
+
+def test_a_port_that_is_taken_means_the_next_one():
+    with closing(serve.free_socket(20000)) as first:
+        taken = first.getsockname()[1]
+        first.listen()
+        with closing(serve.free_socket(taken)) as second:
+            assert second.getsockname() == (serve.HOST, taken + 1) or second.getsockname()[1] > taken
+
+
+def test_no_port_at_all(monkeypatch):
+    def refuse(self, address):
+        raise OSError("taken")
+
+    monkeypatch.setattr(serve, "socket", type("Stub", (), {
+        "socket": type("Taken", (socket.socket,), {"bind": refuse}), "SOL_SOCKET": socket.SOL_SOCKET,
+        "SO_REUSEADDR": socket.SO_REUSEADDR}))
+    with pytest.raises(InputError, match="no free port from 65530 on"):
+        serve.free_socket(65530)
+
+
+def test_only_for_this_machine():
+    """A page of another site that got its name to point here (DNS rebinding) is refused."""
+    pytest.importorskip("marimo")
+
+    async def status(host: str) -> int:
+        sent: list[dict] = []
+
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "http_version": "1.1", "method": "GET", "path": "/", "raw_path": b"/", "root_path": "",
+                 "query_string": b"", "headers": [(b"host", host.encode())], "scheme": "http",
+                 "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1)}
+        await serve.pages()(scope, receive, send)
+        return sent[0]["status"]
+
+    assert serve.HOST == "127.0.0.1"
+    assert asyncio.run(status("evil.example")) == 400
