@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-BY_ROUND = ("round_s", "energy_j", "cohort", "arrived", "accuracy", "loss")
+BY_ROUND = ("round_s", "energy_j", "arrived", "accuracy")
 MOST_BREAKDOWNS = 3       # so often may a worker die under a cell before the cell is held to be the reason
 LOOK_EVERY_S = 0.5
 ONE_AT_A_TIME = threading.Lock()     # torch seeds a whole process, and a cluster's worker may have several threads

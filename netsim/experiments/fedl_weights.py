@@ -80,7 +80,7 @@ def fig5(context: Context) -> Report:
                     f"{spread(delays[kept], 'times', digits=2)} as long as SAO (at 30 mJ for all: "
                     f"{spread(slower_30, 'times', digits=2)}); slower in {int((delays[kept] > 1).sum())} of "
                     f"{len(cases)}",
-                    "agrees", "the factor depends on the layout"),
+                    "agrees", "by a sixth in the median, more or less with the layout"),
             Finding("above lambda 1.82 FEDL has no feasible plan", "so it is by definition above each layout's own "
                     f"lambda ({weights[kept].min():.2f} to {weights[kept].max():.2f})", "agrees"),
             Finding("with lambda 4.58 FEDL uses SAO's total energy, and four devices exceed their budgets",

@@ -109,7 +109,7 @@ def overview(folder: Path, targets: Sequence[str]) -> str:
     """The table over all targets that were reproduced in a folder."""
     from netsim.experiments.console import duration
 
-    lines = ["| target | the paper says | measured here | | command | took |", "|---|---|---|---|---|---|"]
+    lines = ["| target | the paper says | measured here | | command | computing |", "|---|---|---|---|---|---|"]
     for target in targets:
         place = folder / target
         if not (place / "numbers.json").exists():
