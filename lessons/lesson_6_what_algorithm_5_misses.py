@@ -84,7 +84,7 @@ def _(mo):
         "With more energy, Algorithm 5 gets slower. How can more of a resource hurt?": mo.md("""
         It can't hurt an optimum: a plan for a small budget keeps a large one, too. Where a curve rises with the
         budget, the algorithm is not optimal. The left-over energy of a device with a clipped clock is "spent" by
-        sending slowly on little band, and the band saved there goes to devices that don't need it.
+        sending slowly on little band, and the band saved there goes to the others, who gain next to nothing from it.
         """),
         "In the energy chart, who is below budget under SAO?": mo.md("""
         The devices whose CPU is at its highest clock. They could spend more, but there is nothing to buy: the clock

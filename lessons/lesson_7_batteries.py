@@ -32,7 +32,7 @@ def _(mo):
 
 @app.cell(hide_code=True)
 def _(controls, mo, slider):
-    battery = slider("battery of a sensor (mJ)", [20, 40, 60, 80, 120, 160, 240, 400], 80)
+    battery = slider("battery of a sensor (mJ)", [2, 4, 6, 8, 12, 16, 24, 40], 12)
     phone = slider("battery of a phone (mJ)", [50, 100, 150, 200, 300, 500], 200)
     method = mo.ui.dropdown(["sao", "equal", "fedl"], value="sao", label="allocation")
     ways = ["fedavg", "round-robin", "fedcs", "proportional-fair"]
@@ -87,7 +87,7 @@ def _(mo):
 @app.cell(hide_code=True)
 def _(mo):
     mo.accordion({
-        "The number of devices falls, but the cohort stays at eight. What changes for those that are left?": mo.md("""
+        "The number of devices falls. What changes for those that are left?": mo.md("""
         They are chosen more often, so their batteries empty faster: the first to go pull the others after them. In the
         end only the laptops on mains are left, and the cohort is as small as they are few.
         """),
@@ -97,7 +97,7 @@ def _(mo):
         of their budget as well: the far ones' time is bought with the near ones' energy. Within the budget, energy
         costs nothing in SAO's problem; a battery knows better.
         """),
-        "A device with 5 mJ left and a budget of 15 mJ is chosen. Should the server have known better?": mo.md("""
+        "A phone with 5 mJ left and a budget of 30 mJ is chosen. Should the server have known better?": mo.md("""
         Yes: the selection sees what is left in the batteries, and the uploads of such a device are lost from the
         start. A method of your own that leaves it out is ten lines; the guide "Your own selection method" has them.
         """),

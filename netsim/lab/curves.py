@@ -11,7 +11,7 @@ from netsim.lab.svg import INK, SOFT, Canvas, Scale, axis, legend, upright
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 440.0, 250.0, 40.0, 34.0
 COLOURS = ("#3d6fb4", "#e0862c", "#5f9e5a", "#8a5fb0")
-MARK = "#b3261e"
+MARKS = ("#b3261e", "#1c2430")
 
 Numbers = Sequence[float] | Floats
 
@@ -20,7 +20,7 @@ def lines(
     x: Numbers, curves: Mapping[str, Numbers], *, across: str, up: str,
     points: Mapping[str, tuple[float, float]] | None = None, most: float | None = None,
 ) -> Canvas:
-    """Named curves over one axis; ``points`` are marked and named; values that are not finite leave a gap.
+    """Up to four named curves over one axis, up to two ``points`` marked; values that are not finite leave a gap.
 
     The upright axis goes from 0 to ``most``, or to the largest value; what lies above is cut off.
     """
@@ -28,7 +28,7 @@ def lines(
     most = most or 1.05 * max(values, default=1.0) or 1.0
     canvas = Canvas(WIDTH, HEIGHT, f"{up} over {across}: {', '.join(curves)}")
     marks = {name: at for name, at in (points or {}).items() if all(map(math.isfinite, at)) and at[1] <= most}
-    top = 24 + legend(canvas, LEFT, 12, {**dict(zip(curves, COLOURS, strict=False)), **dict.fromkeys(marks, MARK)})
+    top = 24 + legend(canvas, LEFT, 12, {**dict(zip(curves, COLOURS, strict=False)), **dict(zip(marks, MARKS, strict=False))})
     across_scale = Scale(LEFT, WIDTH - 10, float(max(x)), float(min(x)))
     up_scale = Scale(HEIGHT - BOTTOM, top, most)
     axis(canvas, across_scale, top, HEIGHT - BOTTOM, across)
@@ -38,8 +38,8 @@ def lines(
         for inside, piece in groupby(shown, lambda point: math.isfinite(point[1]) and point[1] <= most):
             if inside:
                 canvas.polyline([(across_scale(a), up_scale(b)) for a, b in piece], colour, name.replace(" ", "-"))
-    for name, (a, b) in marks.items():
-        canvas.circle(across_scale(a), up_scale(b), 5.0, MARK, tip=f"{name}: {b:.4g}", stroke="white")
+    for (name, (a, b)), colour in zip(marks.items(), MARKS, strict=False):
+        canvas.circle(across_scale(a), up_scale(b), 5.0, colour, tip=f"{name}: {b:.4g}", stroke="white")
     return canvas
 
 

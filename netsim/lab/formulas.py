@@ -33,7 +33,7 @@ def device_formulas(problem: Problem, plan: Plan, n: int, *, budget: bool = True
         rf"{_unit(total_j - compute_j, 'energy')}",
         rf"E &= E^\text{{cmp}} + E^\text{{up}} = \mathbf{{{_unit(total_j, 'energy')}}}{limit}",
     ]
-    return "$$\n\\begin{aligned}\n" + " \\\\[4pt]\n".join(lines) + "\n\\end{aligned}\n$$"
+    return "$$\n\\small\n\\begin{aligned}\n" + " \\\\[4pt]\n".join(lines) + "\n\\end{aligned}\n$$"
 
 
 def _unit(value: float, dimension: str) -> str:

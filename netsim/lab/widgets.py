@@ -21,7 +21,7 @@ def between(label: str, steps: Iterable[float], value: Sequence[float]) -> Any:
 
 def controls(*sliders: Any, row: Sequence[Any] = ()) -> Any:
     """Sliders in as many columns as there is room for, and smaller controls in a row below."""
-    below = f'<div class="row">{"".join(str(element) for element in row)}</div>' if row else ""
+    below = f'<div class="row">{"".join(f"{element}" for element in row)}</div>' if row else ""
     each = "".join(f"<div>{element}</div>" for element in sliders)
     return mo.Html(f'<div class="controls">{each}{below}</div>')
 
