@@ -20,7 +20,7 @@ from netsim.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "reference")
-TRIED_ELSEWHERE = {"own-selection.md": "tests/selection/test_own_selection.py", "sweeps.md": "tests/experiments",
+TRIED_ELSEWHERE = {"own-selection.md": "tests/selection/test_own_selection.py", "sweeps.md": "below",
                    "reading-a-trace.md": "tests/analysis/test_guide.py"}
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -51,6 +51,17 @@ def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, capsys):
     for module in set(sys.modules) - before:
         if module.split(".")[0] == "mylab":
             del sys.modules[module]
+
+
+def test_the_sweep_of_the_guide_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = dict(FENCE.findall((DOCS / "sweeps.md").read_text(encoding="utf-8")))
+    shorter = blocks["toml"].replace("seeds = 20", "seeds = 1").replace("end.rounds = 50", "end.rounds = 2")
+    (tmp_path / "bandwidth.toml").write_text(shorter, encoding="utf-8")
+    printed_by("netsim sweep bandwidth.toml --workers 1", monkeypatch, capsys)
+    names: dict[str, object] = {}
+    exec(blocks["python"], names)
+    assert names["table"].height == 3 * 3
 
 
 def commands(block: str) -> list[tuple[str, list[str]]]:
