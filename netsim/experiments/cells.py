@@ -43,7 +43,8 @@ class Cell:
     record: Path
     run: Path
     learning: bool = True
-    note: Record = field(default_factory=dict)     # what the record says besides the run's own numbers
+    note: Record = field(default_factory=dict)     # what a record must say to be this cell's
+    also: Record = field(default_factory=dict)     # what it says besides
 
     @property
     def finished(self) -> bool:
@@ -210,7 +211,7 @@ class _Queue:
             self._in_vain = 0
         del self._parts[cell.record]
         if error is None:
-            write_record(cell.record, {**cell.note, **future.result()})
+            write_record(cell.record, {**cell.note, **cell.also, **future.result()})
             self._finished += 1
         else:
             replace_text(cell.failure, _explain(error))

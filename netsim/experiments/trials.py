@@ -79,13 +79,13 @@ class Trial:
         name = f"{self.method}-{self.cohort}-{self.number}"
         note = {
             "dataset": self.dataset, "sigma": self.sigma, "method": self.method, "cohort_size": self.cohort,
-            "trial": self.number, "split": split, "devices": data.devices, "samples": data.samples[self.sigma],
+            "trial": self.number, "devices": data.devices, "samples": data.samples[self.sigma],
             "local_epochs": LOCAL_EPOCHS, "batch_size": data.batch, "learning_rate": LEARNING_RATE,
             "target_accuracy": data.targets[self.sigma], "most_rounds": data.cap, "bits": data.bits,
         }
         key = f"{self.dataset}-{self.sigma}-{name}-{scenario.digest[:12]}"
         return Cell(scenario, self.number, context.cells / self.dataset / self.sigma / f"{name}.json",
-                    context.runs / key, note=note)
+                    context.runs / key, note=note, also={"split": split})
 
     def scenario(self, context: Context) -> tuple[Scenario, str]:
         """The `paper` scenario with this trial's learning, and whether its split is published or drawn.

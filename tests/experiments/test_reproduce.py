@@ -156,3 +156,12 @@ def test_a_score_needs_medians_that_were_reached() -> None:
                          "icas": [done, not_done, not_done]}}
     assert score(grid, "a", "H", "kmeans") == pytest.approx(0.25)
     assert score(grid, "a", "H", "icas") is None
+
+
+def test_a_trial_with_a_published_split_counts_where_that_split_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "partitions").mkdir()
+    (tmp_path / "partitions" / "mnist-0.8.json").write_text("{}")
+    trial = Trial("mnist", "0.8", "divergence", 10, 1)
+    fake(Context(tmp_path / "paper", data=str(tmp_path)), trial, [0.98, 0.99])
+    elsewhere = Context(tmp_path / "paper", data=str(tmp_path / "nowhere"), stored=True)
+    assert trials.run_trials([trial], elsewhere, "none")[trial]["split"] == "published"
