@@ -111,6 +111,32 @@ def test_check_schema_and_scenarios(netsim):
         assert name in listed
 
 
+def test_data_says_what_is_there_and_draws_a_split(netsim, tmp_path):
+    code, out, _ = netsim("data", "digits", "--partition", "majority:sigma=0.8", "--devices", 12, "--samples", 50,
+                          "--figure", "split.png")
+    assert code == 0
+    assert "digits: 1,442 training and 355 test images" in out
+    assert "12 devices with 50 to 50 samples; 80% of a device's samples are of its most frequent class" in out
+    assert (tmp_path / "split.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["data", "digitz"], "digits"),
+    (["data", "image-folder", "--root", "nowhere"], "nowhere"),
+    (["data", "digits", "--partition", "majority:sigma=1.8"], "sigma"),
+    (["data", "digits", "--partition", "majorty"], "majority"),
+    (["data", "digits", "--figure", "x.png"], "--partition"),
+    (["favor-train", "quickstart", "-o", "policy.pt"], "target_accuracy"),
+    (["breakdown", "nowhere"], "nowhere"),
+    (["report", "nowhere"], "nowhere"),
+])
+def test_bad_input_to_other_commands(netsim, words, said):
+    code, _, err = netsim(*words)
+    assert code == 2
+    assert said in err
+    assert "Traceback" not in err
+
+
 FLEET = """
 [cell]
 radius = "200 m"
