@@ -103,8 +103,8 @@ def cell_map(view: View, answer: Answer) -> Canvas:
     for radius in Scale(0.0, 1.0, 1.02 * reach).ticks(4)[1:]:
         canvas.circle(WIDTH / 2, side / 2, radius * scale, "none", stroke="#dfe3e8")
         canvas.text(WIDTH / 2 + 3, side / 2 - radius * scale + 11, format(radius, "length", 3), fill=SOFT, size=9)
-    for n in np.setdiff1d(np.arange(len(x)), view.devices):
-        canvas.circle(x[n], y[n], 2.0, IDLE)
+    others = np.setdiff1d(np.arange(len(x)), view.devices)
+    canvas.dots(zip(x[others].tolist(), y[others].tolist(), strict=True), 2.0, IDLE)
     plan, stuck = answer.plan, set(answer.stuck.tolist())
     last = last_alone(plan) if plan is not None else None
     for n in range(len(view.devices)):

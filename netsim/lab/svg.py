@@ -26,6 +26,11 @@ class Canvas:
         self._add(f'rect{about} x="{x:.2f}" y="{y:.2f}" width="{max(width, 0.0):.2f}" height="{height:.2f}" '
                   f'fill="{fill}" stroke="{stroke}"', tip)
 
+    def dots(self, points: Iterable[tuple[float, float]], radius: float, colour: str) -> None:
+        """Many small dots as one path of strokes without length: a page redraws it faster than as many circles."""
+        way = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in points)
+        self.parts.append(f'<path d="{way}" stroke="{colour}" stroke-width="{2 * radius:g}" stroke-linecap="round"/>')
+
     def circle(self, x: float, y: float, radius: float, fill: str, *, tip: str = "", stroke: str = "none") -> None:
         self._add(f'circle cx="{x:.2f}" cy="{y:.2f}" r="{radius:.2f}" fill="{fill}" stroke="{stroke}"', tip)
 
