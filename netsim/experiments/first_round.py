@@ -221,8 +221,8 @@ def fig9(context: Context) -> Report | None:
                     "agrees" if all(np.mean(values) > 0.7 for values in last.values()) else "agrees in part"),
         ],
         how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
-            "epochs); the truth is each device's majority class. Bars are means over trials, whiskers their range; the first trial has "
-            "the published split, where there is one.",
+            "epochs); the truth is each device's majority class. Bars are means over trials, whiskers their range; the "
+            "first trial has the published split, where there is one.",
         rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last}, figure=figure, seconds=_computing(records))
 
 

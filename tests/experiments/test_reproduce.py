@@ -27,7 +27,8 @@ def fake(context: Context, trial: Trial, accuracy: list[float], reached: bool = 
     cell.record.parent.mkdir(parents=True, exist_ok=True)
     count = len(accuracy)
     write_record(cell.record, {
-        **cell.note, **cell.also, "rounds": count, "target_reached": reached, "simulated_s": 0.1 * count, "energy_j": 0.2 * count,
+        **cell.note, **cell.also, "rounds": count, "target_reached": reached,
+        "simulated_s": 0.1 * count, "energy_j": 0.2 * count,
         "seconds": 5.0, "by_round": {"accuracy": accuracy, "arrived": [30] + [trial.cohort] * (count - 1)}})
 
 
