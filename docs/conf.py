@@ -8,11 +8,11 @@ extensions = ["myst_parser"]
 myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = {"math"}
 myst_heading_anchors = 3
-exclude_patterns = ["make_reference.py"]
 html_theme = "furo"
 html_title = "netsim"
 html_math_renderer = "mathml"
 html_show_sourcelink = False
+html_show_copyright = False
 suppress_warnings = ["myst.xref_missing"]      # results/ lies outside the site; a test follows every link
 
 

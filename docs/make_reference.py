@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
@@ -138,8 +139,6 @@ def shown(default: Any) -> str:
 
 def methods() -> str:
     """Allocation and selection methods with what can be set of each."""
-    import dataclasses
-
     from netsim.allocation import METHODS as ALLOCATION
     from netsim.plugins import installed_object
     from netsim.selection.registry import METHODS as SELECTION
@@ -257,9 +256,11 @@ def python() -> str:
 def described(name: str, thing: Any) -> Iterator[str]:
     if not isinstance(thing, type):
         yield f"```python\n{signature(name, thing)}\n```\n"
-    elif not issubclass(thing, Exception) and not getattr(thing, "_is_protocol", False):
+    elif dataclasses.is_dataclass(thing) and dataclasses.fields(thing):
         yield f"```python\n{fields_of(name, thing)}\n```\n"
     yield prose(thing.__doc__)
+    if thing.__name__ == "Run":
+        yield f"It has {', '.join(f'`{entry}`' for entry in vars(thing) if not entry.startswith('_'))}.\n"
 
 
 def prose(doc: str | None) -> str:
@@ -282,15 +283,9 @@ def signature(name: str, thing: Any) -> str:
 
 
 def fields_of(name: str, thing: type) -> str:
-    """The fields of a data class with the comments beside them; of another class its public methods."""
-    import dataclasses
-
-    source = inspect.getsource(thing)
-    if dataclasses.is_dataclass(thing) and dataclasses.fields(thing):
-        lines = [line.strip() for line in source.splitlines() if re.match(r"    \w+: ", line)]
-        return f"{name}(\n" + "\n".join(f"    {line}" for line in lines) + "\n)"
-    methods = [entry for entry in vars(thing) if not entry.startswith("_")]
-    return f"class {name}:  # " + ", ".join(methods)
+    """The fields of a data class with the comments beside them."""
+    lines = [line.strip() for line in inspect.getsource(thing).splitlines() if re.match(r"    \w+: ", line)]
+    return f"{name}(\n" + "\n".join(f"    {line}" for line in lines) + "\n)"
 
 
 def main() -> None:
