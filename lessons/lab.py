@@ -55,16 +55,14 @@ def _(METHODS, Settings, between, controls, mo, slider):
 
 
 @app.cell(hide_code=True)
-def _(Settings, bandwidth, budget, cohort, cpu, left, look, model, power, right, seed):
+def _(
+    Settings, bandwidth, budget, charts, cohort, cpu, headline, left, look, mo, model, power, right, seed, side_by_side,
+    verdict,
+):
     settings = Settings(
         bandwidth_mhz=bandwidth.value, power_dbm=power.value, budget_mj=tuple(budget.value), cohort=cohort.value,
         model_kbit=model.value, cpu_ghz=tuple(cpu.value), seed=seed.value or 0, methods=(left.value, right.value))
     view = look(settings.scenario(), settings.methods, settings.seed)
-    return settings, view
-
-
-@app.cell(hide_code=True)
-def _(charts, headline, mo, side_by_side, verdict, view):
     explained = f"""<p>{verdict(view)}</p><p>The bars are means over the cohort: an average device's time, computing,
     sending, and waiting for the last one. On the maps, the area of a disc is a device's share of the band; red is
     whom the others wait for.</p>"""
@@ -76,7 +74,7 @@ def _(charts, headline, mo, side_by_side, verdict, view):
         + side_by_side(
             charts.cell_map(view, answer).svg() + charts.energy(view, answer).svg() for answer in view.answers)
     )
-    return
+    return settings, view
 
 
 @app.cell(hide_code=True)

@@ -32,10 +32,10 @@ def gantt(view: View, answer: Answer) -> Canvas:
     if plan is None:
         return _without_plan(canvas, view, answer, rows)
     last = last_alone(plan)
+    compute_ms, upload_ms = (1e3 * plan.compute_s).tolist(), (1e3 * plan.upload_s).tolist()
     for n, row in rows.items():
-        _work(canvas, scale, row, 1e3 * plan.compute_s[n], 1e3 * plan.upload_s[n], 1e3 * plan.round_s, alone=n == last,
-              cpu=f" at {format(plan.cpu_hz[n], 'frequency', 3)}",
-              band=f" on {format(plan.bandwidth_hz[n], 'frequency', 3)}")
+        _work(canvas, scale, row, compute_ms[n], upload_ms[n], 1e3 * plan.round_s, alone=n == last,
+              more=f"; {describe(view, answer, n)}")
     _end(canvas, scale, 1e3 * plan.round_s)
     return canvas
 
@@ -45,27 +45,26 @@ def timeline(names: Sequence[str], compute_s: Sequence[float], upload_s: Sequenc
     canvas, rows, scale = _rows(names, "time in the round (ms)", 1e3 * round_s)
     legend(canvas, LEFT, 12, PARTS)
     for place, row in rows.items():
-        _work(canvas, scale, row, 1e3 * compute_s[place], 1e3 * upload_s[place], 1e3 * round_s, alone=False)
+        _work(canvas, scale, row, 1e3 * compute_s[place], 1e3 * upload_s[place], 1e3 * round_s)
     _end(canvas, scale, 1e3 * round_s)
     return canvas
 
 
 def energy(view: View, answer: Answer) -> Canvas:
     """What each device spends, against the budget that it may not exceed."""
-    plan, budget = answer.plan, 1e3 * view.problem.budget_j
-    spent = [1e3 * other.device_energy_j.max() for other in view.plans]
-    canvas, rows, scale = _bars(view, "energy (mJ)", float(max([budget.max(), *spent])))
+    plan, budget = answer.plan, (1e3 * view.problem.budget_j).tolist()
+    spent = [1e3 * float(other.device_energy_j.max()) for other in view.plans]
+    canvas, rows, scale = _bars(view, "energy (mJ)", max(*budget, *spent))
     legend(canvas, LEFT, 12, {"compute": PARTS["compute"], "upload": PARTS["upload"], "budget": INK})
     for n, (y, height) in rows.items():
+        over = False
         if plan is not None:
-            compute, total = 1e3 * plan.compute_energy_j[n], 1e3 * plan.device_energy_j[n]
-            canvas.rect(scale(0), y, scale(compute) - scale(0), height, PARTS["compute"],
-                        tip=f"computing: {compute:.2f} mJ")
-            canvas.rect(scale(compute), y, scale(total) - scale(compute), height, PARTS["upload"],
-                        tip=f"sending: {total - compute:.2f} mJ")
-        over = plan is not None and bool(plan.over_budget[n])
-        canvas.line(scale(budget[n]), y - 2, scale(budget[n]), y + height + 2, CRITICAL if over else INK, 2.5,
-                    tip=f"budget of device {view.devices[n]}: {budget[n]:.2f} mJ")
+            over = bool(plan.over_budget[n])
+            compute, total = 1e3 * float(plan.compute_energy_j[n]), 1e3 * float(plan.device_energy_j[n])
+            with canvas.group(f"computing {compute:.2f} mJ, sending {total - compute:.2f} mJ of {budget[n]:.2f} mJ"):
+                canvas.rect(scale(0), y, scale(compute) - scale(0), height, PARTS["compute"])
+                canvas.rect(scale(compute), y, scale(total) - scale(compute), height, PARTS["upload"])
+        canvas.line(scale(budget[n]), y - 2, scale(budget[n]), y + height + 2, CRITICAL if over else INK, 2.5)
     return canvas if plan is not None else _without_plan(canvas, view, answer, rows)
 
 
@@ -156,19 +155,17 @@ def describe(view: View, answer: Answer, n: int) -> str:
 
 
 def _work(
-    canvas: Canvas, scale: Scale, row: Row, compute_ms: float, upload_ms: float, round_ms: float, *, alone: bool,
-    cpu: str = "", band: str = "",
+    canvas: Canvas, scale: Scale, row: Row, compute_ms: float, upload_ms: float, round_ms: float, *,
+    alone: bool = False, more: str = "",
 ) -> None:
     """One device's bars; outlined if all the others wait for it."""
     (y, height), end = row, compute_ms + upload_ms
-    canvas.rect(scale(0), y, scale(compute_ms) - scale(0), height, PARTS["compute"], name="compute",
-                tip=f"computes for {compute_ms:.1f} ms{cpu}")
-    canvas.rect(scale(compute_ms), y, scale(upload_ms) - scale(0), height, PARTS["upload"], name="upload",
-                tip=f"uploads for {upload_ms:.1f} ms{band}")
-    canvas.rect(scale(end), y + height / 3, scale(round_ms) - scale(end), height / 3, PARTS["wait"], name="wait",
-                tip=f"waits for {round_ms - end:.1f} ms")
-    if alone:
-        canvas.rect(scale(0), y, scale(end) - scale(0), height, "none", stroke=CRITICAL)
+    outline = CRITICAL if alone else ""
+    with canvas.group(f"computes {compute_ms:.1f} ms, uploads {upload_ms:.1f} ms, waits {round_ms - end:.1f} ms{more}"):
+        canvas.rect(scale(0), y, scale(compute_ms) - scale(0), height, PARTS["compute"], name="compute", stroke=outline)
+        canvas.rect(scale(compute_ms), y, scale(upload_ms) - scale(0), height, PARTS["upload"], name="upload",
+                    stroke=outline)
+        canvas.rect(scale(end), y + height / 3, scale(round_ms) - scale(end), height / 3, PARTS["wait"], name="wait")
 
 
 def _end(canvas: Canvas, scale: Scale, round_ms: float) -> None:

@@ -20,7 +20,7 @@ def lines(
     x: Numbers, curves: Mapping[str, Numbers], *, across: str, up: str,
     points: Mapping[str, tuple[float, float]] | None = None, most: float | None = None,
 ) -> Canvas:
-    """Up to four named curves over one axis, up to two ``points`` marked; values that are not finite leave a gap.
+    """Up to four named curves over one axis, up to two ``points`` marked; what is not finite leaves a gap.
 
     The upright axis goes from 0 to ``most``, or to the largest value; what lies above is cut off.
     """
@@ -28,7 +28,8 @@ def lines(
     most = most or 1.05 * max(values, default=1.0) or 1.0
     canvas = Canvas(WIDTH, HEIGHT, f"{up} over {across}: {', '.join(curves)}")
     marks = {name: at for name, at in (points or {}).items() if all(map(math.isfinite, at)) and at[1] <= most}
-    top = 24 + legend(canvas, LEFT, 12, {**dict(zip(curves, COLOURS, strict=False)), **dict(zip(marks, MARKS, strict=False))})
+    entries = [*zip(curves, COLOURS, strict=False), *zip(marks, MARKS, strict=False)]
+    top = 24 + legend(canvas, LEFT, 12, dict(entries))
     across_scale = Scale(LEFT, WIDTH - 10, float(max(x)), float(min(x)))
     up_scale = Scale(HEIGHT - BOTTOM, top, most)
     axis(canvas, across_scale, top, HEIGHT - BOTTOM, across)

@@ -32,7 +32,8 @@ def serve(port: int = PORT, *, open_browser: bool = True) -> None:
     print(f"netsim lab: {address}  (stop with Ctrl+C)", flush=True)
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
-    server = uvicorn.Server(uvicorn.Config(pages(), log_level="warning"))
+    # between two programs of one machine, compression only takes time
+    server = uvicorn.Server(uvicorn.Config(pages(), log_level="warning", ws_per_message_deflate=False))
     server.run(sockets=[listening])
 
 

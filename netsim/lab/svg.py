@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 
@@ -19,12 +20,20 @@ class Canvas:
     label: str                                        # what one sees, for those who can't
     parts: list[str] = field(default_factory=list)
 
-    def rect(self, x: float, y: float, width: float, height: float, fill: str, *, tip: str = "", stroke: str = "none",
+    def rect(self, x: float, y: float, width: float, height: float, fill: str, *, tip: str = "", stroke: str = "",
              name: str = "") -> None:
         """A bar; ``tip`` shows under the mouse, ``name`` is a class to find it by."""
         about = f' class="{name}"' if name else ""
+        line = f' stroke="{stroke}"' if stroke else ""
         self._add(f'rect{about} x="{x:.2f}" y="{y:.2f}" width="{max(width, 0.0):.2f}" height="{height:.2f}" '
-                  f'fill="{fill}" stroke="{stroke}"', tip)
+                  f'fill="{fill}"{line}', tip)
+
+    @contextmanager
+    def group(self, tip: str) -> Iterator[None]:
+        """What is drawn inside shows one ``tip`` under the mouse."""
+        self.parts.append(f"<g><title>{escape(tip)}</title>")
+        yield
+        self.parts.append("</g>")
 
     def dots(self, points: Iterable[tuple[float, float]], radius: float, colour: str) -> None:
         """Many small dots as one path of strokes without length: a page redraws it faster than as many circles."""
