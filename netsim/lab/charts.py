@@ -54,7 +54,7 @@ def energy(view: View, answer: Answer) -> Canvas:
     """What each device spends, against the budget that it may not exceed."""
     plan, budget = answer.plan, (1e3 * view.problem.budget_j).tolist()
     spent = [1e3 * float(other.device_energy_j.max()) for other in view.plans]
-    canvas, rows, scale = _bars(view, "energy (mJ)", max(*budget, *spent))
+    canvas, rows, scale = _bars(view, "energy (mJ)", max([*budget, *spent]))
     legend(canvas, LEFT, 12, {"compute": PARTS["compute"], "upload": PARTS["upload"], "budget": INK})
     for n, (y, height) in rows.items():
         over = False
