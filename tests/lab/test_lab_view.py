@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -41,6 +41,7 @@ positions = st.builds(
 
 
 @settings(max_examples=40, deadline=None)
+@example(Settings(cohort=1, budget_mj=(0.1, 0.1)))             # alone, and without a plan
 @given(positions)
 def test_every_position_of_the_sliders_is_drawn_and_agrees_with_allocate_on_the_exported_file(tmp_path_factory, chosen):
     file = tmp_path_factory.mktemp("export") / "my-lab.toml"
