@@ -15,9 +15,11 @@ from netsim.experiments.reproduce import Context
 from netsim.experiments.trials import TITLES
 
 
-def fig12(context: Context) -> Report:
+def fig12(context: Context) -> Report | None:
     """Accuracy over rounds at sigma 0.8."""
     records = trials.run_trials(trials.with_rra(context), context, "fig12")
+    if not records:
+        return None
     names = list(trials.datasets(context))
     figure, panels = canvas(4.4 * len(names), 4, 1, len(names))
     rounds: dict[str, dict[str, list[float]]] = {name: {} for name in names}

@@ -18,10 +18,12 @@ GAUGES = {"rounds": "rounds K", "simulated_s": "delay T (s)", "energy_j": "energ
 Reached = dict[str, dict[int, dict[str, float]]]      # dataset -> S -> gauge, where all trials reached the target
 
 
-def fig13(context: Context) -> Report:
+def fig13(context: Context) -> Report | None:
     """Accuracy curves, K, T and E by cohort size, under divergence selection and SAO."""
     planned = trials.cohort_sizes(context)
     records = trials.run_trials(planned, context, "fig13")
+    if not records:
+        return None
     names, sizes = list(trials.datasets(context)), sorted({trial.cohort for trial in planned})
     figure, panels = canvas(4.4 * len(names), 9.5, 4, len(names), height_ratios=[2, 1, 1, 1])
     reached: Reached = {name: {} for name in names}

@@ -29,9 +29,11 @@ CONTROL = "cluster-round-robin"
 PANELS = "a row a dataset, a column a sigma"
 
 
-def fig10(context: Context) -> Report:
+def fig10(context: Context) -> Report | None:
     """Accuracy over rounds."""
     records = trials.run_trials(trials.compared(context), context, "fig10")
+    if not records:
+        return None
     grid, data = by_panel(records), trials.datasets(context)
     figure, panels = canvas(13, 1.2 + 3.2 * len(data), len(data), 3)
     for row, column, dataset, sigma in trials.panels(context):
@@ -62,9 +64,11 @@ def fig10(context: Context) -> Report:
         rows=curve_rows(records), summary=rounds_summary(grid), figure=figure, seconds=computing(records))
 
 
-def fig11(context: Context) -> Report:
+def fig11(context: Context) -> Report | None:
     """Rounds to the target accuracy, as box plots."""
     records = trials.run_trials(trials.compared(context), context, "fig11")
+    if not records:
+        return None
     grid, data = by_panel(records), trials.datasets(context)
     figure, panels = canvas(13, 1.2 + 3.0 * len(data), len(data), 3)
     for row, column, dataset, sigma in trials.panels(context):

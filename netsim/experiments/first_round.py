@@ -20,6 +20,7 @@ from netsim.experiments.sizes import LAYERS
 from netsim.experiments.trials import LOCAL_EPOCHS, SIGMAS, TITLES, Trial, datasets
 
 FEATURES = (*LAYERS, "all")
+SHADES = {"0.5": "#56b4e9", "0.8": "#0072b2", "H": "#e69f00"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +161,10 @@ def fig8(context: Context) -> Report | None:
         panel.set_yticks(range(len(FEATURES)), FEATURES)
         panel.invert_yaxis()
         panel.set_xscale("log")
-        panel.set(xlabel="K-means running time (ms)", title=f"{TITLES[dataset]}, {len(mine)} first rounds")
+        panel.set(xlabel="K-means running time (ms)", title=f"{TITLES[dataset]}, {len(mine)} first rounds",
+                  xlim=(5, max(100.0, *medians) * 1.5))
+        panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        panel.xaxis.set_minor_formatter(lambda value, _: "")
         rows += [{"dataset": trial.dataset, "sigma": trial.sigma, "trial": trial.number, "layer": layer,
                   "features": record["features"][layer], "milliseconds": record["kmeans_seconds"][layer] * 1e3}
                  for trial, record in records.items() if trial.dataset == dataset for layer in FEATURES]
@@ -193,17 +197,17 @@ def fig9(context: Context) -> Report | None:
             values = np.array([[record["ari"][layer] for layer in FEATURES] for record in mine.values()])
             if len(values):
                 panel.bar(np.arange(len(FEATURES)) + 0.27 * (place - 1), values.mean(axis=0), width=0.25,
-                          label=f"sigma {sigma} ({len(mine)} trials)",
+                          label=f"sigma {sigma}", color=SHADES[sigma],
                           yerr=[values.mean(axis=0) - values.min(axis=0), values.max(axis=0) - values.mean(axis=0)],
                           error_kw={"linewidth": 1})
             rows += [
                 {"dataset": dataset, "sigma": sigma, "trial": trial.number, "layer": layer, "ari": record["ari"][layer]}
                 for trial, record in mine.items() for layer in FEATURES]
         panel.set_xticks(range(len(FEATURES)), FEATURES, rotation=40, ha="right")
-        panel.set(title=TITLES[dataset], ylim=(-0.05, 1.05))
-        if any(trial.dataset == dataset for trial in records):
-            panel.legend(fontsize=8, loc="lower right")
+        counts = [sum((t.dataset, t.sigma) == (dataset, sigma) for t in records) for sigma in names]
+        panel.set(title=f"{TITLES[dataset]} (trials: {', '.join(map(str, counts))})", ylim=(-0.05, 1.05))
     panels[0, 0].set_ylabel("adjusted Rand index")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     means = {sigma: float(np.mean([row["ari"] for row in rows if row["sigma"] == sigma])) for sigma in names
              if any(row["sigma"] == sigma for row in rows)}
     last = {sigma: [row["ari"] for row in rows if (row["sigma"], row["layer"]) == (sigma, "fc2.weight")]

@@ -41,9 +41,11 @@ def score(grid: Grid, dataset: str, sigma: str, method: str) -> float | None:
     return base / own - 1 if max(base, own) < math.inf else None
 
 
-def table3(context: Context) -> Report:
+def table3(context: Context) -> Report | None:
     """The scores of all methods, beside those printed for the proposed one and for Favor."""
     records = trials.run_trials(trials.compared(context), context, "table3")
+    if not records:
+        return None
     grid = by_panel(records)
     rows: list[dict[str, Any]] = [
         {"dataset": dataset, "sigma": sigma,
