@@ -12,7 +12,7 @@ test: $(VENV)/ready-test     ## style, types, tests
 	$(BIN)/ruff check .
 	rm -rf $(VENV)/typed && mkdir $(VENV)/typed && cp -r netsim $(VENV)/typed/ && cp -r models scenarios $(VENV)/typed/netsim/
 	cd $(VENV)/typed && ../bin/mypy --config-file ../../pyproject.toml   # the layout as installed: models inside netsim
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile
 
 bench: $(VENV)/ready-bench   ## ratios against peers and limits
 	$(BIN)/python benchmarks/allocation.py
