@@ -52,8 +52,9 @@ class RunDirectory:
         """Take the folder for a new run; it must be missing or empty, or hold a run that never began."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path}: is a file; --out names a folder for the run")
-        leftovers = {"scenario.toml", "devices.parquet", "trace", "links", "lock"}
-        found = {entry.name.removesuffix(".tmp") for entry in self.path.iterdir()} if self.path.exists() else set()
+        written = {"scenario.toml", "devices.parquet", "trace", "links", "lock"}     # before run.json, which makes a run
+        leftovers = written | {f"{name}.tmp" for name in (*written, "run.json")}
+        found = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
         if found - leftovers:
             raise InputError(
                 f"{self.path}: the folder is not empty; give --out another one, or --resume to go on with a run")

@@ -82,9 +82,10 @@ def test_a_finished_run_is_not_overwritten(tmp_path):
     assert json.loads((tmp_path / "summary.json").read_text()) == {"rounds": 1}
 
 
-def test_a_run_that_was_killed_before_it_began_can_begin_again(tmp_path):
+@pytest.mark.parametrize("half", ["scenario.toml.tmp", "devices.parquet.tmp", "run.json.tmp"])
+def test_a_run_that_was_killed_before_it_began_can_begin_again(tmp_path, half):
     (tmp_path / "trace").mkdir()
-    (tmp_path / "scenario.toml.tmp").write_text("ha")
+    (tmp_path / half).write_text("ha")
     created(tmp_path)
     assert read_info(tmp_path)["round"] == 0
 
