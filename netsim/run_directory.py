@@ -52,7 +52,7 @@ class RunDirectory:
         """Take the folder for a new run; it must be missing or empty, or hold a run that never began."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path}: is a file; --out names a folder for the run")
-        written = {"scenario.toml", "devices.parquet", "trace", "links", "lock"}     # before run.json, which makes a run
+        written = {"scenario.toml", "devices.parquet", "trace", "links", "lock"}     # before run.json makes it a run
         leftovers = written | {f"{name}.tmp" for name in (*written, "run.json")}
         found = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
         if found - leftovers:
