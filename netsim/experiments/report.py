@@ -57,7 +57,7 @@ def write_report(folder: Path, report: Report, about: About) -> None:
     for ending, options in (("png", {"dpi": 130}), ("svg", {})):
         save_figure(report.figure, folder / f"figure.{ending}", **options)
     replace_text(folder / "numbers.csv", _csv(report.rows))
-    numbers = {"findings": [asdict(finding) for finding in report.findings], "summary": report.summary}
+    numbers = {"findings": [asdict(finding) for finding in report.findings], "summary": short(report.summary)}
     replace_text(folder / "numbers.json", json.dumps(numbers, indent=1, allow_nan=False) + "\n")
     replace_text(folder / "about.json", json.dumps(asdict(about), indent=1) + "\n")
     replace_text(folder / "README.md", _text(report, about))
@@ -84,7 +84,11 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def short(value: Any) -> Any:
-    """A number to seven digits, which is more than any of them means."""
+    """Numbers to seven digits, which is more than any of them means and less than machines differ by."""
+    if isinstance(value, Mapping):
+        return {name: short(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [short(item) for item in value]
     return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
