@@ -18,6 +18,7 @@ bench: $(VENV)/ready-bench   ## ratios against peers and limits
 	$(BIN)/python benchmarks/allocation.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/trace.py
+	$(BIN)/python benchmarks/lab.py
 
 docs: $(VENV)/ready-test     ## the documentation as a static site in build/docs
 	$(BIN)/python -m sphinx -W -q -b html docs build/docs

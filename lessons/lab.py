@@ -7,6 +7,9 @@ app = marimo.App(width="full", app_title="netsim lab", css_file="lessons.css")
 
 @app.cell(hide_code=True)
 def _():
+    from html import escape
+    from time import sleep
+
     import marimo as mo
 
     from netsim.allocation import METHODS
@@ -15,13 +18,13 @@ def _():
     from netsim.lab.player import player
     from netsim.lab.serve import lessons
     from netsim.lab.settings import Settings
-    from netsim.lab.view import look, straggler
+    from netsim.lab.view import look
     from netsim.lab.widgets import between, controls, side_by_side, slider
     from netsim.lab.words import headline, verdict
 
     return (
-        METHODS, Settings, between, charts, controls, device_formulas, headline, lessons, look, mo, player,
-        side_by_side, slider, straggler, verdict,
+        METHODS, Settings, between, charts, controls, device_formulas, escape, headline, lessons, look, mo, player,
+        side_by_side, sleep, slider, verdict,
     )
 
 
@@ -78,48 +81,45 @@ def _(
 
 
 @app.cell(hide_code=True)
-def _(mo, straggler, view):
-    numbers = [str(device) for device in view.devices]
-    slowest = numbers[straggler(view.plans[0])] if view.plans else numbers[0]
-    device = mo.ui.dropdown(numbers, value=slowest, label="device")
-    mo.vstack([mo.md("## One device, by the formulas"), device])
-    return (device,)
-
-
-@app.cell(hide_code=True)
-def _(device, device_formulas, mo, side_by_side, view):
-    position = [str(number) for number in view.devices].index(device.value)
-    mo.Html(side_by_side(
-        f"<b>{answer.method}</b>{mo.md(device_formulas(view.problem, answer.plan, position)).text}"
-        for answer in view.answers if answer.plan is not None))
-    return
-
-
-@app.cell(hide_code=True)
-def _(mo):
+def _(Settings, charts, cohort, look, mo, seed):
+    # made anew with another cohort only: a slider that moves leaves them and what was chosen as they are
+    slowest = "the slowest"
+    _drawn = Settings(cohort=cohort.value, seed=seed.value or 0)
+    _devices = look(_drawn.scenario(), (), _drawn.seed).devices
+    device = mo.ui.dropdown([slowest, *(str(_number) for _number in _devices)], value=slowest, label="device")
     slow_motion = mo.ui.switch(label="play the round in slow motion, event by event")
-    mo.vstack([mo.md("## Slow motion"), slow_motion])
-    return (slow_motion,)
+    shown = {}
+    files = mo.hstack([
+        mo.download(lambda: charts.sheet(shown["view"]).encode(), "round.svg", "image/svg+xml",
+                    label="the picture (SVG)"),
+        mo.download(lambda: shown["settings"].scenario_file().encode(), "my-lab.toml", "application/toml",
+                    label="the scenario (TOML)"),
+    ], justify="start")
+    return device, files, shown, slow_motion, slowest
 
 
 @app.cell(hide_code=True)
-def _(mo, player, slow_motion, view):
-    nothing = mo.md("There is no plan to play." if slow_motion.value else "")
-    mo.iframe(player(view), height="620px") if slow_motion.value and view.plans else nothing
-    return
-
-
-@app.cell(hide_code=True)
-def _(charts, mo, settings, view):
-    mo.vstack([
-        mo.md("## Take it with you"),
-        mo.hstack([
-            mo.download(lambda: charts.sheet(view).encode(), "round.svg", "image/svg+xml", label="the picture (SVG)"),
-            mo.download(lambda: settings.scenario_file().encode(), "my-lab.toml", "application/toml",
-                        label="the scenario (TOML)"),
-        ], justify="start"),
-        mo.accordion({"The scenario that the sliders describe": mo.plain_text(settings.scenario_file())}),
-    ])
+def _(
+    charts, device, device_formulas, escape, files, mo, player, settings, shown, side_by_side, sleep, slow_motion,
+    slowest, view,
+):
+    sleep(0.1)      # the pictures first: a page that gets all at once shows nothing until it has set the formulas
+    shown.update(settings=settings, view=view)
+    _n = int(view.order[0] if device.value == slowest else view.devices.tolist().index(int(device.value)))
+    _formulas = side_by_side(
+        f"<b>{answer.method}</b>: {charts.describe(view, answer, _n)}"
+        + mo.md(device_formulas(view.problem, answer.plan, _n)).text
+        for answer in view.answers if answer.plan is not None)
+    _played = ""
+    if slow_motion.value:
+        _played = mo.iframe(player(view), height="620px").text if view.plans else "<p>There is no plan to play.</p>"
+    mo.Html(f"""
+        <h2>One device, by the formulas</h2> {device} {_formulas}
+        <h2>Slow motion</h2> {slow_motion} {_played}
+        <h2>Take it with you</h2> {files}
+        <details><summary>The scenario that the sliders describe</summary>
+        <pre>{escape(settings.scenario_file())}</pre></details>
+    """)
     return
 
 

@@ -73,15 +73,10 @@ def done_s(plan: Plan) -> Floats:
     return plan.compute_s + plan.upload_s
 
 
-def straggler(plan: Plan) -> int:
-    """The position of the device that ends last."""
-    return int(np.argmax(done_s(plan)))
-
-
 def last_alone(plan: Plan) -> int | None:
     """The position of the device that the others wait for; None where several end together."""
     ends = np.sort(done_s(plan))
-    return straggler(plan) if len(ends) > 1 and ends[-1] - ends[-2] > TOGETHER * plan.round_s else None
+    return int(np.argmax(done_s(plan))) if len(ends) > 1 and ends[-1] - ends[-2] > TOGETHER * plan.round_s else None
 
 
 def look(scenario: Scenario, methods: Sequence[str], seed: int) -> View:
