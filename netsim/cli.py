@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -362,12 +363,15 @@ def reproduce(
 
     folder = out or Path("results") / ("quick" if quick else "paper")
     context = Context(folder, quick, trials, str(data), workers, stored)
+    began = time.time()
     try:
         make(targets, context, print)
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with:  netsim {' '.join(sys.argv[1:])}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     print(f"table: {folder / 'README.md'}")
+    if any(error.stat().st_mtime >= began for error in context.cells.rglob("*.error")):
+        raise typer.Exit(SOME_FAILED)
 
 
 def writable(path: Path, *, force: bool) -> Path:

@@ -25,6 +25,7 @@ from netsim.population import Population, draw_population, problem_for, round_ga
 from netsim.run import PARTS, Run
 from netsim.run_directory import RunDirectory
 from netsim.selection import METHODS, Choice, Selection, View, check_choice, make_selection
+from netsim.selection.clusters import columns_of
 from netsim.state import RunState
 from netsim.streams import stream
 from netsim.trace import SERVER, Recorder
@@ -78,6 +79,8 @@ def simulate(
             from netsim.learning.learner import open_learner
 
             learner = stack.enter_context(open_learner(scenario, seed, workers))
+            if scenario.selection.method in METHODS and hasattr(selection, "layer"):
+                columns_of(learner.layers, selection.layer)      # now, and not when the first round is over
         samples = learner.samples if learner else samples_without_learning(scenario, seed)
         population = draw_population(scenario, seed, samples)
         if not resuming:

@@ -167,6 +167,11 @@ def test_resolved_text_holds_what_csv_files_said(write):
     assert 'battery = ["mains"]' in resolved
 
 
+def test_a_policy_lies_beside_the_scenario_that_names_it(write):
+    path = write(SMALL.replace("cohort = 2", 'cohort = 2\npolicy = "agents/favor.npz"'))
+    assert load_scenario(path).selection.options["policy"] == str(path.parent / "agents" / "favor.npz")
+
+
 def test_resolved_text_escapes_what_toml_must_escape(write):
     nasty = 'quote " slash \\ line\nbreak \x7f bell\x07 ü € 𝄞'
     scenario = load_scenario(write(SMALL))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import statistics
 import threading
 import time
 import traceback
@@ -173,6 +174,7 @@ class _Queue:
         self.left = [cell for cell in cells if not cell.finished]
         self.running: dict[Future[Record], Cell] = {}
         self.broken = False                               # the executor takes no more work
+        self._shares: list[float] = []                    # of the rounds that they may take, what cells took
         self._breakdowns: Counter[Path] = Counter()       # how often a worker died under a cell
         self._in_vain = 0                                 # executors opened since a cell last ended
         self._total = len(cells)
@@ -213,6 +215,7 @@ class _Queue:
         if error is None:
             write_record(cell.record, {**cell.note, **cell.also, **future.result()})
             self._finished += 1
+            self._shares.append(max(1, future.result()["rounds"]) / cell.scenario.end.rounds)
         else:
             replace_text(cell.failure, _explain(error))
             self._failed += 1
@@ -222,8 +225,12 @@ class _Queue:
         return self._finished + self._failed + sum(self._parts.values())
 
     def progress(self) -> Progress:
-        """Counts, and the time left by how far the cells have come since the start."""
-        self._parts.update({cell.record: cell.part_done for cell in self.running.values()})
+        """Counts, and the time left by how far the cells have come since the start.
+
+        A cell that ends at a target is expected to take as many of its rounds as those did that have ended.
+        """
+        usual = statistics.fmean(self._shares) if self._shares else 1.0
+        self._parts.update({cell.record: min(1.0, cell.part_done / usual) for cell in self.running.values()})
         gained, spent = self._done - self._at_start, time.monotonic() - self._start
         left = spent / gained * (self._total - self._done) if gained > 0 else None
         return Progress(self._finished, self._failed, self._total, self._done / max(1, self._total), left)

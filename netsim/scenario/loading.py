@@ -22,7 +22,8 @@ from netsim.scenario.fleet import Sheet, read_fleet, read_gains
 from netsim.scenario.schema import Scenario
 
 MOST_BYTES = 500_000_000
-PATHS = (("cell", "gain_trace"), ("learning", "root"), ("learning", "partition", "path"))   # and population.*.devices
+PATHS = (    # and population.*.devices
+    ("cell", "gain_trace"), ("learning", "root"), ("learning", "partition", "path"), ("selection", "policy"))
 
 # Keys that exclude each other: a layer that gives one of them takes the others of the layers below away.
 ALTERNATIVES = ({"count", "places", "devices"}, {"local_iterations", "local_steps"})

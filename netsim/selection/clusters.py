@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -70,15 +71,19 @@ class ClusterMethod(Method):
 
 def features_of(view: View, layer: str) -> Weights:
     """The columns of the devices' models that an option names: a layer, "all", or "last", the last one with weights."""
-    models = known_models(view)
+    return known_models(view)[:, columns_of(view.layers, layer)]
+
+
+def columns_of(layers: Mapping[str, slice], layer: str) -> slice:
+    """Where these weights lie in a flat model."""
     if layer == "all":
-        return models
-    weights = [name for name in view.layers if name.endswith("weight")]
+        return slice(None)
+    weights = [name for name in layers if name.endswith("weight")]
     name = weights[-1] if layer == "last" and weights else layer
-    if name not in view.layers:
-        allowed = one_of(layer, [*view.layers, "all", "last"])
-        raise InputError(f'selection.layer: the model has no layer "{layer}"; {allowed}')
-    return models[:, view.layers[name]]
+    if name not in layers:
+        raise InputError(
+            f'selection.layer: the model has no layer "{layer}"; {one_of(layer, [*layers, "all", "last"])}')
+    return layers[name]
 
 
 def places(labels: Ints, rank: Floats, available: Bools, size: int) -> Ints:

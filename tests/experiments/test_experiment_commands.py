@@ -8,6 +8,9 @@ from typer.testing import CliRunner
 
 from netsim.cli import app
 from netsim.errors import InputError
+from netsim.experiments import cells
+from netsim.experiments.executor import Place
+from netsim.learning.pool import InProcess
 
 
 def test_a_sweep_runs_shows_its_status_and_reports_what_failed(
@@ -37,3 +40,16 @@ def test_a_target_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(InputError, match='did you mean "table3"'):
         CliRunner().invoke(app, ["reproduce", "tabel3"], catch_exceptions=False)
     assert not Path("results").exists()
+
+
+def test_cells_that_fail_show_in_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def out_of_luck(*_: object) -> None:
+        raise ValueError("out of luck")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cells, "play", out_of_luck)
+    monkeypatch.setattr("netsim.experiments.executor.this_machine", lambda workers: Place(InProcess, at_once=1))
+    done = CliRunner().invoke(app, ["reproduce", "fig12", "--quick"])
+    assert "out of luck" in done.output
+    assert done.exit_code == 1
+    assert CliRunner().invoke(app, ["reproduce", "table2", "--quick"]).exit_code == 0

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from netsim import load_scenario, simulate
 from netsim.errors import InputError
 from netsim.selection import make_selection
 from netsim.selection.clusters import places
@@ -119,6 +120,13 @@ def test_models_that_are_not_finite_are_the_users_to_mend(world, rng):
     broken[2, 1] = np.nan
     with pytest.raises(InputError, match=r"round 2: .* diverged"):
         make_selection("kmeans", {})(world(local_weights=broken), rng)
+
+
+def test_an_unknown_layer_is_named_before_the_first_round(tmp_path):
+    scenario = load_scenario("quickstart", ["selection.method=kmeans", "selection.layer=fc9.weight"])
+    with pytest.raises(InputError, match=r'no layer "fc9.weight".*did you mean'):
+        simulate(scenario, tmp_path / "run", workers=1)
+    assert not (tmp_path / "run" / "run.json").exists()
 
 
 def test_any_layer_can_give_the_features(world, rng):
