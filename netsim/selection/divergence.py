@@ -42,7 +42,9 @@ def distances(models: Weights, devices: Ints, reference: Weights, norm: Norm = "
     result = np.empty(len(devices))
     for start in range(0, len(devices), rows):
         some = models[devices[start : start + rows]]
-        difference = np.subtract(some, exact, out=scratch[: len(some)])
+        difference = scratch[: len(some)]
+        difference[:] = some          # first to double precision: subtracting mixed ones is slower by half
+        difference -= exact
         if norm == "l2":
             size = np.sqrt(np.einsum("np,np->n", difference, difference))
         else:
