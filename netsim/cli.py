@@ -57,7 +57,8 @@ def run(
     overrides: Overrides = [],  # noqa: B006  (typer reads the default, nobody changes it)
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(
-        metavar="DIR", help="Folder for the run [default: the next free results/SCENARIO-seedN].")] = None,
+        "--out", "-o", metavar="DIR", help="Folder for the run [default: the next free results/SCENARIO-seedN].",
+    )] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR after an interruption.")] = False,
     workers: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Processes that train devices [default: one a core]. Changes the speed only.")] = None,
@@ -281,7 +282,7 @@ def data(
 @app.command(rich_help_panel=EXPERIMENT)
 def favor_train(
     scenario: ScenarioName,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="Where the trained policy goes.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the trained policy goes.")],
     overrides: Overrides = [],  # noqa: B006
     episodes: Annotated[int, typer.Option(min=1, metavar="N", help="Training runs to learn from.")] = 50,
     seed: Seed = 0,
@@ -352,7 +353,8 @@ def reproduce(
     data: Annotated[Path, typer.Option(
         metavar="DIR", help="Folder with the datasets, and the published splits in DIR/partitions.")] = Path("data"),
     out: Annotated[Path | None, typer.Option(
-        metavar="DIR", help="Where results go [default: results/paper; with --quick, results/quick].")] = None,
+        "--out", "-o", metavar="DIR", help="Where results go [default: results/paper; with --quick, results/quick].",
+    )] = None,
     workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes [default: one a core].")] = None,
     stored: Annotated[bool, typer.Option(
         "--stored", help="Start no training: draw from the trials that are stored already.")] = False,
