@@ -19,6 +19,7 @@ from netsim.experiments.learned import (
     rounds_to_target,
     say_empty,
     settings,
+    where_it_slows_down,
 )
 from netsim.experiments.plots import COLOURS, NAMES, canvas
 from netsim.experiments.report import Finding, Report
@@ -48,7 +49,7 @@ def fig10(context: Context) -> Report | None:
             if found[method]:
                 draw_accuracy(panel, found[method], COLOURS[method], NAMES[method])
         panel.legend(fontsize=7, loc="lower right")
-        panel.set_ylim(bottom=0 if context.quick else max(0, target - 25))
+        panel.set_ylim(bottom=where_it_slows_down([record for records in found.values() for record in records]))
     for panel in panels[:, 0]:
         panel.set_ylabel("test accuracy (%)")
     return Report(
