@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from netsim.errors import InputError
+
+aten = torch.ops.aten    # the pieces of autograd, without the graph
 
 
 class CNN(nn.Module):
@@ -49,16 +52,83 @@ class CNN(nn.Module):
 
         ``parameters`` are those of ``self.parameters()``, each with a leading dimension G.
         """
-        w1, b1, w2, b2, w3, b3, w4, b4 = parameters
-        group, batch = len(w1), len(images)
-        # ReLU and maximum commute, so pooling first gives the same numbers with a quarter of the ReLUs.
-        x = functional.conv2d(images, w1.flatten(0, 1), b1.flatten(), groups=group)
-        x = functional.relu(functional.max_pool2d(x, 2))
-        x = functional.conv2d(x, w2.flatten(0, 1), b2.flatten(), groups=group)
-        x = functional.relu(functional.max_pool2d(x, 2))
-        x = x.view(batch, group, -1, *x.shape[2:]).transpose(0, 1).reshape(group, batch, -1)
-        x = functional.relu(torch.baddbmm(b3.unsqueeze(1), x, w3.transpose(1, 2)))
-        return torch.baddbmm(b4.unsqueeze(1), x, w4.transpose(1, 2))
+        return _forward(parameters, images).logits
+
+    @staticmethod
+    def gradients_group(
+        parameters: Sequence[Tensor], images: Tensor, labels: Tensor, share: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Each model's loss (G,), and its gradient as ``parameters`` are: what autograd gives, in less time.
+
+        The loss is the cross entropy; ``share`` (G, batch) says how much each sample counts in it.
+        """
+        w1, w2, w3, w4 = parameters[::2]
+        at = _forward(parameters, images)
+        group, batch, _ = at.logits.shape
+        likelihood = functional.log_softmax(at.logits, dim=2)
+        truth = labels.view(group, batch, 1)
+        loss = (-likelihood.gather(2, truth).squeeze(2) * share).sum(dim=1)
+
+        # From the loss back to the images, layer by layer.
+        d_likelihood = torch.zeros_like(likelihood).scatter_(2, truth, -share.unsqueeze(2))
+        d_logits = aten._log_softmax_backward_data(d_likelihood, likelihood, 2, likelihood.dtype)
+        d_hidden = aten.threshold_backward(torch.bmm(d_logits, w4), at.hidden, 0)
+        d_features = torch.bmm(d_hidden, w3).view(group, batch, -1, *at.pool2.shape[2:]).transpose(0, 1).flatten(1, 2)
+        d_pool2 = aten.threshold_backward(d_features.contiguous(memory_format=torch.channels_last), at.pool2, 0)
+        d_conv2 = _unpool(d_pool2, at.conv2, at.places2)
+        d_pool1, d_w2, d_b2 = _through_convolution(d_conv2, at.pool1, w2, images_too=True)
+        d_conv1 = _unpool(aten.threshold_backward(d_pool1, at.pool1, 0), at.conv1, at.places1)
+        _, d_w1, d_b1 = _through_convolution(d_conv1, images, w1, images_too=False)
+        d_w3, d_w4 = torch.bmm(d_hidden.transpose(1, 2), at.features), torch.bmm(d_logits.transpose(1, 2), at.hidden)
+        return loss, [d_w1, d_b1, d_w2, d_b2, d_w3, d_hidden.sum(dim=1), d_w4, d_logits.sum(dim=1)]
+
+
+class _Forward(NamedTuple):
+    """What every layer of G models gives."""
+
+    conv1: Tensor       # before pooling
+    pool1: Tensor       # after pooling and ReLU
+    places1: Tensor     # where each maximum was
+    conv2: Tensor
+    pool2: Tensor
+    places2: Tensor
+    features: Tensor    # (G, batch, inputs of the first linear layer)
+    hidden: Tensor      # after ReLU
+    logits: Tensor
+
+
+def _forward(parameters: Sequence[Tensor], images: Tensor) -> _Forward:
+    w1, b1, w2, b2, w3, b3, w4, b4 = parameters
+    group, batch = len(w1), len(images)
+    # ReLU and maximum commute, so pooling first gives the same numbers with a quarter of the ReLUs.
+    conv1 = functional.conv2d(images, w1.flatten(0, 1), b1.flatten(), groups=group)
+    pool1, places1 = functional.max_pool2d(conv1, 2, return_indices=True)
+    pool1 = pool1.relu_()
+    conv2 = functional.conv2d(pool1, w2.flatten(0, 1), b2.flatten(), groups=group)
+    pool2, places2 = functional.max_pool2d(conv2, 2, return_indices=True)
+    pool2 = pool2.relu_()
+    features = pool2.view(batch, group, -1, *pool2.shape[2:]).transpose(0, 1).reshape(group, batch, -1)
+    hidden = torch.baddbmm(b3.unsqueeze(1), features, w3.transpose(1, 2)).relu_()
+    logits = torch.baddbmm(b4.unsqueeze(1), hidden, w4.transpose(1, 2))
+    return _Forward(conv1, pool1, places1, conv2, pool2, places2, features, hidden, logits)
+
+
+def _unpool(gradient: Tensor, convolved: Tensor, places: Tensor) -> Tensor:
+    """Back through 2x2 max pooling: what was no maximum gets 0."""
+    two, none, one = [2, 2], [0, 0], [1, 1]
+    result: Tensor = aten.max_pool2d_with_indices_backward(gradient, convolved, two, two, none, one, False, places)
+    return result
+
+
+def _through_convolution(
+    gradient: Tensor, images: Tensor, weights: Tensor, *, images_too: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Back through a grouped convolution: to its images (if wanted), its weights and its biases."""
+    group, kernels = weights.shape[:2]
+    to_images, to_weights, to_biases = aten.convolution_backward(
+        gradient, images, weights.flatten(0, 1), [group * kernels], [1, 1], [0, 0], [1, 1], False, [0, 0], group,
+        [images_too, True, True])
+    return to_images, to_weights.unflatten(0, (group, kernels)), to_biases.view(group, kernels)
 
 
 class MnistCNN(CNN):

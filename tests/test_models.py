@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from netsim.errors import InputError
+from netsim.learning.network import Network
 from netsim.models import CNN, build_model
 
 COUNTS = {
@@ -62,6 +66,50 @@ def test_the_network_is_convolution_relu_pooling_and_two_linear_layers() -> None
     )    # fmt: skip
     images = torch.randn(5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(model(images), plain(images), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_gradients_by_hand_are_those_of_autograd(name: str) -> None:
+    shape, chance = COUNTS[name][0], torch.Generator().manual_seed(0)
+    models = [build_model(name, shape, 10, seed) for seed in (1, 2)]
+    stacked = [torch.stack(parameters).detach() for parameters in zip(*(m.parameters() for m in models), strict=True)]
+    images = torch.randn(4, 2 * shape[0], *shape[1:], generator=chance).contiguous(memory_format=torch.channels_last)
+    images[:, :, :14] = 0.5                                                  # a plain background: maxima with equals
+    labels = torch.randint(10, (8,), generator=chance)
+    share = torch.tensor([[0.25, 0.25, 0.25, 0.25], [0.5, 0.5, 0.0, 0.0]])   # the second device has but two samples
+    by_hand, gradients = CNN.gradients_group(stacked, images, labels, share)
+    leaves = [parameter.requires_grad_() for parameter in stacked]
+    losses = nn.functional.cross_entropy(CNN.forward_group(leaves, images).flatten(0, 1), labels, reduction="none")
+    loss = (losses.view(2, 4) * share).sum(dim=1)
+    torch.testing.assert_close(by_hand, loss.detach(), rtol=1e-6, atol=0)
+    for found, expected in zip(gradients, torch.autograd.grad(loss.sum(), leaves), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_model_made_from_another_does_not_take_over_its_gradients() -> None:
+    class Doubled(CNN):
+        channels = (2, 2)
+        hidden = 4
+
+        @staticmethod
+        def forward_group(parameters: Sequence[Tensor], images: Tensor) -> Tensor:
+            return 2 * CNN.forward_group(parameters, images)
+
+    class Small(CNN):
+        channels = (2, 2)
+        hidden = 4
+
+    labels, share, images = torch.tensor([3, 7]), torch.tensor([[0.5, 0.5]]), torch.ones(2, 1, 16, 16)
+    losses = []
+    for kind in (Small, Doubled):
+        network = Network(kind((1, 16, 16), 10))
+        leaves = [parameter.requires_grad_() for parameter in network.stack(np.full(network.size, 0.1, np.float32))]
+        leaves[-1].data[0, 3] = 1.0
+        losses.append(float(network.gradients(leaves, images, labels, share)[0]))
+    logits = torch.full((10,), 0.1)
+    logits[3] = 1.0
+    expected = [-float((s * logits).log_softmax(0)[[3, 7]].mean()) for s in (1.0, 2.0)]
+    assert losses == pytest.approx(expected, rel=1e-5)
 
 
 class WrongClasses(nn.Module):

@@ -60,7 +60,8 @@ def draw_accuracy(panel: Any, records: Sequence[Record], colour: Any, label: str
 
 def where_it_slows_down(records: Sequence[Record]) -> float:
     """The lowest accuracy in % after a tenth of the rounds: what lies below is steep and alike for all methods."""
-    return 100 * min(curve[len(curve) // 10] for curve in (record["by_round"]["accuracy"] for record in records))
+    curves = [record["by_round"]["accuracy"] for record in records]
+    return 100 * min(float(curve[len(curve) // 10]) for curve in curves)
 
 
 def say_empty(panel: Any) -> None:

@@ -8,9 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn import functional
 
 from netsim.arrays import Weights
 from netsim.learning.datasets import Images
+
+Gradients = Callable[[Sequence[Tensor], Tensor, Tensor, Tensor], tuple[Tensor, list[Tensor]]]
 
 
 class Network:
@@ -25,6 +28,11 @@ class Network:
         self.size = int(ends[-1])
         self._forward_group: Callable[[Sequence[Tensor], Tensor], Tensor] | None
         self._forward_group = getattr(module, "forward_group", None)
+        ways = {"forward", "forward_group", "gradients_group"}
+        kind = next(kind for kind in type(module).__mro__ if ways & vars(kind).keys())
+        # a class that changes how its parent computes does not mean its parent's gradients
+        self._gradients_group: Gradients | None
+        self._gradients_group = getattr(module, "gradients_group", None) if "gradients_group" in vars(kind) else None
 
     @property
     def grouped(self) -> bool:
@@ -66,6 +74,18 @@ class Network:
         alone = {name: parameter[0] for name, parameter in zip(self.shapes, stacked, strict=True)}
         single: Tensor = functional_call(self.module, alone, (images,))
         return single.unsqueeze(0)
+
+    def gradients(
+        self, stacked: Sequence[Tensor], images: Tensor, labels: Tensor, share: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Each model's loss (G,) and its gradient; ``share`` (G, batch) is how much each sample counts in the loss."""
+        if self._gradients_group:
+            with torch.no_grad():
+                return self._gradients_group(stacked, images, labels, share)
+        logits = self.logits(stacked, images)
+        sample_loss = functional.cross_entropy(logits.flatten(0, 1), labels, reduction="none")
+        loss = (sample_loss.view(share.shape) * share).sum(dim=1)
+        return loss.detach(), list(torch.autograd.grad(loss.sum(), stacked))
 
 
 class Standardise:

@@ -131,11 +131,7 @@ class _Group:
         FedProx; eta gradient - grad F_n(w_global) for FEDL.
         """
         active, settings = len(leaves[0]), self.settings
-        images, labels, share = self._batch(step, active)
-        logits = self.network.logits(leaves, images)
-        sample_loss = functional.cross_entropy(logits.flatten(0, 1), labels, reduction="none")
-        loss = (sample_loss.view(active, -1) * share).sum(dim=1)
-        gradients = torch.autograd.grad(loss.sum(), leaves)
+        loss, gradients = self.network.gradients(leaves, *self._batch(step, active))
         with torch.no_grad():
             self.losses[step, :active] = loss
             if settings.weight_decay:
@@ -148,7 +144,7 @@ class _Group:
                 velocities = [velocity[:active] for velocity in self.velocities]
                 torch._foreach_mul_(velocities, settings.momentum)
                 torch._foreach_add_(velocities, gradients)
-                gradients = tuple(velocities)
+                gradients = velocities
             torch._foreach_add_(leaves, gradients, alpha=-settings.learning_rate)
 
     def _batch(self, step: int, active: int) -> tuple[Tensor, Tensor, Tensor]:
