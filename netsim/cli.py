@@ -45,7 +45,7 @@ ScenarioName = Annotated[str, typer.Argument(
 Overrides = Annotated[list[str], typer.Option(
     "--set", metavar="KEY=VALUE", help="Change one key, e.g. --set cell.bandwidth=10MHz or "
     "--set population.phone.budget=30mJ. May be repeated.")]
-Seed = Annotated[int, typer.Option(help="Seed of every random draw: the same seed, the same run.", min=0)]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of every random draw: the same seed, the same run.", min=0)]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that a run left.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE if it is there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output and nothing else there.")]
@@ -57,11 +57,12 @@ def run(
     overrides: Overrides = [],  # noqa: B006  (typer reads the default, nobody changes it)
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(
-        "--out", "-o", metavar="DIR", help="Folder for the run [default: the next free results/SCENARIO-seedN].",
-    )] = None,
+        "--out", "-o", metavar="DIR", help="Folder for the run.",
+        show_default="the next free results/SCENARIO-seedN")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR after an interruption.")] = False,
     workers: Annotated[int | None, typer.Option(
-        min=1, metavar="N", help="Processes that train devices [default: one a core]. Changes the speed only.")] = None,
+        min=1, metavar="N", help="Processes that train devices. Changes the speed only.",
+        show_default="one a core")] = None,
     no_learning: Annotated[bool, typer.Option("--no-learning", help="Play the rounds without training.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -92,8 +93,8 @@ def run(
 def allocate(
     scenario: ScenarioName,
     methods: Annotated[list[str], typer.Option(
-        "--method", metavar="M", help="Allocation method; may be repeated to compare [default: the scenario's]. "
-        "Options of a method follow it, e.g. fedl:lambda=2 or fedl:lambda=tuned.")] = [],  # noqa: B006
+        "--method", metavar="M", help="Allocation method; may be repeated to compare. Options of a method follow it, "
+        "e.g. fedl:lambda=2 or fedl:lambda=tuned.", show_default="the scenario's")] = [],  # noqa: B006
     overrides: Overrides = [],  # noqa: B006
     seed: Seed = 0,
     figure: Annotated[Path | None, typer.Option(
@@ -197,8 +198,8 @@ def export(
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several to compare.")],
     out: Annotated[Path | None, typer.Option(
-        "--out", "-o", metavar="FILE", help="File to write [default: report.html in the run's folder; of several runs, "
-        "comparison.html in the first one's].")] = None,
+        "--out", "-o", metavar="FILE", help="File to write.",
+        show_default="report.html in the run's folder; of several runs, comparison.html in the first one's")] = None,
     force: Force = False,
 ) -> None:
     """Write one HTML page about a run, or about several side by side; it needs no network."""
@@ -256,7 +257,7 @@ def data(
         "dirichlet:alpha=0.5, shards:per_device=2 or file:path=split.json.")] = None,
     devices: Annotated[int, typer.Option(min=1, metavar="N", help="Number of devices of the split.")] = 100,
     samples: Annotated[int | None, typer.Option(
-        min=1, metavar="D", help="Samples that each device holds [default: as the split gives].")] = None,
+        min=1, metavar="D", help="Samples that each device holds.", show_default="as the split gives")] = None,
     seed: Seed = 0,
     figure: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Draw the split, classes by devices (PNG, SVG or PDF).")] = None,
@@ -305,7 +306,7 @@ def favor_train(
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (TOML): a scenario, keys to vary, seeds.")],
     workers: Annotated[int | None, typer.Option(
-        min=1, metavar="N", help="Cells to run at a time on this machine [default: one a core].")] = None,
+        min=1, metavar="N", help="Cells to run at a time on this machine.", show_default="one a core")] = None,
     cluster: Annotated[str | None, typer.Option(
         metavar="ADDRESS", help="Run the cells on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
     status: Annotated[bool, typer.Option("--status", help="Only show how far the sweep is.")] = False,
@@ -346,16 +347,18 @@ def lab(
 @app.command(rich_help_panel=EXPERIMENT)
 def reproduce(
     targets: Annotated[list[str], typer.Argument(
-        metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices; or all [default: all].")] = [],  # noqa: B006
+        metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices; or all.", show_default="all")] = [],  # noqa: B006
     quick: Annotated[bool, typer.Option("--quick", help="A small version of each, on the digits data.")] = False,
     trials: Annotated[int | None, typer.Option(
-        min=1, metavar="N", help="Trials of learning, or layouts of an allocation target [default: its own].")] = None,
+        min=1, metavar="N", help="Trials of learning, or layouts of an allocation target.", show_default="its own",
+    )] = None,
     data: Annotated[Path, typer.Option(
         metavar="DIR", help="Folder with the datasets, and the published splits in DIR/partitions.")] = Path("data"),
     out: Annotated[Path | None, typer.Option(
-        "--out", "-o", metavar="DIR", help="Where results go [default: results/paper; with --quick, results/quick].",
-    )] = None,
-    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes [default: one a core].")] = None,
+        "--out", "-o", metavar="DIR", help="Where results go.",
+        show_default="results/paper; with --quick, results/quick")] = None,
+    workers: Annotated[int | None, typer.Option(
+        min=1, metavar="N", help="Processes.", show_default="one a core")] = None,
     stored: Annotated[bool, typer.Option(
         "--stored", help="Start no training: draw from the trials that are stored already.")] = False,
 ) -> None:
