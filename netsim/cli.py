@@ -313,7 +313,7 @@ def sweep(
 ) -> None:
     """Run many scenarios, each cell once: a sweep that was stopped, or that has grown, goes on where it was."""
     from netsim.experiments import console, executor
-    from netsim.experiments.sweep import run_sweep
+    from netsim.experiments.sweep import run_sweep, table
     from netsim.experiments.sweep_file import load_sweep
 
     loaded = load_sweep(file)
@@ -327,6 +327,9 @@ def sweep(
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with:  netsim {' '.join(sys.argv[1:])}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
+    found = table(loaded)
+    if found.height:
+        console.print_results(found, list(dict.fromkeys(key for case in loaded.varied for key in case)))
     print(f"results: {results}")
     if console.print_failures(loaded.cells):
         raise typer.Exit(SOME_FAILED)

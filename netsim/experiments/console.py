@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from netsim import units
 from netsim.experiments.cells import Cell, Progress
 
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_ROWS = 40         # of results that are shown
 LINE_EVERY_S = 60      # where there is no terminal to redraw a bar on
 
 
@@ -85,6 +92,47 @@ def print_status(name: str, cells: Sequence[Cell]) -> None:
         rounds = cell.scenario.end.rounds
         console.print(f"begun: {cell.run.name}, round {cell.rounds_played} of {rounds}", highlight=False)
     print_failures(failed)
+
+
+def print_results(found: pl.DataFrame, varied: Sequence[str]) -> None:
+    """A row a case: what was varied, and the mean over its seeds with the range from the least to the most."""
+    cases = found.partition_by(*varied, maintain_order=True) if varied else [found]
+    columns: dict[str, list[str]] = {
+        key: ["" if case[key][0] is None else str(case[key][0]) for case in cases] for key in varied}
+    columns["seeds"] = [str(case.height) for case in cases]
+    columns["rounds"] = [spread(case["rounds"], lambda rounds: f"{rounds:.4g}") for case in cases]
+    columns["a round"] = [spread(case["simulated_s"] / case["rounds"].replace(0, None), _time) for case in cases]
+    columns["energy"] = [_energy(statistics.fmean(case["energy_j"])) for case in cases]
+    columns["accuracy"] = [spread(case["accuracy"], "{:.2%}".format) for case in cases]
+    columns["at target"] = [str(sum(bool(reached) for reached in case["target_reached"]) or "") for case in cases]
+    columns["dropped"] = [str(sum(case["dropped"]) or "") for case in cases]
+    shown = {name: values for name, values in columns.items() if name in varied or any(values)}
+    table = Table(title="mean over seeds, least to most", title_justify="left")
+    for name in shown:
+        table.add_column(name, justify="left" if name in varied else "right", no_wrap=name in varied)
+    for row in list(zip(*shown.values(), strict=True))[:MOST_ROWS]:
+        table.add_row(*row)
+    console = Console()
+    console.print(table)
+    if len(cases) > MOST_ROWS:
+        console.print(f"… and {len(cases) - MOST_ROWS} more cases", highlight=False)
+
+
+def spread(values: pl.Series, say: Callable[[float], str]) -> str:
+    """The mean, and below it the range where there is one; nothing where there is no value."""
+    known = [float(value) for value in values if value is not None]
+    if not known:
+        return ""
+    low, high = say(min(known)), say(max(known))
+    return say(statistics.fmean(known)) + (f"\n{low} … {high}" if low != high else "")
+
+
+def _time(time_s: float) -> str:
+    return units.format(time_s, "time")
+
+
+def _energy(energy_j: float) -> str:
+    return units.format(energy_j, "energy")
 
 
 def print_failures(cells: Sequence[Cell]) -> int:

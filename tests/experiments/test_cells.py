@@ -11,7 +11,7 @@ import pytest
 from netsim.errors import InputError
 from netsim.experiments import cells
 from netsim.experiments.cells import Cell, Progress, kept_record, run_cells, sole_user
-from netsim.experiments.console import describe, print_status
+from netsim.experiments.console import describe, print_results, print_status, spread
 from netsim.experiments.executor import Place, this_machine
 from netsim.experiments.sweep import run_sweep, table
 from netsim.experiments.sweep_file import Sweep, load_sweep
@@ -52,6 +52,24 @@ def test_the_table_has_a_row_a_cell_with_what_was_varied(sweep: Sweep) -> None:
     assert found["round_s"].list.len().to_list() == [3, 3, 3, 3]
     runs = [sweep.folder / run for run in found["run"]]
     assert all((run / "summary.json").exists() and not (run / "checkpoint.npz").exists() for run in runs)
+
+
+def test_results_in_a_few_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mixed.toml"
+    lists = '[[list]]\nend.rounds = 2\n[[list]]\nallocation.method = "sao"\n'
+    path.write_text(f'scenario = "tiny"\nlearning = false\n{lists}')
+    found = load_sweep(path, tmp_path / "results")
+    run_sweep(found, HERE)
+    print_results(table(found), ["end.rounds", "allocation.method"])
+    lines = [[word.strip() for word in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert [line[:5] for line in lines if line] == [
+        ["2", "", "1", "2", "50.75 ms"], ["", "sao", "1", "3", "37.03 ms"]]
+
+
+def test_the_range_over_seeds_shows_where_there_is_one() -> None:
+    assert spread(pl.Series([2, 4]), "{:.0f}".format) == "3\n2 … 4"
+    assert spread(pl.Series([4, None, 4]), "{:.0f}".format) == "4"
+    assert spread(pl.Series([None]), str) == ""
 
 
 def test_a_finished_cell_is_never_run_again(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
