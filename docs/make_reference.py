@@ -151,7 +151,7 @@ def methods() -> str:
         options = "; ".join(f"`{key}`: {option.allowed}" for key, option in method.options.items())
         parts.append(f"| `{name}` | {method.summary} | {options} |")
     parts += ["\n## Selection\n", "`[selection] method = …`. One of your own is `\"package.module:Name\"`: see "
-              "[the guide](../own-selection.md). *Needs* says what only learning gives.\n",
+              "[the guide](../guides/own-selection.md). *Needs* says what only learning gives.\n",
               "| method | what it does | options | needs |", "|---|---|---|---|"]
     for name, (place, summary) in SELECTION.items():
         kind = installed_object(place, "selection.method")
@@ -212,7 +212,7 @@ def trace() -> str:
     links = ", ".join(f"`{name}` {kind}" for name, kind in link_schema().items())
     return "\n".join([
         "# Trace and run directory", NOTE,
-        "[Reading a trace](../reading-a-trace.md) shows how to use what is listed here.\n",
+        "[Reading a trace](../guides/reading-a-trace.md) shows how to use what is listed here.\n",
         "## The run directory\n", literal(netsim.run_directory.__doc__),
         "## Rows and links\n", literal(netsim.trace.__doc__),
         f"Types of the rows: {columns}. Types of the links: {links}.\n",

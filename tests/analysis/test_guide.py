@@ -10,7 +10,7 @@ import pytest
 
 from netsim import load_scenario, simulate
 
-GUIDE = Path(__file__).parents[2] / "docs" / "reading-a-trace.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "reading-a-trace.md"
 
 
 def test_the_python_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

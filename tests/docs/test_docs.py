@@ -55,7 +55,7 @@ def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, capsys):
 
 def test_the_sweep_of_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    blocks = dict(FENCE.findall((DOCS / "sweeps.md").read_text(encoding="utf-8")))
+    blocks = dict(FENCE.findall((DOCS / "guides" / "sweeps.md").read_text(encoding="utf-8")))
     shorter = blocks["toml"].replace("seeds = 20", "seeds = 1").replace("end.rounds = 50", "end.rounds = 2")
     (tmp_path / "bandwidth.toml").write_text(shorter, encoding="utf-8")
     printed_by("netsim sweep bandwidth.toml --workers 1", monkeypatch, capsys)

@@ -1,4 +1,4 @@
-"""The example of docs/own-selection.md works as it stands there."""
+"""The example of docs/guides/own-selection.md works as it stands there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from netsim.errors import InputError
 from netsim.selection import check_choice, make_selection
 
-PAGE = Path(__file__).parents[2] / "docs" / "own-selection.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "own-selection.md"
 NAME = "mylab.nearest:BestChannels"
 
 
