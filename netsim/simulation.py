@@ -54,13 +54,14 @@ class Progress:
 def simulate(
     scenario: Scenario, out: Path | str | None = None, seed: int = 0, *,
     learning: bool = True, workers: int | None = None, resume: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | None = None, first_rounds: Path | None = None,
 ) -> Run:
     """Simulate a scenario and return its run.
 
     ``out`` is the run's folder (without one, the run lives as long as the object returned). ``workers`` is how many
     processes train devices (default: one for each core); it changes nothing but the speed. ``resume`` goes on with
-    the run that lies in ``out``, if one does. ``learning=False`` plays the rounds without training.
+    the run that lies in ``out``, if one does. ``learning=False`` plays the rounds without training. ``first_rounds``
+    is a folder that many runs may share: those that begin alike train their first round once.
     """
     learning = learning and scenario.trains
     selection = prepare(scenario, learning=learning)
@@ -78,7 +79,7 @@ def simulate(
         if learning:
             from netsim.learning.learner import open_learner
 
-            learner = stack.enter_context(open_learner(scenario, seed, workers))
+            learner = stack.enter_context(open_learner(scenario, seed, workers, first_rounds))
             if scenario.selection.method in METHODS and hasattr(selection, "layer"):
                 columns_of(learner.layers, selection.layer)      # now, and not when the first round is over
         samples = learner.samples if learner else samples_without_learning(scenario, seed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import statistics
 import threading
 import time
@@ -92,7 +93,7 @@ def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
     start = time.monotonic()
     with ONE_AT_A_TIME:
         if not (run / "summary.json").exists():
-            simulate(scenario, run, seed, learning=learning, workers=1, resume=True)
+            simulate(scenario, run, seed, learning=learning, workers=1, resume=True, first_rounds=first_rounds_of(run))
     for leftover in ("checkpoint.pt", "checkpoint.npz", "lock"):
         (run / leftover).unlink(missing_ok=True)
     done = Run(run)
@@ -103,6 +104,11 @@ def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
         "by_round": {name: columns[name].to_list() for name in BY_ROUND},
         "seconds": round(time.monotonic() - start, 1),      # of computing since the last interruption
     }
+
+
+def first_rounds_of(run: Path) -> Path:
+    """The folder for first rounds that the cells of a sweep share, beside that of their runs."""
+    return run.parent.with_name("first-rounds")
 
 
 def run_cells(cells: Sequence[Cell], place: Place, watch: Callable[[Progress], None] = lambda progress: None) -> None:
@@ -117,6 +123,8 @@ def run_cells(cells: Sequence[Cell], place: Place, watch: Callable[[Progress], N
                 for future in wait(queue.running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done:
                     queue.settle(future)
                 watch(queue.progress())
+    for folder in {first_rounds_of(cell.run) for cell in cells}:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_record(path: Path, record: Record) -> None:

@@ -13,6 +13,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ import torch
 
 from netsim.arrays import Floats, Ints, Weights
 from netsim.learning.datasets import ROOT, Dataset, load_dataset
+from netsim.learning.first_rounds import key_of, trained_once
 from netsim.learning.network import Network
 from netsim.learning.partition import majority_classes, partition
 from netsim.learning.pool import InProcess, cores, open_pool
@@ -87,13 +89,17 @@ class Training:
 class Learner:
     """Trains and evaluates one run's model on the devices' data; ``executor`` None trains in this process."""
 
-    def __init__(self, settings: Any, parts: Sequence[Ints], seed: int, executor: Executor | None = None) -> None:
+    def __init__(
+        self, settings: Any, parts: Sequence[Ints], seed: int, executor: Executor | None = None,
+        first_rounds: Path | None = None,
+    ) -> None:
         how = {field.name: getattr(settings, field.name) for field in fields(Hyperparameters)}
         self._work = Work(settings.dataset, settings.root or ROOT, settings.model, Hyperparameters(**how))
         self._wanted = settings.evaluation.samples
         self._parts = list(parts)
         self._seed = seed
         self._executor = executor or InProcess()
+        self._first_rounds = first_rounds
         data, network = self._work.data, self._work.network
         self.layers: Mapping[str, slice] = network.layers
         self.parameters = network.size
@@ -116,9 +122,11 @@ class Learner:
         ``gradient`` is FEDL's global gradient, where its local term is on.
         """
         groups: dict[int, Future[list[Update]]] = {}
+        own = ":" in self._work.model            # a user's model may change from one call to the next
+        shared = self._first_rounds if round == 1 and not own else None
         for group in self._groups(devices):
             tasks = [Task(d, self._parts[d], stream(self._seed, "training", round, d)) for d in group]
-            future = self._executor.submit(_train, self._work, weights, tasks, gradient)
+            future = self._executor.submit(_train, self._work, weights, tasks, gradient, shared)
             groups.update(dict.fromkeys(group, future))
         return Training(groups)
 
@@ -165,12 +173,17 @@ class Learner:
 
 
 @contextmanager
-def open_learner(scenario: Scenario, seed: int, workers: int | None = None) -> Iterator[Learner]:
-    """The learner of a scenario, with its own workers (as many as the machine has cores) until the block ends."""
+def open_learner(
+    scenario: Scenario, seed: int, workers: int | None = None, first_rounds: Path | None = None
+) -> Iterator[Learner]:
+    """The learner of a scenario, with its own workers (as many as the machine has cores) until the block ends.
+
+    What the first round gives is looked up and kept in the folder ``first_rounds``, if there is one.
+    """
     parts = split(scenario, seed)
     count_parameters(scenario)    # a model that does not fit shows before any worker starts
     with open_pool(cores() if workers is None else workers) as pool:
-        yield Learner(scenario.learning, parts, seed, pool)
+        yield Learner(scenario.learning, parts, seed, pool, first_rounds)
 
 
 def split(scenario: Scenario, seed: int) -> list[Ints]:
@@ -229,9 +242,15 @@ def one_thread() -> Iterator[None]:
 
 
 @one_thread()
-def _train(work: Work, weights: Weights, tasks: list[Task], gradient: Weights | None) -> list[Update]:
+def _train(
+    work: Work, weights: Weights, tasks: list[Task], gradient: Weights | None, shared: Path | None
+) -> list[Update]:
     keep_memory()
-    return train_group(work.network, work.data, weights, tasks, work.settings, gradient)
+
+    def train() -> list[Update]:
+        return train_group(work.network, work.data, weights, tasks, work.settings, gradient)
+
+    return train() if shared is None else trained_once(shared, key_of(work, weights, tasks, gradient), train)
 
 
 @one_thread()

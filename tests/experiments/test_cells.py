@@ -54,6 +54,18 @@ def test_the_table_has_a_row_a_cell_with_what_was_varied(sweep: Sweep) -> None:
     assert all((run / "summary.json").exists() and not (run / "checkpoint.npz").exists() for run in runs)
 
 
+def test_cells_that_begin_alike_come_to_what_each_comes_to_alone(tmp_path: Path) -> None:
+    path = tmp_path / "methods.toml"
+    path.write_text(
+        'scenario = "quickstart"\n[set]\npopulation.phone.count = 6\nselection.cohort = 2\nend.rounds = 2\n'
+        'population.phone.samples = 20\n[grid]\nselection.method = ["fedavg", "divergence"]\n')
+    found = load_sweep(path, tmp_path / "results")
+    run_sweep(found, HERE)
+    assert sorted(folder.name for folder in found.folder.iterdir() if folder.is_dir()) == ["cells", "runs"]
+    alone = [simulate(cell.scenario, seed=0, workers=1).summary["trace_sha256"] for cell in found.cells]
+    assert table(found)["trace_sha256"].to_list() == alone
+
+
 def test_results_in_a_few_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "mixed.toml"
     lists = '[[list]]\nend.rounds = 2\n[[list]]\nallocation.method = "sao"\n'
