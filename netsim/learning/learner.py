@@ -7,6 +7,8 @@ blocks of fixed size. So a run's bits do not depend on how many workers there ar
 from __future__ import annotations
 
 import ctypes
+import os
+import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -124,7 +126,10 @@ class Learner:
         groups: dict[int, Future[list[Update]]] = {}
         own = ":" in self._work.model            # a user's model may change from one call to the next
         shared = self._first_rounds if round == 1 and not own else None
-        for group in self._groups(devices):
+        cut = self._groups(devices)
+        if shared:      # processes that begin alike at the same time each start with another group
+            random.Random(os.getpid()).shuffle(cut)
+        for group in cut:
             tasks = [Task(d, self._parts[d], stream(self._seed, "training", round, d)) for d in group]
             future = self._executor.submit(_train, self._work, weights, tasks, gradient, shared)
             groups.update(dict.fromkeys(group, future))
