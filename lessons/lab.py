@@ -8,7 +8,6 @@ app = marimo.App(width="full", app_title="netsim lab", css_file="lessons.css")
 @app.cell(hide_code=True)
 def _():
     from html import escape
-    from time import sleep
 
     import marimo as mo
 
@@ -24,7 +23,7 @@ def _():
 
     return (
         METHODS, Settings, between, charts, controls, device_formulas, escape, headline, lessons, look, mo, player,
-        side_by_side, sleep, slider, verdict,
+        side_by_side, slider, verdict,
     )
 
 
@@ -100,10 +99,9 @@ def _(Settings, charts, cohort, look, mo, seed):
 
 @app.cell(hide_code=True)
 def _(
-    charts, device, device_formulas, escape, files, mo, player, settings, shown, side_by_side, sleep, slow_motion,
-    slowest, view,
+    charts, device, device_formulas, escape, files, mo, player, settings, shown, side_by_side, slow_motion, slowest,
+    view,
 ):
-    sleep(0.1)      # the pictures first: a page that gets all at once shows nothing until it has set the formulas
     shown.update(settings=settings, view=view)
     _n = int(view.order[0] if device.value == slowest else view.devices.tolist().index(int(device.value)))
     _formulas = side_by_side(
