@@ -104,6 +104,24 @@ def test_a_slider_moves_the_round_to_what_allocate_says(browser, address, tmp_pa
     page.close()
 
 
+def test_what_is_taken_along_describes_the_page(browser, address, tmp_path):
+    browser.call("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page = opened(browser, address)
+    press(page, BANDWIDTH, "ArrowRight")
+    shows(page, allocated(Settings(bandwidth_mhz=22), tmp_path))
+    (tmp_path / "my-lab.toml").unlink()
+    links = "deep('a').filter((link) => /SVG|TOML/.test(link.innerText))"
+    page.wait_for(f"{links}.length === 2")
+    page.evaluate(f"{links}.forEach((link) => link.click())")
+    for name, said in (("my-lab.toml", 'bandwidth = "22 MHz"'), ("round.svg", "one round under two methods")):
+        file, until = tmp_path / name, time.monotonic() + 30
+        while not file.exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        assert said in file.read_text()
+    assert page.errors == []
+    page.close()
+
+
 def test_slow_motion_plays(browser, address):
     page = opened(browser, address, width=390)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")       # nothing sticks out on a phone
