@@ -17,7 +17,8 @@ from netsim.experiments.trials import TITLES
 
 def fig12(context: Context) -> Report | None:
     """Accuracy over rounds at sigma 0.8."""
-    records = trials.run_trials(trials.with_rra(context), context, "fig12")
+    planned = trials.with_rra(context)
+    records = trials.run_trials(planned, context, "fig12")
     if not records:
         return None
     names = list(trials.datasets(context))
@@ -38,7 +39,7 @@ def fig12(context: Context) -> Report | None:
     panels[0, 0].set_ylabel("test accuracy (%)")
     return Report(
         findings=[_fewer(rounds), _cohort(sizes, next(iter(trials.datasets(context).values())).devices)],
-        how=f"Lines are means over trials. {settings(context, records)}", rows=curve_rows(records),
+        how=f"Lines are means over trials. {settings(context, records, planned)}", rows=curve_rows(records),
         summary={dataset: {method: [None if math.isinf(count) else count for count in counts]
                            for method, counts in by_method.items()} for dataset, by_method in rounds.items()},
         figure=figure, seconds=computing(records))

@@ -48,7 +48,7 @@ def fig13(context: Context) -> Report | None:
         ],
         how="Divergence selection with SAO at sigma 0.8; T and E are simulated. The first round of all devices goes in "
             "waves of S, and so do later rounds whose budgets allow no common plan. Only cohort sizes whose trials all "
-            f"reached the target have bars. {settings(context, records)}",
+            f"reached the target have bars. {settings(context, records, planned)}",
         rows=round_rows(records), figure=figure, seconds=computing(records),
         summary={name: {str(size): values for size, values in by_size.items()} for name, by_size in reached.items()})
 

@@ -32,7 +32,8 @@ PANELS = "a row a dataset, a column a sigma"
 
 def fig10(context: Context) -> Report | None:
     """Accuracy over rounds."""
-    records = trials.run_trials(trials.compared(context), context, "fig10")
+    planned = trials.compared(context)
+    records = trials.run_trials(planned, context, "fig10")
     if not records:
         return None
     grid, data = by_panel(records), trials.datasets(context)
@@ -61,13 +62,15 @@ def fig10(context: Context) -> Report | None:
             rises_faster("(control) and faster than each cluster's devices in turn", records, "divergence", CONTROL),
         ],
         how="Lines are means over trials, shades go from the lowest to the highest, the number of trials is in "
-            f"brackets; {PANELS}. Mean accuracy is over the rounds that both runs played. {settings(context, records)}",
+            f"brackets; {PANELS}. Mean accuracy is over the rounds that both runs played. "
+            f"{settings(context, records, planned)}",
         rows=curve_rows(records), summary=rounds_summary(grid), figure=figure, seconds=computing(records))
 
 
 def fig11(context: Context) -> Report | None:
     """Rounds to the target accuracy, as box plots."""
-    records = trials.run_trials(trials.compared(context), context, "fig11")
+    planned = trials.compared(context)
+    records = trials.run_trials(planned, context, "fig11")
     if not records:
         return None
     grid, data = by_panel(records), trials.datasets(context)
@@ -93,7 +96,7 @@ def fig11(context: Context) -> Report | None:
         ],
         how=f"Points are trials, with boxes where there are three or more; {PANELS}. Where one run of a pair did not "
             "reach its target the other counts as faster; pairs in which neither did are left out. "
-            f"{settings(context, records)}",
+            f"{settings(context, records, planned)}",
         rows=round_rows(records), summary=rounds_summary(grid), figure=figure, seconds=computing(records))
 
 

@@ -43,7 +43,8 @@ def score(grid: Grid, dataset: str, sigma: str, method: str) -> float | None:
 
 def table3(context: Context) -> Report | None:
     """The scores of all methods, beside those printed for the proposed one and for Favor."""
-    records = trials.run_trials(trials.compared(context), context, "table3")
+    planned = trials.compared(context)
+    records = trials.run_trials(planned, context, "table3")
     if not records:
         return None
     grid = by_panel(records)
@@ -66,7 +67,7 @@ def table3(context: Context) -> Report | None:
                     "so fewer rounds would score below 0; the printed values, and those here, are FedAvg's rounds over "
                     "the method's, less 1", "differs", "the formula is printed upside down"),
         ],
-        how=f"Medians of rounds to the target over the trials. {settings(context, records)}",
+        how=f"Medians of rounds to the target over the trials. {settings(context, records, planned)}",
         rows=rows, summary=rounds_summary(grid), figure=_draw(rows), seconds=computing(records))
 
 

@@ -21,13 +21,14 @@ Grid = Mapping[tuple[str, str], Mapping[str, list[Record]]]       # (dataset, si
 Pairs = Sequence[tuple[float, float]]
 
 
-def settings(context: Context, records: Records) -> str:
-    """How the trials were run, and how many there are."""
+def settings(context: Context, records: Records, planned: Sequence[Trial]) -> str:
+    """How the trials were run, and how many there are, of those planned."""
+    runs = f"{len(records)} runs" if len(records) == len(planned) else f"{len(records)} of {len(planned)} planned runs"
     published = sum(record["split"] == "published" for record in records.values())
     cap = next(iter(trials.datasets(context).values())).cap
     batches = ", ".join(f"{TITLES[name]} {data.batch}" for name, data in trials.datasets(context).items())
     return (
-        f"{len(records)} runs, {published} with a published split and the others with splits of their own. "
+        f"{runs}, {published} with a published split and the others with splits of their own. "
         f"{trials.LOCAL_EPOCHS} local epochs, learning rate {trials.LEARNING_RATE} without momentum, batch sizes: "
         f"{batches}; plain mean of models; the whole test set after every round; a run ends at its target accuracy or "
         f"after {cap} rounds. All methods of a trial share devices, split and first model. `cluster-round-robin` is a "
