@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from chromium import Browser, Page
 
 SLIDERS = ("bandwidth", "power", "budget, low end", "budget, high end", "model size", "CPU, low end", "CPU, high end")
-THUMBS = (0, 1, 2, 3, 5, 6, 7)     # of all thumbs on the page; the fourth is the cohort's, which stays at 10
+THUMBS = (0, 1, 2, 3, 5, 6, 7)     # of all thumbs on the page; number 4 is the cohort's, which stays at 10
 GOAL_MS = 200.0
-SETTLE_S = 0.6                     # the formulas below the pictures and the page's own upkeep, before the next step
+SETTLE_S = 0.6                     # the page's own upkeep, before the next step
 STEP = """new Promise((done) => {
     const times = () => [...document.querySelectorAll('.headline')].map((e) => e.dataset.roundS).join();
     const thumb = deep('[role=slider]')[%d], before = times();
