@@ -19,7 +19,7 @@ from netsim.experiments.learned import (
     rounds_to_target,
     say_empty,
     settings,
-    where_it_slows_down,
+    where_curves_part,
 )
 from netsim.experiments.plots import COLOURS, NAMES, canvas
 from netsim.experiments.report import Finding, Report
@@ -50,7 +50,7 @@ def fig10(context: Context) -> Report | None:
             if found[method]:
                 draw_accuracy(panel, found[method], COLOURS[method], NAMES[method])
         panel.legend(fontsize=7, loc="lower right")
-        panel.set_ylim(bottom=where_it_slows_down([record for records in found.values() for record in records]))
+        panel.set_ylim(*where_curves_part([record for records in found.values() for record in records], target))
     for panel in panels[:, 0]:
         panel.set_ylabel("test accuracy (%)")
     return Report(

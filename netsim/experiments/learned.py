@@ -59,10 +59,15 @@ def draw_accuracy(panel: Any, records: Sequence[Record], colour: Any, label: str
         panel.fill_between(rounds, table.min(axis=0), table.max(axis=0), color=colour, alpha=0.15, linewidth=0)
 
 
-def where_it_slows_down(records: Sequence[Record]) -> float:
-    """The lowest accuracy in % after a tenth of the rounds: what lies below is steep and alike for all methods."""
+def where_curves_part(records: Sequence[Record], target: float) -> tuple[float, float]:
+    """From the lowest accuracy in % after a tenth of the rounds to a little above the highest and the target.
+
+    What lies below is steep and alike for all methods.
+    """
     curves = [record["by_round"]["accuracy"] for record in records]
-    return 100 * min(float(curve[len(curve) // 10]) for curve in curves)
+    low = 100 * min(float(curve[len(curve) // 10]) for curve in curves)
+    high = max(target, *(100 * float(max(curve)) for curve in curves))
+    return low, high + 0.05 * (high - low)
 
 
 def say_empty(panel: Any) -> None:
