@@ -98,8 +98,8 @@ def _seeds(path: Path, table: Mapping[str, Any]) -> list[int]:
         return list(range(seeds))
     whole = isinstance(seeds, list) and all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in seeds)
     if not whole or not seeds or len(set(seeds)) < len(seeds):
-        raise InputError(f"{path}: seeds = {seeds!r}; allowed: how many (0, 1, 2, …), or a list of different whole "
-                         "numbers from 0")
+        raise InputError(f"{path}: seeds = {seeds!r}; allowed: how many, from 1 on, or a list of different whole "
+                         "numbers, from 0 on")
     return list(seeds)
 
 
@@ -146,7 +146,8 @@ def _scenario(path: Path, base: str, settings: Mapping[str, Any], learning: bool
         scenario = load_scenario(base, overrides)
         prepare(scenario, learning=learning and scenario.trains)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        message = str(error).removeprefix("--set").lstrip(": ")      # they were set here, not on the command line
+        raise InputError(f"{path}: {message}") from None
     return scenario
 
 

@@ -99,6 +99,7 @@ def test_a_sweep_file_that_is_wrong_says_what_and_where(tmp_path: Path, text: st
         load_sweep(path)
     assert str(path) in str(found.value) or "tyni" in text
     assert message in str(found.value)
+    assert "--set" not in str(found.value)      # it was not on the command line
 
 
 def test_a_missing_sweep_file_is_named(tmp_path: Path) -> None:
