@@ -8,7 +8,15 @@ import numpy as np
 
 from netsim.experiments import trials
 from netsim.experiments.cells import Record
-from netsim.experiments.learned import computing, curve_rows, draw_accuracy, nothing_yet, rounds_to_target, settings
+from netsim.experiments.learned import (
+    computing,
+    curve_rows,
+    draw_accuracy,
+    frame_accuracy,
+    nothing_yet,
+    rounds_to_target,
+    settings,
+)
 from netsim.experiments.plots import COLOURS, NAMES, canvas
 from netsim.experiments.report import Finding, Report
 from netsim.experiments.reproduce import Context
@@ -21,11 +29,13 @@ def fig12(context: Context) -> Report | None:
     records = trials.run_trials(planned, context, "fig12")
     if not records:
         return None
-    names = list(trials.datasets(context))
+    data = trials.datasets(context)
+    names = list(data)
     figure, panels = canvas(4.4 * len(names), 4, 1, len(names))
     rounds: dict[str, dict[str, list[float]]] = {name: {} for name in names}
     sizes: list[float] = []
     for panel, dataset in zip(panels.flat, names, strict=True):
+        drawn: list[Record] = []
         for method in ("divergence", "rra-as-run"):
             found = [record for trial, record in records.items() if (trial.dataset, trial.method) == (dataset, method)]
             if found:
@@ -34,11 +44,11 @@ def fig12(context: Context) -> Report | None:
                 rounds[dataset][method] = [rounds_to_target(record) for record in found]
                 label = f"{NAMES[method]}, {np.mean(size):.0f} devices a round"
                 draw_accuracy(panel, found, COLOURS[method], label)
-                panel.legend(fontsize=8, loc="lower right")
-        panel.set(title=f"{TITLES[dataset]}, sigma 0.8", xlabel="round")
+                drawn += found
+        frame_accuracy(panel, f"{TITLES[dataset]}, sigma 0.8", drawn, data[dataset].targets["0.8"])
     panels[0, 0].set_ylabel("test accuracy (%)")
     return Report(
-        findings=[_fewer(rounds), _cohort(sizes, next(iter(trials.datasets(context).values())).devices)],
+        findings=[_fewer(rounds), _cohort(sizes, data[names[0]].devices)],
         how=f"Lines are means over trials. {settings(context, records, planned)}", rows=curve_rows(records),
         summary={dataset: {method: [None if math.isinf(count) else count for count in counts]
                            for method, counts in by_method.items()} for dataset, by_method in rounds.items()},
@@ -72,5 +82,5 @@ def _cohort(sizes: list[float], devices: int) -> Finding:
     if not sizes:
         return nothing_yet(paper)
     share = 100 * float(np.mean(sizes)) / devices
-    return Finding(paper, f"{share:.0f} in a hundred ({len(sizes)} runs)", "agrees" if 35 < share < 55 else "differs",
+    return Finding(paper, f"{share:.0f} in a hundred (runs: {len(sizes)})", "agrees" if 35 < share < 55 else "differs",
                    "RRA as the comparison seems to have run it: two turns of its iteration from a random start")

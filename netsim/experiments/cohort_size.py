@@ -8,14 +8,24 @@ from typing import Any
 import numpy as np
 
 from netsim.experiments import trials
-from netsim.experiments.learned import computing, draw_accuracy, nothing_yet, round_rows, rounds_to_target, settings
+from netsim.experiments.cells import Record
+from netsim.experiments.learned import (
+    Records,
+    computing,
+    draw_accuracy,
+    frame_accuracy,
+    nothing_yet,
+    round_rows,
+    rounds_to_target,
+    settings,
+)
 from netsim.experiments.plots import canvas
 from netsim.experiments.report import Finding, Report
 from netsim.experiments.reproduce import Context
 from netsim.experiments.trials import TITLES
 
 GAUGES = {"rounds": "rounds K", "simulated_s": "delay T (s)", "energy_j": "energy E (J)"}
-Reached = dict[str, dict[int, dict[str, float]]]      # dataset -> S -> gauge, where all trials reached the target
+Measured = dict[str, dict[int, dict[str, float]]]      # dataset -> S -> gauge; inf where a trial missed the target
 
 
 def fig13(context: Context) -> Report | None:
@@ -24,62 +34,84 @@ def fig13(context: Context) -> Report | None:
     records = trials.run_trials(planned, context, "fig13")
     if not records:
         return None
-    names, sizes = list(trials.datasets(context)), sorted({trial.cohort for trial in planned})
-    figure, panels = canvas(4.4 * len(names), 9.5, 4, len(names), height_ratios=[2, 1, 1, 1])
-    reached: Reached = {name: {} for name in names}
-    for column, dataset in enumerate(names):
+    data = trials.datasets(context)
+    sizes = sorted({trial.cohort for trial in planned})
+    figure, panels = canvas(4.4 * len(data), 9.5, 4, len(data), height_ratios=[2, 1, 1, 1])
+    measured: Measured = {}
+    for column, dataset in enumerate(data):
         top = panels[0, column]
-        for place, size in enumerate(sizes):
-            found = [record for trial, record in records.items() if (trial.dataset, trial.cohort) == (dataset, size)]
-            if found:
-                draw_accuracy(top, found, _shade(place, len(sizes)), f"S = {size}")
-                top.legend(fontsize=8, loc="lower right")
-            if found and all(rounds_to_target(record) < math.inf for record in found):
-                reached[dataset][size] = {name: float(np.mean([record[name] for record in found])) for name in GAUGES}
-        top.set(title=f"{TITLES[dataset]}, sigma 0.8", xlabel="round")
+        by_size = {size: _of(records, dataset, size) for size in sizes}
+        measured[dataset] = {size: _gauges(found) for size, found in by_size.items() if found}
+        for size in measured[dataset]:
+            draw_accuracy(top, by_size[size], _shade(size, sizes), f"S = {size}")
+        drawn = [record for found in by_size.values() for record in found]
+        frame_accuracy(top, f"{TITLES[dataset]}, sigma 0.8", drawn, data[dataset].targets["0.8"])
         for panel, gauge in zip(panels[1:, column], GAUGES, strict=True):
-            _draw_bars(panel, sizes, {size: values[gauge] for size, values in reached[dataset].items()}, GAUGES[gauge])
+            _draw_bars(panel, sizes, {size: values[gauge] for size, values in measured[dataset].items()}, GAUGES[gauge])
     panels[0, 0].set_ylabel("test accuracy (%)")
     return Report(
         findings=[
-            _least(f"the more devices, the fewer rounds: fewest at S = {sizes[-1]}", reached, "rounds", sizes[-1]),
-            _least("the delay T is always lowest at S = 10", reached, "simulated_s", 10),
-            _least("the energy E is lowest at a small S", reached, "energy_j", 10),
+            _least(f"the more devices, the fewer rounds: fewest at S = {sizes[-1]}", measured, "rounds", sizes[-1]),
+            _least("the delay T is always lowest at S = 10", measured, "simulated_s", 10),
+            _least("the energy E is lowest at a small S", measured, "energy_j", 10),
         ],
         how="Divergence selection with SAO at sigma 0.8; T and E are simulated. The first round of all devices goes in "
             "waves of S, and so do later rounds whose budgets allow no common plan. Only cohort sizes whose trials all "
             f"reached the target have bars. {settings(context, records, planned)}",
         rows=round_rows(records), figure=figure, seconds=computing(records),
-        summary={name: {str(size): values for size, values in by_size.items()} for name, by_size in reached.items()})
+        summary={name: {str(size): {gauge: value if value < math.inf else None for gauge, value in values.items()}
+                        for size, values in by_size.items()} for name, by_size in measured.items()})
+
+
+def _of(records: Records, dataset: str, size: int) -> list[Record]:
+    return [record for trial, record in records.items() if (trial.dataset, trial.cohort) == (dataset, size)]
+
+
+def _gauges(found: list[Record]) -> dict[str, float]:
+    """Means over trials."""
+    reached = all(rounds_to_target(record) < math.inf for record in found)
+    return {name: float(np.mean([record[name] for record in found])) if reached else math.inf for name in GAUGES}
 
 
 def _draw_bars(panel: Any, sizes: list[int], values: dict[int, float], label: str) -> None:
+    """A bar a cohort size, or a word where there is none."""
     for place, size in enumerate(sizes):
-        height = values.get(size, 0.0)
-        panel.bar(place, height, color=_shade(place, len(sizes)))
-        label_there = f"{height:.3g}" if size in values else "–"
-        panel.annotate(label_there, (place, height), ha="center", va="bottom", fontsize=8)
+        value = values.get(size)
+        word = "not\nmeasured" if value is None else "not\nreached" if math.isinf(value) else f"{value:.3g}"
+        height = value if value is not None and value < math.inf else 0.0
+        panel.bar(place, height, color=_shade(size, sizes))
+        panel.annotate(word, (place, height), ha="center", va="bottom", fontsize=8)
     panel.set_xticks(range(len(sizes)), [f"S = {size}" for size in sizes], fontsize=8)
     panel.set(ylabel=label, xlim=(-0.6, len(sizes) - 0.4))
     panel.margins(y=0.15)
 
 
-def _least(paper: str, reached: Reached, gauge: str, size: int) -> Finding:
+def _least(paper: str, measured: Measured, gauge: str, size: int) -> Finding:
     """A claim that one cohort size has the least of something, on the datasets where sizes can be compared."""
     compared = {name: {s: values[gauge] for s, values in sorted(by_size.items())}
-                for name, by_size in reached.items() if len(by_size) > 1 and size in by_size}
+                for name, by_size in measured.items() if len(by_size) > 1 and size in by_size}
+    compared = {name: values for name, values in compared.items() if min(values.values()) < math.inf}
     if not compared:
         return nothing_yet(paper)
-    best = {name: min(values, key=lambda s: values[s]) for name, values in compared.items()}
     words = []
     for name, values in compared.items():
-        listed = ", ".join(f"{s}: {value:.3g}" for s, value in values.items())
-        words.append(f"{TITLES[name]}: least at S = {best[name]} ({listed})")
-    right = [found == size for found in best.values()]
+        listed = ", ".join(f"{s}: {value:.3g}" if value < math.inf else f"{s}: not reached"
+                           for s, value in values.items())
+        words.append(f"{TITLES[name]}: least at S = {_joined(_best(values))} ({listed})")
+    right = [_best(values) == [size] for values in compared.values()]
     return Finding(paper, "; ".join(words), "agrees" if all(right) else "agrees in part" if any(right) else "differs")
 
 
-def _shade(place: int, count: int) -> Any:
+def _best(values: dict[int, float]) -> list[int]:
+    """The sizes with the least."""
+    return [size for size, value in values.items() if value == min(values.values())]
+
+
+def _joined(sizes: list[int]) -> str:
+    return " and ".join(map(str, sizes))
+
+
+def _shade(size: int, sizes: list[int]) -> Any:
     from matplotlib import colormaps
 
-    return colormaps["viridis"](0.9 * place / max(1, count - 1))
+    return colormaps["viridis"](0.9 * sizes.index(size) / max(1, len(sizes) - 1))

@@ -13,13 +13,12 @@ from netsim.experiments.learned import (
     curve_rows,
     draw_accuracy,
     fewer_rounds,
+    frame_accuracy,
     rises_faster,
     round_rows,
     rounds_summary,
     rounds_to_target,
-    say_empty,
     settings,
-    where_curves_part,
 )
 from netsim.experiments.plots import COLOURS, NAMES, canvas
 from netsim.experiments.report import Finding, Report
@@ -40,17 +39,11 @@ def fig10(context: Context) -> Report | None:
     figure, panels = canvas(13, 1.2 + 3.2 * len(data), len(data), 3)
     for row, column, dataset, sigma in trials.panels(context):
         panel, found = panels[row, column], grid[dataset, sigma]
-        target = 100 * data[dataset].targets[sigma]
-        panel.axhline(target, color="0.5", linewidth=0.8, linestyle="--")
-        panel.set(title=f"{TITLES[dataset]}, sigma {sigma}: target {target:g} %", xlabel="round")
-        if not any(found.values()):
-            say_empty(panel)
-            continue
         for method in METHODS:
             if found[method]:
                 draw_accuracy(panel, found[method], COLOURS[method], NAMES[method])
-        panel.legend(fontsize=7, loc="lower right")
-        panel.set_ylim(*where_curves_part([record for records in found.values() for record in records], target))
+        drawn = [record for records in found.values() for record in records]
+        frame_accuracy(panel, f"{TITLES[dataset]}, sigma {sigma}", drawn, data[dataset].targets[sigma])
     for panel in panels[:, 0]:
         panel.set_ylabel("test accuracy (%)")
     return Report(
@@ -82,8 +75,6 @@ def fig11(context: Context) -> Report | None:
         panel.set_xticks(range(len(METHODS)), ["divergence", "FedAvg", "K-means", "round\nrobin", "ICAS"], fontsize=8)
         panel.set(title=f"{TITLES[dataset]}, sigma {sigma}", xlim=(-0.6, len(METHODS) - 0.4),
                   ylim=(0, data[dataset].cap * 1.05))
-        if not any(found.values()):
-            say_empty(panel)
     for panel in panels[:, 0]:
         panel.set_ylabel("rounds to the target")
     return Report(
@@ -102,6 +93,8 @@ def fig11(context: Context) -> Report | None:
 
 def _draw_rounds(panel: Any, place: int, records: list[Record], method: str, cap: int) -> None:
     rounds = [rounds_to_target(record) for record in records]
+    if not rounds:
+        panel.annotate("not\nmeasured", (place, 0), ha="center", va="bottom", fontsize=7, color="0.3")
     reached = [count for count in rounds if count < math.inf]
     if len(reached) > 2:
         box = panel.boxplot([reached], positions=[place], widths=0.6, patch_artist=True, showfliers=False,

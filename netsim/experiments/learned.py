@@ -59,20 +59,21 @@ def draw_accuracy(panel: Any, records: Sequence[Record], colour: Any, label: str
         panel.fill_between(rounds, table.min(axis=0), table.max(axis=0), color=colour, alpha=0.15, linewidth=0)
 
 
-def where_curves_part(records: Sequence[Record], target: float) -> tuple[float, float]:
-    """From the lowest accuracy in % after a tenth of the rounds to a little above the highest and the target.
+def frame_accuracy(panel: Any, title: str, records: Sequence[Record], target: float) -> None:
+    """Title, target and legend around curves that are drawn, from where they part to a little above the highest.
 
-    What lies below is steep and alike for all methods.
+    What lies below the lowest accuracy after a tenth of the rounds is steep and alike for all.
     """
+    panel.axhline(100 * target, color="0.5", linewidth=0.8, linestyle="--")
+    panel.set(title=f"{title}: target {100 * target:g} %", xlabel="round")
+    if not records:
+        panel.text(0.5, 0.6, "not measured yet", transform=panel.transAxes, ha="center", color="0.5")
+        return
     curves = [record["by_round"]["accuracy"] for record in records]
     low = 100 * min(float(curve[len(curve) // 10]) for curve in curves)
-    high = max(target, *(100 * float(max(curve)) for curve in curves))
-    return low, high + 0.05 * (high - low)
-
-
-def say_empty(panel: Any) -> None:
-    """A panel without a finished trial says so."""
-    panel.text(0.5, 0.6, "not measured yet", transform=panel.transAxes, ha="center", color="0.5")
+    high = 100 * max(target, *(float(max(curve)) for curve in curves))
+    panel.set_ylim(low, high + 0.05 * (high - low))
+    panel.legend(fontsize=7, loc="lower right")
 
 
 def curve_rows(records: Records) -> list[dict[str, Any]]:

@@ -100,6 +100,18 @@ def test_learning_figures_are_drawn_from_what_is_stored_and_say_what_is_not(tmp_
     assert again["seconds"] == 10.0                                              # two stored runs of five seconds
 
 
+def test_a_cohort_size_that_missed_the_target_is_not_the_best(tmp_path: Path) -> None:
+    context = quick(tmp_path, stored=True)
+    fake(context, Trial("digits", "0.8", "divergence", 10, 1), [0.3, 0.6, 0.71])
+    fake(context, Trial("digits", "0.8", "divergence", 20, 1), [0.5, 0.6, 0.72])
+    fake(context, Trial("digits", "0.8", "divergence", 30, 1), [0.2] * 10, reached=False)
+    [report] = reproduce(["fig13"], context)
+    most_devices = report.findings[0]
+    assert most_devices.verdict == "differs"
+    assert most_devices.measured == "digits: least at S = 10 and 20 (10: 3, 20: 3, 30: not reached)"
+    assert report.summary["digits"]["30"] == {"rounds": None, "simulated_s": None, "energy_j": None}
+
+
 def test_a_stored_trial_of_other_settings_does_not_count(tmp_path: Path) -> None:
     context = quick(tmp_path, stored=True)
     trial = Trial("digits", "0.8", "divergence", 10, 1)
