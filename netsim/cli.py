@@ -362,6 +362,11 @@ def reproduce(
         show_default="results/paper; with --quick, results/quick")] = None,
     workers: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Processes.", show_default="one a core")] = None,
+    cluster: Annotated[str | None, typer.Option(
+        metavar="ADDRESS", help="Run the trials on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
+    datasets: Annotated[list[str], typer.Option(
+        "--dataset", metavar="NAME", help="Train on this dataset alone, and draw the others from what is stored: "
+        "mnist, fashion-mnist or cifar10. May be repeated.", show_default="all")] = [],  # noqa: B006
     stored: Annotated[bool, typer.Option(
         "--stored", help="Start no training: draw from the trials that are stored already.")] = False,
 ) -> None:
@@ -370,7 +375,7 @@ def reproduce(
     from netsim.experiments.reproduce import reproduce as make
 
     folder = out or Path("results") / ("quick" if quick else "paper")
-    context = Context(folder, quick, trials, str(data), workers, stored)
+    context = Context(folder, quick, trials, str(data), workers, stored, tuple(datasets), cluster)
     began = time.time()
     try:
         make(targets, context, print)

@@ -77,7 +77,7 @@ def table1(context: Context) -> Report | None:
     trial = Trial(dataset, "0.8", "kmeans", 10, 1)
     note = {"dataset": dataset, "sigma": "0.8", "trial": 1, "rounds_before": rounds, "local_epochs": LOCAL_EPOCHS}
     record = kept_record(context.cells / dataset / "0.8" / "table1.json", note,
-                         None if context.stored else lambda: measure(trial, rounds, context))
+                         (lambda: measure(trial, rounds, context)) if context.trains(dataset) else None)
     if record is None:
         return None
     labels, divergence, accuracy, last = (np.array(record[name])

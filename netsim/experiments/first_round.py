@@ -70,9 +70,9 @@ def fig4(context: Context) -> Report | None:
     """Distance matrices by layer, devices in the order of their majority classes."""
     from sklearn.metrics import silhouette_score
 
-    if context.stored:
-        return None
     dataset = "digits" if context.quick else "cifar10"
+    if not context.trains(dataset):
+        return None
     found = first_round(Trial(dataset, "0.8", "fedavg", 10, 1), context)
     order = np.argsort(found.majority, kind="stable")
     classes = found.majority[order]
@@ -140,7 +140,8 @@ def all_clustered(context: Context) -> dict[Trial, Record]:
                 path = context.cells / dataset / sigma / f"first-round-{number}.json"
                 note = {"dataset": dataset, "sigma": sigma, "trial": number, "local_epochs": LOCAL_EPOCHS,
                         "devices": data.devices, "samples": data.samples[sigma]}
-                record = kept_record(path, note, None if context.stored else partial(clustered, trial, context))
+                measure = partial(clustered, trial, context) if context.trains(dataset) else None
+                record = kept_record(path, note, measure)
                 if record:
                     records[trial] = record
     return records

@@ -7,10 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from netsim.errors import InputError, one_of
 from netsim.experiments.report import About, Report, overview, write_report
 from netsim.files import replace_text
+
+if TYPE_CHECKING:
+    from netsim.experiments.executor import Place
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,19 @@ class Context:
     data: str = "data"               # the folder with the datasets, and in partitions/ the published splits if any
     workers: int | None = None
     stored: bool = False             # run nothing long: use what earlier calls have stored
+    datasets: tuple[str, ...] = ()   # train on these alone; of others, what is stored. None: on all
+    cluster: str | None = None       # run trials on the Dask cluster at this address, not on this machine
+
+    def trains(self, dataset: str) -> bool:
+        """Whether trials on a dataset may be run now."""
+        return not self.stored and (not self.datasets or dataset in self.datasets)
+
+    @property
+    def place(self) -> Place:
+        """Where trials run."""
+        from netsim.experiments.executor import cluster, this_machine
+
+        return cluster(self.cluster) if self.cluster else this_machine(self.workers)
 
     @property
     def cells(self) -> Path:
@@ -87,6 +104,11 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 def reproduce(names: Sequence[str], context: Context, say: Callable[[str], None] = lambda line: None) -> list[Report]:
     """Make the reports of these targets, write them below ``context.out``, and bring its table up to date."""
+    from netsim.experiments.trials import datasets
+
+    for name in context.datasets:
+        if name not in datasets(context):
+            raise InputError(f'there is no dataset "{name}" to train on; {one_of(name, datasets(context))}')
     reports = []
     for name in chosen(names):
         target = TARGETS[name]

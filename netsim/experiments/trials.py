@@ -147,16 +147,16 @@ def _numbers(context: Context, default: int) -> range:
 
 
 def run_trials(trials: Sequence[Trial], context: Context, name: str) -> dict[Trial, Record]:
-    """Run what is not stored yet, unless only the stored is asked for; returns the records that are there."""
+    """Run what is wanted and not stored yet; returns the records that are there."""
     from netsim.experiments.console import cell_bar, print_failures
-    from netsim.experiments.executor import this_machine
 
     cells = {trial: trial.cell(context) for trial in dict.fromkeys(trials)}
-    if not context.stored and not all(cell.finished for cell in cells.values()):
-        check_data(context, trials)
+    wanted = {trial: cell for trial, cell in cells.items() if context.trains(trial.dataset)}
+    if not all(cell.finished for cell in wanted.values()):
+        check_data(context, list(wanted))
         with sole_user(context.runs.parent), cell_bar(name) as progress:
-            run_cells(list(cells.values()), this_machine(context.workers), progress)
-        print_failures(list(cells.values()))
+            run_cells(list(wanted.values()), context.place, progress)
+        print_failures(list(wanted.values()))
     return {trial: read_record(cell.record) for trial, cell in cells.items() if cell.finished}
 
 

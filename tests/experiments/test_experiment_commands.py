@@ -42,6 +42,15 @@ def test_a_target_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     assert not Path("results").exists()
 
 
+def test_a_dataset_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match='no dataset "minst" to train on; .*did you mean "mnist"'):
+        CliRunner().invoke(app, ["reproduce", "fig10", "--dataset", "minst"], catch_exceptions=False)
+    with pytest.raises(InputError, match="allowed: digits"):
+        CliRunner().invoke(app, ["reproduce", "fig5", "--quick", "--dataset", "mnist"], catch_exceptions=False)
+    assert not Path("results").exists()
+
+
 def test_cells_that_fail_show_in_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def out_of_luck(*_: object) -> None:
         raise ValueError("out of luck")

@@ -128,6 +128,26 @@ def test_missing_data_are_reported_before_anything_starts(tmp_path: Path) -> Non
         reproduce(["fig10"], context)
 
 
+def test_only_the_datasets_asked_for_are_looked_for_and_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run: list[str] = []
+    looked_for: list[str] = []
+    monkeypatch.setattr(trials, "run_cells", lambda cells, place, watch: run.extend(c.note["dataset"] for c in cells))
+    monkeypatch.setattr("netsim.learning.datasets.load_dataset", lambda name, root: looked_for.append(name))
+    context = Context(tmp_path / "paper", datasets=("mnist", "cifar10"))
+    stored = Trial("fashion-mnist", "0.8", "divergence", 20, 1)
+    fake(context, stored, [0.5, 0.88])
+    records = trials.run_trials(trials.cohort_sizes(context), context, "fig13")
+    assert (set(run), set(looked_for)) == ({"mnist", "cifar10"}, {"mnist", "cifar10"})
+    assert list(records) == [stored]                          # drawn all the same
+
+
+def test_trials_run_on_a_cluster_where_one_is_named() -> None:
+    assert Context(Path("paper"), workers=3).place.at_once == 3
+    assert Context(Path("paper"), cluster="tcp://127.0.0.1:1").place.at_once is None       # it has a queue of its own
+
+
 def test_the_long_run_starts_with_what_tells_most() -> None:
     order = trials.compared(Context(Path("paper")))
     assert [(trial.dataset, trial.method) for trial in order[:10]] == [
