@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from netsim.files import replace_file, replace_text
 
@@ -110,9 +111,10 @@ def in_words(finding: Finding) -> str:
 
 
 def overview(folder: Path, targets: Sequence[str]) -> str:
-    """The table over all targets that were reproduced in a folder."""
+    """How many statements hold, and the table over all targets that were reproduced in a folder."""
     from netsim.experiments.console import duration
 
+    verdicts: Counter[Verdict] = Counter()
     lines = ["| target | the paper says | measured here | | command | computing |", "|---|---|---|---|---|---|"]
     for target in targets:
         place = folder / target
@@ -120,13 +122,20 @@ def overview(folder: Path, targets: Sequence[str]) -> str:
             continue
         about = About(**json.loads((place / "about.json").read_text()))
         findings = [Finding(**entry) for entry in json.loads((place / "numbers.json").read_text())["findings"]]
+        verdicts.update(finding.verdict for finding in findings)
         paper, measured, verdict = (
             "<br>".join(f"{mark}{text}" for mark, text in zip(marks(len(findings)), texts, strict=True))
             for texts in ([finding.paper for finding in findings], [finding.measured for finding in findings],
                           [in_words(finding) for finding in findings]))
         lines.append(f"| [{target}]({target}/README.md): {about.title} | {paper} | {measured} | {verdict} "
                      f"| `{about.command}` | {duration(about.seconds)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*_counts(verdicts), "", *lines]) + "\n"
+
+
+def _counts(verdicts: Counter[Verdict]) -> list[str]:
+    there = [verdict for verdict in get_args(Verdict) if verdicts[verdict]]
+    return [f"| statements | {' | '.join(there)} |", f"|{'---|' * (1 + len(there))}",
+            f"| {verdicts.total()} | {' | '.join(str(verdicts[verdict]) for verdict in there)} |"]
 
 
 def marks(count: int) -> list[str]:
