@@ -27,6 +27,7 @@ from netsim.experiments.trials import METHODS, TITLES
 
 CONTROL = "cluster-round-robin"
 PANELS = "a row a dataset, a column a sigma"
+INTERVAL = "in brackets the 95 % confidence interval over pairs"
 
 
 def fig10(context: Context) -> Report | None:
@@ -55,7 +56,8 @@ def fig10(context: Context) -> Report | None:
             rises_faster("(control) and faster than each cluster's devices in turn", records, "divergence", CONTROL),
         ],
         how="Lines are means over trials, shades go from the lowest to the highest, the number of trials is in "
-            f"brackets; {PANELS}. Mean accuracy is over the rounds that both runs played. "
+            f"brackets; {PANELS}. Mean accuracy is over the rounds that both runs played; "
+            f"{INTERVAL}. "
             f"{settings(context, records, planned)}",
         rows=curve_rows(records), summary=rounds_summary(grid), figure=figure, seconds=computing(records))
 
@@ -86,8 +88,8 @@ def fig11(context: Context) -> Report | None:
             *_icas_on_cifar10(grid["cifar10", "0.8"]["icas"]),
         ],
         how=f"Points are trials, with boxes where there are three or more; {PANELS}. Where one run of a pair did not "
-            "reach its target the other counts as faster; pairs in which neither did are left out. "
-            f"{settings(context, records, planned)}",
+            "reach its target the other counts as faster; pairs in which neither did are left out. How "
+            f"many times as many is a geometric mean; {INTERVAL}. {settings(context, records, planned)}",
         rows=round_rows(records), summary=rounds_summary(grid), figure=figure, seconds=computing(records))
 
 

@@ -142,7 +142,10 @@ def fewer_rounds(paper: str, records: Records, first: str, second: str) -> Findi
     """A claim that one method needs fewer rounds than another; pairs in which neither got there do not count."""
     pairs = [(rounds_to_target(one), rounds_to_target(other)) for one, other in paired(records, first, second)]
     pairs = [pair for pair in pairs if min(pair) < math.inf]
-    return verdict(paper, pairs, f"{first} needs fewer rounds than {second}")
+    logs = [math.log(one / other) for one, other in pairs if max(one, other) < math.inf]
+    middle, low, high = (math.exp(value) for value in mean_and_range(logs))
+    return verdict(paper, pairs, f"{first} needs fewer rounds than {second}",
+                   f"{middle:.2f} times as many ({low:.2f} to {high:.2f})" if len(logs) > 1 else "")
 
 
 def rises_faster(paper: str, records: Records, first: str, second: str) -> Finding:
@@ -152,16 +155,34 @@ def rises_faster(paper: str, records: Records, first: str, second: str) -> Findi
         rounds = min(one["rounds"], other["rounds"])
         means = [float(np.mean(record["by_round"]["accuracy"][:rounds])) for record in (one, other)]
         pairs.append((-means[0], -means[1]))
-    return verdict(paper, pairs, f"{first} has a higher mean accuracy than {second}")
+    middle, low, high = (100 * value for value in mean_and_range([other - one for one, other in pairs]))
+    return verdict(paper, pairs, f"{first} has a higher mean accuracy than {second}",
+                   f"by {middle:+.2f} points ({low:+.2f} to {high:+.2f})" if len(pairs) > 1 else "")
 
 
-def verdict(paper: str, pairs: Pairs, measured: str) -> Finding:
-    """Whether the first of the pairs are the smaller ones, by a sign test at 5 %."""
+def mean_and_range(values: Sequence[float]) -> tuple[float, float, float]:
+    """The mean, and the ends of its 95 % confidence interval by Student's t; nan where there are too few values.
+
+    >>> [round(value, 3) for value in mean_and_range([1.0, 2.0, 3.0])]     # t is 4.303 for two degrees of freedom
+    [2.0, -0.484, 4.484]
+    """
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return math.nan, math.nan, math.nan
+    mean = float(np.mean(values))
+    half = float(t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    return mean, mean - half, mean + half
+
+
+def verdict(paper: str, pairs: Pairs, measured: str, effect: str = "") -> Finding:
+    """Whether the first of the pairs are the smaller ones, by a sign test at 5 %; and by how much, if that is said."""
     if not pairs:
         return nothing_yet(paper)
     equal = sum(a == b for a, b in pairs)
-    measured += f" in {sum(a < b for a, b in pairs)} of {len(pairs)} paired runs" + (f", {equal} "
-                                                                                     "equal" if equal else "")
+    measured += f" in {sum(a < b for a, b in pairs)} of {len(pairs)} paired runs" + f", {equal} equal" * (equal > 0)
+    if effect:
+        measured += f"; {effect}"
     if _mostly(pairs):
         return Finding(paper, measured, "agrees")
     if _mostly([(b, a) for a, b in pairs]):

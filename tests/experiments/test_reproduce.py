@@ -94,6 +94,8 @@ def test_learning_figures_are_drawn_from_what_is_stored_and_say_what_is_not(tmp_
                for name in ("fig11", "table3")}
     assert numbers["fig11"]["summary"]["digits, 0.8"]["fedavg"] == {"trials": 2, "rounds": [6, 6], "median": 6.0}
     assert numbers["fig11"]["summary"]["digits, 0.5"]["icas"]["rounds"] == [None]
+    assert numbers["fig11"]["findings"][0]["measured"] == (
+        "divergence needs fewer rounds than fedavg in 2 of 2 paired runs; 0.50 times as many (0.50 to 0.50)")
     assert not (context.out / "fig12").exists()
     assert "+1.00 (trials: 2)" in numbers["table3"]["findings"][0]["measured"]     # 6 rounds against 3
     rows = list(csv.DictReader((context.out / "table3" / "numbers.csv").open()))
