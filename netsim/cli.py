@@ -312,7 +312,8 @@ def sweep(
     status: Annotated[bool, typer.Option("--status", help="Only show how far the sweep is.")] = False,
 ) -> None:
     """Run many scenarios, each cell once: a sweep that was stopped, or that has grown, goes on where it was."""
-    from netsim.experiments import console, executor
+    from netsim.experiments import console
+    from netsim.experiments.executor import place_for
     from netsim.experiments.sweep import run_sweep, table
     from netsim.experiments.sweep_file import load_sweep
 
@@ -320,10 +321,9 @@ def sweep(
     if status:
         console.print_status(loaded.name, loaded.cells)
         return
-    place = executor.cluster(cluster) if cluster else executor.this_machine(workers)
     try:
         with console.cell_bar(loaded.name) as progress:
-            results = run_sweep(loaded, place, progress)
+            results = run_sweep(loaded, place_for(workers, cluster), progress)
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with:  netsim {' '.join(sys.argv[1:])}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
@@ -382,7 +382,8 @@ def reproduce(
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with:  netsim {' '.join(sys.argv[1:])}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    print(f"table: {folder / 'README.md'}")
+    if (folder / "README.md").exists():
+        print(f"table: {folder / 'README.md'}")
     if any(error.stat().st_mtime >= began for error in context.cells.rglob("*.error")):
         raise typer.Exit(SOME_FAILED)
 

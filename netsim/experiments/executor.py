@@ -22,6 +22,11 @@ class Place:
     at_once: int | None      # how many cells it is given at a time; None: all, it has a queue of its own
 
 
+def place_for(workers: int | None, address: str | None) -> Place:
+    """The cluster at an address, or this machine where none is given."""
+    return this_machine(workers) if address is None else cluster(address)
+
+
 def this_machine(workers: int | None = None) -> Place:
     """So many worker processes, one a core unless told otherwise, which end with this one, however it ends."""
     from netsim.learning.pool import Workers, cores
@@ -42,8 +47,11 @@ def _dask(address: str) -> Iterator[Executor]:
         distributed: Any = import_module("distributed")      # an extra
     except ImportError:
         raise InputError("--cluster needs Dask: pip install 'netsim[cluster]'") from None
+    # A client that could not be made would try to say goodbye when it is collected: 20 s, and a traceback at the end.
+    # One that could be made is closed below.
+    quiet = type("Client", (distributed.Client,), {"__del__": lambda self: None})
     try:
-        client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
+        client = quiet(address, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:      # a timeout is an OSError too
         raise InputError(
             f"--cluster {address}: no Dask scheduler answers there ({str(error) or type(error).__name__}); start one "

@@ -37,9 +37,9 @@ class Context:
     @property
     def place(self) -> Place:
         """Where trials run."""
-        from netsim.experiments.executor import cluster, this_machine
+        from netsim.experiments.executor import place_for
 
-        return cluster(self.cluster) if self.cluster else this_machine(self.workers)
+        return place_for(self.workers, self.cluster)
 
     @property
     def cells(self) -> Path:
@@ -124,7 +124,8 @@ def reproduce(names: Sequence[str], context: Context, say: Callable[[str], None]
         for finding in report.findings:
             say(f"  {finding.verdict}: {finding.paper} -- {finding.measured}")
         reports.append(report)
-    replace_text(context.out / "README.md", INTRODUCTION + overview(context.out, list(TARGETS)))
+    if context.out.is_dir():      # not where nothing was stored to draw from
+        replace_text(context.out / "README.md", INTRODUCTION + overview(context.out, list(TARGETS)))
     return reports
 
 

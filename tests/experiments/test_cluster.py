@@ -74,6 +74,10 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch: Any) -> None:
         pass
 
 
-def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(InputError, match="no Dask scheduler answers"), cluster("nowhere at all").open():
-        pass
+def test_an_address_that_is_none_is_refused_in_one_message(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text('scenario = "tiny"\nlearning = false\n')
+    command = [sys.executable, "-m", "netsim", "sweep", "one.toml", "--cluster", "nowhere at all"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--cluster nowhere at all: no Dask scheduler answers there" in done.stderr
+    assert "Traceback" not in done.stderr      # nor from a client that is collected at the end

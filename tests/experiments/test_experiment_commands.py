@@ -51,6 +51,14 @@ def test_a_dataset_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.M
     assert not Path("results").exists()
 
 
+def test_where_nothing_is_stored_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["reproduce", "fig10", "--stored"], catch_exceptions=False)
+    assert "nothing is stored to draw it from" in done.output
+    assert done.exit_code == 0
+    assert not Path("results").exists()
+
+
 def test_cells_that_fail_show_in_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def out_of_luck(*_: object) -> None:
         raise ValueError("out of luck")
