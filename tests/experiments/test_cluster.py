@@ -14,9 +14,10 @@ import pytest
 
 from netsim.errors import InputError
 from netsim.experiments.cells import Progress, play
-from netsim.experiments.executor import cluster
+from netsim.experiments.executor import Place, cluster
 from netsim.experiments.sweep import run_sweep, table
-from netsim.experiments.sweep_file import load_sweep
+from netsim.experiments.sweep_file import Sweep, load_sweep
+from netsim.learning.pool import InProcess
 
 pytest.importorskip("distributed")
 
@@ -37,16 +38,26 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "far.toml"
+def scheduler_at(address: str) -> tuple[str, ...]:
+    return ("distributed.cli.dask_scheduler", "--host", address, "--no-dashboard")
+
+
+def worker_of(address: str) -> tuple[str, ...]:
+    return ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+
+
+def far_sweep(folder: Path) -> Sweep:
+    file = folder / "far.toml"
     file.write_text('scenario = "paper"\nseeds = 6\nlearning = false\n'
                     '[set]\nselection.method = "fedavg"\nend.rounds = 120\n')
-    sweep = load_sweep(file, tmp_path / "results")
+    return load_sweep(file, folder / "results")
+
+
+def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
+    sweep = far_sweep(tmp_path)
     address = f"tcp://127.0.0.1:{free_port()}"
-    worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
     with (
-        process("distributed.cli.dask_scheduler", "--host", address, "--no-dashboard"),
-        process(*worker) as first, process(*worker),
+        process(*scheduler_at(address)), process(*worker_of(address)) as first, process(*worker_of(address)),
     ):
         killed: list[float] = []
 
@@ -65,6 +76,28 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     here = play(sweep.cells[5].scenario, 5, tmp_path / "here", learning=False)
     there = json.loads(sweep.cells[5].record.read_text())
     assert there["trace_sha256"] == here["trace_sha256"]
+
+
+def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("netsim.experiments.executor.PATIENCE_S", 5)
+    sweep = far_sweep(tmp_path)
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with process(*scheduler_at(address)) as scheduler, process(*worker_of(address)):
+
+        def kill_midway(progress: Progress) -> None:
+            if progress.finished >= 1:
+                scheduler.kill()
+
+        with pytest.raises(InputError, match="no Dask scheduler answers"):
+            run_sweep(sweep, cluster(address), kill_midway)
+    assert "Traceback" not in capfd.readouterr().err
+    kept = {cell.record: cell.record.read_bytes() for cell in sweep.cells if cell.finished}
+    assert 1 <= len(kept) < 6
+    run_sweep(sweep, Place(InProcess, at_once=1))
+    assert table(sweep)["rounds"].to_list() == [120] * 6
+    assert {record: record.read_bytes() for record in kept} == kept
 
 
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch: Any) -> None:
