@@ -5,7 +5,7 @@
     trace/part-00012.parquet   what happened, from round 12 on; see netsim.trace
     links/part-00012.parquet   what caused what
     checkpoint.pt, .npz        the state after the last complete round (.npz without learning: no torch needed)
-    run.json                   seed, versions, last complete round
+    run.json                   seed, versions, processor, last complete round
     summary.json               the result, once the run is finished
 """
 
@@ -136,7 +136,7 @@ class RunDirectory:
     def _write_info(self, round_: int, status: str, trace_sha256: str) -> None:
         info = {
             "format": FORMAT, **self.identity, "status": status, "round": round_, "trace_sha256": trace_sha256,
-            "versions": versions(),
+            "versions": versions(), "processor": processor(),
         }
         replace_text(self.path / "run.json", json.dumps(info, indent=2) + "\n")
 
@@ -152,6 +152,16 @@ class RunDirectory:
 def versions() -> dict[str, str]:
     """What the run was made with; looked up once, since a run writes it down after every round."""
     return {"python": platform.python_version(), **{name: version(name) for name in VERSIONS}}
+
+
+@cache
+def processor() -> str:
+    """The processor's name and widest vector unit; on another one torch adds up in another order."""
+    with suppress(OSError, KeyError):
+        about = dict(re.findall(r"^(model name|flags)\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
+        units = [unit for flag, unit in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in about["flags"].split()]
+        return ", ".join([about["model name"], *units[:1]])
+    return platform.processor() or platform.machine()
 
 
 def is_being_written(path: Path) -> bool:

@@ -103,6 +103,7 @@ def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
         "scenario_sha256": scenario.digest, "seed": seed, "learning": learning, **summary,
         "by_round": {name: columns[name].to_list() for name in BY_ROUND},
         "seconds": round(time.monotonic() - start, 1),      # of computing since the last interruption
+        "processor": done.info.get("processor"),
     }
 
 

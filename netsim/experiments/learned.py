@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +24,8 @@ Pairs = Sequence[tuple[float, float]]
 def settings(context: Context, records: Records, planned: Sequence[Trial]) -> str:
     """How the trials were run, and how many there are, of those planned."""
     runs = f"{len(records)} runs" if len(records) == len(planned) else f"{len(records)} of {len(planned)} planned runs"
+    processors = Counter(record.get("processor") or "one not noted" for record in records.values())
+    on = "; ".join(f"{name} ({count})" for name, count in sorted(processors.items()))
     published = sum(record["split"] == "published" for record in records.values())
     cap = next(iter(trials.datasets(context).values())).cap
     batches = ", ".join(f"{TITLES[name]} {data.batch}" for name, data in trials.datasets(context).items())
@@ -32,7 +34,8 @@ def settings(context: Context, records: Records, planned: Sequence[Trial]) -> st
         f"{trials.LOCAL_EPOCHS} local epochs, learning rate {trials.LEARNING_RATE} without momentum, batch sizes: "
         f"{batches}; plain mean of models; the whole test set after every round; a run ends at its target accuracy or "
         f"after {cap} rounds. All methods of a trial share devices, split and first model. `cluster-round-robin` is a "
-        "control: from each cluster the device that waited longest, without a look at weights.")
+        "control: from each cluster the device that waited longest, without a look at weights. "
+        f"Processors (runs): {on}; on another one, rounds differ by some.")
 
 
 def by_panel(records: Records) -> Grid:
