@@ -76,7 +76,7 @@ def fig11(context: Context) -> Report | None:
             _draw_rounds(panel, place, found[method], method, data[dataset].cap)
         panel.set_xticks(range(len(METHODS)), ["divergence", "FedAvg", "K-means", "round\nrobin", "ICAS"], fontsize=8)
         panel.set(title=f"{TITLES[dataset]}, sigma {sigma}", xlim=(-0.6, len(METHODS) - 0.4),
-                  ylim=(0, data[dataset].cap * 1.05))
+                  ylim=(0, data[dataset].cap * 1.2))
     for panel in panels[:, 0]:
         panel.set_ylabel("rounds to the target")
     return Report(
@@ -105,7 +105,7 @@ def _draw_rounds(panel: Any, place: int, records: list[Record], method: str, cap
     panel.plot([place] * len(reached), reached, "o", color=COLOURS[method], markersize=4)
     missed = len(rounds) - len(reached)
     if missed:
-        panel.annotate(f"{missed} not\nreached", (place, cap), ha="center", va="top", fontsize=7, color="0.3")
+        panel.annotate(f"{missed} not\nreached", (place, cap), ha="center", va="bottom", fontsize=7, color="0.3")
 
 
 def _icas_on_cifar10(records: list[Record]) -> list[Finding]:
