@@ -48,9 +48,9 @@ def _dask(address: str) -> Iterator[Executor]:
         distributed: Any = import_module("distributed")      # an extra
     except ImportError:
         raise InputError("--cluster needs Dask: pip install 'netsim[cluster]'") from None
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)      # what goes wrong is said here, once
     # A client that could not be made would try to say goodbye when it is collected: 20 s, and a traceback at the end.
     # One that could be made is closed below.
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)      # what goes wrong is said here, once
     quiet = type("Client", (distributed.Client,), {"__del__": lambda self: None})
     try:
         client = quiet(address, timeout=PATIENCE_S, set_as_default=False)
