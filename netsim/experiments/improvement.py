@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from netsim.experiments import trials
-from netsim.experiments.learned import Grid, by_panel, computing, median_rounds, nothing_yet, rounds_summary, settings
+from netsim.experiments.learned import (
+    Records,
+    by_panel,
+    computing,
+    median_rounds,
+    nothing_yet,
+    paired,
+    rounds_summary,
+    settings,
+)
 from netsim.experiments.plots import COLOURS, NAMES, canvas
 from netsim.experiments.report import Finding, Report
 from netsim.experiments.reproduce import Context
@@ -35,9 +44,13 @@ FAVOR = {name: {sigma: base / own - 1 for sigma, (base, own) in by_sigma.items()
          for name, by_sigma in FAVOR_ROUNDS.items()}
 
 
-def score(grid: Grid, dataset: str, sigma: str, method: str) -> float | None:
-    """Median rounds of FedAvg over the method's, less 1; None where one of the two was not measured or not reached."""
-    base, own = (median_rounds(grid[dataset, sigma][name]) for name in ("fedavg", method))
+def score(panel: Records, method: str) -> float | None:
+    """Median rounds of FedAvg over the method's, less 1, over the trials that both played; None without such medians.
+
+    A trial that only one of them has played would compare splits and not methods.
+    """
+    pairs = paired(panel, "fedavg", method)
+    base, own = (median_rounds(records) for records in zip(*pairs, strict=True)) if pairs else (math.inf, math.inf)
     return base / own - 1 if max(base, own) < math.inf else None
 
 
@@ -47,16 +60,9 @@ def table3(context: Context) -> Report | None:
     records = trials.run_trials(planned, context, "table3")
     if not records:
         return None
-    grid = by_panel(records)
-    rows: list[dict[str, Any]] = [
-        {"dataset": dataset, "sigma": sigma,
-         "trials": min(len(grid[dataset, sigma][method]) for method in ("fedavg", "divergence")),
-         **{method: score(grid, dataset, sigma, method) for method in OTHERS},
-         "proposed_as_printed": PRINTED.get(dataset, {}).get(sigma),
-         "favor_as_cited": CITED.get(dataset, {}).get(sigma),
-         "favor_by_its_own_table": FAVOR.get(dataset, {}).get(sigma)}
-        for dataset in trials.datasets(context) for sigma in sorted(SIGMAS)
-    ]
+    rows = [_row(dataset, sigma, {trial: record for trial, record in records.items()
+                                  if (trial.dataset, trial.sigma) == (dataset, sigma)})
+            for dataset in trials.datasets(context) for sigma in sorted(SIGMAS)]
     return Report(
         findings=[
             _proposed([row for row in rows if row["divergence"] is not None]),
@@ -67,8 +73,17 @@ def table3(context: Context) -> Report | None:
                     "so fewer rounds would score below 0; the printed values, and those here, are FedAvg's rounds over "
                     "the method's, less 1", "differs", "the formula is printed upside down"),
         ],
-        how=f"Medians of rounds to the target over the trials. {settings(context, records, planned)}",
-        rows=rows, summary=rounds_summary(grid), figure=_draw(rows), seconds=computing(records))
+        how="Medians of rounds to the target over the trials that FedAvg and the method both played. "
+            f"{settings(context, records, planned)}",
+        rows=rows, summary=rounds_summary(by_panel(records)), figure=_draw(rows), seconds=computing(records))
+
+
+def _row(dataset: str, sigma: str, panel: Records) -> dict[str, Any]:
+    return {"dataset": dataset, "sigma": sigma, "trials": len(paired(panel, "fedavg", "divergence")),
+            **{method: score(panel, method) for method in OTHERS},
+            "proposed_as_printed": PRINTED.get(dataset, {}).get(sigma),
+            "favor_as_cited": CITED.get(dataset, {}).get(sigma),
+            "favor_by_its_own_table": FAVOR.get(dataset, {}).get(sigma)}
 
 
 def _proposed(measured: list[dict[str, Any]]) -> Finding:

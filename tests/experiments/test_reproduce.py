@@ -9,7 +9,7 @@ import pytest
 
 from netsim.errors import InputError
 from netsim.experiments import learned, trials
-from netsim.experiments.cells import write_record
+from netsim.experiments.cells import Record, write_record
 from netsim.experiments.improvement import score
 from netsim.experiments.reproduce import TARGETS, Context, chosen, reproduce
 from netsim.experiments.trials import Trial
@@ -187,12 +187,23 @@ def test_a_run_that_has_ended_keeps_its_last_accuracy() -> None:
     assert learned.accuracy_table(records).tolist() == [[0.1, 0.9, 0.9], [0.2, 0.3, 0.4]]
 
 
-def test_a_score_needs_medians_that_were_reached() -> None:
-    done, not_done = {"rounds": 10, "target_reached": True}, {"rounds": 20, "target_reached": False}
-    grid = {("a", "H"): {"fedavg": [done, done, not_done], "kmeans": [{"rounds": 8, "target_reached": True}],
-                         "icas": [done, not_done, not_done]}}
-    assert score(grid, "a", "H", "kmeans") == pytest.approx(0.25)
-    assert score(grid, "a", "H", "icas") is None
+def test_a_score_compares_medians_over_the_trials_that_both_played() -> None:
+    def rounds(method: str, *counts: int) -> dict[Trial, Record]:     # 0: this trial was not played; 150: not reached
+        return {Trial("mnist", "H", method, 10, number): {"rounds": count, "target_reached": count < 150}
+                for number, count in enumerate(counts, start=1) if count}
+
+    panel = {**rounds("fedavg", 10, 30, 150), **rounds("kmeans", 8, 20, 25), **rounds("icas", 8, 150, 150),
+             **rounds("cluster-round-robin", 8, 0, 0), **rounds("rra-as-run")}
+    assert score(panel, "kmeans") == pytest.approx(30 / 20 - 1)
+    assert score(panel, "cluster-round-robin") == pytest.approx(10 / 8 - 1)       # FedAvg's other trials do not count
+    assert score(panel, "icas") is None                                           # its median was not reached
+    assert score(panel, "rra-as-run") is None                                     # nothing was played
+
+
+def test_the_second_trial_alone_is_not_compared_with_the_first() -> None:
+    played = {"rounds": 10, "target_reached": True}
+    panel = {Trial("mnist", "H", "fedavg", 10, 1): played, Trial("mnist", "H", "kmeans", 10, 2): played}
+    assert score(panel, "kmeans") is None
 
 
 def test_a_trial_with_a_published_split_counts_where_that_split_is_missing(tmp_path: Path) -> None:
