@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-import statistics
 import threading
 import time
 import traceback
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import InputError
+from netsim.experiments.time_left import TimeLeft
 from netsim.files import replace_text
 
 if TYPE_CHECKING:
@@ -64,11 +64,6 @@ class Cell:
         with suppress(OSError, ValueError, KeyError, TypeError):
             return int(json.loads((self.run / "run.json").read_text())["round"])
         return 0
-
-    @property
-    def part_done(self) -> float:
-        """From 0 to 1; a run that reaches its target ends sooner than this expects."""
-        return 1.0 if self.finished else min(1.0, self.rounds_played / self.scenario.end.rounds)
 
 
 @dataclass(frozen=True)
@@ -177,19 +172,17 @@ def sole_user(folder: Path) -> Iterator[None]:
 
 
 class _Queue:
-    """The cells still to run and those under way; counts the others, and estimates the time left."""
+    """The cells still to run and those under way; counts the others."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.left = [cell for cell in cells if not cell.finished]
         self.running: dict[Future[Record], Cell] = {}
         self.broken = False                               # the executor takes no more work
-        self._shares: list[float] = []                    # of the rounds that they may take, what cells took
         self._breakdowns: Counter[Path] = Counter()       # how often a worker died under a cell
         self._in_vain = 0                                 # executors opened since a cell last ended
         self._total = len(cells)
         self._finished, self._failed = self._total - len(self.left), 0
-        self._parts = {cell.record: cell.part_done for cell in self.left}      # of those that an earlier call began
-        self._start, self._at_start = time.monotonic(), self._done
+        self._start, self._estimate = time.monotonic(), TimeLeft(cells)
 
     def give_up_in_vain(self) -> None:
         """Stop where workers die at once whatever they are given."""
@@ -220,29 +213,21 @@ class _Queue:
                 return
         else:
             self._in_vain = 0
-        del self._parts[cell.record]
         if error is None:
             write_record(cell.record, {**cell.note, **cell.also, **future.result()})
             self._finished += 1
-            self._shares.append(max(1, future.result()["rounds"]) / cell.scenario.end.rounds)
+            self._estimate.ended(cell.record, future.result())
         else:
             replace_text(cell.failure, _explain(error))
             self._failed += 1
-
-    @property
-    def _done(self) -> float:
-        return self._finished + self._failed + sum(self._parts.values())
+            self._estimate.failed(cell.record)
 
     def progress(self) -> Progress:
-        """Counts, and the time left by how far the cells have come since the start.
-
-        A cell that ends at a target is expected to take as many of its rounds as those did that have ended.
-        """
-        usual = statistics.fmean(self._shares) if self._shares else 1.0
-        self._parts.update({cell.record: min(1.0, cell.part_done / usual) for cell in self.running.values()})
-        gained, spent = self._done - self._at_start, time.monotonic() - self._start
-        left = spent / gained * (self._total - self._done) if gained > 0 else None
-        return Progress(self._finished, self._failed, self._total, self._done / max(1, self._total), left)
+        """Counts, and the time left by how far the cells have come since the start."""
+        for cell in self.running.values():
+            self._estimate.at_round(cell.record, cell.rounds_played)
+        left = self._estimate.seconds_left(time.monotonic() - self._start)
+        return Progress(self._finished, self._failed, self._total, self._estimate.part_done, left)
 
 
 def _explain(error: BaseException) -> str:

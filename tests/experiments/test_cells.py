@@ -110,18 +110,6 @@ def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(
     assert not sweep.cells[1].failure.exists()
 
 
-def test_the_time_left_takes_others_that_ended_early_for_a_measure(sweep: Sweep) -> None:
-    queue = cells._Queue(sweep.cells[:3])
-    ended: Future[Any] = Future()
-    ended.set_result({"rounds": 1})            # of the three that it may take
-    sweep.cells[0].record.parent.mkdir(parents=True)
-    queue.running = {ended: sweep.cells[0], Future(): sweep.cells[1]}
-    queue.settle(ended)
-    sweep.cells[1].run.mkdir(parents=True)
-    (sweep.cells[1].run / "run.json").write_text('{"round": 1}')
-    assert queue.progress().part_done == pytest.approx(2 / 3)
-
-
 class Dying(Executor):
     """An executor whose first jobs take their worker down."""
 
