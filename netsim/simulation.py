@@ -233,14 +233,14 @@ class Simulation:
 
     def aggregate(self, k: int, drawn: list[int], learner: Learner, training: Training) -> None:
         """Make a new global model of what arrived; ``drawn`` are positions in the cohort, in the order drawn."""
-        from netsim.learning.aggregation import aggregate
+        from netsim.learning.aggregation import aggregate, draw_chances
 
-        state, chances = self.state, self.cohort.probability
+        state, probability = self.state, self.cohort.probability
         devices = self.cohort.devices[drawn]
         updates = [training.update(device) for device in devices.tolist()]
         state.weights = aggregate(
             self.scenario.learning, self.weights, updates, state.server,
-            total=int(learner.samples.sum()), probability=None if chances is None else chances[drawn])
+            total=int(learner.samples.sum()), chances=None if probability is None else draw_chances(probability)[drawn])
         state.loss[devices] = [update.loss for update in updates]
         state.gradient_norm[devices] = [update.gradient_norm for update in updates]
         if self.uploads:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def aggregate(
     settings: Any, weights: Weights, updates: Sequence[Update], server: State,
-    total: int, probability: Floats | None = None,
+    total: int, chances: Floats | None = None,
 ) -> Weights:
     """The new global model from those uploaded, as a scenario's [learning] table says.
 
     ``server`` is what the server remembers between rounds, and is brought up to date in place. Only ``unbiased`` needs
-    each update's ``probability`` of selection, in the order drawn, and ``total``, the samples of all devices; in a
-    first round with everybody nothing was drawn, and the weighted mean is unbiased.
+    the ``chances`` with which the updates' devices were drawn (``draw_chances``), in the order drawn, and ``total``,
+    the samples of all devices; in a first round with everybody nothing was drawn, and the weighted mean is unbiased.
     """
     for update in updates:
         if not np.isfinite(update.weights).all():
@@ -32,8 +32,8 @@ def aggregate(
             )
     models = [update.weights for update in updates]
     samples = [update.samples for update in updates]
-    if settings.aggregation == "unbiased" and probability is not None:
-        mean = unbiased(weights, models, samples, total, probability)
+    if settings.aggregation == "unbiased" and chances is not None:
+        mean = unbiased(weights, models, samples, total, chances)
     else:
         mean = plain_mean(models) if settings.aggregation == "mean" else weighted_mean(models, samples)
     gradients = [update.gradient for update in updates if update.gradient is not None]
@@ -57,26 +57,31 @@ def plain_mean(models: Sequence[Weights]) -> Weights:
 
 
 def unbiased(
-    weights: Weights, models: Sequence[Weights], samples: Sequence[int] | Ints, total: int, probability: Floats
+    weights: Weights, models: Sequence[Weights], samples: Sequence[int] | Ints, total: int, chances: Floats
 ) -> Weights:
     """ICAS's estimate of the data-weighted mean over *all* devices from those drawn, in the order drawn.
 
     The shares need not sum to 1, so they apply to the steps w_n - w from the global model.
     """
-    shares = unbiased_shares(samples, total, probability)
+    shares = unbiased_shares(samples, total, chances)
     return combine([weights, *models], np.concatenate([[1 - shares.sum()], shares]))
 
 
-def unbiased_shares(samples: Sequence[int] | Ints, total: int, probability: Floats) -> Floats:
+def unbiased_shares(samples: Sequence[int] | Ints, total: int, chances: Floats) -> Floats:
     """How much each of M devices drawn without replacement counts: (D_m / D) (1 / q_m + (M - 1 - m)) / M.
 
     Draw m alone gives the estimate sum_(j<m) (D_j / D) g_j + (D_m / (D q_m)) g_m, unbiased given the draws before it;
-    q_m = p_m / (1 - sum_(j<m) p_j) is the chance of that draw. The mean over m is what counts.
+    q_m is the chance of that draw. The mean over m is what counts. A device that was drawn and did not get through is
+    left out, as if it had not been drawn.
     """
+    later = np.arange(len(chances))[::-1]
+    return np.asarray(samples, dtype=np.float64) / total * (1 / chances + later) / len(chances)
+
+
+def draw_chances(probability: Floats) -> Floats:
+    """q_m = p_m / (1 - sum_(j<m) p_j): the chance of each draw given those before it, for a whole cohort as drawn."""
     p = np.asarray(probability, dtype=np.float64)
-    q = p / (1 - (np.cumsum(p) - p))
-    later = np.arange(len(p))[::-1]
-    return np.asarray(samples, dtype=np.float64) / total * (1 / q + later) / len(p)
+    return np.asarray(p / (1 - (np.cumsum(p) - p)))
 
 
 def combine(models: Sequence[Weights], shares: Floats) -> Weights:

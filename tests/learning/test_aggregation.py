@@ -12,6 +12,7 @@ from netsim.arrays import Weights
 from netsim.errors import InputError
 from netsim.learning.aggregation import (
     aggregate,
+    draw_chances,
     plain_mean,
     server_adam,
     server_momentum,
@@ -43,7 +44,7 @@ def test_a_scenario_says_how_models_are_aggregated() -> None:
     assert aggregate(settings(), model(9, 9), UPDATES, {}, 400).tolist() == [2, 1]
     assert aggregate(settings("mean"), model(9, 9), UPDATES, {}, 400).tolist() == [3, 2]
     both = aggregate(settings("unbiased"), model(0, 0), UPDATES, {}, 400, np.array([0.5, 0.25]))
-    shares = [0.75 * (2 + 1) / 2, 0.25 * 2 / 2]    # q = 1/2, then 1/4 of the half that is left
+    shares = [0.75 * (2 + 1) / 2, 0.25 * 4 / 2]
     assert both == pytest.approx([shares[0] + 5 * shares[1], 4 * shares[1]])
 
 
@@ -90,7 +91,9 @@ def test_aggregation_changes_none_of_its_inputs() -> None:
 
 def test_unbiased_shares_of_two_draws() -> None:
     # p = 1/4 then 1/2 of what is left (3/4), so q = 1/4, 2/3; shares D_m/D (1/q_m + draws after) / 2.
-    shares = unbiased_shares([10, 30], 100, np.array([0.25, 0.5]))
+    chances = draw_chances(np.array([0.25, 0.5]))
+    assert chances == pytest.approx([1 / 4, 2 / 3])
+    shares = unbiased_shares([10, 30], 100, chances)
     assert shares == pytest.approx([0.1 * (4 + 1) / 2, 0.3 * 1.5 / 2])
 
 
@@ -104,7 +107,7 @@ def test_the_unbiased_estimate_is_right_on_average_over_every_draw() -> None:
     for drawn in permutations(range(4), 3):
         p = probability[list(drawn)]
         chance = np.prod(p / (1 - np.concatenate([[0], np.cumsum(p)[:-1]])))
-        expected += chance * unbiased(start, models[list(drawn)], samples[list(drawn)], 100, p)
+        expected += chance * unbiased(start, models[list(drawn)], samples[list(drawn)], 100, draw_chances(p))
     assert expected == pytest.approx(weighted_mean(list(models), samples), abs=1e-6)
 
 
