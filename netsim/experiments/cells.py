@@ -111,6 +111,7 @@ def run_cells(cells: Sequence[Cell], place: Place, watch: Callable[[Progress], N
     """Run all cells that have no record yet; one that fails leaves its error, and the others go on."""
     queue = _Queue(cells)
     watch(queue.progress())
+    looked = time.monotonic()
     while queue.left:
         queue.give_up_in_vain()
         with place.open() as executor:
@@ -118,7 +119,10 @@ def run_cells(cells: Sequence[Cell], place: Place, watch: Callable[[Progress], N
                 queue.submit(executor, place.at_once)
                 for future in wait(queue.running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done:
                     queue.settle(future)
-                watch(queue.progress())
+                if time.monotonic() - looked >= LOOK_EVERY_S:      # a look reads a file for every cell under way
+                    watch(queue.progress())
+                    looked = time.monotonic()
+    watch(queue.progress())
     for folder in {first_rounds_of(cell.run) for cell in cells}:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -175,14 +179,15 @@ class _Queue:
     """The cells still to run and those under way; counts the others."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
-        self.left = [cell for cell in cells if not cell.finished]
+        looked = [(cell, cell.finished) for cell in cells]
+        done = [cell for cell, finished in looked if finished]
+        self.left = [cell for cell, finished in looked if not finished]
         self.running: dict[Future[Record], Cell] = {}
         self.broken = False                               # the executor takes no more work
         self._breakdowns: Counter[Path] = Counter()       # how often a worker died under a cell
         self._in_vain = 0                                 # executors opened since a cell last ended
-        self._total = len(cells)
-        self._finished, self._failed = self._total - len(self.left), 0
-        self._start, self._estimate = time.monotonic(), TimeLeft(cells)
+        self._total, self._finished, self._failed = len(cells), len(done), 0
+        self._start, self._estimate = time.monotonic(), TimeLeft(done, self.left)
 
     def give_up_in_vain(self) -> None:
         """Stop where workers die at once whatever they are given."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,31 +17,42 @@ Kind = tuple[str | None, str | None]
 
 
 @dataclass
-class _Usual:
-    """What cells of a kind, or all, took that have ended."""
+class _Effort:
+    """Device rounds with their passes over the data, of one cell or of many: ``fixed + slope * share`` of the rounds.
 
-    cells: int = 0
-    share: float = 0.0       # of the rounds that they may take, summed
-    effort: float = 0.0
-    seconds: float = 0.0
+    Fixed is what the first round has more than a later one. As the sum over many cells has the same form, telling the
+    time left takes no longer with a million cells than with ten.
+    """
+
+    fixed: float = 0.0
+    slope: float = 0.0
+
+    def at(self, share: float) -> float:
+        """Of a share of the rounds that may be taken."""
+        return self.fixed + self.slope * share if share > 0 else 0.0
+
+    def add(self, other: _Effort, sign: int = 1) -> None:
+        self.fixed += sign * other.fixed
+        self.slope += sign * other.slope
 
 
 @dataclass
-class _State:
-    """What is known about one cell."""
+class _Usual:
+    """What the cells of a kind, or all of them, took that have ended."""
 
-    kind: Kind
-    first: float                   # effort of the first round, in device rounds with their passes over the data
-    later: float                   # and of each later one
-    most: int                      # rounds that it may take
-    begun: int                     # that an earlier call played
-    played: int                    # so far
-    rounds: int | None             # that the whole run took, once it has ended
-    seconds: float | None = None   # that the whole run would have taken here
+    cells: int = 0
+    shares: float = 0.0
+    effort: float = 0.0
+    seconds: float = 0.0
 
-    def effort(self, rounds: float) -> float:
-        """Of so many rounds."""
-        return self.first + (rounds - 1) * self.later if rounds >= 1 else self.first * rounds
+    @property
+    def share(self) -> float:
+        return self.shares / self.cells if self.cells else 1.0
+
+    @property
+    def pace(self) -> float:
+        """Seconds for a device round; any number will do as long as no cell has ended."""
+        return self.seconds / self.effort if self.cells else 1.0
 
 
 class TimeLeft:
@@ -50,62 +61,97 @@ class TimeLeft:
     A cell that may end at a target is expected to take as many of its rounds as those did that have ended.
     """
 
-    def __init__(self, cells: Sequence[Cell]) -> None:
-        self._cells = {cell.record: _state(cell) for cell in cells}
+    def __init__(self, finished: Iterable[Cell], left: Iterable[Cell]) -> None:
+        self._left = {cell.record: cell for cell in left}
+        self._begun = {record: share for record, cell in self._left.items() if (share := _share(cell))}
+        self._active = dict(self._begun)                                  # share of the rounds played so far
+        self._waiting: dict[Kind, _Effort] = defaultdict(_Effort)         # cells of which no round has been played
+        self._before: dict[Kind, _Effort] = defaultdict(_Effort)          # cells that an earlier call finished
         self._by_kind: dict[Kind, _Usual] = defaultdict(_Usual)
         self._overall = _Usual()
+        self._ended_s = self._gained_s = 0.0                              # of whole cells; of that, what was done here
+        for cell in finished:
+            self._before[_kind(cell)].add(_effort(cell))
+        for record, cell in self._left.items():
+            if record not in self._begun:
+                self._waiting[_kind(cell)].add(_effort(cell))
 
     def at_round(self, record: Path, played: int) -> None:
         """A cell under way has come so far."""
-        self._cells[record].played = played
+        if played:
+            self._start(record)
+            self._active[record] = played / self._left[record].scenario.end.rounds
 
     def ended(self, record: Path, result: Record) -> None:
         """A cell has its numbers: a measure for the others."""
-        state = self._cells[record]
-        state.played = state.rounds = max(1, result["rounds"])
-        here = 1 - state.effort(min(state.begun, state.rounds)) / state.effort(state.rounds)
-        if here > 0:
-            state.seconds = max(LEAST_S, result["seconds"]) / here
-            for usual in (self._by_kind[state.kind], self._overall):
-                usual.cells += 1
-                usual.share += state.rounds / state.most
-                usual.effort += state.effort(state.rounds)
-                usual.seconds += state.seconds
+        cell = self._remove(record)
+        effort, share = _effort(cell), max(1, result["rounds"]) / cell.scenario.end.rounds
+        here = 1 - min(1.0, effort.at(self._begun.get(record, 0.0)) / effort.at(share))
+        if here == 0:         # only its record was missing
+            return
+        seconds = max(LEAST_S, result["seconds"])
+        self._ended_s += seconds / here
+        self._gained_s += seconds
+        for usual in (self._by_kind[_kind(cell)], self._overall):
+            usual.cells += 1
+            usual.shares += share
+            usual.effort += effort.at(share)
+            usual.seconds += seconds / here
 
     def failed(self, record: Path) -> None:
         """A cell has nothing more to do, and says nothing about the others."""
-        state = self._cells[record]
-        state.begun = state.played = state.rounds = state.most
+        self._remove(record)
 
     @property
     def part_done(self) -> float:
         """Of the work of all cells, from 0 to 1."""
-        costs = [self._cost(state) for state in self._cells.values()]
-        return sum(done for _, done, _ in costs) / sum(whole for whole, _, _ in costs) if costs else 1.0
+        before = sum(self._cost(kind, effort) for kind, effort in self._before.items())
+        done, left = before + self._ended_s + self._active_cost(self._active), self._cost_left()
+        return done / (done + left) if done + left > 0 else 1.0
 
     def seconds_left(self, spent_s: float) -> float | None:
         """By what was gained in the seconds spent; None before anything was."""
-        costs = [self._cost(state) for state in self._cells.values()]
-        gained = sum(done - before for _, done, before in costs)
-        return spent_s * sum(whole - done for whole, done, _ in costs) / gained if gained > 0 else None
+        under_way = {record: share for record, share in self._begun.items() if record in self._active}
+        gained = self._gained_s + self._active_cost(self._active) - self._active_cost(under_way)
+        return spent_s * self._cost_left() / gained if gained > 0 else None
 
-    def _cost(self, state: _State) -> tuple[float, float, float]:
-        """Of the whole run, of what is done and of what an earlier call did: in seconds, once a cell has ended."""
-        usual = self._by_kind.get(state.kind, self._overall)
-        rounds = state.rounds or max(1.0, state.most * (usual.share / usual.cells if usual.cells else 1.0))
-        whole = state.effort(rounds)
-        a_piece = (state.seconds / whole if state.seconds is not None
-                   else usual.seconds / usual.effort if usual.cells else 1.0)
-        done, before = (min(whole, state.effort(count)) for count in (state.played, state.begun))
-        return whole * a_piece, done * a_piece, before * a_piece
+    def _cost_left(self) -> float:
+        waiting = sum(self._cost(kind, effort) for kind, effort in self._waiting.items())
+        begun = [self._left[record] for record in self._active]
+        return waiting + sum(self._cost(_kind(cell), _effort(cell)) for cell in begun) - self._active_cost(self._active)
+
+    def _active_cost(self, shares: dict[Path, float]) -> float:
+        """Of what was played of the cells under way; of none more than it is expected to take."""
+        cells = [(self._left[record], share) for record, share in shares.items()]
+        return sum(self._cost(_kind(cell), _effort(cell), share) for cell, share in cells)
+
+    def _cost(self, kind: Kind, effort: _Effort, share: float = 1.0) -> float:
+        """In seconds, once a cell has ended; before that, in device rounds."""
+        usual = self._by_kind.get(kind, self._overall)
+        return effort.at(min(share, usual.share)) * usual.pace
+
+    def _start(self, record: Path) -> None:
+        if record not in self._active:
+            self._waiting[_kind(self._left[record])].add(_effort(self._left[record]), -1)
+            self._active[record] = 0.0
+
+    def _remove(self, record: Path) -> Cell:
+        self._start(record)
+        del self._active[record]
+        return self._left[record]
 
 
-def _state(cell: Cell) -> _State:
+def _effort(cell: Cell) -> _Effort:
     scenario = cell.scenario
-    learning, cohort, most = scenario.learning, scenario.selection.cohort, scenario.end.rounds
+    cohort, learning = scenario.selection.cohort, scenario.learning
     passes = (learning.local_iterations or learning.local_steps or 1) if cell.learning else 1
-    played = most if cell.finished else cell.rounds_played
-    return _State(
-        kind=(learning.dataset, learning.model) if cell.learning else (None, None),
-        first=passes * (scenario.size if scenario.rounds.first == "all" else cohort), later=passes * cohort, most=most,
-        begun=played, played=played, rounds=most if cell.finished else None)
+    first = scenario.size if scenario.rounds.first == "all" else cohort
+    return _Effort(passes * max(0, first - cohort), passes * cohort * scenario.end.rounds)
+
+
+def _kind(cell: Cell) -> Kind:
+    return (cell.scenario.learning.dataset, cell.scenario.learning.model) if cell.learning else (None, None)
+
+
+def _share(cell: Cell) -> float:
+    return min(1.0, cell.rounds_played / cell.scenario.end.rounds)
