@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ import numpy as np
 from netsim.arrays import Floats, Ints, Weights
 from netsim.experiments.cells import Record, kept_record
 from netsim.experiments.first_round import learner_of
+from netsim.experiments.learned import mean_and_range
 from netsim.experiments.plots import canvas
 from netsim.experiments.report import Finding, Report
 from netsim.experiments.reproduce import Context
@@ -68,69 +72,120 @@ def _short(values: Floats) -> list[float]:
     return [float(f"{value:.6g}") for value in values]
 
 
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """The devices of one cluster, in one trial."""
+
+    trial: int
+    number: int
+    devices: Ints
+    divergence: Floats
+    accuracy: Floats        # on the whole cluster, with this device chosen for it
+    last: Ints              # the round in which the device was last used
+
+    @property
+    def farthest(self) -> int:
+        """Which of its devices has the largest divergence."""
+        return int(np.argmax(self.divergence))
+
+    @property
+    def gain(self) -> float:
+        """Of choosing that one, over choosing at random."""
+        return float(self.accuracy[self.farthest] - self.accuracy.mean())
+
+    @property
+    def stalest(self) -> bool:
+        """Whether no other device has waited longer than that one."""
+        return bool(self.last[self.farthest] == self.last.min())
+
+
+def clusters_of(trial: int, record: Record) -> list[Cluster]:
+    """Of one trial."""
+    labels, *values = (np.array(record[name]) for name in ("cluster", "divergence", "accuracy", "last_round"))
+    members = [np.flatnonzero(labels == number) for number in range(labels.max() + 1)]
+    return [Cluster(trial, number, devices, *(of_all[devices] for of_all in values))
+            for number, devices in enumerate(members)]
+
+
 def table1(context: Context) -> Report | None:
     """Every cluster, not only the one that the paper shows."""
-    from scipy.stats import spearmanr
-
     dataset = "digits" if context.quick else "cifar10"
     rounds = 4 if context.quick else ROUNDS
-    trial = Trial(dataset, "0.8", "kmeans", 10, 1)
-    note = {"dataset": dataset, "sigma": "0.8", "trial": 1, "rounds_before": rounds, "local_epochs": LOCAL_EPOCHS}
-    record = kept_record(context.cells / dataset / "0.8" / "table1.json", note,
-                         (lambda: measure(trial, rounds, context)) if context.trains(dataset) else None)
-    if record is None:
+    records: dict[int, Record] = {}
+    for number in range(1, 1 + (context.trials or (1 if context.quick else 3))):
+        trial = Trial(dataset, "0.8", "kmeans", 10, number)
+        note = {"dataset": dataset, "sigma": "0.8", "trial": number, "rounds_before": rounds,
+                "local_epochs": LOCAL_EPOCHS}
+        record = kept_record(context.cells / dataset / "0.8" / f"table1-{number}.json", note,
+                             partial(measure, trial, rounds, context) if context.trains(dataset) else None)
+        if record is not None:
+            records[number] = record
+    if not records:
         return None
-    labels, divergence, accuracy, last = (np.array(record[name])
-                                          for name in ("cluster", "divergence", "accuracy", "last_round"))
-    clusters = [np.flatnonzero(labels == cluster) for cluster in range(labels.max() + 1)]
-    large = [members for members in clusters if len(members) > 2]
-    rho = np.array([spearmanr(divergence[members], accuracy[members]).statistic for members in large])
-    waited = np.array([spearmanr(divergence[members], -last[members]).statistic for members in large])
-    best = sum(np.argmax(divergence[members]) == np.argmax(accuracy[members]) for members in large)
-    chance = sum(1 / len(members) for members in large)
-    stalest = sum(last[members[np.argmax(divergence[members])]] == last[members].min() for members in large)
-    farthest = [members[np.argmax(divergence[members])] for members in large]
-    gains = np.array([accuracy[top] - accuracy[members].mean() for top, members in zip(farthest, large, strict=True)])
-    rows = [{"cluster": int(labels[device]), "device": int(device), "weight_divergence": float(divergence[device]),
-             "accuracy_on_cluster": float(accuracy[device]), "last_round_used": int(last[device])}
-            for device in np.lexsort((divergence, labels))]
+    clusters = [cluster for number, record in records.items() for cluster in clusters_of(number, record)]
+    devices = sum(len(cluster.devices) for cluster in clusters) // len(records)
+    large = [cluster for cluster in clusters if len(cluster.devices) > 2]
+    findings, summary = _findings(large)
+    rows = [{"trial": cluster.trial, "cluster": cluster.number, "device": int(cluster.devices[place]),
+             "weight_divergence": float(cluster.divergence[place]),
+             "accuracy_on_cluster": float(cluster.accuracy[place]), "last_round_used": int(cluster.last[place])}
+            for cluster in clusters for place in np.argsort(cluster.divergence, kind="stable")]
     return Report(
-        findings=[
-            Finding("in the cluster shown, the device with the largest divergence gives its cluster the highest "
-                    "accuracy (53.39 % against 50.27 to 52.34 %)",
-                    f"so it is in {best} of {len(large)} clusters (by chance {chance:.1f}); it gains "
-                    f"{gains.mean():+.2%} on average over choosing at random ({gains.min():+.2%} to "
-                    f"{gains.max():+.2%}); "
-                    f"mean rank correlation {np.nanmean(rho):+.2f} ({np.nanmin(rho):+.2f} to {np.nanmax(rho):+.2f})",
-                    "agrees" if best > 2 * chance and np.nanmean(rho) > 0.2 else
-                    "agrees in part" if np.nanmean(rho) > 0.1 else "differs"),
-            Finding("the largest divergence marks the most informative data",
-                    f"in {stalest} of {len(large)} clusters it is a device that was not used for longest; rank "
-                    f"correlation of divergence with the rounds waited: {np.nanmean(waited):+.2f}",
-                    "differs" if stalest > 0.7 * len(large) else "agrees in part",
-                    "a model that is not renewed falls behind the global one, whatever its data"),
-        ],
-        how=f"{TITLES[dataset]}, sigma 0.8, {len(labels)} devices, k = {rounds} rounds with one random device of each "
-            "cluster after a first round of all. Then each device in turn is the one of its cluster in round k + 1, "
-            "the others fixed; accuracy on the training samples of the cluster's devices.",
-        rows=rows, summary={"clusters": len(large), "best_is_largest": int(best), "by_chance": float(chance),
-                            "rank_correlation": [None if np.isnan(value) else float(value) for value in rho],
-                            "largest_is_stalest": int(stalest)},
-        figure=_draw(clusters, divergence, accuracy, last), seconds=record["seconds"])
+        findings=findings, summary=summary, rows=rows,
+        how=f"{TITLES[dataset]}, sigma 0.8, {devices} devices, trials: {len(records)}; k = {rounds} rounds with one "
+            "random device of each cluster after a first round of all. Then each device in turn is the one of its "
+            "cluster in round k + 1, the others fixed; accuracy on the training samples of the cluster's devices.",
+        figure=_draw([cluster for cluster in clusters if cluster.trial == clusters[0].trial]),
+        seconds=sum(record["seconds"] for record in records.values()))
 
 
-def _draw(clusters: list[Ints], divergence: Floats, accuracy: Floats, last: Ints) -> Any:
+def _findings(clusters: list[Cluster]) -> tuple[list[Finding], dict[str, Any]]:
+    from scipy.stats import spearmanr
+
+    rho = np.array([spearmanr(cluster.divergence, cluster.accuracy).statistic for cluster in clusters])
+    waited = np.nanmean([spearmanr(cluster.divergence, -cluster.last).statistic for cluster in clusters])
+    best = sum(cluster.farthest == np.argmax(cluster.accuracy) for cluster in clusters)
+    chance = sum(1 / len(cluster.devices) for cluster in clusters)
+    stalest = sum(cluster.stalest for cluster in clusters)
+    gains = [cluster.gain for cluster in clusters]
+    middle, low, high = mean_and_range(gains)
+    return [
+        Finding("in the cluster shown, the device with the largest divergence gives its cluster the highest accuracy "
+                "(53.39 % against 50.27 to 52.34 %)",
+                f"so it is in {best} of {len(clusters)} clusters (by chance {chance:.1f}); its gain over choosing at "
+                f"random is {100 * middle:+.2f} points on average ({100 * low:+.2f} to {100 * high:+.2f}), in single "
+                f"clusters {100 * min(gains):+.2f} to {100 * max(gains):+.2f}; mean rank correlation "
+                f"{np.nanmean(rho):+.2f} ({np.nanmin(rho):+.2f} to {np.nanmax(rho):+.2f})",
+                "agrees" if best > 2 * chance and np.nanmean(rho) > 0.2 else
+                "agrees in part" if np.nanmean(rho) > 0.1 else "differs"),
+        Finding("the largest divergence marks the most informative data",
+                f"in {stalest} of {len(clusters)} clusters it is a device that was not used for longest; rank "
+                f"correlation of divergence with the rounds waited: {waited:+.2f}",
+                "differs" if stalest > 0.7 * len(clusters) else "agrees in part",
+                "a model that is not renewed falls behind the global one, whatever its data"),
+    ], {"clusters": len(clusters), "best_is_largest": int(best), "by_chance": float(chance),
+        "gain": _known([middle, low, high]), "rank_correlation": _known(rho),
+        "largest_is_stalest": int(stalest)}
+
+
+def _known(values: Iterable[float]) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def _draw(clusters: list[Cluster]) -> Any:
+    """One trial."""
     figure, panels = canvas(12, 5.4, 2, 5)
-    for number, (panel, members) in enumerate(zip(panels.flat, clusters, strict=False)):
-        points = panel.scatter(divergence[members], 100 * accuracy[members], c=last[members], cmap="viridis", s=22,
-                               vmin=1, vmax=last.max())
-        top = members[np.argmax(divergence[members])]
-        panel.scatter(divergence[top], 100 * accuracy[top], s=90, facecolors="none", edgecolors="#d55e00")
-        panel.set_title(f"cluster {number}", fontsize=10)
+    latest = max(int(cluster.last.max()) for cluster in clusters)
+    for panel, cluster in zip(panels.flat, clusters, strict=False):
+        points = panel.scatter(cluster.divergence, 100 * cluster.accuracy, c=cluster.last, cmap="viridis", s=22,
+                               vmin=1, vmax=latest)
+        panel.scatter(cluster.divergence[cluster.farthest], 100 * cluster.accuracy[cluster.farthest], s=90,
+                      facecolors="none", edgecolors="#d55e00")
+        panel.set_title(f"cluster {cluster.number}", fontsize=10)
     for panel in panels[-1]:
         panel.set_xlabel("weight divergence")
     for panel in panels[:, 0]:
         panel.set_ylabel("accuracy on\nthe cluster (%)")
     figure.colorbar(points, ax=panels, label="round in which the device was last used", shrink=0.8)
-    figure.suptitle("Choosing each device in turn; ringed: the largest divergence")
+    figure.suptitle(f"Choosing each device in turn, trial {clusters[0].trial}; ringed: the largest divergence")
     return figure

@@ -10,6 +10,7 @@ import pytest
 from netsim.errors import InputError
 from netsim.experiments import learned, trials
 from netsim.experiments.cells import Record, write_record
+from netsim.experiments.divergence_accuracy import clusters_of
 from netsim.experiments.improvement import score
 from netsim.experiments.reproduce import TARGETS, Context, chosen, reproduce
 from netsim.experiments.trials import Trial
@@ -204,6 +205,17 @@ def test_the_second_trial_alone_is_not_compared_with_the_first() -> None:
     played = {"rounds": 10, "target_reached": True}
     panel = {Trial("mnist", "H", "fedavg", 10, 1): played, Trial("mnist", "H", "kmeans", 10, 2): played}
     assert score(panel, "kmeans") is None
+
+
+def test_what_choosing_the_farthest_device_of_a_cluster_gains() -> None:
+    record = {"cluster": [0, 1, 0, 0, 1], "divergence": [1.0, 5.0, 3.0, 2.0, 4.0],
+              "accuracy": [0.5, 0.6, 0.7, 0.3, 0.8], "last_round": [4, 2, 1, 3, 1]}
+    first, second = clusters_of(7, record)
+    assert (first.trial, first.number, first.devices.tolist()) == (7, 0, [0, 2, 3])
+    assert (first.devices[first.farthest], first.stalest) == (2, True)
+    assert first.gain == pytest.approx(0.7 - 0.5)
+    assert (second.devices[second.farthest], second.stalest) == (1, False)     # device 4 has waited longer
+    assert second.gain == pytest.approx(0.6 - 0.7)
 
 
 def test_a_trial_with_a_published_split_counts_where_that_split_is_missing(tmp_path: Path) -> None:
