@@ -175,12 +175,19 @@ def commands() -> str:
              "standard error; 130 interrupted, and what was simulated can be resumed.\n"]
     group: Any = typer.main.get_command(app)
     for name, command in group.commands.items():
-        help_text = re.sub(r"\s+", " ", command.help or "").strip()
-        parts += [f"## netsim {name}\n", f"{help_text}\n", "| | |", "|---|---|"]
+        first, *more = (command.help or "").split("\n\n")
+        parts += [f"## netsim {name}\n", re.sub(r"\s+", " ", first).strip() + "\n", *map(paragraph, more),
+                  "| | |", "|---|---|"]
         for parameter in command.params:
             parts.append(f"| {spelling(parameter)} | {meaning(parameter)} |")
         parts.append("")
     return "\n".join(parts)
+
+
+def paragraph(text: str) -> str:
+    """As Markdown; the help keeps the lines of all paragraphs but the first."""
+    indented = text.startswith(" ")
+    return f"```\n{inspect.cleandoc(text)}\n```\n" if indented else text.strip().replace("\n", "\\\n") + "\n"
 
 
 def spelling(parameter: Any) -> str:

@@ -311,7 +311,17 @@ def sweep(
         metavar="ADDRESS", help="Run the cells on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
     status: Annotated[bool, typer.Option("--status", help="Only show how far the sweep is.")] = False,
 ) -> None:
-    """Run many scenarios, each cell once: a sweep that was stopped, or that has grown, goes on where it was."""
+    """Run many scenarios, each cell once: a sweep that was stopped, or that has grown, goes on where it was.
+
+    Start with a file such as this one:
+
+      scenario = "paper"
+      seeds = 10
+      learning = false
+      set.selection.method = "fedavg"
+      grid.allocation.method = ["sao", "equal", "fedl"]
+      grid.cell.bandwidth = ["10 MHz", "20 MHz"]
+    """
     from netsim.experiments import console
     from netsim.experiments.executor import place_for
     from netsim.experiments.sweep import run_sweep, table
@@ -370,7 +380,14 @@ def reproduce(
     stored: Annotated[bool, typer.Option(
         "--stored", help="Start no training: draw from the trials that are stored already.")] = False,
 ) -> None:
-    """Measure the paper's tables and figures again; finished trials are kept, and an interrupted call goes on."""
+    """Measure the paper's tables and figures again; finished trials are kept, and an interrupted call goes on.
+
+    Start with:  netsim reproduce --quick all
+
+    Seconds, without data: table2, fig5, fig6, fig7, fig14.
+    Minutes of training: fig4, table1, fig8, fig9, choices.
+    Hours of training: fig10, fig11, table3 (from the same trials), fig12, fig13.
+    """
     from netsim.experiments.reproduce import Context
     from netsim.experiments.reproduce import reproduce as make
 

@@ -1,15 +1,18 @@
 """`netsim sweep` and `netsim reproduce` as a user calls them."""
 
+import inspect
+import re
 from pathlib import Path
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from netsim.cli import app
+from netsim.cli import app, reproduce, sweep
 from netsim.errors import InputError
 from netsim.experiments import cells
 from netsim.experiments.executor import Place
+from netsim.experiments.reproduce import TARGETS
 from netsim.learning.pool import InProcess
 
 
@@ -70,3 +73,16 @@ def test_cells_that_fail_show_in_the_exit_code(tmp_path: Path, monkeypatch: pyte
     assert "out of luck" in done.output
     assert done.exit_code == 1
     assert CliRunner().invoke(app, ["reproduce", "table2", "--quick"]).exit_code == 0
+
+
+def test_the_help_shows_a_sweep_file_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    paragraphs = inspect.cleandoc(sweep.__doc__ or "").split("\n\n")
+    Path("shown.toml").write_text(paragraphs[2])
+    shown = CliRunner().invoke(app, ["sweep", "shown.toml", "--status"], catch_exceptions=False)
+    assert "60" in shown.output            # three methods, two bands, ten seeds
+
+
+def test_the_help_names_every_target() -> None:
+    text = inspect.cleandoc(reproduce.__doc__ or "").split("\n\n")[-1]
+    assert sorted(re.findall(r"(?:fig|table)\d+|choices", text)) == sorted(TARGETS)
