@@ -102,8 +102,8 @@ def prepare(scenario: Scenario, *, learning: bool) -> Selection:
     if selection.needs and not learning:
         raise InputError(
             f'selection.method "{scenario.selection.method}" needs {" and ".join(sorted(selection.needs))} of the '
-            "devices, which only learning gives: give the scenario a dataset and let it learn (without --no-learning; in "
-            "a sweep file, without learning = false), or take another method (fedavg, round-robin)")
+            "devices, which only learning gives: give the scenario a dataset and let it learn (without --no-learning; "
+            "in a sweep file, without learning = false), or take another method (fedavg, round-robin)")
     return selection
 
 
