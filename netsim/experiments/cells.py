@@ -75,6 +75,7 @@ class Progress:
     total: int
     part_done: float            # of all cells together, from 0 to 1
     seconds_left: float | None
+    at_most: bool = False       # no cell has shown yet after how many of its rounds it reaches its target
 
 
 def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
@@ -232,7 +233,8 @@ class _Queue:
         for cell in self.running.values():
             self._estimate.at_round(cell.record, cell.rounds_played)
         left = self._estimate.seconds_left(time.monotonic() - self._start)
-        return Progress(self._finished, self._failed, self._total, self._estimate.part_done, left)
+        return Progress(self._finished, self._failed, self._total, self._estimate.part_done, left,
+                        self._estimate.at_most)
 
 
 def _explain(error: BaseException) -> str:

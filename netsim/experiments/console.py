@@ -58,7 +58,7 @@ def describe(at: Progress) -> str:
     if at.failed:
         parts.append(f"{at.failed} failed")
     if at.seconds_left is not None and at.finished + at.failed < at.total:
-        parts.append(f"about {duration(at.seconds_left)} left")
+        parts.append(f"{'at most' if at.at_most else 'about'} {duration(at.seconds_left)} left")
     return ", ".join(parts)
 
 

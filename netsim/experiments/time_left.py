@@ -63,6 +63,7 @@ class TimeLeft:
 
     def __init__(self, finished: Iterable[Cell], left: Iterable[Cell]) -> None:
         self._left = {cell.record: cell for cell in left}
+        self._targets = any(cell.learning and cell.scenario.learning.target_accuracy for cell in self._left.values())
         self._begun = {record: share for record, cell in self._left.items() if (share := _share(cell))}
         self._active = dict(self._begun)                                  # share of the rounds played so far
         self._waiting: dict[Kind, _Effort] = defaultdict(_Effort)         # cells of which no round has been played
@@ -101,6 +102,11 @@ class TimeLeft:
     def failed(self, record: Path) -> None:
         """A cell has nothing more to do, and says nothing about the others."""
         self._remove(record)
+
+    @property
+    def at_most(self) -> bool:
+        """Whether cells may end sooner, at a target, and none has shown by how much."""
+        return self._overall.cells == 0 and self._targets
 
     @property
     def part_done(self) -> float:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from netsim.experiments.cells import Cell
+from netsim.experiments.cells import Cell, Progress
+from netsim.experiments.console import describe
 from netsim.experiments.time_left import TimeLeft
 from netsim.scenario import load_scenario
 
@@ -56,6 +57,18 @@ def test_cells_that_ended_early_are_a_measure_for_others() -> None:
     left.at_round(running.record, 6)                    # 150 of the 200 that it is expected to take
     assert left.part_done == pytest.approx(350 / 400)
     assert left.seconds_left(35.0) == pytest.approx(5.0)
+
+
+def test_until_a_target_was_reached_the_time_is_an_upper_bound() -> None:
+    cells = [cell(name, learning=True, **{"learning.target_accuracy": "0.9"}) for name in "ab"]
+    left = TimeLeft([], cells)
+    left.at_round(cells[0].record, 1)
+    assert left.at_most
+    assert describe(Progress(0, 0, 2, 0.25, 30.0, left.at_most)) == "0 of 2 cells, at most 30 s left"
+    left.ended(cells[0].record, took(10, rounds=5))
+    assert not left.at_most
+    assert describe(Progress(1, 0, 2, 0.5, 10.0, left.at_most)) == "1 of 2 cells, about 10 s left"
+    assert not TimeLeft([], [cell("without")]).at_most
 
 
 def test_each_dataset_has_its_own_pace() -> None:
