@@ -34,7 +34,7 @@ cohort = 2
 def write(tmp_path):
     def write(text, name="small.toml"):
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
     return write
@@ -191,6 +191,30 @@ def test_digest_sees_values_and_not_their_spelling(write):
     assert load_scenario(write(SMALL, "renamed.toml")).digest == first.digest
     assert load_scenario(write(SMALL), ["cell.bandwidth=2MHz"]).digest != first.digest
     assert load_scenario(write(SMALL), ["selection.clusters=2"]).digest != first.digest
+
+
+def test_digest_sees_what_a_folder_of_images_and_a_policy_hold_and_not_where_they_lie(write, tmp_path):
+    def digest(*more):
+        return load_scenario(write(SMALL), [*more, "learning.model=mnist-cnn"]).digest
+
+    for folder, size in (("one", 5), ("same", 5), ("other", 6)):
+        write("x" * size, f"{folder}/train/cat/1.png")
+    one, same, other = (digest("learning.dataset=image-folder", f"learning.root={tmp_path / folder}")
+                        for folder in ("one", "same", "other"))
+    assert one == same
+    assert one != other
+    policies = {name: digest("selection.method=favor", f"selection.policy={write(name[0], f'{name}.pt')}")
+                for name in ("agent", "another", "better")}
+    assert policies["agent"] == policies["another"]
+    assert policies["agent"] != policies["better"]
+
+
+def test_a_path_that_can_be_none_is_refused_with_its_key(write):
+    path = write(SMALL.replace("[learning]", '[learning]\nroot = "~nobody-here/data"'))
+    with pytest.raises(InputError, match=f'{path}: learning.root = "~nobody-here/data"; there is no such user'):
+        load_scenario(path)
+    with pytest.raises(InputError, match="--set: learning.root = .*no zero bytes"):
+        load_scenario(write(SMALL), ['learning.root="a\\u0000b"'])
 
 
 def test_paths_hold_from_the_file_that_names_them(write, monkeypatch, tmp_path):

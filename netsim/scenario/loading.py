@@ -51,7 +51,7 @@ def load_scenario(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Sc
         below = _merge(below, layer.table)
     if overrides:
         layer = Layer("--set", _read_overrides(overrides, below))
-        _absolute(layer.table, Path.cwd())
+        _absolute(layer, Path.cwd())
         layers.append(layer)
         below = _merge(below, layer.table)
     sheets = _read_sheets(below, layers)
@@ -79,10 +79,11 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
         chain = " -> ".join(str(file) for file in (*above[above.index(place):], place))
         raise InputError(f"{path}: the base files go round in a circle: {chain}")
     table = _read_toml(path)
-    _absolute(table, place.parent)
+    layer = Layer(str(path), table)
+    _absolute(layer, place.parent)
     base = table.pop("base", None)
     if base is None:
-        return [Layer(str(path), table)]
+        return [layer]
     if not isinstance(base, str):
         raise InputError(f'{path}: base = {base!r}; expected a file or a built-in scenario, such as "paper.toml"')
     beside = place.parent / base
@@ -94,7 +95,7 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
             f"{one_of(base, builtin_scenarios())}")
     if not lower.exists():
         raise InputError(f'{path}: base = "{base}": there is no file {lower}')
-    return [*_read_layers(lower, (*above, place)), Layer(str(path), table)]
+    return [*_read_layers(lower, (*above, place)), layer]
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -115,17 +116,28 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: tables or lists are nested too deeply") from None
 
 
-def _absolute(table: dict[str, Any], folder: Path) -> None:
+def _absolute(layer: Layer, folder: Path) -> None:
     """Paths in a layer hold from the folder of the file that names them."""
     for *way, last in PATHS:
-        parent: Any = table
+        parent: Any = layer.table
         for step in way:
             parent = parent.get(step) if isinstance(parent, dict) else None
         if isinstance(parent, dict) and isinstance(parent.get(last), str) and parent[last]:
-            parent[last] = str(folder / Path(parent[last]).expanduser())
-    for population in _populations(table):
+            parent[last] = str(folder / expanded(parent[last], f"{layer.source}: {'.'.join([*way, last])}"))
+    for population in _populations(layer.table):
         if isinstance(population.get("devices"), str):
-            population["devices"] = str(folder / Path(population["devices"]).expanduser())
+            where = f"{layer.source}: population.devices"
+            population["devices"] = str(folder / expanded(population["devices"], where))
+
+
+def expanded(path: str, where: str) -> Path:
+    """With ~ for the user's own folder; raises InputError for what can be no path."""
+    if "\0" in path:
+        raise InputError(f"{where} = {path!r}; a path has no zero bytes")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f'{where} = "{path}"; there is no such user here') from None
 
 
 def _populations(table: dict[str, Any]) -> list[dict[str, Any]]:

@@ -130,15 +130,18 @@ class Scenario(Model):
     def digest(self) -> str:
         """SHA-256 of what the scenario says, however it is spelled; its name and where the data lie do not count.
 
-        Of a split in a file, what the file holds counts.
+        Of a split or a policy in a file, what the file holds counts; of a folder of images, their names and sizes.
         """
         plain = self._plain(float)
         del plain["name"], plain["description"]
-        plain["learning"].pop("root", None)
-        partition = plain["learning"]["partition"]
+        learning, partition, selection = plain["learning"], plain["learning"]["partition"], plain["selection"]
+        root = learning.pop("root", None)
+        if learning.get("dataset") == "image-folder" and root:
+            learning["images"] = _listing(Path(root))
         if partition["kind"] == "file":
-            with suppress(OSError):      # a missing file is reported when the split is made
-                partition["path"] = hashlib.sha256(Path(partition["path"]).read_bytes()).hexdigest()
+            partition["path"] = _content(partition["path"])
+        if isinstance(selection.get("policy"), str):
+            selection["policy"] = _content(selection["policy"])
         return hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode()).hexdigest()
 
     def _plain(self, quantity: Callable[[Quantity], Any]) -> dict[str, Any]:
@@ -155,6 +158,20 @@ class Scenario(Model):
     def __reduce__(self) -> tuple[Any, ...]:
         """Travels to other processes as its own text: the classes of distributions are made on the fly."""
         return _from_toml, (self.to_toml(),)
+
+
+def _content(path: str) -> str:
+    """The hash of a file; the path itself where it can't be read, which is reported when the file is needed."""
+    with suppress(OSError):
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return path
+
+
+def _listing(folder: Path) -> str:
+    """The hash of the names and sizes of all files below a folder, wherever that lies."""
+    files = sorted((file.relative_to(folder).as_posix(), file.stat().st_size)
+                   for part in ("train", "test") for file in (folder / part).rglob("*") if file.is_file())
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
 def _from_toml(text: str) -> Scenario:
