@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from rich.text import Text
 
 from netsim import units
 from netsim.console_analysis import screen
@@ -33,8 +34,8 @@ def cell_bar(name: str) -> Iterator[Callable[[Progress], None]]:
         lines = _Lines(name, console)
         yield lines
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[now]}"),
-               TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(),
+               TextColumn("{task.fields[now]}"), TimeElapsedColumn())
     with Bar(*columns, console=console) as bar:
         task = bar.add_task(name, total=1.0, now="starting")
         yield lambda at: bar.update(task, completed=at.part_done, now=describe(at))
@@ -49,7 +50,7 @@ class _Lines:
         whole = at.finished + at.failed == at.total
         if whole or time.monotonic() - self._last > LINE_EVERY_S:
             self._last = time.monotonic()
-            self._console.print(f"{self._name}: {describe(at)}", highlight=False, soft_wrap=True)
+            self._console.print(f"{self._name}: {describe(at)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def describe(at: Progress) -> str:
@@ -83,7 +84,7 @@ def print_status(name: str, cells: Sequence[Cell]) -> None:
     finished = [cell for cell in different if cell.finished]
     failed = [cell for cell in different if not cell.finished and cell.failure.exists()]
     begun = [cell for cell in different if cell not in finished and cell not in failed and cell.rounds_played]
-    table = Table(title=f"sweep {name}", show_header=False, title_justify="left")
+    table = Table(title=Text(f"sweep {name}"), show_header=False, title_justify="left")
     table.add_row("cells", str(len(different)))
     table.add_row("finished", str(len(finished)))
     table.add_row("begun", str(len(begun)))
@@ -93,7 +94,7 @@ def print_status(name: str, cells: Sequence[Cell]) -> None:
     console.print(table)
     for cell in begun:
         rounds = cell.scenario.end.rounds
-        console.print(f"begun: {cell.run.name}, round {cell.rounds_played} of {rounds}", highlight=False)
+        console.print(f"begun: {cell.run.name}, round {cell.rounds_played} of {rounds}", markup=False, highlight=False)
     print_failures(failed)
 
 
@@ -103,20 +104,20 @@ def print_results(found: pl.DataFrame, varied: Sequence[str]) -> None:
     columns: dict[str, list[str]] = {
         key: ["" if case[key][0] is None else str(case[key][0]) for case in cases] for key in varied}
     columns["seeds"] = [str(case.height) for case in cases]
-    columns["rounds"] = [spread(case["rounds"], lambda rounds: f"{rounds:.4g}") for case in cases]
+    columns["rounds"] = [spread(case["rounds"], _count) for case in cases]
     columns["a round"] = [spread(case["simulated_s"] / case["rounds"].replace(0, None), _time) for case in cases]
-    columns["energy"] = [_energy(statistics.fmean(case["energy_j"])) for case in cases]
+    columns["energy"] = [spread(case["energy_j"], _energy) for case in cases]
     columns["accuracy"] = [spread(case["accuracy"], "{:.2%}".format) for case in cases]
     columns["at target"] = [str(sum(bool(reached) for reached in case["target_reached"]) or "") for case in cases]
-    columns["dropped"] = [str(sum(case["dropped"]) or "") for case in cases]
+    columns["dropped"] = [spread(case["dropped"], _count) if any(case["dropped"]) else "" for case in cases]
     shown = {name: values for name, values in columns.items() if name in varied or any(values)}
     table = Table(title="mean over seeds, least to most", title_justify="left", box=SIMPLE_HEAD,
                   padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for name in shown:      # a key may be broken at its dots, a number nowhere
         heading = name.replace(".", ".\n") if name in varied else name
-        table.add_column(heading, justify="left" if name in varied else "right", no_wrap=True)
+        table.add_column(Text(heading), justify="left" if name in varied else "right", no_wrap=True)
     for row in list(zip(*shown.values(), strict=True))[:MOST_ROWS]:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     console = screen()
     console.print(table)
     if len(cases) > MOST_ROWS:
@@ -139,6 +140,11 @@ def spread(values: pl.Series, say: Callable[[float], str]) -> str:
     return say(statistics.fmean(known)) + (f"\n{low.removesuffix(unit)} … {high}" if low != high else "")
 
 
+def _count(number: float) -> str:
+    """Whole, or the mean of whole numbers."""
+    return f"{number:,.1f}".removesuffix(".0")
+
+
 def _time(time_s: float) -> str:
     return units.format(time_s, "time")
 
@@ -153,5 +159,6 @@ def print_failures(cells: Sequence[Cell]) -> int:
     failed = [cell for cell in {cell.record: cell for cell in cells}.values() if cell.failure.exists()]
     for cell in failed:
         reason = cell.failure.read_text().partition("\n")[0]
-        console.print(f"failed: {cell.run.name}: {reason} ({cell.failure})", highlight=False, soft_wrap=True)
+        console.print(f"failed: {cell.run.name}: {reason} ({cell.failure})", markup=False, highlight=False,
+                      soft_wrap=True)
     return len(failed)

@@ -18,8 +18,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +29,12 @@ from typing import Any
 from netsim.errors import InputError, one_of
 from netsim.experiments.cells import Cell
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
-from netsim.scenario.loading import PATHS
+from netsim.scenario.loading import PATHS, expanded
 from netsim.scenario.toml_text import dumps
 
 KEYS = ("name", "scenario", "seeds", "learning", "set", "grid", "list")
 MOST_CELLS = 1_000_000
+COLUMNS = ("rounds",)      # keys of a scenario, being tables, that are columns of the results too
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,21 +51,21 @@ def load_sweep(path: Path, results: Path = Path("results")) -> Sweep:
     """Read a sweep file and check every scenario in it; raises InputError with file and key."""
     table = _read(path)
     name = table.get("name", path.stem)
-    if not isinstance(name, str) or not name or name != Path(name).name or name.startswith("."):
+    if not isinstance(name, str) or not name.isprintable() or name in ("", "..") or name != Path(name).name \
+            or name.startswith("."):
         raise InputError(f"{path}: name = {name!r}; allowed: a folder's name")
     learning = table.get("learning", True)
     if not isinstance(learning, bool):
         raise InputError(f"{path}: learning = {learning!r}; allowed: true or false")
     base, seeds, fixed = _base(path, table), _seeds(path, table), _flat(path, "set", table.get("set", {}))
-    cases = list(_cases(path, table))
-    if len(cases) * len(seeds) > MOST_CELLS:
-        raise InputError(f"{path}: {len(cases)} cases under {len(seeds)} seeds; at most {MOST_CELLS} cells are allowed")
+    cases = _cases(path, table, len(seeds))
     folder = results / "sweeps" / name
     varied, cells = [], []
     for case in cases:
         scenario = _scenario(path, base, {**fixed, **case}, learning)
+        digest = scenario.digest
         for seed in seeds:
-            key = f"{scenario.digest[:16]}-{seed}" + ("" if learning else "-rounds")
+            key = f"{digest[:16]}-{seed}" + ("" if learning else "-rounds")
             cells.append(Cell(scenario, seed, folder / "cells" / f"{key}.json", folder / "runs" / key, learning))
             varied.append(case)
     return Sweep(name, folder, tuple(varied), tuple(cells))
@@ -89,7 +92,7 @@ def _base(path: Path, table: Mapping[str, Any]) -> str:
     if not isinstance(named, str) or not named:
         raise InputError(f"{path}: scenario = {named!r}; give a built-in scenario or a file; "
                          f"{one_of(str(named or ''), builtin_scenarios())}")
-    return named if named in builtin_scenarios() else str(path.parent / Path(named).expanduser())
+    return named if named in builtin_scenarios() else str(path.parent / expanded(named, f"{path}: scenario"))
 
 
 def _seeds(path: Path, table: Mapping[str, Any]) -> list[int]:
@@ -103,22 +106,38 @@ def _seeds(path: Path, table: Mapping[str, Any]) -> list[int]:
     return list(seeds)
 
 
-def _cases(path: Path, table: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _cases(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
     """What is set in each case: every combination of the grid, under each table of the list."""
     grid = _flat(path, "grid", table.get("grid", {}))
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
             raise InputError(f"{path}: grid.{key} = {values!r}; allowed: a list of values, such as [1, 2]")
+        _refuse_twice(path, f"grid.{key}", values)
     listed = table.get("list", [{}])
     if not isinstance(listed, list) or not listed:
         raise InputError(f"{path}: list must be tables, [[list]], one a case")
-    for number, case in enumerate(listed):
-        named = _flat(path, f"list.{number}", case)
+    given = [_flat(path, f"list.{number}", case) for number, case in enumerate(listed)]
+    _refuse_twice(path, "list", given)
+    for named in given:
         twice = sorted(named.keys() & grid.keys())
         if twice:
             raise InputError(f"{path}: {twice[0]} is in the grid and in the list; give it once")
-        for values in itertools.product(*grid.values()):
-            yield {**named, **dict(zip(grid, values, strict=True))}
+    for key in dict.fromkeys([*grid, *itertools.chain(*given)]):
+        if key in COLUMNS:
+            raise InputError(f"{path}: {key} is a whole table, and a column of the results; vary keys in it, such as "
+                             f"{key}.first")
+    count = len(given) * math.prod(len(values) for values in grid.values())
+    if count * seeds > MOST_CELLS:
+        raise InputError(f"{path}: {count} cases under {seeds} seeds; at most {MOST_CELLS} cells are allowed")
+    return [{**named, **dict(zip(grid, values, strict=True))}
+            for named in given for values in itertools.product(*grid.values())]
+
+
+def _refuse_twice(path: Path, where: str, values: list[Any]) -> None:
+    """The same case twice would count its runs twice."""
+    value, count = Counter(map(repr, values)).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{path}: {where} has {value} more than once; give it once")
 
 
 def _flat(path: Path, where: str, table: Any, above: str = "") -> dict[str, Any]:
@@ -140,7 +159,7 @@ def _scenario(path: Path, base: str, settings: Mapping[str, Any], learning: bool
     overrides = []
     for key, value in settings.items():
         if isinstance(value, str) and (key in paths or (key.startswith("population.") and key.endswith(".devices"))):
-            value = str((path.parent / Path(value).expanduser()).resolve())
+            value = str((path.parent / expanded(value, f"{path}: {key}")).resolve())
         overrides.append(override(key, value))
     try:
         scenario = load_scenario(base, overrides)

@@ -92,6 +92,15 @@ def test_values_may_be_tables_and_paths_hold_from_the_sweep_file(tmp_path: Path)
     ('scenario = "tiny"\nname = "../out"', "a folder's name"),
     ('scenario = "tiny"\n[grid]\nend.rounds = [1]\n[[list]]\nend.rounds = 2', "in the grid and in the list"),
     ('scenario = "tiny"\n[grid]\nend.rounds = [', "not valid TOML"),
+    ('scenario = "tiny"\nname = "a\\u0000b"', "a folder's name"),
+    ('scenario = "~nobody-here/x.toml"', "no such user"),
+    ('scenario = "tiny"\nset.learning.root = "~nobody-here/x"', 'learning.root = "~nobody-here/x"; there is no such'),
+    ('scenario = "tiny"\nset.learning.root = "a\\u0000b"', "no zero bytes"),
+    ('scenario = "tiny"\n[grid]\ncell.bandwidth = ["5 MHz", "5 MHz"]', "has '5 MHz' more than once"),
+    ('scenario = "tiny"\n[[list]]\nend.rounds = 2\n[[list]]\nend.rounds = 2', "list has {'end.rounds': 2} more than"),
+    ('scenario = "tiny"\n[grid]\nrounds = [{ first = "all" }, { first = "cohort" }]', "such as rounds.first"),
+    ('scenario = "tiny"\nseeds = 1000\n[grid]\n' + "".join(f"x{n} = {list(range(10))}\n" for n in range(9)),
+     "1000000000 cases under 1000 seeds"),      # refused before any of them is made
 ])
 def test_a_sweep_file_that_is_wrong_says_what_and_where(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, text)
