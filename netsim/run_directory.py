@@ -74,8 +74,8 @@ class RunDirectory:
         What lies past the checkpoint is dropped.
         """
         info = read_info(self.path)
-        if {key: info.get(key) for key in self.identity} != self.identity:
-            differs = [key for key in self.identity if info.get(key) != self.identity[key]]
+        differs = [key for key in self.identity if key != "scenario" and info.get(key) != self.identity[key]]
+        if differs:     # a scenario's name may have changed: it says nothing about the run
             raise InputError(
                 f"{self.path}: holds another run ({', '.join(f'{k} {info.get(k)!r}' for k in differs)}; "
                 f"asked for {', '.join(repr(self.identity[k]) for k in differs)}); "
@@ -162,6 +162,13 @@ def processor() -> str:
         units = [unit for flag, unit in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in about["flags"].split()]
         return ", ".join([about["model name"], *units[:1]])
     return platform.processor() or platform.machine()
+
+
+def is_finished(path: Path) -> bool:
+    """Whether a run lies there that has come to its end."""
+    with suppress(InputError):
+        return bool(read_info(path)["status"] == "finished")
+    return False
 
 
 def is_being_written(path: Path) -> bool:

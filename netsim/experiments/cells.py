@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
+RECORDED = {"rounds", "by_round", "seconds"}     # some of what every record has
 BY_ROUND = ("round_s", "energy_j", "arrived", "accuracy")
 MOST_BREAKDOWNS = 3       # so often may a worker die under a cell before the cell is held to be the reason
 LOOK_EVERY_S = 0.5
@@ -84,11 +85,12 @@ def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
     What only an unfinished run needs is removed at the end.
     """
     from netsim.run import Run
+    from netsim.run_directory import is_finished
     from netsim.simulation import simulate
 
     start = time.monotonic()
     with ONE_AT_A_TIME:
-        if not (run / "summary.json").exists():
+        if not is_finished(run):
             simulate(scenario, run, seed, learning=learning, workers=1, resume=True, first_rounds=first_rounds_of(run))
     for leftover in ("checkpoint.pt", "checkpoint.npz", "lock"):
         (run / leftover).unlink(missing_ok=True)
@@ -139,7 +141,9 @@ def read_record(path: Path) -> Record:
     try:
         record: Record = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: no record of a cell ({error}); delete it, and the cell is run again") from None
+        raise InputError(f"{path}: no record of a cell ({error}); delete it, and it is made again") from None
+    if not isinstance(record, dict) or not record.keys() >= RECORDED:
+        raise InputError(f"{path}: no record of a cell; delete it, and it is made again")
     return record
 
 

@@ -11,7 +11,7 @@ import pytest
 from netsim.errors import InputError
 from netsim.experiments import cells
 from netsim.experiments.cells import Cell, Progress, kept_record, run_cells, sole_user
-from netsim.experiments.console import describe, print_results, print_status, spread
+from netsim.experiments.console import _count, describe, print_results, print_status, spread
 from netsim.experiments.executor import Place, this_machine
 from netsim.experiments.sweep import run_sweep, table
 from netsim.experiments.sweep_file import Sweep, load_sweep
@@ -82,6 +82,7 @@ def test_the_range_over_seeds_shows_where_there_is_one() -> None:
     assert spread(pl.Series([2, 4]), "{:.0f}".format) == "3\n2 … 4"
     assert spread(pl.Series([4, None, 4]), "{:.0f}".format) == "4"
     assert spread(pl.Series([None]), str) == ""
+    assert spread(pl.Series([20_000, 20_001]), _count) == "20,000.5\n20,000 … 20,001"
 
 
 def test_a_finished_cell_is_never_run_again(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +152,53 @@ def test_an_interrupted_cell_goes_on_and_comes_to_the_same(sweep: Sweep, tmp_pat
     run_cells([again], HERE)
     resumed = json.loads(again.record.read_text())
     assert {**resumed, "seconds": 0} == {**whole, "seconds": 0}
+
+
+def test_a_run_that_was_killed_while_it_finished_is_brought_to_its_end(sweep: Sweep) -> None:
+    cell = sweep.cells[0]
+    run_cells([cell], HERE)
+    whole = json.loads(cell.record.read_text())
+    cell.record.unlink()
+    info = json.loads((cell.run / "run.json").read_text())
+    (cell.run / "run.json").write_text(json.dumps({**info, "status": "running"}))     # the summary is there already
+    run_cells([cell], HERE)
+    assert json.loads((cell.run / "run.json").read_text())["status"] == "finished"
+    assert {**json.loads(cell.record.read_text()), "seconds": 0} == {**whole, "seconds": 0}
+
+
+def test_a_begun_cell_goes_on_when_its_scenario_was_renamed(tmp_path: Path) -> None:
+    def load(name: str) -> Cell:
+        (tmp_path / f"{name}.toml").write_text('base = "tiny"\n')
+        (tmp_path / "few.toml").write_text(f'scenario = "{name}.toml"\nlearning = false\n')
+        return load_sweep(tmp_path / "few.toml", tmp_path / "results").cells[0]
+
+    def stop(at: Any) -> None:
+        raise KeyboardInterrupt
+
+    first, renamed = load("one"), load("two")
+    assert first.record == renamed.record
+    with pytest.raises(KeyboardInterrupt):
+        simulate(first.scenario, first.run, first.seed, learning=False, progress=stop)
+    run_cells([renamed], HERE)
+    assert renamed.finished
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"a": 1}', "{", "null"])
+def test_a_file_that_is_no_record_is_named(sweep: Sweep, text: str) -> None:
+    run_sweep(sweep, HERE)
+    sweep.cells[0].record.write_text(text)
+    with pytest.raises(InputError, match=f"{sweep.cells[0].record.name}: no record of a cell"):
+        table(sweep)
+
+
+def test_errors_are_shown_to_the_letter(sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
+    cell = sweep.cells[0]
+    cell.failure.parent.mkdir(parents=True)
+    cell.failure.write_text("/data/[/x]/[red]y: no such folder\n")
+    print_status("[bold]name", [cell])
+    shown = capsys.readouterr()
+    assert "/data/[/x]/[red]y: no such folder" in shown.err
+    assert "sweep [bold]name" in shown.out
 
 
 def test_two_workers_give_the_bytes_of_one(sweep: Sweep, tmp_path: Path) -> None:
