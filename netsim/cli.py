@@ -373,7 +373,8 @@ def reproduce(
     workers: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Processes.", show_default="one a core")] = None,
     cluster: Annotated[str | None, typer.Option(
-        metavar="ADDRESS", help="Run the trials on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
+        metavar="ADDRESS", help="Run the trials of fig10 to fig13 and table3 on a Dask cluster, e.g. "
+        "tcp://host:8786.")] = None,
     datasets: Annotated[list[str], typer.Option(
         "--dataset", metavar="NAME", help="Train on this dataset alone, and draw the others from what is stored: "
         "mnist, fashion-mnist or cifar10. May be repeated.", show_default="all")] = [],  # noqa: B006

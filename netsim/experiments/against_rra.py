@@ -22,6 +22,8 @@ from netsim.experiments.report import Finding, Report
 from netsim.experiments.reproduce import Context
 from netsim.experiments.trials import TITLES
 
+Rounds = dict[str, dict[str, dict[int, float]]]      # dataset -> method -> trial -> rounds to the target
+
 
 def fig12(context: Context) -> Report | None:
     """Accuracy over rounds at sigma 0.8."""
@@ -32,25 +34,26 @@ def fig12(context: Context) -> Report | None:
     data = trials.datasets(context)
     names = list(data)
     figure, panels = canvas(4.4 * len(names), 4, 1, len(names))
-    rounds: dict[str, dict[str, list[float]]] = {name: {} for name in names}
+    rounds: Rounds = {name: {} for name in names}
     sizes: list[float] = []
     for panel, dataset in zip(panels.flat, names, strict=True):
         drawn: list[Record] = []
         for method in ("divergence", "rra-as-run"):
-            found = [record for trial, record in records.items() if (trial.dataset, trial.method) == (dataset, method)]
+            found = {trial.number: record for trial, record in records.items()
+                     if (trial.dataset, trial.method) == (dataset, method)}
             if found:
-                size = [devices_a_round(record) for record in found]
+                size = [devices_a_round(record) for record in found.values()]
                 sizes += size if method == "rra-as-run" else []
-                rounds[dataset][method] = [rounds_to_target(record) for record in found]
+                rounds[dataset][method] = {number: rounds_to_target(record) for number, record in found.items()}
                 label = f"{NAMES[method]}, {np.mean(size):.0f} devices a round"
-                draw_accuracy(panel, found, COLOURS[method], label)
-                drawn += found
+                draw_accuracy(panel, list(found.values()), COLOURS[method], label)
+                drawn += found.values()
         frame_accuracy(panel, f"{TITLES[dataset]}, sigma 0.8", drawn, data[dataset].targets["0.8"])
     panels[0, 0].set_ylabel("test accuracy (%)")
     return Report(
         findings=[_fewer(rounds), _cohort(sizes, data[names[0]].devices)],
         how=f"Lines are means over trials. {settings(context, records, planned)}", rows=curve_rows(records),
-        summary={dataset: {method: [None if math.isinf(count) else count for count in counts]
+        summary={dataset: {method: [None if math.isinf(count) else count for count in counts.values()]
                            for method, counts in by_method.items()} for dataset, by_method in rounds.items()},
         figure=figure, seconds=computing(records))
 
@@ -60,10 +63,14 @@ def devices_a_round(record: Record) -> float:
     return float(np.mean(record["by_round"]["arrived"][1:] or [math.nan]))
 
 
-def _fewer(rounds: dict[str, dict[str, list[float]]]) -> Finding:
+def _fewer(rounds: Rounds) -> Finding:
     paper = "divergence selection with 30 devices reaches the target in fewer rounds than RRA with 45"
-    medians = {dataset: [float(np.median(by_method[method])) for method in ("divergence", "rra-as-run")]
-               for dataset, by_method in rounds.items() if len(by_method) == 2}
+    medians = {}
+    for dataset, by_method in rounds.items():
+        mine, theirs = (by_method.get(method, {}) for method in ("divergence", "rra-as-run"))
+        both = sorted(mine.keys() & theirs.keys())       # trials that only one has played would compare splits
+        if both:
+            medians[dataset] = [float(np.median([counts[number] for number in both])) for counts in (mine, theirs)]
     decided = {dataset: pair for dataset, pair in medians.items() if min(pair) < math.inf}
     if not decided:
         return nothing_yet(paper)

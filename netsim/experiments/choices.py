@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +15,7 @@ from netsim.allocation.diagnosis import budget_scaling, largest_feasible
 from netsim.arrays import Floats, Ints
 from netsim.experiments.cells import Cell, Record, read_record, run_cells, sole_user, write_record
 from netsim.experiments.layouts import LAYOUTS, QUICK_LAYOUTS, everybody, layouts, round_times, with_budget
+from netsim.experiments.learned import nothing_yet
 from netsim.experiments.plots import canvas, quartiles, spread
 from netsim.experiments.report import Finding, Report
 from netsim.experiments.reproduce import Context
@@ -31,13 +34,15 @@ LEARNING = {     # variants of one small learning scenario, all on the digits da
 
 def choices(context: Context) -> Report:
     """Every open choice that this program can vary, on the same layouts and seeds."""
+    start = time.monotonic()
     count = context.trials or (QUICK_LAYOUTS if context.quick else LAYOUTS)
     problems = layouts(count)
     rows: list[dict[str, Any]] = []
     sizes = _vary_size(problems, rows)
     passes = _vary_passes(problems, rows)
     first = _vary_first_round(everybody(min(count, 20)), rows)
-    learned = _vary_learning(context, rows)
+    records = _learning(context)
+    learned = _describe_learning(records, rows)
     return Report(
         findings=[
             Finding("z = 448 KB", sizes, "differs",
@@ -46,12 +51,12 @@ def choices(context: Context) -> Report:
                     "L C D counts, not L alone; 10 passes over 500 samples fit the delays"),
             Finding("all devices take part in the first round", first, "differs",
                     "the budgets do not allow it at once, so here they go in waves of ten"),
-            Finding("divergence is the Euclidean distance, over models of which most are stale", learned, "open",
-                    "a public implementation takes L1"),
+            learned,
         ],
         how=f"Upload size and L: {count} layouts of the `paper` scenario. First round: the same cells with all hundred "
             "devices. Norm, stale models, first round of a cohort: 100 devices learn the digits data at sigma 0.8.",
-        rows=rows, summary={"rows": rows}, figure=_draw(rows))
+        rows=rows, summary={"rows": rows}, figure=_draw(rows),
+        seconds=time.monotonic() - start + sum(record["seconds"] for record in records.values()))
 
 
 def _vary_size(problems: list[Problem], rows: list[dict[str, Any]]) -> str:
@@ -104,28 +109,37 @@ def _planner(problem: Problem) -> Planner:
     return Planner(problem.subset, allocate, largest_feasible)
 
 
-def _vary_learning(context: Context, rows: list[dict[str, Any]]) -> str:
+def _learning(context: Context) -> dict[tuple[str, int], Record]:
+    """The records of all variants and seeds, those missing run first."""
+    from netsim.experiments.console import cell_bar, print_failures
     from netsim.experiments.executor import this_machine
 
     seeds = range(1, 2 if context.quick else 6)
     cells = {(name, seed): _cell(place, seed, context) for place, name in enumerate(LEARNING) for seed in seeds}
-    if not context.stored:
-        with sole_user(context.runs.parent):
-            run_cells(list(cells.values()), this_machine(context.workers))
-    records = {key: _with_waiting(cell) for key, cell in cells.items() if cell.finished}
+    if context.trains("digits") and not all(cell.finished for cell in cells.values()):
+        with sole_user(context.runs.parent), cell_bar("choices") as progress:
+            run_cells(list(cells.values()), this_machine(context.workers), progress)      # their traces are read here
+        print_failures(list(cells.values()))
+    return {key: _with_waiting(cell) for key, cell in cells.items() if cell.finished}
+
+
+def _describe_learning(records: dict[tuple[str, int], Record], rows: list[dict[str, Any]]) -> Finding:
+    paper = "divergence is the Euclidean distance, over models of which most are stale"
     words = []
     for name in LEARNING:
-        mine = {seed: records[name, seed] for seed in seeds if (name, seed) in records}
+        mine = [record for (variant, _), record in records.items() if variant == name]
         if not mine:
             continue
-        means = [float(np.mean(record["by_round"]["accuracy"])) for record in mine.values()]
-        longest = [record["waited_longest"] for record in mine.values()]
+        means = [float(np.mean(record["by_round"]["accuracy"])) for record in mine]
+        longest = [record["waited_longest"] for record in mine]
         rows.append({"choice": "selection", "variant": name, "trials": len(mine),
                      "mean_accuracy": float(np.mean(means)), "lowest": min(means), "highest": max(means),
                      "waited_longest": float(np.mean(longest))})
         words.append(f"{name}: mean accuracy {np.mean(means):.1%} ({min(means):.1%} to {max(means):.1%}, {len(means)} "
                      f"trials), the pick had waited longest of its cluster in {np.mean(longest):.0%}")
-    return "; ".join(words)
+    if not words:
+        return nothing_yet(paper)
+    return Finding(paper, "; ".join(words), "open", "a public implementation takes L1")
 
 
 def _cell(place: int, seed: int, context: Context) -> Cell:
@@ -153,7 +167,10 @@ def _with_waiting(cell: Cell) -> Record:
 
 
 def waited_longest(cell: Cell) -> float:
-    """Share of the chosen devices, from the third round on, that no other of their cluster had waited longer than."""
+    """Share of the chosen devices that no other of their cluster had waited longer than.
+
+    From the third round on, and not before every device was asked once: until then there are no clusters.
+    """
     import polars as pl
 
     from netsim.run import Run
@@ -168,11 +185,11 @@ def waited_longest(cell: Cell) -> float:
     uploads = run.spans.filter((pl.col("name") == "upload") & (pl.col("device") >= 0))
     for (k,), chosen in uploads.group_by("round", maintain_order=True):
         devices = chosen["device"].to_numpy()
-        if int(k) > 2:
+        if int(k) > 2 and last.min() > 0:
             right += sum(last[device] == last[labels == labels[device]].min() for device in devices)
             total += len(devices)
         last[devices] = int(k)
-    return right / total
+    return right / total if total else math.nan
 
 
 def _draw(rows: list[dict[str, Any]]) -> Any:

@@ -180,7 +180,7 @@ def fig8(context: Context) -> Report | None:
                     f"fc2.weight: {times}", "agrees" if all(longest) else "agrees in part"),
         ],
         how="K-means (10 starts, one thread) over the models of the first round, the median over first rounds. Running "
-            "times differ from machine to machine and a little from run to run; all other results here do not.",
+            "times differ from machine to machine and a little from run to run.",
         rows=rows, summary={"speedup_of_fc2_weight": faster}, figure=figure, seconds=_computing(records))
 
 

@@ -135,10 +135,11 @@ def nothing_yet(paper: str) -> Finding:
 
 
 def paired(records: Records, first: str, second: str) -> list[tuple[Record, Record]]:
-    """The records of two methods in the trials that both have played."""
+    """The records of two methods in the trials that both have played, on the same split of the data."""
     rivals = {trial: Trial(trial.dataset, trial.sigma, second, trial.cohort, trial.number)
               for trial in records if trial.method == first}
-    return [(records[trial], records[rival]) for trial, rival in rivals.items() if rival in records]
+    pairs = [(records[trial], records[rival]) for trial, rival in rivals.items() if rival in records]
+    return [(one, other) for one, other in pairs if one.get("split") == other.get("split")]
 
 
 def fewer_rounds(paper: str, records: Records, first: str, second: str) -> Finding:
@@ -147,8 +148,9 @@ def fewer_rounds(paper: str, records: Records, first: str, second: str) -> Findi
     pairs = [pair for pair in pairs if min(pair) < math.inf]
     logs = [math.log(one / other) for one, other in pairs if max(one, other) < math.inf]
     middle, low, high = (math.exp(value) for value in mean_and_range(logs))
+    both = f", over the {len(logs)} pairs in which both got there" if len(logs) < len(pairs) else ""
     return verdict(paper, pairs, f"{first} needs fewer rounds than {second}",
-                   f"{middle:.2f} times as many ({low:.2f} to {high:.2f})" if len(logs) > 1 else "")
+                   f"{middle:.2f} times as many ({low:.2f} to {high:.2f}{both})" if len(logs) > 1 else "")
 
 
 def rises_faster(paper: str, records: Records, first: str, second: str) -> Finding:
@@ -182,19 +184,22 @@ def verdict(paper: str, pairs: Pairs, measured: str, effect: str = "") -> Findin
     """Whether the first of the pairs are the smaller ones, by a sign test at 5 %; and by how much, if that is said."""
     if not pairs:
         return nothing_yet(paper)
-    equal = sum(a == b for a, b in pairs)
-    measured += f" in {sum(a < b for a, b in pairs)} of {len(pairs)} paired runs" + f", {equal} equal" * (equal > 0)
+    smaller, equal = sum(a < b for a, b in pairs), sum(a == b for a, b in pairs)
+    measured += f" in {smaller} of {len(pairs)} paired runs" + f", {equal} equal" * (equal > 0)
     if effect:
         measured += f"; {effect}"
-    if _mostly(pairs):
-        return Finding(paper, measured, "agrees")
-    if _mostly([(b, a) for a, b in pairs]):
-        return Finding(paper, measured, "differs")
-    return Finding(paper, measured, "open", "chance could give this (sign test at 5 %)")
+    if sign_test(pairs) < 0.05:
+        return Finding(paper, measured, "agrees" if smaller > (len(pairs) - equal) / 2 else "differs")
+    return Finding(paper, measured, "open", "chance could give this (two-sided sign test at 5 %)")
 
 
-def _mostly(pairs: Pairs) -> bool:
+def sign_test(pairs: Pairs) -> float:
+    """The chance of a lead like this, in whichever direction, where neither of a pair tends to be the smaller one.
+
+    >>> sign_test([(1, 2)] * 5 + [(2, 2)]), sign_test([(2, 1)] * 6)        # 2 / 2**5 and 2 / 2**6
+    (0.0625, 0.03125)
+    """
     from scipy.stats import binomtest
 
     decided = [a < b for a, b in pairs if a != b]
-    return bool(decided) and float(binomtest(sum(decided), len(decided), alternative="greater").pvalue) < 0.05
+    return float(binomtest(sum(decided), len(decided)).pvalue) if decided else 1.0

@@ -58,10 +58,20 @@ def write_report(folder: Path, report: Report, about: About) -> None:
     for ending, options in (("png", {"dpi": 130}), ("svg", {})):
         save_figure(report.figure, folder / f"figure.{ending}", **options)
     replace_text(folder / "numbers.csv", _csv(report.rows))
+    replace_text(folder / "README.md", _text(report, about))
+    replace_text(folder / "about.json", json.dumps(asdict(about), indent=1) + "\n")
     numbers = {"findings": [asdict(finding) for finding in report.findings], "summary": short(report.summary)}
     replace_text(folder / "numbers.json", json.dumps(numbers, indent=1, allow_nan=False) + "\n")
-    replace_text(folder / "about.json", json.dumps(asdict(about), indent=1) + "\n")
-    replace_text(folder / "README.md", _text(report, about))
+
+
+def read_report(folder: Path) -> tuple[About, list[Finding]] | None:
+    """What was written about a target; None where that is missing, or is something else."""
+    try:
+        about = About(**json.loads((folder / "about.json").read_text()))
+        findings = [Finding(**entry) for entry in json.loads((folder / "numbers.json").read_text())["findings"]]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return about, findings
 
 
 def save_figure(figure: Figure, path: Path, **options: Any) -> None:
@@ -117,11 +127,10 @@ def overview(folder: Path, targets: Sequence[str]) -> str:
     verdicts: Counter[Verdict] = Counter()
     lines = ["| target | the paper says | measured here | | command | computing |", "|---|---|---|---|---|---|"]
     for target in targets:
-        place = folder / target
-        if not (place / "numbers.json").exists():
+        written = read_report(folder / target)
+        if written is None:
             continue
-        about = About(**json.loads((place / "about.json").read_text()))
-        findings = [Finding(**entry) for entry in json.loads((place / "numbers.json").read_text())["findings"]]
+        about, findings = written
         verdicts.update(finding.verdict for finding in findings)
         paper, measured, verdict = (
             "<br>".join(f"{mark}{text}" for mark, text in zip(marks(len(findings)), texts, strict=True))

@@ -82,6 +82,7 @@ TARGETS = {
     "fig14": Target("the best transmit power", "delay:fig14"),
     "choices": Target("what the choices that the paper leaves open do", "choices:choices"),
 }
+NO_DATA = ("choices", "delay", "fedl_weights", "sizes")     # modules whose targets need none, or have it with them
 INTRODUCTION = """\
 # The paper's tables and figures, measured
 
@@ -131,7 +132,7 @@ def reproduce(names: Sequence[str], context: Context, say: Callable[[str], None]
 
 def command(name: str, context: Context) -> str:
     """The command line that makes this report again; the folder with the data is the reader's own."""
-    needs_data = not context.quick and TARGETS[name].function.split(":")[0] not in ("delay", "fedl_weights", "sizes")
+    needs_data = not context.quick and TARGETS[name].function.split(":")[0] not in NO_DATA
     return " ".join([
         "netsim reproduce", name, *(["--quick"] if context.quick else []),
         *([f"--trials {context.trials}"] if context.trials else []), *(["--data DIR"] if needs_data else [])])

@@ -2,13 +2,14 @@
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from netsim.errors import InputError
-from netsim.experiments import learned, trials
+from netsim.experiments import against_rra, cohort_size, learned, trials
 from netsim.experiments.cells import Record, write_record
 from netsim.experiments.divergence_accuracy import clusters_of
 from netsim.experiments.improvement import score
@@ -176,9 +177,10 @@ def test_the_first_trial_takes_the_published_split(tmp_path: Path) -> None:
 
 
 def test_a_claim_needs_more_pairs_than_chance_would_give() -> None:
-    assert learned.verdict("", [(1, 2)] * 5, "").verdict == "agrees"
-    assert learned.verdict("", [(1, 2)] * 4, "").verdict == "open"
-    assert learned.verdict("", [(2, 1)] * 5, "").verdict == "differs"
+    assert learned.verdict("", [(1, 2)] * 6, "").verdict == "agrees"
+    assert learned.verdict("", [(1, 2)] * 5, "").verdict == "open"          # 1 in 16 by chance, one way or the other
+    assert learned.verdict("", [(2, 1)] * 6, "").verdict == "differs"
+    assert learned.verdict("", [(1, 2)] * 16 + [(2, 1)] * 6, "").verdict == "open"
     assert learned.verdict("", [(1, 1)] * 9, "").verdict == "open"
     assert learned.verdict("", [], "").verdict == "not measured"
 
@@ -199,6 +201,62 @@ def test_a_score_compares_medians_over_the_trials_that_both_played() -> None:
     assert score(panel, "cluster-round-robin") == pytest.approx(10 / 8 - 1)       # FedAvg's other trials do not count
     assert score(panel, "icas") is None                                           # its median was not reached
     assert score(panel, "rra-as-run") is None                                     # nothing was played
+
+
+def test_runs_on_different_splits_are_no_pair() -> None:
+    played = {"rounds": 10, "target_reached": True, "split": "drawn"}
+    records = {Trial("mnist", "H", "fedavg", 10, 1): played,
+               Trial("mnist", "H", "kmeans", 10, 1): {**played, "split": "published"}}
+    assert learned.paired(records, "fedavg", "kmeans") == []
+
+
+def test_pairs_of_which_one_missed_the_target_are_not_in_the_mean() -> None:
+    def runs(method: str, *counts: int) -> dict[Trial, Record]:
+        return {Trial("mnist", "H", method, 10, number): {"rounds": count, "target_reached": count < 150}
+                for number, count in enumerate(counts)}
+
+    found = learned.fewer_rounds("", {**runs("kmeans", 10, 10, 10), **runs("fedavg", 20, 20, 150)}, "kmeans", "fedavg")
+    assert "in 3 of 3 paired runs; 0.50 times as many (0.50 to 0.50, over the 2 pairs in which" in found.measured
+
+
+def test_smaller_cohorts_usually_take_less() -> None:
+    found = cohort_size._usually_less("", {"mnist": {10: {"energy_j": 5.0}, 20: {"energy_j": 4.9},
+                                                     30: {"energy_j": 6.0}, 50: {"energy_j": 9.0},
+                                                     100: {"energy_j": math.inf}}}, "energy_j")
+    assert (found.verdict, found.measured) == ("agrees", "MNIST: in 5 of 6 pairs of sizes")
+    assert cohort_size._usually_less("", {"mnist": {10: {"energy_j": 5.0}}}, "energy_j").verdict == "not measured"
+
+
+def test_rra_is_compared_on_the_trials_that_both_played() -> None:
+    rounds = {"mnist": {"divergence": {1: 40.0, 2: math.inf}, "rra-as-run": {1: 41.0}}}
+    assert against_rra._fewer(rounds).verdict == "agrees"
+    assert against_rra._fewer({"mnist": {"divergence": {1: 40.0}, "rra-as-run": {2: 41.0}}}).verdict == "not measured"
+
+
+def test_a_layout_has_the_same_number_in_every_figure(tmp_path: Path) -> None:
+    context = quick(tmp_path)
+    reproduce(["fig5", "fig6", "fig14"], context)
+    fig6, fig14 = ({row["layout"]: row["round_s"] for row in csv.DictReader((context.out / name / "numbers.csv").open())
+                    if row["method"] == "sao" and float(row["power_dbm"]) == 23} for name in ("fig6", "fig14"))
+    assert fig6 == fig14
+
+
+def test_a_report_that_was_cut_short_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    context = quick(tmp_path)
+    reproduce(["table2", "fig14"], context)
+    (context.out / "table2" / "about.json").unlink()
+    (context.out / "fig14" / "about.json").write_text('{"of": "another program"}')
+    reproduce(["fig6"], context)
+    text = (context.out / "README.md").read_text()
+    assert "[fig6]" in text
+    assert "[table2]" not in text
+    assert "[fig14]" not in text
+
+
+def test_choices_without_stored_trials_say_so(tmp_path: Path) -> None:
+    reproduce(["choices"], quick(tmp_path, stored=True))
+    findings = json.loads((tmp_path / "paper" / "choices" / "numbers.json").read_text())["findings"]
+    assert [finding["verdict"] for finding in findings] == ["differs", "open", "differs", "not measured"]
 
 
 def test_the_second_trial_alone_is_not_compared_with_the_first() -> None:
