@@ -105,9 +105,13 @@ class Run:
 
         file = self.path / "devices.parquet"
         try:
-            return pl.read_parquet(file)
+            found = pl.read_parquet(file, glob=False)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError(f"{file}: not a readable table of devices ({error})") from None
+        missing = [name for name in ("device", "kind") if name not in found.columns]
+        if missing:
+            raise InputError(f"{file}: not a table of devices: it has no column {missing[0]}")
+        return found
 
     @cached_property
     def rounds(self) -> pl.DataFrame:

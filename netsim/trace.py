@@ -161,9 +161,10 @@ def scan(folder: Path, kind: str, last_round: int) -> pl.LazyFrame:
     files = part_files(folder, kind, last_round)
     for file in files:
         try:
-            found = pl.read_parquet_schema(file)
+            with file.open("rb") as opened:      # by its path, a [ in it would stand for several files
+                found = pl.read_parquet_schema(opened)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError(f"{file}: not a readable part of a trace ({error})") from None
         if dict(found) != schema:
             raise InputError(f"{file}: not a part of a netsim trace: columns {dict(found)}; expected {schema}")
-    return pl.scan_parquet(files) if files else pl.DataFrame(schema=schema).lazy()
+    return pl.scan_parquet(files, glob=False) if files else pl.DataFrame(schema=schema).lazy()

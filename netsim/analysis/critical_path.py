@@ -92,6 +92,9 @@ def find_critical_path(run: Run) -> CriticalPath:
     acts = run.collect(run.scan().filter(pl.col("kind") != "counter")
                        .select("seq", "round", "name", "device", "t0", "t1", length_s=pl.col("t1") - pl.col("t0")))
     ends = acts.filter(pl.col("name") == "aggregate")
+    if ends.is_empty():
+        raise InputError(f"{run.path / 'trace'}: no round has an end; the trace is damaged or was not written by "
+                         "netsim")
     tight = t0[dst] == t1[src]
     chain = _chain(src[tight], dst[tight], t0, first=float(acts["t0"][0]), sink=int(ends["seq"][-1]))
     if chain is None:

@@ -86,3 +86,29 @@ def test_a_damaged_table_of_devices_is_named(two: Run) -> None:
     (two.path / "devices.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"devices\.parquet"):
         open_all(two.path)
+
+
+def test_a_missing_part_of_links_is_noticed(two: Run) -> None:
+    (two.path / "links" / "part-00002.parquet").unlink()
+    with pytest.raises(InputError, match="do not have the same parts|links"):
+        export(load_run(two.path), "perfetto", two.path / "trace.json")
+
+
+def test_times_that_are_no_numbers_are_noticed(two: Run) -> None:
+    file = two.path / "trace" / "part-00002.parquet"
+    pl.read_parquet(file).with_columns(t1=pl.lit(float("nan"))).write_parquet(file)
+    with pytest.raises(InputError, match="times that are no numbers"):
+        export(load_run(two.path), "perfetto", two.path / "trace.json")
+
+
+def test_a_trace_without_ends_of_rounds_is_noticed(two: Run) -> None:
+    for file in (two.path / "trace").iterdir():
+        pl.read_parquet(file).with_columns(pl.col("name").replace("aggregate", "something")).write_parquet(file)
+    with pytest.raises(InputError, match="no round has an end"):
+        load_run(two.path).critical_path()
+
+
+def test_a_table_of_something_else_is_noticed(two: Run) -> None:
+    pl.DataFrame({"device": [0]}).write_parquet(two.path / "devices.parquet")
+    with pytest.raises(InputError, match="not a table of devices: it has no column kind"):
+        load_run(two.path).breakdown()
