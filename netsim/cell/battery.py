@@ -34,6 +34,7 @@ class Battery:
         self.capacity_j = capacity_j
         self._used_j = used_j        # by loads that have ended
         self._loads: list[Load] = []
+        self._ran_out = False
         self._watch_number = 0       # a watch with an older number has been overtaken by a change of the loads
 
     @property
@@ -60,6 +61,8 @@ class Battery:
         self._loads.remove(load)
         # seconds, not the clock's difference: late in a long run the clock has lost the small digits
         energy_j = load.watts * (load.seconds if complete else self.env.now - load.since)
+        if self._ran_out and not complete and not self._loads:
+            energy_j = max(0.0, self.capacity_j - self._used_j)      # and what was in it is known exactly
         self._used_j += energy_j
         if self._used_j > self.capacity_j * (1 - ROUNDING):
             self._used_j = self.capacity_j          # what rounding leaves in it is not energy
@@ -79,5 +82,6 @@ class Battery:
     def _run_out(self, after_s: float, watch_number: int) -> ProcessGenerator:
         yield self.env.timeout(after_s)
         if watch_number == self._watch_number:
+            self._ran_out = True
             for load in tuple(self._loads):
                 load.owner.interrupt(BATTERY_EMPTY)

@@ -71,3 +71,23 @@ def test_a_load_that_ends_lets_the_other_go_on():
     env.run()
     assert ended == [(1.0, 4.0), (6.0, 6.0)]
     assert battery.level_j == 0.0
+
+
+@pytest.mark.parametrize("start_s", [0.0, 1e4, 1e6, 1e9])
+def test_a_battery_that_has_run_out_is_empty_however_late_it_is(start_s):
+    for number in range(100):
+        env = simpy.Environment(initial_time=start_s)
+        battery = Battery(env, 0.1 + 0.0137 * number, used_j=0.01)
+        taken = []
+
+        def drain(env=env, battery=battery, taken=taken, watts=0.0731 + 0.001 * number):
+            load = battery.connect(watts, 1e6)
+            try:
+                yield env.timeout(1e6)
+            except simpy.Interrupt:
+                taken.append(battery.disconnect(load, complete=False))
+
+        env.process(drain())
+        env.run()
+        assert battery.used_j == battery.capacity_j
+        assert taken[0] == pytest.approx(battery.capacity_j - 0.01, rel=1e-12)
