@@ -10,6 +10,10 @@ class InputError(ValueError):
     """Something that the user gave is at fault; the message says what, where and what is allowed."""
 
 
+class WorkerError(RuntimeError):
+    """A worker process ended without an answer, most often for want of memory."""
+
+
 def one_of(found: str, allowed: Iterable[str]) -> str:
     """``allowed: a, b, c`` and, where one is near, ``did you mean "b"?``, to end an error message with.
 

@@ -9,6 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
+from netsim.errors import InputError
+
 
 def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Let ``write`` fill a temporary file, flush it to the disk, then give it its name.
@@ -17,7 +19,8 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """
     temporary = path.with_name(path.name + ".tmp")
     try:
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)      # what a crash left, or a link into somebody's files
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -60,3 +63,13 @@ def packed(write: Callable[[IO[bytes]], Any]) -> Callable[[IO[bytes]], Any]:
 def replace_text(path: Path, text: str) -> None:
     """The same for a text."""
     replace_file(path, lambda file: file.write(text.encode()))
+
+
+def expanded(path: str, where: str) -> Path:
+    """With ~ for the user's own folder; raises InputError for what can be no path."""
+    if "\0" in path:
+        raise InputError(f"{where} = {path!r}; a path has no zero bytes")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f'{where} = "{path}"; there is no such user here') from None

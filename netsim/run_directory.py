@@ -1,5 +1,7 @@
 """The folder that a run leaves behind, written so that a crash at any moment loses one round at most.
 
+Without learning rounds are cheap to play again, and a crash loses those since the last part, 20,000 rows at most.
+
     scenario.toml              the scenario with all defaults filled in
     devices.parquet            the population as drawn
     trace/part-00012.parquet   what happened, from round 12 on; see netsim.trace
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import platform
 import re
 from collections.abc import Callable
@@ -20,7 +23,8 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -29,6 +33,7 @@ from netsim.errors import InputError
 from netsim.files import packed, replace_file, replace_text
 from netsim.trace import Part, first_round_of, write_part
 
+T = TypeVar("T")
 FORMAT = 1
 VERSIONS = ("netsim", "simpy", "numpy", "scipy", "torch", "scikit-learn", "polars")
 
@@ -86,11 +91,13 @@ class RunDirectory:
             try:
                 state = self._load(self.checkpoint)
                 complete = int(state["counts"][0])
-            except (ValueError, KeyError, IndexError, OSError, RuntimeError) as error:
+            except (ValueError, KeyError, IndexError, OSError, RuntimeError, EOFError, BadZipFile) as error:
                 raise InputError(f"{self.checkpoint}: not a checkpoint of this run ({error})") from None
         else:
             complete = 0
         for kind in ("trace", "links"):
+            if (self.path / kind).is_symlink():
+                raise InputError(f"{self.path / kind}: leads out of the run's folder; no run of netsim has that")
             for path in (self.path / kind).iterdir():
                 if path.suffix == ".tmp" or first_round_of(path) > complete:
                     path.unlink()
@@ -98,6 +105,13 @@ class RunDirectory:
         if state is not None:                   # the crash may have come between the checkpoint and run.json
             self._write_info(complete, "running", bytes(state["trace_sha256"]).decode("ascii"))
         return state
+
+    def checked(self, read: Callable[[], T]) -> T:
+        """What ``read`` makes of the checkpoint, or an error that names it."""
+        try:
+            return read()
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise InputError(f"{self.checkpoint}: not a checkpoint of this run ({error})") from None
 
     def commit(self, round_: int, part: Part, state: State, trace_sha256: str) -> None:
         """Write a part, then the checkpoint, then run.json: the checkpoint is what makes a round complete."""
@@ -141,7 +155,8 @@ class RunDirectory:
         replace_text(self.path / "run.json", json.dumps(info, indent=2) + "\n")
 
     def _take_lock(self) -> None:
-        self._lock = (self.path / "lock").open("wb")
+        # not through a link that a stranger's folder may hold, and without emptying anything
+        self._lock = os.fdopen(os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "r+b")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -24,7 +24,7 @@ from netsim.errors import InputError
 from netsim.population import Population, draw_population, problem_for, round_gain
 from netsim.run import PARTS, Run
 from netsim.run_directory import RunDirectory
-from netsim.selection import METHODS, Choice, Selection, View, check_choice, make_selection
+from netsim.selection import METHODS, Choice, Selection, View, check_choice, check_state, make_selection
 from netsim.selection.clusters import columns_of
 from netsim.state import RunState
 from netsim.streams import stream
@@ -86,7 +86,9 @@ def simulate(
         population = draw_population(scenario, seed, samples)
         if not resuming:
             directory.begin(scenario.to_toml(), lambda file: write_devices(scenario, population, learner, file))
-        state = RunState.of(stored) if stored is not None else RunState.fresh(len(population))
+        parameters = learner.parameters if learner else None
+        state = (directory.checked(lambda: RunState.of(stored, len(population), parameters)) if stored is not None
+                 else RunState.fresh(len(population)))
         Simulation(scenario, seed, population, selection, learner, directory, state, progress).play()
     return Run(path, keep)
 
@@ -152,13 +154,8 @@ class Simulation:
 
     def ended(self) -> bool:
         """Whether the target is reached, or the rounds, the time or the devices are used up."""
-        end, state = self.scenario.end, self.state
-        return (
-            self.target_reached
-            or state.round >= end.rounds
-            or (end.time is not None and state.time_s >= end.time)
-            or not self.available.any()
-        )
+        return (self.target_reached or self.state.round >= self.scenario.end.rounds or self.used_up
+                or self.stuck)
 
     def select(self, k: int) -> Ints:
         """The cohort of round ``k``: in the first round everybody, later as the selection method says."""
@@ -181,28 +178,16 @@ class Simulation:
 
     def plan(self, k: int, devices: Ints) -> Agenda:
         """Bandwidth, CPU frequency and power for the devices that fit."""
-        rounds, method = self.scenario.rounds, self.scenario.allocation
-        planner = Planner(
-            problem=self.problem,
-            allocate=lambda problem: allocate(problem, method.method, **method.options),
-            largest=lambda problem: largest_feasible(problem, method.method, **method.options),
-        )
+        rounds = self.scenario.rounds
         first = k == 1 and rounds.first == "all"
-        agenda = planner.agenda(
+        agenda = self.planner.agenda(
             np.sort(devices), rounds.first_infeasible if first else rounds.infeasible, self.scenario.selection.cohort)
-        if not agenda.waves:
-            self.require_somebody(planner)
+        if not agenda.waves and not self.state.times_used.any():
+            # a run in which no device ever fits is a mistake in the scenario, and not worth playing out
+            reason = self.why_nobody_fits()
+            if reason:
+                raise InputError(f"no device can ever take part: {reason}")
         return agenda
-
-    def require_somebody(self, planner: Planner) -> None:
-        """A run in which no device ever fits is a mistake in the scenario, and not worth playing out."""
-        changes = self.scenario.cell.fading != "none" or self.scenario.cell.gain_trace is not None
-        everybody = np.flatnonzero(self.available)
-        if not changes and not len(planner.largest(self.problem(everybody))):
-            try:
-                planner.one_wave(everybody)
-            except Infeasible as reason:
-                raise InputError(f"no device can ever take part: {reason}") from None
 
     def train(self, k: int, devices: Ints) -> None:
         """Start the local training of these devices; simulated time goes on meanwhile."""
@@ -270,6 +255,40 @@ class Simulation:
         return self.state.weights
 
     @property
+    def planner(self) -> Planner:
+        """Plans by the scenario's allocation method."""
+        method = self.scenario.allocation
+        return Planner(
+            problem=self.problem,
+            allocate=lambda problem: allocate(problem, method.method, **method.options),
+            largest=lambda problem: largest_feasible(problem, method.method, **method.options),
+        )
+
+    def why_nobody_fits(self) -> str | None:
+        """What keeps the devices with energy left from ever taking part again; None where one of them may."""
+        changes = self.scenario.cell.fading != "none" or self.scenario.cell.gain_trace is not None
+        everybody = np.flatnonzero(self.available)
+        if not changes and not len(self.planner.largest(self.problem(everybody))):
+            try:
+                self.planner.one_wave(everybody)
+            except Infeasible as reason:
+                return str(reason)
+        return None
+
+    @property
+    def stuck(self) -> bool:
+        """Whether nobody arrived in the last round, or ever will: the batteries of those who fitted are empty."""
+        state = self.state
+        return (bool(state.times_used.any()) and not (state.last_round == state.round).any()
+                and self.why_nobody_fits() is not None)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether no time is left, or no device."""
+        end = self.scenario.end
+        return (end.time is not None and self.state.time_s >= end.time) or not self.available.any()
+
+    @property
     def target_reached(self) -> bool:
         """Whether the last evaluation met the target accuracy."""
         target = self.scenario.learning.target_accuracy
@@ -277,8 +296,8 @@ class Simulation:
         return target is not None and any(accuracy >= target for accuracy in evaluated)
 
     def evaluation_due(self, k: int) -> bool:
-        """Every so many rounds, and in the last."""
-        return k % self.scenario.learning.evaluation.every == 0 or k >= self.scenario.end.rounds
+        """Every so many rounds, and in the last, whatever makes it the last."""
+        return k % self.scenario.learning.evaluation.every == 0 or k >= self.scenario.end.rounds or self.used_up
 
     def problem(self, devices: Ints) -> Problem:
         """The allocation problem of these devices in this round."""
@@ -299,7 +318,7 @@ class Simulation:
             bits=self.bits, cycles=everybody.cycles, bandwidth_hz=everybody.bandwidth_hz,
             noise_w_per_hz=everybody.noise_w_per_hz, last_round=state.last_round.copy(),
             times_used=state.times_used.copy(), duration_s=state.duration_s.copy(), loss=state.loss.copy(),
-            gradient_norm=state.gradient_norm.copy(), global_weights=state.weights,
+            gradient_norm=state.gradient_norm.copy(), global_weights=_read_only(state.weights),
             local_weights=self.uploads.weights if self.uploads else None,
             layers=learner.layers if learner else {}, local_loss=local_loss if learner else None,
             accuracy=tuple(state.accuracy), classes=learner.classes if learner else 0)
@@ -312,7 +331,7 @@ class Simulation:
         part = self.recorder.take()
         state.next_seq = self.recorder.next_seq
         state.trace_sha256 = part.sha256(state.trace_sha256)
-        state.selection = dict(self.selection.state)
+        state.selection = check_state(self.selection.state, self.scenario.selection.method)
         self.directory.commit(state.round, part, state.arrays(), state.trace_sha256)
         if self.uploads:
             self.uploads.commit()
@@ -351,3 +370,11 @@ def write_devices(scenario: Scenario, population: Population, learner: Learner |
         columns["majority_class"] = learner.majority
         columns.update({f"class_{label}": counts for label, counts in enumerate(learner.label_counts.T)})
     pl.DataFrame(columns).write_parquet(file)
+
+
+def _read_only(weights: Weights | None) -> Weights | None:
+    if weights is None:
+        return None
+    view = weights.view()
+    view.flags.writeable = False
+    return view

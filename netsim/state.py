@@ -55,8 +55,13 @@ class RunState:
         return state
 
     @classmethod
-    def of(cls, arrays: State) -> RunState:
-        """Back from named arrays; KeyError or ValueError when they are not a run's."""
+    def of(cls, arrays: State, devices: int, parameters: int | None) -> RunState:
+        """Back from named arrays; KeyError, TypeError or ValueError when they are not those of such a run."""
+        weights = arrays.get("weights")
+        if any(arrays[name].shape != (devices,) for name in _ARRAYS):
+            raise ValueError(f"it is not about {devices} devices")
+        if (None if weights is None else weights.shape) != (None if parameters is None else (parameters,)):
+            raise ValueError(f"it holds no model of {parameters} parameters")
         round_, dropped, last_row, next_seq = (int(value) for value in arrays["counts"])
         time_s, energy_j = (float(value) for value in arrays["clock"])
 
@@ -67,5 +72,5 @@ class RunState:
             **{name: arrays[name].copy() for name in _ARRAYS},
             round=round_, dropped=dropped, last_row=last_row, next_seq=next_seq, time_s=time_s, energy_j=energy_j,
             trace_sha256=bytes(arrays["trace_sha256"]).decode("ascii"), accuracy=arrays["accuracy"].tolist(),
-            weights=arrays.get("weights"), server=group("server."), selection=group("selection."),
+            weights=weights, server=group("server."), selection=group("selection."),
         )

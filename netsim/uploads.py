@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
 from netsim.arrays import Ints, Weights
+from netsim.errors import InputError
 from netsim.files import allocate_file, replace_file
 
 TABLE = "uploads.f32"
@@ -23,14 +25,23 @@ class Uploads:
     def __init__(self, folder: Path, devices: int, parameters: int, complete_round: int) -> None:
         self._journal = folder / JOURNAL
         path, size = folder / TABLE, 4 * devices * parameters
-        if complete_round == 0 or not path.exists():
+        if complete_round == 0:
+            path.unlink(missing_ok=True)
             allocate_file(path, size)       # a disk that is full later, inside the map, would kill the process
+        elif path.is_symlink() or not path.is_file() or path.stat().st_size != size:
+            raise InputError(f"{path}: the devices' models are gone or damaged, so this run can't go on; begin it anew")
         self._staged: tuple[Ints, Weights] | None = None
         self._table = np.memmap(path, np.float32, "r+", shape=(devices, parameters))
         if self._journal.exists() and complete_round:
+            self._replay(complete_round)
+
+    def _replay(self, complete_round: int) -> None:
+        try:
             with np.load(self._journal, allow_pickle=False) as stored:
-                if int(stored["round"]) == complete_round:
+                if int(stored["round"]) <= complete_round:      # less where nobody has arrived since
                     self._table[stored["devices"]] = stored["weights"]
+        except (OSError, ValueError, KeyError, IndexError, EOFError, BadZipFile) as error:
+            raise InputError(f"{self._journal}: not what this run wrote ({error}); begin it anew") from None
 
     @property
     def weights(self) -> Weights:

@@ -156,3 +156,35 @@ def test_another_scenario_is_refused_and_nothing_is_lost(tmp_path):
     with pytest.raises(InputError, match="not empty"):
         simulate(load_scenario("tiny"), run.path)
     assert left_behind(run.path) == before
+
+
+@pytest.mark.parametrize("damage", ["short", "flipped", "empty", "array missing", "other devices"])
+def test_a_damaged_checkpoint_is_named(tmp_path, damage):
+    def stop(at):
+        if at.round == 2:
+            raise KeyboardInterrupt
+
+    scenario = load_scenario("lab", ["selection.method=fedavg", "end.rounds=3"])
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr("netsim.simulation.ROWS_A_PART", 1)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(scenario, tmp_path / "run", learning=False, progress=stop)
+    monkey.undo()
+    file = tmp_path / "run" / "checkpoint.npz"
+    content = file.read_bytes()
+    with np.load(file) as stored:
+        arrays = dict(stored)
+    if damage == "short":
+        file.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        middle = content.index(b"used_j.npy") + 200
+        file.write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
+    elif damage == "empty":
+        file.write_bytes(b"")
+    elif damage == "array missing":
+        del arrays["used_j"]
+        np.savez(file, **arrays)
+    else:
+        np.savez(file, **{**arrays, "used_j": arrays["used_j"][:2]})
+    with pytest.raises(InputError, match=r"checkpoint\.npz: not a checkpoint of this run"):
+        simulate(scenario, tmp_path / "run", learning=False, resume=True)

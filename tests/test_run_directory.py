@@ -48,7 +48,7 @@ def test_resuming_gives_the_last_state_and_drops_what_lies_past_it(tmp_path):
     again = opened(tmp_path)
     state = again.resume()
     assert state is not None
-    assert RunState.of(state).round == 2
+    assert RunState.of(state, 2, None).round == 2
     assert sorted(path.name for path in (tmp_path / "trace").iterdir()) == ["part-00001.parquet", "part-00002.parquet"]
     commit(again, 3)
     assert (tmp_path / "trace" / "part-00003.parquet").exists()
@@ -125,3 +125,28 @@ def test_what_is_no_run_directory_is_named(tmp_path):
         read_info(tmp_path / "missing")
     with pytest.raises(InputError, match="it has no run.json"):
         read_info(tmp_path)
+
+
+def test_links_in_a_strangers_folder_lead_nowhere(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    run = tmp_path / "run"
+    directory = created(run)
+    commit(directory, 1)
+    directory.close()
+    (run / "run.json.tmp").symlink_to(victim)
+    opened(run).resume()
+    assert victim.read_text() == "mine"
+    (run / "lock").unlink()
+    (run / "lock").symlink_to(victim)
+    with pytest.raises(OSError, match="lock"):
+        opened(run).resume()
+    (run / "lock").unlink()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "part.tmp").write_text("mine")
+    (run / "links" / "part-00001.parquet").unlink()
+    (run / "links").rmdir()
+    (run / "links").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="leads out of the run's folder"):
+        opened(run).resume()
+    assert (tmp_path / "elsewhere" / "part.tmp").exists()

@@ -1,6 +1,7 @@
 """A run's state goes through a checkpoint unchanged."""
 
 import numpy as np
+import pytest
 
 from netsim.state import RunState
 
@@ -15,11 +16,19 @@ def test_arrays_and_back():
     state.weights = np.array([1.5, -2.0], np.float32)
     state.server = {"velocity": np.array([0.25])}
     state.selection = {"clusters": np.array([0, 1, 1])}
-    back = RunState.of(state.arrays())
+    back = RunState.of(state.arrays(), devices=3, parameters=2)
     for name, array in state.arrays().items():
         np.testing.assert_array_equal(back.arrays()[name], array, strict=True)
     assert (back.time_s, back.energy_j, back.trace_sha256, back.round) == (1 / 3, 2 / 3, "a1b2", 4)
 
 
 def test_a_fresh_state_has_no_model():
-    assert RunState.of(RunState.fresh(2).arrays()).weights is None
+    assert RunState.of(RunState.fresh(2).arrays(), 2, None).weights is None
+
+
+@pytest.mark.parametrize(("devices", "parameters"), [(2, 4), (3, 5), (3, None)])
+def test_arrays_of_another_run_are_refused(devices, parameters):
+    state = RunState.fresh(3)
+    state.weights = np.zeros(4, np.float32)
+    with pytest.raises(ValueError, match=f"{devices} devices|no model of {parameters} parameters"):
+        RunState.of(state.arrays(), devices, parameters)

@@ -1,7 +1,9 @@
 """The table of uploaded models survives a crash between any two writes."""
 
 import numpy as np
+import pytest
 
+from netsim.errors import InputError
 from netsim.uploads import Uploads
 
 
@@ -51,3 +53,30 @@ def test_removing_leaves_nothing_behind(tmp_path):
     uploads.remove()
     assert list(tmp_path.iterdir()) == []
     Uploads(tmp_path, 3, 2, complete_round=0).remove()      # also when no round ever came
+
+
+def test_the_journal_counts_also_where_nobody_arrived_since(tmp_path):
+    uploads = Uploads(tmp_path, 3, 2, complete_round=0)
+    uploads.stage(3, np.array([1]), models(7))
+    # a power cut after round 4, in which nobody arrived, took what was written to the table
+    assert Uploads(tmp_path, 3, 2, complete_round=4).weights.tolist() == [[0.0, 0.0], [7.0, 7.5], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "link", "journal"])
+def test_damage_is_named_and_nothing_is_made_up(tmp_path, damage):
+    uploads = Uploads(tmp_path, 3, 2, complete_round=0)
+    uploads.stage(1, np.array([0]), models(1))
+    uploads.commit()
+    table, journal = tmp_path / "uploads.f32", tmp_path / "uploads-journal.npz"
+    if damage == "journal":
+        journal.write_bytes(journal.read_bytes()[:50])
+    elif damage == "short":
+        table.write_bytes(b"\0" * 8)
+    else:
+        content = table.read_bytes()
+        table.unlink()
+        if damage == "link":
+            (tmp_path / "other").write_bytes(content)
+            table.symlink_to(tmp_path / "other")
+    with pytest.raises(InputError, match="uploads"):
+        Uploads(tmp_path, 3, 2, complete_round=1)

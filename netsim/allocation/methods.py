@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from netsim import units
+from netsim.allocation.problem import TOLERANCE as ROUNDING
 from netsim.allocation.problem import Plan, Problem
 from netsim.errors import InputError, one_of
 from netsim.plugins import installed_object
@@ -82,7 +85,27 @@ def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
     """
     solver, arguments = resolve(method, options)
     plan: Plan = solver(problem, **arguments)
+    if method not in METHODS:
+        check_plan(plan, problem, method)
     return plan
+
+
+def check_plan(plan: Any, problem: Problem, method: str) -> None:
+    """Raise :class:`InputError` for an answer of the user's own method that is no plan for the problem."""
+    where = f"allocation method {method}"
+    if not isinstance(plan, Plan):
+        raise InputError(f"{where}: answered with {type(plan).__name__}, expected a Plan, as plan_for makes it")
+    for name in ("bandwidth_hz", "cpu_hz", "power_w"):
+        values = np.asarray(getattr(plan, name))
+        if values.shape != (len(problem),):
+            raise InputError(f"{where}: {name} has shape {values.shape}, expected one value for each of {len(problem)} "
+                             "devices")
+        wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+        if wrong.size:
+            raise InputError(f"{where}: {name} of device {problem.name(wrong[0])} is {values[wrong[0]]}; allowed: "
+                             "finite and above 0")
+    if plan.bandwidth_used_hz > problem.bandwidth_hz * (1 + ROUNDING):
+        raise InputError(f"{where}: gives away {plan.bandwidth_used_hz:g} Hz of a band of {problem.bandwidth_hz:g} Hz")
 
 
 def check_method(method: str, options: Mapping[str, Any]) -> None:

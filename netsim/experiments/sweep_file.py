@@ -28,8 +28,9 @@ from typing import Any
 
 from netsim.errors import InputError, one_of
 from netsim.experiments.cells import Cell
+from netsim.files import expanded
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
-from netsim.scenario.loading import PATHS, expanded
+from netsim.scenario.loading import PATHS
 from netsim.scenario.toml_text import dumps
 
 KEYS = ("name", "scenario", "seeds", "learning", "set", "grid", "list")
@@ -78,7 +79,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: there is no such sweep file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: can't be read: {error}") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:      # also a number of thousands of digits
         raise InputError(f"{path}: not valid TOML: {error}") from None
     for key in table:
         if key not in KEYS:

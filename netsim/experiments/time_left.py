@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from netsim.selection.registry import varies
+
 if TYPE_CHECKING:
     from netsim.experiments.cells import Cell, Record
 
@@ -150,6 +152,8 @@ class TimeLeft:
 def _effort(cell: Cell) -> _Effort:
     scenario = cell.scenario
     cohort, learning = scenario.selection.cohort, scenario.learning
+    if varies(scenario.selection.method):
+        cohort = scenario.size // 2      # nobody knows how many it will take
     passes = (learning.local_iterations or learning.local_steps or 1) if cell.learning else 1
     first = scenario.size if scenario.rounds.first == "all" else cohort
     return _Effort(passes * max(0, first - cohort), passes * cohort * scenario.end.rounds)

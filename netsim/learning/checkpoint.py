@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +22,11 @@ def load_state(path: str | Path) -> State:
     """The arrays that ``save_state`` wrote; only tensors are read, never code."""
     try:
         tensors = torch.load(path, weights_only=True, map_location="cpu")
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise InputError(f"checkpoint {path} cannot be read ({error})") from error
+    except Exception as error:      # a file that is something else fails in all sorts of ways
+        raise InputError(f"checkpoint {path} cannot be read ({type(error).__name__}: {error})") from error
     if not isinstance(tensors, dict) or not all(isinstance(value, torch.Tensor) for value in tensors.values()):
         raise InputError(f"checkpoint {path} does not hold named arrays")
-    return {str(name): value.numpy() for name, value in tensors.items()}
+    try:
+        return {str(name): value.numpy() for name, value in tensors.items()}
+    except (TypeError, RuntimeError) as error:
+        raise InputError(f"checkpoint {path} does not hold plain arrays ({error})") from error

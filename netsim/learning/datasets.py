@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from netsim.arrays import Floats, Ints
 from netsim.errors import InputError, one_of
+from netsim.files import expanded
 from netsim.learning import sources
 from netsim.learning.cache import cached
 
@@ -64,13 +65,14 @@ class Source:
 
 SOURCES: dict[str, Source] = {
     "mnist": Source(
-        lambda root: sources.find_idx([root / "MNIST" / "raw", root]),
+        lambda root: sources.find_idx([root / "MNIST" / "raw", *sources.plain(root, fashion=False)]),
         lambda files: sources.read_idx(files, [str(digit) for digit in range(10)]),
         lambda root: sources.download("MNIST", root),
         "MNIST/raw/train-images-idx3-ubyte and the three files beside it (or their .gz)",
     ),
     "fashion-mnist": Source(
-        lambda root: sources.find_idx([root / "FashionMNIST" / "raw", root, sources.DEBIAN_FASHION_MNIST]),
+        lambda root: sources.find_idx(
+            [root / "FashionMNIST" / "raw", *sources.plain(root, fashion=True), sources.DEBIAN_FASHION_MNIST]),
         lambda files: sources.read_idx(files, sources.FASHION_CLASSES),
         lambda root: sources.download("FashionMNIST", root),
         "FashionMNIST/raw/train-images-idx3-ubyte and the three files beside it (or their .gz), "
@@ -95,7 +97,7 @@ ROOT = "data"    # where datasets lie unless told otherwise
 
 def load_dataset(name: str, root: str | Path = ROOT) -> Dataset:
     """The dataset, from its cache where that is fresh; InputError says what to do where it is missing or broken."""
-    return _load(name, str(Path(root).expanduser().resolve()))
+    return _load(name, str(expanded(str(root), "the data folder").resolve()))
 
 
 @lru_cache(maxsize=4)
@@ -126,7 +128,7 @@ def _dataset(name: str, data: sources.Decoded) -> Dataset:
 
 def fetch(name: str, root: str | Path = ROOT) -> Dataset:
     """Downloads the dataset if it is not there yet, decodes and checks it; the only place that uses a network."""
-    folder = Path(root).expanduser().resolve()
+    folder = expanded(str(root), "the data folder").resolve()
     if name != "digits":
         source = _source(name)
         if source.fetch and not source.find(folder):

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from netsim.arrays import Floats, Ints, Weights
+from netsim.errors import WorkerError
 from netsim.learning.datasets import ROOT, Dataset, load_dataset
 from netsim.learning.first_rounds import key_of, trained_once
 from netsim.learning.network import Network
@@ -35,15 +36,11 @@ from netsim.streams import stream
 if TYPE_CHECKING:
     from netsim.scenario.schema import Scenario
 
-__all__ = ["Evaluation", "Learner", "Training", "Update", "WorkerError", "open_learner"]
+__all__ = ["Evaluation", "Learner", "Training", "Update", "open_learner"]
 
 T = TypeVar("T")
 PAIR = 12      # devices that two groups take at most: six at once is where stacking more stops paying
 BLOCK = 1000   # test samples that a worker evaluates at a time
-
-
-class WorkerError(RuntimeError):
-    """A worker process ended without an answer, most often for want of memory."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +252,7 @@ def _train(
     def train() -> list[Update]:
         return train_group(work.network, work.data, weights, tasks, work.settings, gradient)
 
-    return train() if shared is None else trained_once(shared, key_of(work, weights, tasks, gradient), train)
+    return train() if shared is None else trained_once(shared, key_of(work, work.data, weights, tasks, gradient), train)
 
 
 @one_thread()

@@ -16,6 +16,7 @@ import numpy as np
 
 from netsim.arrays import Floats, Ints
 from netsim.errors import InputError, one_of
+from netsim.files import expanded
 
 
 def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, rng: np.random.Generator) -> list[Ints]:
@@ -110,10 +111,10 @@ def _shards(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator
 
 def _file(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
     """JSON, ``{"0": [sample, …], "1": …}`` or a list of lists: the sample numbers of each device."""
-    path = Path(settings.path).expanduser()
+    path = expanded(settings.path, "learning.partition.path")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"partition file {path} cannot be read ({error})") from error
     devices = len(samples)
     rows = dict(enumerate(content)) if isinstance(content, list) else content

@@ -63,6 +63,11 @@ def read_digits() -> Decoded:
     return decoded(np.ascontiguousarray(images[order]), labels[order].astype(np.int64), int((~test).sum()), names)
 
 
+def plain(root: Path, *, fashion: bool) -> list[Path]:
+    """The folder itself, unless its path speaks of the other of two datasets whose files have the same names."""
+    return [root] if ("fashion" in "/".join(root.parts[-2:]).lower()) == fashion else []
+
+
 def find_idx(folders: list[Path]) -> list[Path]:
     """The four IDX files of MNIST and its kin, packed or not, in the first folder that has them all."""
     for folder in folders:
@@ -147,8 +152,12 @@ def _decode(files: list[Path]) -> NDArray[np.uint8]:
     for position, file in enumerate(files):
         try:
             with Image.open(file) as image:
+                if image.mode.startswith(("I", "F")):      # PIL would cut off all that is brighter than 255
+                    raise InputError(f"{file} has more than 8 bits a pixel; turn it into 8 bits")
                 colour = colour or image.mode not in ("1", "L", "LA")
                 pixels = np.asarray(image.convert("RGB"))
+        except InputError:
+            raise
         except (OSError, SyntaxError, ValueError) as error:
             raise InputError(f"{file} cannot be decoded ({error}); replace it or take it away") from error
         if images is None:

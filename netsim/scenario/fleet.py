@@ -23,6 +23,8 @@ class Sheet:
 def read_sheet(path: Path) -> Sheet:
     """Read a CSV file, or say what is wrong with it."""
     rows, lines = [], []
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is no file")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from netsim.errors import InputError, one_of
+from netsim.files import expanded
 from netsim.scenario.devices import Fleet
 from netsim.scenario.errors import Layer, explain
 from netsim.scenario.fleet import Sheet, read_fleet, read_gains
@@ -110,7 +111,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: is no UTF-8 text ({problem.reason} at byte {problem.start})") from None
     except OSError as problem:
         raise InputError(f"{path}: can't be read: {problem.strerror}") from None
-    except tomllib.TOMLDecodeError as problem:
+    except ValueError as problem:      # also a number of thousands of digits
         raise InputError(f"{path}: not valid TOML: {problem}") from None
     except RecursionError:
         raise InputError(f"{path}: tables or lists are nested too deeply") from None
@@ -128,16 +129,6 @@ def _absolute(layer: Layer, folder: Path) -> None:
         if isinstance(population.get("devices"), str):
             where = f"{layer.source}: population.devices"
             population["devices"] = str(folder / expanded(population["devices"], where))
-
-
-def expanded(path: str, where: str) -> Path:
-    """With ~ for the user's own folder; raises InputError for what can be no path."""
-    if "\0" in path:
-        raise InputError(f"{where} = {path!r}; a path has no zero bytes")
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        raise InputError(f'{where} = "{path}"; there is no such user here') from None
 
 
 def _populations(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -237,7 +228,7 @@ def _toml_value(text: str) -> Any:
     """A value as TOML where it is TOML, else as the text it is: ``10MHz`` needs no quotes."""
     try:
         table = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):      # not TOML, or a number of thousands of digits
         return text
     return table["value"] if set(table) == {"value"} else text
 

@@ -57,7 +57,7 @@ class Rounds(Model):
         Literal["largest", "error", "waves", "relax"],
         key("a cohort without a plan: the largest part that fits, an error, groups in turn, or scaled budgets"),
     ] = "largest"
-    deadline: Annotated[Time | None, key("devices that are not done by then are dropped from the round")] = None
+    deadline: Annotated[Time | None, key("devices that are not done so long after their wave began are dropped")] = None
 
 
 class End(Model):

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from netsim.selection.method import Method
-from netsim.selection.registry import METHODS, check_choice, make_selection
+from netsim.selection.registry import METHODS, check_choice, check_state, make_selection
 from netsim.selection.view import Choice, Selection, View
 
-__all__ = ["METHODS", "Choice", "Method", "Selection", "View", "check_choice", "make_selection"]
+__all__ = ["METHODS", "Choice", "Method", "Selection", "View", "check_choice", "check_state", "make_selection"]

@@ -74,12 +74,26 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
         gone = numbers[~view.available[numbers]]
         raise InputError(f"{where}: chose devices that are not available (battery empty): {_short(gone)}")
     wanted = min(view.cohort_size, int(view.available.sum()))
-    varies = getattr(_find(method), "varies", False)
-    if devices.size != wanted and not (varies and devices.size):
-        raise InputError(f"{where}: chose {devices.size} devices, expected {'at least 1' if varies else wanted}")
+    if devices.size != wanted and not (varies(method) and devices.size):
+        expected = "at least 1" if varies(method) else wanted
+        raise InputError(f"{where}: chose {devices.size} devices, expected {expected}")
     if choice.probability is not None and np.shape(choice.probability) != devices.shape:
         raise InputError(f"{where}: gave {np.size(choice.probability)} probabilities for {devices.size} devices")
     return devices.astype(np.int64)
+
+
+def varies(method: str) -> bool:
+    """Whether a method may choose any number of devices."""
+    return bool(getattr(_find(method), "varies", False))
+
+
+def check_state(state: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """What a method carries from round to round, as a checkpoint can keep it."""
+    for name, value in state.items():
+        if np.asarray(value).dtype.kind not in "biuf":
+            raise InputError(f'selection.method "{method}": state["{name}"] must be an array of numbers, found '
+                             f"{_short(value)}")
+    return dict(state)
 
 
 def _find(method: str) -> Any:

@@ -42,6 +42,12 @@ def test_a_cell_with_more_devices_is_expected_to_take_longer() -> None:
     assert left.part_done == pytest.approx(0.25)
 
 
+def test_a_method_that_chooses_how_many_is_taken_to_choose_half() -> None:
+    left = TimeLeft([], [rra := cell("rra", **{"selection.method": "rra"}), cell("fedavg")])
+    left.ended(rra.record, took(60))          # 100 + 10 * 50 device rounds; the other has 200
+    assert left.seconds_left(60.0) == pytest.approx(20.0)
+
+
 def test_two_at_a_time_take_half_as_long() -> None:
     cells = [cell(name) for name in "abcd"]
     left = TimeLeft([], cells)

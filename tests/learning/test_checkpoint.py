@@ -57,3 +57,16 @@ def test_a_broken_or_missing_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "c.pt").write_bytes(content[:-100])
     with pytest.raises(InputError, match=r"c\.pt cannot be read"):
         load_state(tmp_path / "c.pt")
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b"", b"PK\x03\x04", b"\x80\x02}q\x00."])
+def test_any_other_file_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "c.pt").write_bytes(content)
+    with pytest.raises(InputError, match=r"c\.pt"):
+        load_state(tmp_path / "c.pt")
+
+
+def test_tensors_that_numpy_does_not_know_are_refused(tmp_path: Path) -> None:
+    torch.save({"a": torch.zeros(2, dtype=torch.bfloat16)}, tmp_path / "c.pt")
+    with pytest.raises(InputError, match="plain arrays"):
+        load_state(tmp_path / "c.pt")

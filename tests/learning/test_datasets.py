@@ -240,3 +240,26 @@ def test_a_picture_of_the_split(tmp_path: Path) -> None:
         partition_figure(labels, parts, ["a", "b"], tmp_path / "nowhere" / "split.png")
     with pytest.raises(InputError, match="cannot be written"):
         partition_figure(labels, parts, ["a", "b"], tmp_path / "split.xyz")
+
+
+def test_two_datasets_with_the_same_file_names_are_not_mixed_up(tmp_path: Path) -> None:
+    write_mnist(tmp_path / "idx", np.arange(10))
+    assert load_dataset("mnist", tmp_path / "idx").names[0] == "0"
+    with pytest.raises(InputError, match="fashion-mnist"):
+        load_dataset("fashion-mnist", tmp_path / "idx")
+    write_mnist(tmp_path / "Fashion" / "idx", np.arange(10))
+    assert load_dataset("fashion-mnist", tmp_path / "Fashion" / "idx").names[0] == "T-shirt/top"
+    with pytest.raises(InputError, match='"mnist" is not in'):
+        load_dataset("mnist", tmp_path / "Fashion" / "idx")
+
+
+def test_images_of_more_than_eight_bits_are_refused(tmp_path: Path) -> None:
+    write_folder(tmp_path, {"cat": (10,), "dog": (200,)})
+    Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(tmp_path / "train" / "cat" / "deep.png")
+    with pytest.raises(InputError, match=r"deep\.png has more than 8 bits a pixel"):
+        load_dataset("image-folder", tmp_path)
+
+
+def test_a_data_folder_of_nobody_is_refused() -> None:
+    with pytest.raises(InputError, match="no such user"):
+        load_dataset("mnist", "~nobody-here/data")

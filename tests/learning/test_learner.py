@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from netsim.arrays import Ints, Weights
+from netsim.errors import WorkerError
 from netsim.learning.datasets import load_dataset
-from netsim.learning.learner import Learner, WorkerError
+from netsim.learning.learner import Learner
 from netsim.learning.partition import partition
 from netsim.learning.pool import open_pool
 from netsim.streams import stream
