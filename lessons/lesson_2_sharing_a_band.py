@@ -74,7 +74,7 @@ def _(best, done_ms, lines, mo, np, share, two):
     shares = np.arange(5, 96)
     near_ms = [done_ms(0, (1 - s / 100) * two.bandwidth_hz) for s in shares]
     far_ms = [done_ms(1, s / 100 * two.bandwidth_hz) for s in shares]
-    now_ms = max(near_ms[share.value - 5], far_ms[share.value - 5])
+    now_ms = float(np.maximum(near_ms[share.value - 5], far_ms[share.value - 5]))
     best_share = 100 * best.bandwidth_hz[1] / two.bandwidth_hz
     can = now_ms == now_ms      # not a number where a device can't
     said = f"The round takes **{now_ms:.1f} ms**" if can else "With so little band, a device **can't keep its budget**"

@@ -99,7 +99,8 @@ def _(mo):
         """),
         "A phone with 5 mJ left and a budget of 30 mJ is chosen. Should the server have known better?": mo.md("""
         Yes: the selection sees what is left in the batteries, and the uploads of such a device are lost from the
-        start. A method of your own that leaves it out is ten lines; the guide "Your own selection method" has them.
+        start. A method of your own can leave it out: it sees `view.battery_j`, and with `varies = True` it may choose
+        fewer devices. The guide "Your own selection method" shows how to write one.
         """),
     })
     return

@@ -68,11 +68,23 @@ def _check(name: str, model: nn.Module, shape: tuple[int, int, int], classes: in
             f'model "{name}" keeps buffers (batch normalisation?), which are not part of an upload; '
             "use GroupNorm or LayerNorm instead"
         )
+    frozen = [part for part, parameter in model.named_parameters() if not parameter.requires_grad]
+    if frozen:
+        raise InputError(f'model "{name}": {", ".join(frozen)} is not to be trained (requires_grad is off), but every '
+                         "parameter is trained and uploaded; keep what is fixed out of the parameters")
     try:
-        with torch.no_grad():
+        with torch.random.fork_rng(devices=[]):
             logits = model(torch.zeros(2, *shape))
     except Exception as error:
         raise InputError(f'model "{name}" does not take images of shape {shape}: {error}') from error
     if not isinstance(logits, torch.Tensor) or logits.shape != (2, classes):
         got = tuple(logits.shape)[1:] if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise InputError(f'model "{name}" answers {got} for an image, but the data have {classes} classes')
+    parameters = dict(model.named_parameters())
+    try:
+        slopes = torch.autograd.grad(logits.sum(), list(parameters.values()), allow_unused=True)
+    except RuntimeError as error:
+        raise InputError(f'model "{name}" cannot be trained by gradients: {error}') from error
+    unused = [part for part, slope in zip(parameters, slopes, strict=True) if slope is None]
+    if unused:
+        raise InputError(f'model "{name}": {", ".join(unused)} plays no part in its answers; leave it out')

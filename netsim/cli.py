@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
 from enum import StrEnum
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from netsim.errors import InputError, one_of
+from netsim.errors import InputError, WorkerError, one_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,7 +80,7 @@ def run(
             result = simulate(
                 loaded, folder, seed, learning=not no_learning, workers=workers, resume=resume, progress=progress)
     except KeyboardInterrupt:
-        again = " ".join(arg for arg in sys.argv[1:] if arg != "--resume")
+        again = shlex.join(arg for arg in sys.argv[1:] if arg != "--resume")
         add_out = "" if out else f" --out {folder}"
         print(f"\ninterrupted; go on with:  netsim {again}{add_out} --resume", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
@@ -335,7 +336,7 @@ def sweep(
         with console.cell_bar(loaded.name) as progress:
             results = run_sweep(loaded, place_for(workers, cluster), progress)
     except KeyboardInterrupt:
-        print(f"\ninterrupted; go on with:  netsim {' '.join(sys.argv[1:])}", file=sys.stderr)
+        print(f"\ninterrupted; go on with:  netsim {shlex.join(sys.argv[1:])}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     found = table(loaded)
     if found.height:
@@ -398,7 +399,7 @@ def reproduce(
     try:
         make(targets, context, print)
     except KeyboardInterrupt:
-        print(f"\ninterrupted; go on with:  netsim {' '.join(sys.argv[1:])}", file=sys.stderr)
+        print(f"\ninterrupted; go on with:  netsim {shlex.join(sys.argv[1:])}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     if (folder / "README.md").exists():
         print(f"table: {folder / 'README.md'}")
@@ -431,6 +432,10 @@ def main() -> None:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(INPUT_AT_FAULT)
+    except WorkerError as error:
+        print(f"error: {error}; what was complete is kept, and an interrupted run goes on with --resume",
+              file=sys.stderr)
+        sys.exit(SOME_FAILED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())   # the reader, e.g. `head`, has gone
         sys.exit(0)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from rich.text import Text
 
 from netsim import units
 
@@ -37,8 +38,8 @@ def progress_bar(name: str, *, to_stderr: bool) -> Iterator[Callable[[Progress],
     if not console.is_terminal:
         yield lambda at: print_line(at, sys.stderr if to_stderr else sys.stdout)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
-               TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+               TextColumn("{task.fields[now]}"), TimeElapsedColumn())
     with Bar(*columns, console=console) as bar:
         task = bar.add_task(name, total=None, now="starting")
         yield lambda at: bar.update(task, total=at.rounds, completed=at.round, now=describe(at))
@@ -93,7 +94,7 @@ def print_summary(run: Run) -> None:
     shares = ", ".join(f"{part} {seconds / whole:.1%}" for part, seconds in summary["breakdown"].items())
     table.add_row("where the time went", shares)
     table.add_row("run directory", str(run.path))
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def sparkline(values: list[float], width: int = 40) -> str:
@@ -112,7 +113,7 @@ def print_builtin_scenarios() -> None:
     for name in builtin_scenarios():
         scenario = load_scenario(name)
         table.add_row(name, str(scenario.size), scenario.description)
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def print_scenario(scenario: Scenario) -> None:
@@ -129,14 +130,14 @@ def print_scenario(scenario: Scenario) -> None:
     table.add_row("allocation", scenario.allocation.method)
     if scenario.trains:
         table.add_row("learning", f"{learning.model} on {learning.dataset}")
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def print_comparison(results: list[Result]) -> None:
     """Allocation methods side by side, each device's compute and upload time, and what a little more would bring."""
-    console = Console()
+    console = Console(markup=False)
     if not console.is_terminal:
-        console = Console(width=WIDE)
+        console = Console(markup=False, width=WIDE)
     table = Table("method", "round time", "total energy", "over budget", "band used", "solved in")
     for result in results:
         plan = result.plan
@@ -146,7 +147,7 @@ def print_comparison(results: list[Result]) -> None:
             over = int(plan.over_budget.sum())
             table.add_row(
                 result.method, units.format(plan.round_s, "time"), units.format(plan.energy_j, "energy"),
-                f"[red]{over} of {len(plan)}[/red]" if over else f"0 of {len(plan)}",
+                Text(f"{over} of {len(plan)}", style="red" if over else ""),
                 units.format(plan.bandwidth_used_hz, "frequency"), units.format(result.solve_s, "time", 3))
     console.print(table)
     for result in results:

@@ -24,6 +24,6 @@ def with_options(text: str) -> tuple[str, dict[str, Any]]:
             raise InputError(f'{text}: "{pair}" is no option; write {name}:key=value,key=value')
         try:
             options[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):      # not TOML, or a number of thousands of digits
             options[key.strip()] = value.strip()
     return name, options

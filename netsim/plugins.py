@@ -18,10 +18,12 @@ def installed_object(path: str, what: str) -> Any:
     module_name, _, name = path.partition(":")
     if not all(part.isidentifier() for part in [*module_name.split("."), name]):
         raise InputError(f'{what} "{path}" is not of the form "package.module:Name"')
+    if any(part.startswith("_") for part in module_name.split(".")):      # importing __main__ is running a program
+        raise InputError(f'{what} "{path}": {module_name} is private; name a public module')
     try:
         with _installed_code_only():
             module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(
             f'{what} "{path}": cannot import {module_name} ({error}); it must be installed (pip install …) '
             "or lie on PYTHONPATH"

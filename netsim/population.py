@@ -104,14 +104,15 @@ def problem_for(
     """The allocation problem of some devices: what they compute (U_n = L C_n D_n) and upload in a round."""
     from netsim.allocation.problem import Problem
 
-    learning = scenario.learning
-    if learning.local_steps is not None:
-        passes = np.full(len(devices), float(learning.local_steps * learning.batch_size))
+    learning, samples = scenario.learning, population.samples[devices]
+    if learning.local_steps is not None:      # an epoch's last step may have fewer samples than a batch
+        epochs, steps = np.divmod(learning.local_steps, -(-samples // learning.batch_size))
+        trained = epochs * samples + np.minimum(steps * learning.batch_size, samples)
     else:
-        passes = float(learning.local_iterations or 1) * population.samples[devices]
+        trained = (learning.local_iterations or 1) * samples
     return Problem(
         bits=np.full(len(devices), float(bits)),
-        cycles=passes * population.cycles_per_sample[devices],
+        cycles=trained.astype(float) * population.cycles_per_sample[devices],
         capacitance=population.capacitance[devices],
         gain=(population.gain if gain is None else gain)[devices],
         power_w=population.power_w[devices],

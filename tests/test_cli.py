@@ -174,11 +174,19 @@ cohort = 1
     (["allocate", "tiny", "--method", "sao:speed=9"], ["speed"]),
     (["check", "tiny", "--set", "nonsense"], ["nonsense", "key"]),
     (["run", "tiny", "--set", "selection.method=os:system"], ["os:system"]),
+    (["run", "tiny", "--set", "selection.method=venv.__main__:x"], ["venv.__main__", "private"]),
+    (["run", "tiny", "--set", "end.rounds=" + "9" * 5000], ["end.rounds"]),
+    (["run", "huge.toml"], ["huge.toml", "not valid TOML"]),
+    (["run", "tiny", "--set", "cell.gain_trace=/dev/zero"], ["/dev/zero", "no file"]),
+    (["check", "quickstart", "--set", "selection.method=favor", "--set", "selection.policy=broken.toml"],
+     ["broken.toml", "cannot be read"]),
+    (["data", "mnist", "--root", "~nobody-here/x"], ["~nobody-here/x", "no such user"]),
 ])
 def test_bad_input_gets_one_message_and_exit_code_2(netsim, tmp_path, words, said):
     (tmp_path / "fleet.toml").write_text(FLEET)
     (tmp_path / "fleet.csv").write_text("power,budget\n23 dBm,20 mJ\n23 dBm,20 Hz\n")
     (tmp_path / "broken.toml").write_text("[cell]\nradius = \n")
+    (tmp_path / "huge.toml").write_text(f"[end]\nrounds = {'9' * 5000}\n")
     code, out, err = netsim(*words)
     assert code == 2
     assert out == ""
@@ -224,3 +232,40 @@ def test_help_teaches():
     for command in ("run", "allocate", "check", "schema", "scenarios"):
         assert command in done.stdout
     assert "netsim run quickstart" in done.stdout
+
+
+def test_names_and_folders_mean_just_what_they_say(netsim, tmp_path):
+    assert netsim("run", "tiny", "--out", "x1", "--set", "cell.bandwidth=8MHz")[0] == 0
+    code, out, _ = netsim("run", "tiny", "--out", "x[1]", "--set", 'name="a [/b] [red]c"')
+    assert code == 0
+    assert "a [/b] [red]c, seed 0" in out
+    assert "x[1]" in out
+    own, other = (json.loads(netsim("breakdown", folder, "--json")[1]) for folder in ("x[1]", "x1"))
+    assert own != other
+    code, out, _ = netsim("check", "tiny", "--set", 'name="[/b]x"')
+    assert (code, "[/b]x: valid" in out) == (0, True)
+
+
+def test_the_line_to_go_on_with_can_be_pasted(netsim, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("netsim.simulation.simulate", interrupted)
+    monkeypatch.setattr("netsim.simulate", interrupted, raising=False)
+    code, _, err = netsim("run", "tiny", "--set", "cell.bandwidth=10 MHz", "--out", "r")
+    assert code == 130
+    assert "--set 'cell.bandwidth=10 MHz'" in err
+
+
+def test_a_dead_worker_is_one_message(netsim, monkeypatch):
+    from netsim.errors import WorkerError
+
+    def died(*_, **__):
+        raise WorkerError("a training worker ended without an answer")
+
+    monkeypatch.setattr("netsim.simulation.simulate", died)
+    monkeypatch.setattr("netsim.simulate", died, raising=False)
+    code, _, err = netsim("run", "tiny", "--out", "r")
+    assert code == 1
+    assert err.startswith("error: a training worker ended")
+    assert "Traceback" not in err

@@ -128,6 +128,29 @@ class WithBuffers(WrongClasses):
         self.norm = nn.BatchNorm1d(7)
 
 
+class RightClasses(WrongClasses):
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__(shape, classes)
+        self.layer = nn.Linear(shape[0] * shape[1] * shape[2], classes)
+
+
+class Frozen(RightClasses):
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__(shape, classes)
+        self.layer.bias.requires_grad = False
+
+
+class Unused(RightClasses):
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__(shape, classes)
+        self.spare = nn.Linear(3, 3)
+
+
+class Detached(RightClasses):
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images).detach()
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "says"),
     [
@@ -135,6 +158,10 @@ class WithBuffers(WrongClasses):
         ("mnist-cnn", (1, 12, 12), "16x16 at least"),
         ("my_models:WrongClasses", (1, 28, 28), "10 classes"),
         ("my_models:WithBuffers", (1, 28, 28), "GroupNorm"),
+        ("my_models:Frozen", (1, 28, 28), "layer.bias is not to be trained"),
+        ("my_models:Unused", (1, 28, 28), "spare.weight, spare.bias plays no part"),
+        ("my_models:Detached", (1, 28, 28), "cannot be trained by gradients"),
+        ("venv.__main__:x", (1, 28, 28), "is private"),
         ("my_models:nothing", (1, 28, 28), "has no nothing"),
         ("my_models:broken name", (1, 28, 28), "package.module:Name"),
         ("my_missing_package:Net", (1, 28, 28), "cannot import"),
@@ -157,6 +184,8 @@ def users_package(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("my_models")
     module.WrongClasses = WrongClasses  # type: ignore[attr-defined]
     module.WithBuffers = WithBuffers  # type: ignore[attr-defined]
+    for kind in (Frozen, Unused, Detached):
+        setattr(module, kind.__name__, kind)
     monkeypatch.setitem(sys.modules, "my_models", module)
 
 

@@ -162,6 +162,13 @@ def test_problem_has_the_cycles_of_passes_or_steps():
     steps = load_scenario("paper", ["learning.local_steps=7"])
     assert problem_for(steps, population, devices, bits=1.0).cycles == pytest.approx(
         7 * 50 * population.cycles_per_sample[devices])
+    # 500 samples are three batches of 150 and one of 50: seven steps see them once, and then three batches more
+    uneven = load_scenario("paper", ["learning.local_steps=7", "learning.batch_size=150"])
+    assert problem_for(uneven, population, devices, bits=1.0).cycles == pytest.approx(
+        (500 + 3 * 150) * population.cycles_per_sample[devices])
+    small = load_scenario("paper", ["learning.local_steps=7", "learning.batch_size=600"])
+    assert problem_for(small, population, devices, bits=1.0).cycles == pytest.approx(
+        7 * 500 * population.cycles_per_sample[devices])
     gain = population.gain * 2
     assert np.array_equal(problem_for(scenario, population, devices, bits=1.0, gain=gain).gain, gain[devices])
 

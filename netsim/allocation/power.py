@@ -31,6 +31,8 @@ def algorithm6(problem: Problem, tolerance: float = 1e-4) -> Plan:
     best = plan.round_s
     while 1.0 - low / high > tolerance:                                                           # line 3
         power_w = (low + high) / 2.0                                                              # line 12
+        if power_w in (low, high):      # no number lies between them: the tolerance asks for more than there is
+            break
         try:
             plan = algorithm5.solve(with_common_power(problem, power_w))                          # line 4
             round_s = plan.round_s

@@ -114,7 +114,10 @@ def load_policy(path: str | Path) -> Policy:
         network = _network(inputs, arrays["network.2.weight"].shape[0], hidden)
         tensors = {name: torch.from_numpy(arrays[f"network.{name}"]) for name in network.state_dict()}
         network.load_state_dict(tensors)
-        return Policy(Compression(arrays["mean"], arrays["components"]), network)
+        mean, components = arrays["mean"], arrays["components"]
+        if components.ndim != 2 or mean.shape != components.shape[1:]:
+            raise ValueError(f"a mean of shape {mean.shape} does not fit components of shape {components.shape}")
+        return Policy(Compression(mean, components), network)
     except (KeyError, ValueError, IndexError, RuntimeError) as problem:
         raise InputError(f"{path} holds no policy of favor: {problem}") from problem
 

@@ -18,16 +18,20 @@ import numpy as np
 
 from netsim.arrays import Weights
 from netsim.files import replace_file
+from netsim.learning.datasets import Dataset
 from netsim.learning.trainer import Task, Update
+from netsim.run_directory import versions
 
 MOST_BYTES = 4 << 30     # beyond this the oldest go
 
 
-def key_of(work: object, weights: Weights, tasks: Sequence[Task], gradient: Weights | None) -> str:
+def key_of(work: object, data: Dataset, weights: Weights, tasks: Sequence[Task], gradient: Weights | None) -> str:
     """A name for just this training; ``work`` says everything about itself in its ``repr``."""
-    parts = [repr(work).encode(), weights.tobytes(), b"" if gradient is None else gradient.tobytes()]
+    made_with = repr((work, versions(), data.mean.tolist(), data.deviation.tolist()))
+    parts = [made_with.encode(), weights.tobytes(), b"" if gradient is None else gradient.tobytes()]
     for task in tasks:
-        parts += [repr((task.device, task.rng.bit_generator.state)).encode(), task.samples.tobytes()]
+        parts += [repr((task.device, task.rng.bit_generator.state)).encode(), task.samples.tobytes(),
+                  data.train_images[task.samples].tobytes(), data.train_labels[task.samples].tobytes()]
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)

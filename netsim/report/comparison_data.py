@@ -47,9 +47,10 @@ def one(run: Run, label: str) -> dict[str, Any]:
 
 
 def same_world(runs: list[Run]) -> bool:
-    """Whether all runs drew the very same devices from the same seed."""
-    first = runs[0]
-    return all(run.info["seed"] == first.info["seed"] and run.devices.equals(first.devices) for run in runs[1:])
+    """Whether all runs drew the very same devices from the same seed; their data count where all runs learn."""
+    shared = [name for name in runs[0].devices.columns if all(name in run.devices.columns for run in runs)]
+    first = runs[0].devices.select(shared)
+    return all(run.info["seed"] == runs[0].info["seed"] and run.devices.select(shared).equals(first) for run in runs)
 
 
 def labels_of(runs: list[Run]) -> list[str]:

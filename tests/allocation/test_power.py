@@ -115,3 +115,9 @@ def test_less_power_can_save_a_budget() -> None:
         check_constraints(problem, allocate(ranged(problem), method))
     with pytest.raises(Infeasible):
         allocate(ranged(problem, low=0.95), "sao-joint")
+
+
+def test_algorithm6_ends_for_any_tolerance() -> None:
+    problem = ranged(with_budgets(paper_world(np.random.default_rng(2), 4), 2.0))
+    fine, finer = (allocate(problem, "algorithm6", tolerance=tolerance) for tolerance in (1e-12, 1e-300))
+    assert finer.round_s == pytest.approx(fine.round_s, rel=1e-6)

@@ -10,6 +10,7 @@ import pytest
 
 from netsim import load_scenario, simulate
 from netsim.learning import first_rounds, learner, trainer
+from netsim.learning.datasets import load_dataset
 from netsim.learning.first_rounds import key_of, trained_once
 from netsim.learning.trainer import Task, Update
 
@@ -78,18 +79,20 @@ def test_the_oldest_go_when_there_is_too_much(tmp_path: Path, monkeypatch: pytes
 
 def test_every_argument_counts() -> None:
     weights = np.zeros(3, np.float32)
+    data = load_dataset("digits")
+    other_data = replace(data, train_images=data.train_images + np.uint8(1))
 
     def task(device: int = 1, seed: int = 1, samples: int = 3) -> Task:
         return Task(device, np.arange(samples), np.random.default_rng(seed))
 
-    base = key_of("work", weights, [task()], None)
-    assert base == key_of("work", weights.copy(), [task()], None)
+    base = key_of("work", data, weights, [task()], None)
+    assert base == key_of("work", data, weights.copy(), [task()], None)
     others = [
-        key_of("other", weights, [task()], None), key_of("work", weights + 1, [task()], None),
-        key_of("work", weights, [task(2)], None), key_of("work", weights, [task(seed=2)], None),
-        key_of("work", weights, [task(samples=4)], None), key_of("work", weights, [task(), task()], None),
-        key_of("work", weights, [task()], weights)]
+        key_of("other", data, weights, [task()], None), key_of("work", data, weights + 1, [task()], None),
+        key_of("work", data, weights, [task(2)], None), key_of("work", data, weights, [task(seed=2)], None),
+        key_of("work", data, weights, [task(samples=4)], None), key_of("work", data, weights, [task(), task()], None),
+        key_of("work", data, weights, [task()], weights), key_of("work", other_data, weights, [task()], None)]
     assert len({base, *others}) == 1 + len(others)
     used = task()
     used.rng.random()
-    assert key_of("work", weights, [replace(used)], None) != base
+    assert key_of("work", data, weights, [replace(used)], None) != base
