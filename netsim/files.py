@@ -20,7 +20,8 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     temporary = path.with_name(path.name + ".tmp")
     try:
         temporary.unlink(missing_ok=True)      # what a crash left, or a link into somebody's files
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
