@@ -52,7 +52,7 @@ def fig12(context: Context) -> Report | None:
         frame_accuracy(panel, f"{TITLES[dataset]}, sigma 0.8", drawn, data[dataset].targets["0.8"])
     panels[0, 0].set_ylabel("test accuracy (%)")
     return Report(
-        findings=[_fewer(rounds), _cohort(sizes, data[names[0]].devices)],
+        findings=[_fewer(rounds, data[names[0]].cap), _cohort(sizes, data[names[0]].devices)],
         how=f"Lines are means over trials. {settings(context, records, planned)}", rows=curve_rows(records),
         summary={dataset: {method: [None if math.isinf(count) else count for count in counts.values()]
                            for method, counts in by_method.items()} for dataset, by_method in rounds.items()},
@@ -64,7 +64,7 @@ def devices_a_round(record: Record) -> float:
     return float(np.mean(record["by_round"]["arrived"][1:] or [math.nan]))
 
 
-def _fewer(rounds: Rounds) -> Finding:
+def _fewer(rounds: Rounds, cap: int) -> Finding:
     paper = "divergence selection with 30 devices reaches the target in fewer rounds than RRA with 45"
     medians = {}
     for dataset, by_method in rounds.items():
@@ -75,14 +75,14 @@ def _fewer(rounds: Rounds) -> Finding:
     decided = {dataset: pair for dataset, pair in medians.items() if min(pair) < math.inf}
     if not decided:
         return nothing_yet(paper)
-    words = "; ".join(f"{TITLES[dataset]} {_count(mine)} against {_count(other)} rounds"
+    words = "; ".join(f"{TITLES[dataset]} {_count(mine, cap)} against {_count(other, cap)} rounds"
                       for dataset, (mine, other) in decided.items())
     fewer = [mine < other for mine, other in decided.values()]
     return Finding(paper, words, "agrees" if all(fewer) else "agrees in part" if any(fewer) else "differs")
 
 
-def _count(rounds: float) -> str:
-    return "more than allowed" if math.isinf(rounds) else f"{rounds:g}"
+def _count(rounds: float, cap: int) -> str:
+    return f"more than {cap}" if math.isinf(rounds) else f"{rounds:g}"
 
 
 def _cohort(sizes: dict[str, float], devices: int) -> Finding:

@@ -229,8 +229,11 @@ def test_smaller_cohorts_usually_take_less() -> None:
 
 def test_rra_is_compared_on_the_trials_that_both_played() -> None:
     rounds = {"mnist": {"divergence": {1: 40.0, 2: math.inf}, "rra-as-run": {1: 41.0}}}
-    assert against_rra._fewer(rounds).verdict == "agrees"
-    assert against_rra._fewer({"mnist": {"divergence": {1: 40.0}, "rra-as-run": {2: 41.0}}}).verdict == "not measured"
+    assert against_rra._fewer(rounds, 150).verdict == "agrees"
+    apart = {"mnist": {"divergence": {1: 40.0}, "rra-as-run": {2: 41.0}}}
+    assert against_rra._fewer(apart, 150).verdict == "not measured"
+    missed = against_rra._fewer({"mnist": {"divergence": {1: 40.0}, "rra-as-run": {1: math.inf}}}, 150)
+    assert (missed.verdict, missed.measured) == ("agrees", "MNIST 40 against more than 150 rounds")
 
 
 def test_a_layout_has_the_same_number_in_every_figure(tmp_path: Path) -> None:
