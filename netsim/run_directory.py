@@ -88,11 +88,8 @@ class RunDirectory:
         self._take_lock()
         state = None
         if self.checkpoint.exists():
-            try:
-                state = self._load(self.checkpoint)
-                complete = int(state["counts"][0])
-            except (ValueError, KeyError, IndexError, OSError, RuntimeError, EOFError, BadZipFile) as error:
-                raise InputError(f"{self.checkpoint}: not a checkpoint of this run ({error})") from None
+            loaded = self.checked(lambda: self._load(self.checkpoint))
+            state, complete = loaded, self.checked(lambda: int(loaded["counts"][0]))
         else:
             complete = 0
         for kind in ("trace", "links"):
@@ -110,7 +107,7 @@ class RunDirectory:
         """What ``read`` makes of the checkpoint, or an error that names it."""
         try:
             return read()
-        except (ValueError, KeyError, IndexError, TypeError) as error:
+        except (ValueError, KeyError, IndexError, TypeError, OSError, RuntimeError, EOFError, BadZipFile) as error:
             raise InputError(f"{self.checkpoint}: not a checkpoint of this run ({error})") from None
 
     def commit(self, round_: int, part: Part, state: State, trace_sha256: str) -> None:

@@ -22,6 +22,6 @@ def each_part(run: Run) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         raise InputError(f"{run.path}: trace/ and links/ do not have the same parts; the trace is damaged")
     for row_file, link_file in zip(rows, links, strict=True):
         part = run.collect(pl.scan_parquet(row_file, glob=False))
-        if not part.select(pl.col("t0", "t1").is_finite().all()).row(0) == (True, True):
+        if part.select(pl.col("t0", "t1").is_finite().all()).row(0) != (True, True):
             raise InputError(f"{row_file}: has times that are no numbers; the trace is damaged")
         yield part, run.collect(pl.scan_parquet(link_file, glob=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -34,6 +33,7 @@ LEARNING = {     # variants of one small learning scenario, all on the digits da
 
 def choices(context: Context) -> Report:
     """Every open choice that this program can vary, on the same layouts and seeds."""
+    records = _learning(context)
     start = time.monotonic()
     count = context.trials or (QUICK_LAYOUTS if context.quick else LAYOUTS)
     problems = layouts(count)
@@ -41,7 +41,6 @@ def choices(context: Context) -> Report:
     sizes = _vary_size(problems, rows)
     passes = _vary_passes(problems, rows)
     first = _vary_first_round(everybody(min(count, 20)), rows)
-    records = _learning(context)
     learned = _describe_learning(records, rows)
     return Report(
         findings=[
@@ -189,7 +188,7 @@ def waited_longest(cell: Cell) -> float:
             right += sum(last[device] == last[labels == labels[device]].min() for device in devices)
             total += len(devices)
         last[devices] = int(k)
-    return right / total if total else math.nan
+    return right / total
 
 
 def _draw(rows: list[dict[str, Any]]) -> Any:

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
-from rich.text import Text
 
 from netsim import units
 from netsim.console_analysis import screen
@@ -29,7 +28,7 @@ LINE_EVERY_S = 60      # where there is no terminal to redraw a bar on
 @contextmanager
 def cell_bar(name: str) -> Iterator[Callable[[Progress], None]]:
     """A live bar over the cells on standard error; without a terminal, a line a minute and at the end."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False)
     if not console.is_terminal:
         lines = _Lines(name, console)
         yield lines
@@ -50,7 +49,7 @@ class _Lines:
         whole = at.finished + at.failed == at.total
         if whole or time.monotonic() - self._last > LINE_EVERY_S:
             self._last = time.monotonic()
-            self._console.print(f"{self._name}: {describe(at)}", markup=False, highlight=False, soft_wrap=True)
+            self._console.print(f"{self._name}: {describe(at)}", highlight=False, soft_wrap=True)
 
 
 def describe(at: Progress) -> str:
@@ -84,17 +83,17 @@ def print_status(name: str, cells: Sequence[Cell]) -> None:
     finished = [cell for cell in different if cell.finished]
     failed = [cell for cell in different if not cell.finished and cell.failure.exists()]
     begun = [cell for cell in different if cell not in finished and cell not in failed and cell.rounds_played]
-    table = Table(title=Text(f"sweep {name}"), show_header=False, title_justify="left")
+    table = Table(title=f"sweep {name}", show_header=False, title_justify="left")
     table.add_row("cells", str(len(different)))
     table.add_row("finished", str(len(finished)))
     table.add_row("begun", str(len(begun)))
     table.add_row("failed", str(len(failed)))
     table.add_row("waiting", str(len(different) - len(finished) - len(begun) - len(failed)))
-    console = Console()
+    console = Console(markup=False)
     console.print(table)
     for cell in begun:
         rounds = cell.scenario.end.rounds
-        console.print(f"begun: {cell.run.name}, round {cell.rounds_played} of {rounds}", markup=False, highlight=False)
+        console.print(f"begun: {cell.run.name}, round {cell.rounds_played} of {rounds}", highlight=False)
     print_failures(failed)
 
 
@@ -115,9 +114,9 @@ def print_results(found: pl.DataFrame, varied: Sequence[str]) -> None:
                   padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for name in shown:      # a key may be broken at its dots, a number nowhere
         heading = name.replace(".", ".\n") if name in varied else name
-        table.add_column(Text(heading), justify="left" if name in varied else "right", no_wrap=True)
+        table.add_column(heading, justify="left" if name in varied else "right", no_wrap=True)
     for row in list(zip(*shown.values(), strict=True))[:MOST_ROWS]:
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     console = screen()
     console.print(table)
     if len(cases) > MOST_ROWS:
@@ -155,10 +154,9 @@ def _energy(energy_j: float) -> str:
 
 def print_failures(cells: Sequence[Cell]) -> int:
     """The first line of each error, and where the rest is; returns how many cells failed."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False)
     failed = [cell for cell in {cell.record: cell for cell in cells}.values() if cell.failure.exists()]
     for cell in failed:
         reason = cell.failure.read_text().partition("\n")[0]
-        console.print(f"failed: {cell.run.name}: {reason} ({cell.failure})", markup=False, highlight=False,
-                      soft_wrap=True)
+        console.print(f"failed: {cell.run.name}: {reason} ({cell.failure})", highlight=False, soft_wrap=True)
     return len(failed)

@@ -28,6 +28,7 @@ from typing import Any
 
 from netsim.errors import InputError, one_of
 from netsim.experiments.cells import Cell
+from netsim.experiments.sweep import COLUMNS
 from netsim.files import expanded
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
@@ -35,7 +36,6 @@ from netsim.scenario.toml_text import dumps
 
 KEYS = ("name", "scenario", "seeds", "learning", "set", "grid", "list")
 MOST_CELLS = 1_000_000
-COLUMNS = ("rounds",)      # keys of a scenario, being tables, that are columns of the results too
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,7 @@ def load_sweep(path: Path, results: Path = Path("results")) -> Sweep:
     """Read a sweep file and check every scenario in it; raises InputError with file and key."""
     table = _read(path)
     name = table.get("name", path.stem)
-    if not isinstance(name, str) or not name.isprintable() or name in ("", "..") or name != Path(name).name \
-            or name.startswith("."):
+    if not (isinstance(name, str) and name and name.isprintable() and name == Path(name).name and name[0] != "."):
         raise InputError(f"{path}: name = {name!r}; allowed: a folder's name")
     learning = table.get("learning", True)
     if not isinstance(learning, bool):
@@ -125,8 +124,7 @@ def _cases(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str, A
             raise InputError(f"{path}: {twice[0]} is in the grid and in the list; give it once")
     for key in dict.fromkeys([*grid, *itertools.chain(*given)]):
         if key in COLUMNS:
-            raise InputError(f"{path}: {key} is a whole table, and a column of the results; vary keys in it, such as "
-                             f"{key}.first")
+            raise InputError(f"{path}: {key} is a whole table, and a column of the results; vary the keys in it")
     count = len(given) * math.prod(len(values) for values in grid.values())
     if count * seeds > MOST_CELLS:
         raise InputError(f"{path}: {count} cases under {seeds} seeds; at most {MOST_CELLS} cells are allowed")

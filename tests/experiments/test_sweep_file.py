@@ -98,7 +98,7 @@ def test_values_may_be_tables_and_paths_hold_from_the_sweep_file(tmp_path: Path)
     ('scenario = "tiny"\nset.learning.root = "a\\u0000b"', "no zero bytes"),
     ('scenario = "tiny"\n[grid]\ncell.bandwidth = ["5 MHz", "5 MHz"]', "has '5 MHz' more than once"),
     ('scenario = "tiny"\n[[list]]\nend.rounds = 2\n[[list]]\nend.rounds = 2', "list has {'end.rounds': 2} more than"),
-    ('scenario = "tiny"\n[grid]\nrounds = [{ first = "all" }, { first = "cohort" }]', "such as rounds.first"),
+    ('scenario = "tiny"\n[grid]\nrounds = [{ first = "all" }, { first = "cohort" }]', "rounds is a whole table"),
     ('scenario = "tiny"\nseeds = 1000\n[grid]\n' + "".join(f"x{n} = {list(range(10))}\n" for n in range(9)),
      "1000000000 cases under 1000 seeds"),      # refused before any of them is made
 ])
