@@ -122,7 +122,7 @@ def run_cells(cells: Sequence[Cell], place: Place, watch: Callable[[Progress], N
                 queue.submit(executor, place.at_once)
                 for future in wait(queue.running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done:
                     queue.settle(future)
-                if time.monotonic() - looked >= LOOK_EVERY_S:      # a look reads a file for every cell under way
+                if queue.running and time.monotonic() - looked >= LOOK_EVERY_S:      # it reads a file for each of them
                     watch(queue.progress())
                     looked = time.monotonic()
     watch(queue.progress())
