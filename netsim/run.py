@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
 PARTS = ("compute", "upload", "wait")   # where a device's time in a round goes
+LARGEST = 1e12                          # seconds, joules or devices: no run comes near it, and whole µs fit 64 bits
 
 
 class Run:
@@ -62,18 +63,24 @@ class Run:
 
     @cached_property
     def _trace(self) -> pl.LazyFrame:
-        """The trace, once it is clear that its parts are all there and fit together."""
+        """The trace, once it is clear that its parts are all there, fit together and hold numbers."""
         import polars as pl
 
         trace = scan(self.path, "trace", self.last_round)
         seq, name, round_ = pl.col("seq"), pl.col("name"), pl.col("round")
         gaps, rounds = self.collect(trace.select(
-            (seq != pl.int_range(pl.len())).sum().alias("gaps"),
+            seq.ne_missing(pl.int_range(pl.len())).sum().alias("gaps"),
             round_.filter(name == "round").n_unique().alias("rounds"))).row(0)
         if gaps or rounds != self.last_round:
             raise InputError(
                 f"{self.path / 'trace'}: a part is missing or is of another run: {rounds} of {self.last_round} rounds "
                 f"are there{', and the numbers of the rows do not run on' if gaps else ''}")
+        # a counter may be without bound: a battery that never runs out, the loss of a model that came to nothing
+        count = (pl.col("kind") == "counter") | pl.col("value").is_between(-LARGEST, LARGEST)
+        sound = trace.select(pl.col("t0", "t1", "energy_j").is_between(-LARGEST, LARGEST), value=count)
+        if not all(self.collect(sound.select(pl.all().all(ignore_nulls=False))).row(0)):
+            raise InputError(
+                f"{self.path / 'trace'}: has times, energies or counts that are no numbers; the trace is damaged")
         return trace
 
     def collect(self, frame: pl.LazyFrame) -> pl.DataFrame:

@@ -94,11 +94,22 @@ def test_a_missing_part_of_links_is_noticed(two: Run) -> None:
         export(load_run(two.path), "perfetto", two.path / "trace.json")
 
 
-def test_times_that_are_no_numbers_are_noticed(two: Run) -> None:
+@pytest.mark.parametrize("column", ["t0", "t1", "energy_j", "value"])
+@pytest.mark.parametrize("damage", [float("nan"), float("-inf"), 1e300, None])
+def test_what_is_no_number_is_noticed(two: Run, column: str, damage: float | None) -> None:
     file = two.path / "trace" / "part-00002.parquet"
-    pl.read_parquet(file).with_columns(t1=pl.lit(float("nan"))).write_parquet(file)
-    with pytest.raises(InputError, match="times that are no numbers"):
-        export(load_run(two.path), "perfetto", two.path / "trace.json")
+    pl.read_parquet(file).with_columns(pl.lit(damage, pl.Float64).alias(column)).write_parquet(file)
+    for look in (lambda run: export(run, "perfetto", two.path / "trace.json"), Run.breakdown, Run.critical_path):
+        with pytest.raises(InputError, match="that are no numbers"):
+            look(load_run(two.path))
+
+
+def test_a_counter_may_be_infinite(two: Run) -> None:
+    file = two.path / "trace" / "part-00002.parquet"
+    counter = pl.col("kind") == "counter"
+    endless = pl.when(counter).then(float("inf")).otherwise("value")
+    pl.read_parquet(file).with_columns(value=endless).write_parquet(file)
+    export(load_run(two.path), "perfetto", two.path / "trace.json")
 
 
 def test_a_trace_without_ends_of_rounds_is_noticed(two: Run) -> None:
