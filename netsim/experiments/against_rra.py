@@ -66,18 +66,19 @@ def devices_a_round(record: Record) -> float:
 
 def _fewer(rounds: Rounds, cap: int) -> Finding:
     paper = "divergence selection with 30 devices reaches the target in fewer rounds than RRA with 45"
-    medians = {}
+    pairs = {}
     for dataset, by_method in rounds.items():
         mine, theirs = (by_method.get(method, {}) for method in ("divergence", "rra-as-run"))
         both = sorted(mine.keys() & theirs.keys())       # trials that only one has played would compare splits
-        if both:
-            medians[dataset] = [float(np.median([counts[number] for number in both])) for counts in (mine, theirs)]
-    decided = {dataset: pair for dataset, pair in medians.items() if min(pair) < math.inf}
-    if not decided:
+        decided = [(mine[number], theirs[number]) for number in both if min(mine[number], theirs[number]) < math.inf]
+        if decided:
+            pairs[dataset] = decided
+    if not pairs:
         return nothing_yet(paper)
-    words = "; ".join(f"{TITLES[dataset]} {_count(mine, cap)} against {_count(other, cap)} rounds"
-                      for dataset, (mine, other) in decided.items())
-    fewer = [mine < other for mine, other in decided.values()]
+    words = "; ".join(f"{TITLES[dataset]} " + ", ".join(f"{_count(mine, cap)} against {_count(other, cap)}"
+                                                        for mine, other in found) + " rounds"
+                      for dataset, found in pairs.items())
+    fewer = [mine < other for found in pairs.values() for mine, other in found]
     return Finding(paper, words, "agrees" if all(fewer) else "agrees in part" if any(fewer) else "differs")
 
 

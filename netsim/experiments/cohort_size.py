@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,8 @@ def fig13(context: Context) -> Report | None:
     measured: Measured = {}
     for column, dataset in enumerate(data):
         top = panels[0, column]
-        by_size = {size: _of(records, dataset, size) for size in sizes}
-        measured[dataset] = {size: _gauges(found) for size, found in by_size.items() if found}
+        by_size = _comparable(records, dataset)
+        measured[dataset] = {size: _gauges(by_size[size]) for size in sizes if size in by_size}
         for size in measured[dataset]:
             draw_accuracy(top, by_size[size], _shade(size, sizes), f"S = {size}")
         drawn = [record for found in by_size.values() for record in found]
@@ -65,8 +66,15 @@ def fig13(context: Context) -> Report | None:
                         for size, values in by_size.items()} for name, by_size in measured.items()})
 
 
-def _of(records: Records, dataset: str, size: int) -> list[Record]:
-    return [record for trial, record in records.items() if (trial.dataset, trial.cohort) == (dataset, size)]
+def _comparable(records: Records, dataset: str) -> dict[int, list[Record]]:
+    """By cohort size, the trials that every size has played: another trial's split would be compared with its size."""
+    found: dict[int, dict[int, Record]] = defaultdict(dict)
+    for trial, record in records.items():
+        if trial.dataset == dataset:
+            found[trial.cohort][trial.number] = record
+    common = set.intersection(*map(set, found.values())) if found else set()
+    return {size: [record for number, record in by_trial.items() if number in common]
+            for size, by_trial in found.items() if common}
 
 
 def _gauges(found: list[Record]) -> dict[str, float]:

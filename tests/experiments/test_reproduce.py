@@ -227,6 +227,16 @@ def test_smaller_cohorts_usually_take_less() -> None:
     assert cohort_size._usually_less("", {"mnist": {10: {"energy_j": 5.0}}}, "energy_j").verdict == "not measured"
 
 
+def test_cohort_sizes_are_compared_on_the_trials_that_all_have_played() -> None:
+    played = {Trial("mnist", "0.8", "divergence", size, number): {"of": (size, number)}
+              for size, number in ((10, 1), (10, 2), (10, 3), (20, 1), (20, 3))}
+    other = {Trial("cifar10", "0.8", "divergence", 20, 2): {"of": "another dataset"}}
+    found = cohort_size._comparable(played | other, "mnist")
+    assert {size: [record["of"] for record in records] for size, records in found.items()} == {
+        10: [(10, 1), (10, 3)], 20: [(20, 1), (20, 3)]}
+    assert cohort_size._comparable(other, "mnist") == {}
+
+
 def test_rra_is_compared_on_the_trials_that_both_played() -> None:
     rounds = {"mnist": {"divergence": {1: 40.0, 2: math.inf}, "rra-as-run": {1: 41.0}}}
     assert against_rra._fewer(rounds, 150).verdict == "agrees"
@@ -234,6 +244,8 @@ def test_rra_is_compared_on_the_trials_that_both_played() -> None:
     assert against_rra._fewer(apart, 150).verdict == "not measured"
     missed = against_rra._fewer({"mnist": {"divergence": {1: 40.0}, "rra-as-run": {1: math.inf}}}, 150)
     assert (missed.verdict, missed.measured) == ("agrees", "MNIST 40 against more than 150 rounds")
+    mixed = against_rra._fewer({"mnist": {"divergence": {1: 40.0, 2: 50.0}, "rra-as-run": {2: 50.0, 1: 41.0}}}, 150)
+    assert (mixed.verdict, mixed.measured) == ("agrees in part", "MNIST 40 against 41, 50 against 50 rounds")
 
 
 def test_a_layout_has_the_same_number_in_every_figure(tmp_path: Path) -> None:
