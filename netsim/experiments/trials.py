@@ -131,7 +131,7 @@ def compared(context: Context) -> list[Trial]:
 def with_rra(context: Context) -> list[Trial]:
     """Fig. 12: divergence with thirty devices against RRA, at sigma 0.8."""
     return [Trial(dataset, "0.8", method, cohort, number)
-            for number in _numbers(context, 1) for dataset in datasets(context)
+            for number in _numbers(context, 2) for dataset in datasets(context)
             for method, cohort in (("divergence", 12 if context.quick else 30), ("rra-as-run", 10))]
 
 
