@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from netsim.experiments.learned import (
     draw_accuracy,
     frame_accuracy,
     nothing_yet,
+    paired,
     rounds_to_target,
     settings,
 )
@@ -22,7 +24,8 @@ from netsim.experiments.report import Finding, Report
 from netsim.experiments.reproduce import Context
 from netsim.experiments.trials import TITLES
 
-Rounds = dict[str, dict[str, dict[int, float]]]      # dataset -> method -> trial -> rounds to the target
+METHODS = ("divergence", "rra-as-run")
+Pairs = Mapping[str, Sequence[tuple[float, float]]]      # by dataset, the rounds to the target of both in each trial
 
 
 def fig12(context: Context) -> Report | None:
@@ -34,27 +37,26 @@ def fig12(context: Context) -> Report | None:
     data = trials.datasets(context)
     names = list(data)
     figure, panels = canvas(4.4 * len(names), 4, 1, len(names))
-    rounds: Rounds = {name: {} for name in names}
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    rounds: dict[str, dict[str, list[float]]] = {name: {} for name in names}
     sizes: dict[str, float] = {}       # of RRA's cohorts, by dataset
     for panel, dataset in zip(panels.flat, names, strict=True):
-        drawn: list[Record] = []
-        for method in ("divergence", "rra-as-run"):
-            found = {trial.number: record for trial, record in records.items()
-                     if (trial.dataset, trial.method) == (dataset, method)}
+        here = {trial: record for trial, record in records.items() if trial.dataset == dataset}
+        pairs[dataset] = [(rounds_to_target(one), rounds_to_target(other)) for one, other in paired(here, *METHODS)]
+        for method in METHODS:
+            found = [record for trial, record in here.items() if trial.method == method]
             if found:
-                size = [devices_a_round(record) for record in found.values()]
+                size = float(np.mean([devices_a_round(record) for record in found]))
                 if method == "rra-as-run":
-                    sizes[dataset] = float(np.mean(size))
-                rounds[dataset][method] = {number: rounds_to_target(record) for number, record in found.items()}
-                label = f"{NAMES[method]}, {np.mean(size):.0f} devices a round"
-                draw_accuracy(panel, list(found.values()), COLOURS[method], label)
-                drawn += found.values()
-        frame_accuracy(panel, f"{TITLES[dataset]}, sigma 0.8", drawn, data[dataset].targets["0.8"])
+                    sizes[dataset] = size
+                rounds[dataset][method] = [rounds_to_target(record) for record in found]
+                draw_accuracy(panel, found, COLOURS[method], f"{NAMES[method]}, {size:.0f} devices a round")
+        frame_accuracy(panel, f"{TITLES[dataset]}, sigma 0.8", list(here.values()), data[dataset].targets["0.8"])
     panels[0, 0].set_ylabel("test accuracy (%)")
     return Report(
-        findings=[_fewer(rounds, data[names[0]].cap), _cohort(sizes, data[names[0]].devices)],
+        findings=[_fewer(pairs, data[names[0]].cap), _cohort(sizes, data[names[0]].devices)],
         how=f"Lines are means over trials. {settings(context, records, planned)}", rows=curve_rows(records),
-        summary={dataset: {method: [None if math.isinf(count) else count for count in counts.values()]
+        summary={dataset: {method: [None if math.isinf(count) else count for count in counts]
                            for method, counts in by_method.items()} for dataset, by_method in rounds.items()},
         figure=figure, seconds=computing(records))
 
@@ -64,22 +66,16 @@ def devices_a_round(record: Record) -> float:
     return float(np.mean(record["by_round"]["arrived"][1:] or [math.nan]))
 
 
-def _fewer(rounds: Rounds, cap: int) -> Finding:
+def _fewer(pairs: Pairs, cap: int) -> Finding:
     paper = "divergence selection with 30 devices reaches the target in fewer rounds than RRA with 45"
-    pairs = {}
-    for dataset, by_method in rounds.items():
-        mine, theirs = (by_method.get(method, {}) for method in ("divergence", "rra-as-run"))
-        both = sorted(mine.keys() & theirs.keys())       # trials that only one has played would compare splits
-        decided = [(mine[number], theirs[number]) for number in both if min(mine[number], theirs[number]) < math.inf]
-        if decided:
-            pairs[dataset] = decided
-    if not pairs:
+    decided = {dataset: [pair for pair in found if min(pair) < math.inf] for dataset, found in pairs.items()}
+    fewer = [mine < other for found in decided.values() for mine, other in found]
+    if not fewer:
         return nothing_yet(paper)
-    words = "; ".join(f"{TITLES[dataset]} " + ", ".join(f"{_count(mine, cap)} against {_count(other, cap)}"
-                                                        for mine, other in found) + " rounds"
-                      for dataset, found in pairs.items())
-    fewer = [mine < other for found in pairs.values() for mine, other in found]
-    return Finding(paper, words, "agrees" if all(fewer) else "agrees in part" if any(fewer) else "differs")
+    words = {dataset: ", ".join(f"{_count(mine, cap)} against {_count(other, cap)}" for mine, other in found)
+             for dataset, found in decided.items() if found}
+    return Finding(paper, "; ".join(f"{TITLES[dataset]} {counts} rounds" for dataset, counts in words.items()),
+                   "agrees" if all(fewer) else "agrees in part" if any(fewer) else "differs")
 
 
 def _count(rounds: float, cap: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import shutil
 import threading
 import time
@@ -113,8 +114,7 @@ def first_rounds_of(run: Path) -> Path:
 def run_cells(cells: Sequence[Cell], place: Place, watch: Callable[[Progress], None] = lambda progress: None) -> None:
     """Run all cells that have no record yet; one that fails leaves its error, and the others go on."""
     queue = _Queue(cells)
-    watch(queue.progress())
-    looked = time.monotonic()
+    looked = -math.inf
     while queue.left:
         queue.give_up_in_vain()
         with place.open() as executor:

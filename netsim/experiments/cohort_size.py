@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from netsim.experiments import trials
 from netsim.experiments.cells import Record
 from netsim.experiments.learned import (
     Records,
+    comparable,
     computing,
     draw_accuracy,
     frame_accuracy,
@@ -42,10 +42,10 @@ def fig13(context: Context) -> Report | None:
     measured: Measured = {}
     for column, dataset in enumerate(data):
         top = panels[0, column]
-        by_size = _comparable(records, dataset)
-        measured[dataset] = {size: _gauges(by_size[size]) for size in sizes if size in by_size}
-        for size in measured[dataset]:
-            draw_accuracy(top, by_size[size], _shade(size, sizes), f"S = {size}")
+        by_size = _by_size(records, dataset, sizes)
+        measured[dataset] = {size: _gauges(found) for size, found in by_size.items()}
+        for size, found in by_size.items():
+            draw_accuracy(top, found, _shade(size, sizes), f"S = {size}")
         drawn = [record for found in by_size.values() for record in found]
         frame_accuracy(top, f"{TITLES[dataset]}, sigma 0.8", drawn, data[dataset].targets["0.8"])
         for panel, gauge in zip(panels[1:, column], GAUGES, strict=True):
@@ -66,15 +66,13 @@ def fig13(context: Context) -> Report | None:
                         for size, values in by_size.items()} for name, by_size in measured.items()})
 
 
-def _comparable(records: Records, dataset: str) -> dict[int, list[Record]]:
-    """By cohort size, the trials that every size has played: another trial's split would be compared with its size."""
-    found: dict[int, dict[int, Record]] = defaultdict(dict)
-    for trial, record in records.items():
-        if trial.dataset == dataset:
-            found[trial.cohort][trial.number] = record
-    common = set.intersection(*map(set, found.values())) if found else set()
-    return {size: [record for number, record in by_trial.items() if number in common]
-            for size, by_trial in found.items() if common}
+def _by_size(records: Records, dataset: str, sizes: list[int]) -> dict[int, list[Record]]:
+    """The trials that every cohort size has played which has played any."""
+    groups = {size: {trial: record for trial, record in records.items()
+                     if (trial.dataset, trial.cohort) == (dataset, size)} for size in sizes}
+    played = {size: group for size, group in groups.items() if group}
+    found = comparable(list(played.values())) if played else []
+    return {size: group for size, group in zip(played, found, strict=True) if group}
 
 
 def _gauges(found: list[Record]) -> dict[str, float]:

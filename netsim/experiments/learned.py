@@ -135,11 +135,18 @@ def nothing_yet(paper: str) -> Finding:
 
 
 def paired(records: Records, first: str, second: str) -> list[tuple[Record, Record]]:
-    """The records of two methods in the trials that both have played, on the same split of the data."""
-    rivals = {trial: Trial(trial.dataset, trial.sigma, second, trial.cohort, trial.number)
-              for trial in records if trial.method == first}
-    pairs = [(records[trial], records[rival]) for trial, rival in rivals.items() if rival in records]
-    return [(one, other) for one, other in pairs if one.get("split") == other.get("split")]
+    """The records of two methods in the trials that can be compared."""
+    groups = [{trial: record for trial, record in records.items() if trial.method == method}
+              for method in (first, second)]
+    return list(zip(*comparable(groups), strict=True))
+
+
+def comparable(groups: Sequence[Records]) -> list[list[Record]]:
+    """Of each group the trials that all groups have played on the same split, in one order: others compare splits."""
+    by_world = [{(trial.dataset, trial.sigma, trial.number, record.get("split")): record
+                 for trial, record in group.items()} for group in groups]
+    common = [world for world in by_world[0] if all(world in group for group in by_world)]
+    return [[group[world] for world in common] for group in by_world]
 
 
 def fewer_rounds(paper: str, records: Records, first: str, second: str) -> Finding:

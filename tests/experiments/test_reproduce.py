@@ -228,24 +228,38 @@ def test_smaller_cohorts_usually_take_less() -> None:
 
 
 def test_cohort_sizes_are_compared_on_the_trials_that_all_have_played() -> None:
-    played = {Trial("mnist", "0.8", "divergence", size, number): {"of": (size, number)}
-              for size, number in ((10, 1), (10, 2), (10, 3), (20, 1), (20, 3))}
-    other = {Trial("cifar10", "0.8", "divergence", 20, 2): {"of": "another dataset"}}
-    found = cohort_size._comparable(played | other, "mnist")
+    played: dict[Trial, Record] = {Trial("mnist", "0.8", "divergence", size, number): {"of": (size, number)}
+                                   for size, number in ((20, 1), (20, 3), (10, 1), (10, 2), (10, 3))}
+    other: dict[Trial, Record] = {Trial("cifar10", "0.8", "divergence", 20, 2): {"of": "another dataset"}}
+    found = cohort_size._by_size(played | other, "mnist", [10, 20, 30])
     assert {size: [record["of"] for record in records] for size, records in found.items()} == {
         10: [(10, 1), (10, 3)], 20: [(20, 1), (20, 3)]}
-    assert cohort_size._comparable(other, "mnist") == {}
+    assert cohort_size._by_size(other, "mnist", [10, 20, 30]) == {}
+
+
+def test_cohort_sizes_on_different_splits_are_not_compared() -> None:
+    played: dict[Trial, Record] = {Trial("mnist", "0.8", "divergence", 10, 1): {"split": "published"},
+                                   Trial("mnist", "0.8", "divergence", 20, 1): {"split": "drawn"}}
+    assert cohort_size._by_size(played, "mnist", [10, 20]) == {}
 
 
 def test_rra_is_compared_on_the_trials_that_both_played() -> None:
-    rounds = {"mnist": {"divergence": {1: 40.0, 2: math.inf}, "rra-as-run": {1: 41.0}}}
-    assert against_rra._fewer(rounds, 150).verdict == "agrees"
-    apart = {"mnist": {"divergence": {1: 40.0}, "rra-as-run": {2: 41.0}}}
-    assert against_rra._fewer(apart, 150).verdict == "not measured"
-    missed = against_rra._fewer({"mnist": {"divergence": {1: 40.0}, "rra-as-run": {1: math.inf}}}, 150)
+    def played(method: str, cohort: int, *numbers: int) -> dict[Trial, Record]:
+        return {Trial("mnist", "0.8", method, cohort, number): {"of": (method, number)} for number in numbers}
+
+    mine, theirs = played("divergence", 30, 1, 2), played("rra-as-run", 10, 2, 3)
+    assert learned.paired(mine | theirs, *against_rra.METHODS) == [
+        ({"of": ("divergence", 2)}, {"of": ("rra-as-run", 2)})]
+
+
+def test_rounds_against_rra_are_said_trial_by_trial() -> None:
+    assert against_rra._fewer({"mnist": [(40.0, 41.0)], "cifar10": []}, 150).verdict == "agrees"
+    assert against_rra._fewer({"mnist": [(math.inf, math.inf)]}, 150).verdict == "not measured"
+    missed = against_rra._fewer({"mnist": [(40.0, math.inf)]}, 150)
     assert (missed.verdict, missed.measured) == ("agrees", "MNIST 40 against more than 150 rounds")
-    mixed = against_rra._fewer({"mnist": {"divergence": {1: 40.0, 2: 50.0}, "rra-as-run": {2: 50.0, 1: 41.0}}}, 150)
-    assert (mixed.verdict, mixed.measured) == ("agrees in part", "MNIST 40 against 41, 50 against 50 rounds")
+    mixed = against_rra._fewer({"mnist": [(40.0, 41.0), (50.0, 50.0)], "cifar10": [(9.0, 9.5)]}, 150)
+    assert (mixed.verdict, mixed.measured) == (
+        "agrees in part", "MNIST 40 against 41, 50 against 50 rounds; CIFAR-10 9 against 9.5 rounds")
 
 
 def test_a_layout_has_the_same_number_in_every_figure(tmp_path: Path) -> None:
