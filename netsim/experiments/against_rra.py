@@ -20,7 +20,7 @@ from netsim.experiments.learned import (
     settings,
 )
 from netsim.experiments.plots import COLOURS, NAMES, canvas
-from netsim.experiments.report import Finding, Report
+from netsim.experiments.report import Finding, Report, all_or_some
 from netsim.experiments.reproduce import Context
 from netsim.experiments.trials import TITLES
 
@@ -75,7 +75,7 @@ def _fewer(pairs: Pairs, cap: int) -> Finding:
     words = {dataset: ", ".join(f"{_count(mine, cap)} against {_count(other, cap)}" for mine, other in found)
              for dataset, found in decided.items() if found}
     return Finding(paper, "; ".join(f"{TITLES[dataset]} {counts} rounds" for dataset, counts in words.items()),
-                   "agrees" if all(fewer) else "agrees in part" if any(fewer) else "differs")
+                   all_or_some(fewer))
 
 
 def _count(rounds: float, cap: int) -> str:

@@ -22,7 +22,7 @@ from netsim.experiments.learned import (
     settings,
 )
 from netsim.experiments.plots import canvas
-from netsim.experiments.report import Finding, Report
+from netsim.experiments.report import Finding, Report, all_or_some
 from netsim.experiments.reproduce import Context
 from netsim.experiments.trials import TITLES
 
@@ -107,7 +107,7 @@ def _least(paper: str, measured: Measured, gauge: str, size: int) -> Finding:
                            for s, value in values.items())
         words.append(f"{TITLES[name]}: least at S = {_joined(_best(values))} ({listed})")
     right = [_best(values) == [size] for values in compared.values()]
-    return Finding(paper, "; ".join(words), "agrees" if all(right) else "agrees in part" if any(right) else "differs")
+    return Finding(paper, "; ".join(words), all_or_some(right))
 
 
 def _usually_less(paper: str, measured: Measured, gauge: str) -> Finding:

@@ -12,7 +12,7 @@ from netsim.allocation import Problem
 from netsim.arrays import Floats
 from netsim.experiments.layouts import LAYOUTS, QUICK_LAYOUTS, layouts, plan_of, round_times, with_budget, with_power
 from netsim.experiments.plots import COLOURS, NAMES, band, canvas, quartiles, spread
-from netsim.experiments.report import Finding, Report, Verdict
+from netsim.experiments.report import Finding, Report, Verdict, all_or_some
 from netsim.experiments.reproduce import Context
 from netsim.units import dbm_from_watts
 
@@ -174,12 +174,12 @@ def fig14(context: Context) -> Report:
                     f"at 22 dBm {spread(at_22, 'ms', 1e3, 2)}; the best whole value is {_mode(choice):g} most often "
                     f"(22 in {int((choice == 22).sum())} of {len(choice)} layouts; range {choice.min()} to "
                     f"{choice.max()})",
-                    _of_two(_mode(choice) == 22, _within(111.84e-3, at_22)),
+                    all_or_some([_mode(choice) == 22, _within(111.84e-3, at_22)]),
                     "the printed values are those of one layout; the best power depends on the layout"),
             Finding("Algorithm 6 finds 22.45 dBm with 111.49 ms",
                     f"{spread(level['algorithm6'], 'dBm', 1, 2)} with "
                     f"{spread(best['algorithm6'], 'ms', 1e3, 2)}",
-                    _of_two(_within(22.45, level["algorithm6"]), _within(111.49e-3, best["algorithm6"])),
+                    all_or_some([_within(22.45, level["algorithm6"]), _within(111.49e-3, best["algorithm6"])]),
                     f"the exact best common power is {np.nanmax(loss):.2f} % faster at most"),
             Finding("optimising the power makes a round 0.3 % shorter than the best whole dBm value",
                     f"shorter by {spread(gain, '%', 1, 3)}, at most {np.nanmax(gain):.3f} %; a power for each device "
@@ -215,11 +215,6 @@ def _within(printed: float, values: Floats) -> bool:
     """Whether a printed value lies between the quartiles over layouts."""
     low, high = np.nanpercentile(values, [25, 75])
     return bool(low <= printed <= high)
-
-
-def _of_two(one: bool, other: bool) -> Verdict:
-    """On a statement with two halves."""
-    return "agrees" if one and other else "agrees in part" if one or other else "differs"
 
 
 def _ticks(panel: Axes, values: Sequence[float]) -> None:

@@ -29,6 +29,11 @@ class Finding:
     why: str = ""
 
 
+def all_or_some(parts: Sequence[bool]) -> Verdict:
+    """The verdict on a statement of which these parts hold, or do not."""
+    return "agrees" if all(parts) else "agrees in part" if any(parts) else "differs"
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
     """A reproduced table or figure."""
