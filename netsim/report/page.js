@@ -223,7 +223,7 @@
   const names = runs.map((run) => safe(run.label));
   const lines = (x, y, axes, from = (run) => run.rounds) => [range(runs.length).filter((at) => x in from(runs[at]))
     .map((at) => ({ type: "scatter", mode: from(runs[at])[x].length > 1 ? "lines" : "markers", name: names[at],
-      x: from(runs[at])[x], y: from(runs[at])[y], line: { color: series(at), width: 2 } })), axes];
+      x: from(runs[at])[x], y: from(runs[at])[y], line: { color: series(at), width: 2 } })), { ...axes, showlegend: true }];      // also where one run alone learns
   const stacked = (parts, suffix, per, axis) => [parts.map((part) => ({ type: "bar", name: part, x: names,
     y: runs.map((run) => run.totals[part + suffix] / per(run)), marker: { color: colour(part) } })),
   { barmode: "stack", xaxis: { type: "category" }, yaxis: { ...axis, rangemode: "tozero" } }];
