@@ -13,9 +13,9 @@ import numpy as np
 
 from netsim import load_run, load_scenario
 from netsim.analysis.export import export
-from netsim.population import draw_population
-from netsim.simulation import ROWS_A_PART, write_devices
-from netsim.trace import CELL, SERVER, Recorder, write_part
+from netsim.fleet.population import draw_population
+from netsim.simulate import ROWS_A_PART, write_devices
+from netsim.trace.rows import CELL, SERVER, Recorder, write_part
 
 COHORT = 10
 ROWS_A_ROUND = 7 * COHORT + 4

@@ -33,7 +33,7 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "ServerAdam": "learning.server, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
     "Allocation": "[allocation]", "Rounds": "[rounds]", "End": "[end]",
 }
-DISTRIBUTION = re.compile(r"(Uniform|Normal|LogNormal|Exponential|Choice)")
+DISTRIBUTION = re.compile(r"(Uniform|Normal|LogNormal|Exponential|OneOf)")
 
 
 def scenario() -> str:
@@ -66,7 +66,7 @@ def scenario() -> str:
 def distributions(defs: dict[str, Any]) -> Iterator[str]:
     """The keys of each distribution, read off the one for energies."""
     yield "| `dist` | keys |\n|---|---|"
-    for kind in ("Uniform", "Normal", "LogNormal", "Exponential", "Choice"):
+    for kind in ("Uniform", "Normal", "LogNormal", "Exponential", "OneOf"):
         table = defs[f"{kind}Energy"]
         required = set(table["required"]) - {"dist"}
         others = [name for name in table["properties"] if name not in required and name != "dist"]
@@ -78,7 +78,7 @@ def distributions(defs: dict[str, Any]) -> Iterator[str]:
 
 def unit_table() -> Iterator[str]:
     """The units of each dimension, out of the patterns that the schema checks them by."""
-    from netsim import units
+    from netsim.base import units
 
     yield "| | units |\n|---|---|"
     for dimension in ("length", "frequency", "power", "energy", "time", "data size", "noise density", "gain",
@@ -140,7 +140,7 @@ def shown(default: Any) -> str:
 def methods() -> str:
     """Allocation and selection methods with what can be set of each."""
     from netsim.allocation import METHODS as ALLOCATION
-    from netsim.plugins import installed_object
+    from netsim.base.registry import installed_object
     from netsim.selection.registry import METHODS as SELECTION
 
     parts = ["# Methods", NOTE, "## Allocation\n",
@@ -208,20 +208,20 @@ def meaning(parameter: Any) -> str:
 
 def trace() -> str:
     """Columns of the trace and of the frames that are made of it."""
-    import netsim.run_directory
-    import netsim.trace
+    import netsim.trace.rows
+    import netsim.trace.run_directory
     from netsim.analysis.breakdown import Breakdown
     from netsim.analysis.critical_path import CriticalPath
     from netsim.run import Run
-    from netsim.trace import DROPS, link_schema, row_schema
+    from netsim.trace.rows import DROPS, link_schema, row_schema
 
     columns = ", ".join(f"`{name}` {kind}" for name, kind in row_schema().items())
     links = ", ".join(f"`{name}` {kind}" for name, kind in link_schema().items())
     return "\n".join([
         "# Trace and run directory", NOTE,
         "[Reading a trace](../guides/reading-a-trace.md) shows how to use what is listed here.\n",
-        "## The run directory\n", literal(netsim.run_directory.__doc__),
-        "## Rows and links\n", literal(netsim.trace.__doc__),
+        "## The run directory\n", literal(netsim.trace.run_directory.__doc__),
+        "## Rows and links\n", literal(netsim.trace.rows.__doc__),
         f"Types of the rows: {columns}. Types of the links: {links}.\n",
         f"Why a device of a cohort did not deliver: {', '.join(f'`{drop}`' for drop in DROPS)}.\n",
         "## `netsim.Run`\n", literal(Run.__doc__), "## `run.breakdown()`\n", literal(Breakdown.__doc__),

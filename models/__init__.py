@@ -17,9 +17,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from netsim.errors import InputError, one_of
+from netsim.base.errors import InputError, one_of
+from netsim.base.registry import installed_object
 from netsim.models.cnn import CNN, CifarCNN, FashionCNN, MnistCNN
-from netsim.plugins import installed_object
 
 __all__ = ["CNN", "MODELS", "CifarCNN", "FashionCNN", "MnistCNN", "build_model"]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 
 aten = torch.ops.aten    # the pieces of autograd, without the graph
 

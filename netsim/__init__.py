@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 
 if TYPE_CHECKING:
     from netsim.run import Run, load_run
     from netsim.scenario import Scenario, load_scenario
-    from netsim.simulation import simulate
+    from netsim.simulate import simulate
 
 __all__ = ["InputError", "Run", "Scenario", "load_run", "load_scenario", "simulate"]
 
 # Loaded when first used: `import netsim` and `netsim --help` stay light.
 _HOMES = {
     "Run": "netsim.run", "load_run": "netsim.run", "Scenario": "netsim.scenario", "load_scenario": "netsim.scenario",
-    "simulate": "netsim.simulation",
+    "simulate": "netsim.simulate",
 }
 
 
@@ -30,5 +30,6 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         from importlib import import_module
 
-        return getattr(import_module(_HOMES[name]), name)
+        home = import_module(_HOMES[name])
+        return globals().get(name) or getattr(home, name)      # netsim.simulate is a module that can be called
     raise AttributeError(f"module 'netsim' has no attribute {name!r}")

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from netsim.arrays import Floats
+from netsim.base.arrays import Floats
 
 Values = Floats | float    # an array of SI values, or one for all
 

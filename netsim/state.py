@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from netsim.arrays import Floats, Ints, State, Weights
+from netsim.base.arrays import Floats, Ints, State, Weights
 
 _ARRAYS = ("used_j", "last_round", "times_used", "duration_s", "loss", "gradient_norm")
 

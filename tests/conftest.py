@@ -13,7 +13,7 @@ import simpy
 from netsim.cell.battery import Battery
 from netsim.cell.device import Device, Share
 from netsim.cell.uplink import Uplink
-from netsim.trace import Recorder
+from netsim.trace.rows import Recorder
 
 
 @dataclass

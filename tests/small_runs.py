@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from netsim.run import Run, load_run
-from netsim.trace import CELL, SERVER, Part, Recorder, write_part
+from netsim.trace.rows import CELL, SERVER, Part, Recorder, write_part
 
 SCENARIO = """
 description = "two devices"

@@ -84,7 +84,7 @@ def test_the_paper_s_round_takes_what_the_paper_says(netsim):
 
     from netsim import load_scenario
     from netsim.allocation import allocate
-    from netsim.one_round import one_round
+    from netsim.random_cohort import one_round
 
     scenario = load_scenario("paper", ["population.phone.budget=30mJ", "population.phone.radio.power=22dBm"])
     times = [allocate(one_round(scenario, seed).problem).round_s for seed in range(40)]
@@ -250,7 +250,7 @@ def test_the_line_to_go_on_with_can_be_pasted(netsim, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("netsim.simulation.simulate", interrupted)
+    monkeypatch.setattr("netsim.simulate.simulate", interrupted)
     monkeypatch.setattr("netsim.simulate", interrupted, raising=False)
     code, _, err = netsim("run", "tiny", "--set", "cell.bandwidth=10 MHz", "--out", "r")
     assert code == 130
@@ -258,12 +258,12 @@ def test_the_line_to_go_on_with_can_be_pasted(netsim, monkeypatch):
 
 
 def test_a_dead_worker_is_one_message(netsim, monkeypatch):
-    from netsim.errors import WorkerError
+    from netsim.base.errors import WorkerError
 
     def died(*_, **__):
         raise WorkerError("a training worker ended without an answer")
 
-    monkeypatch.setattr("netsim.simulation.simulate", died)
+    monkeypatch.setattr("netsim.simulate.simulate", died)
     monkeypatch.setattr("netsim.simulate", died, raising=False)
     code, _, err = netsim("run", "tiny", "--out", "r")
     assert code == 1

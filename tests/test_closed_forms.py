@@ -6,7 +6,9 @@ import pytest
 
 from netsim import load_scenario, simulate
 from netsim.allocation import METHODS, allocate
-from netsim.population import draw_population, problem_for, round_gain
+from netsim.fleet.population import draw_population
+from netsim.fleet.work import problem_for
+from netsim.world.channel import round_gain
 
 RTOL = 1e-9
 

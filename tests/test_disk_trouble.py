@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from netsim import load_scenario, simulate, simulation
+from netsim import load_scenario, simulate
 from netsim.run import Run
 
 Mount = Callable[[str], Path]
@@ -53,7 +53,7 @@ def netsim(*words: object) -> subprocess.CompletedProcess[str]:
 def test_a_run_that_met_a_full_disk_goes_on_to_the_same_trace(
     small_disk: Mount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
-    monkeypatch.setattr(simulation, "ROWS_A_PART", 200)
+    monkeypatch.setattr("netsim.simulate.ROWS_A_PART", 200)
     scenario = load_scenario("tiny", ["end.rounds=200"])
     whole = simulate(scenario, tmp_path / "whole", seed=1)
     disk = small_disk(f"size={size}")
@@ -96,7 +96,7 @@ def test_a_read_only_folder_is_named(small_disk: Mount) -> None:
 def test_a_run_whose_folder_became_read_only_can_be_read_and_later_resumed(
     small_disk: Mount, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(simulation, "ROWS_A_PART", 200)
+    monkeypatch.setattr("netsim.simulate.ROWS_A_PART", 200)
     scenario = load_scenario("tiny", ["end.rounds=40"])
     disk = small_disk("size=48k")
     with pytest.raises(OSError, match="No space left on device"):

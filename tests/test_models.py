@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.learning.network import Network
 from netsim.models import CNN, build_model
 

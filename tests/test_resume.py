@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from netsim import load_scenario, simulate
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 
 LEARNING = """
 [cell]
@@ -97,7 +97,7 @@ def every_cut(scenario, tmp_path, monkeypatch, step: int) -> int:
 
 
 def test_cut_at_every_write_without_learning(tmp_path, monkeypatch):
-    monkeypatch.setattr("netsim.simulation.ROWS_A_PART", 40)         # several parts in a small run
+    monkeypatch.setattr("netsim.simulate.ROWS_A_PART", 40)         # several parts in a small run
     scenario = load_scenario("tiny", ["end.rounds=7", "population.node.battery=20mJ"])
     assert every_cut(scenario, tmp_path, monkeypatch, step=1) > 15
 
@@ -166,7 +166,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path, damage):
 
     scenario = load_scenario("lab", ["selection.method=fedavg", "end.rounds=3"])
     monkey = pytest.MonkeyPatch()
-    monkey.setattr("netsim.simulation.ROWS_A_PART", 1)
+    monkey.setattr("netsim.simulate.ROWS_A_PART", 1)
     with pytest.raises(KeyboardInterrupt):
         simulate(scenario, tmp_path / "run", learning=False, progress=stop)
     monkey.undo()

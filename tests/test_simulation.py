@@ -12,7 +12,7 @@ import pytest
 
 from netsim import load_scenario, simulate
 from netsim.allocation import Plan, Problem, plan_for
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.selection import Choice, Method, View
 
 LEFT_OVER = """

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from netsim import physics
+from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
-from netsim.allocation.seconds import InSeconds
-from netsim.arrays import Floats
-from netsim.units import format
+from netsim.base.arrays import Floats
+from netsim.base.units import format
 
 BIG_ENOUGH = 1e6     # T_max in units of T_min
 CAP = 120            # turns of the loop; the interval is down to the last digit long before

@@ -14,8 +14,8 @@ from netsim.allocation.diagnosis import Obstacles, obstacles
 from netsim.allocation.methods import resolve
 from netsim.allocation.prices import Prices, shadow_prices
 from netsim.allocation.problem import Infeasible, Plan, Problem
-from netsim.arrays import Ints
-from netsim.errors import InputError
+from netsim.base.arrays import Ints
+from netsim.base.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.methods import METHODS, load, resolve
 from netsim.allocation.problem import Infeasible, Problem, plan_for
-from netsim.allocation.seconds import InSeconds
-from netsim.arrays import Bools, Floats, Ints
-from netsim.units import format
+from netsim.base.arrays import Bools, Floats, Ints
+from netsim.base.units import format
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 
 from netsim.allocation.diagnosis import too_dear
 from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
-from netsim.units import format
+from netsim.base.units import format
 
 
 def solve(problem: Problem) -> Plan:

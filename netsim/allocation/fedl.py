@@ -17,10 +17,10 @@ import numpy as np
 
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import require_feasible, too_dear
+from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.allocation.roots import first_not_positive
-from netsim.allocation.seconds import InSeconds
-from netsim.arrays import Bools, Floats
+from netsim.base.arrays import Bools, Floats
 from netsim.physics import efficiency
 
 STEPS = 24           # rounds tried upwards from the shortest that can keep the budgets, before the tuned one is refined
@@ -171,7 +171,7 @@ class Market:
     @np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
     def balance(self, round_s: float, start: Balance) -> Balance:
         """The price at which the devices fill the band in a round of T seconds, by Newton on its logarithm."""
-        choice = Choice.of(self, round_s)
+        choice = Bids.of(self, round_s)
         foreseen = start.log_price + start.drift * (round_s - start.round_s)
         low, high = self.cheapest, choice.dearest + 1.0
         nats, log_price = start.nats, foreseen if low < foreseen < high else min(max(start.log_price, low), high)
@@ -193,7 +193,7 @@ class Market:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Bids:
     """How the devices choose in a round of T seconds: by the logarithm of the price, between these marks.
 
     Below ``idle`` a device keeps its CPU at its slowest and has time to spare; up to ``busy`` it stays just there; then
@@ -209,7 +209,7 @@ class Choice:
     spent: Floats
 
     @classmethod
-    def of(cls, market: Market, round_s: float) -> Choice:
+    def of(cls, market: Market, round_s: float) -> Bids:
         devices, power = market.devices, market.power
         slowest = efficiency(devices.limit / np.maximum(round_s - devices.slowest, devices.limit))
         fastest = efficiency(devices.limit / np.maximum(round_s - devices.fastest, devices.limit))

@@ -17,10 +17,10 @@ import numpy as np
 
 from netsim import physics
 from netsim.allocation import sao
+from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.allocation.roots import first_not_positive
-from netsim.allocation.seconds import InSeconds
-from netsim.arrays import Floats
+from netsim.base.arrays import Floats
 
 
 def solve(problem: Problem) -> Plan:
@@ -49,7 +49,7 @@ def _at_given_powers(problem: Problem) -> list[Plan]:
 
 
 @dataclass(frozen=True, eq=False)
-class Need:
+class JointNeed:
     """The least bandwidth for a round, and the computing time and power that make it so."""
 
     compute_s: Floats
@@ -79,7 +79,7 @@ class Devices:
         )
 
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")
-    def need(self, round_s: float) -> Need:
+    def need(self, round_s: float) -> JointNeed:
         """The best computing time and power of every device for a round of T seconds, and what it needs with them."""
         compute_s = self._stationary(round_s, self.weak.compute_time(round_s), self.strong.compute_time(round_s))
         time_left = round_s - compute_s
@@ -87,7 +87,7 @@ class Devices:
         power_w = np.clip(energy_left / time_left, self.low_w, self.high_w)
         upload_s = np.maximum(np.minimum(time_left, energy_left / power_w), 1e-300)
         fraction = self.least_j / (power_w * upload_s)
-        return Need(compute_s, power_w, self.strong.nats / (upload_s * physics.efficiency(fraction)))
+        return JointNeed(compute_s, power_w, self.strong.nats / (upload_s * physics.efficiency(fraction)))
 
     def _stationary(self, round_s: float, low: Floats, high: Floats) -> Floats:
         """Where (T - t) s(e - W/t^2) is largest between two computing times, by Newton inside the bracket.

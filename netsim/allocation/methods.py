@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from netsim import units
 from netsim.allocation.problem import TOLERANCE as ROUNDING
 from netsim.allocation.problem import Plan, Problem
-from netsim.errors import InputError, one_of
-from netsim.plugins import installed_object
+from netsim.base import units
+from netsim.base.errors import InputError, one_of
+from netsim.base.registry import installed_object
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Method:
+class Solver:
     """An allocation method: what it does in a line, where it lives, what can be set."""
 
     summary: str
@@ -54,18 +54,18 @@ WEIGHT = Option("weight", 'joules a second, at least 0, or "tuned"',
                 lambda value: value == "tuned" or (_number(value) and 0.0 <= value < math.inf))
 TOLERANCE = Option("tolerance", "a number between 0 and 1", lambda value: _number(value) and 0.0 < value < 1.0)
 
-METHODS: dict[str, Method] = {
-    "sao": Method("exact optimum: the shortest round that keeps every budget", "netsim.allocation.sao:solve"),
-    "equal": Method("equal bandwidth, each CPU as fast as its budget allows", "netsim.allocation.equal:solve"),
-    "algorithm5": Method("the paper's Algorithm 5 to the letter", "netsim.allocation.algorithm5:solve",
+METHODS: dict[str, Solver] = {
+    "sao": Solver("exact optimum: the shortest round that keeps every budget", "netsim.allocation.sao:solve"),
+    "equal": Solver("equal bandwidth, each CPU as fast as its budget allows", "netsim.allocation.equal:solve"),
+    "algorithm5": Solver("the paper's Algorithm 5 to the letter", "netsim.allocation.algorithm5:solve",
                          {"tolerance": TOLERANCE}),
-    "algorithm6": Method("the paper's Algorithm 6 to the letter: a common power", "netsim.allocation.power:algorithm6",
+    "algorithm6": Solver("the paper's Algorithm 6 to the letter: a common power", "netsim.allocation.power:algorithm6",
                          {"tolerance": TOLERANCE}),
-    "sao-common-power": Method("sao with the best power common to all", "netsim.allocation.power:common"),
-    "sao-joint": Method("exact optimum with a power for each device", "netsim.allocation.joint:solve"),
-    "fedl": Method("least total energy + lambda x round; keeps budgets only if lambda is tuned",
+    "sao-common-power": Solver("sao with the best power common to all", "netsim.allocation.power:common"),
+    "sao-joint": Solver("exact optimum with a power for each device", "netsim.allocation.joint:solve"),
+    "fedl": Solver("least total energy + lambda x round; keeps budgets only if lambda is tuned",
                    "netsim.allocation.fedl:solve", {"lambda": WEIGHT}),
-    "rra": Method("least sending energy for a deadline; leaves out devices not worth it", "netsim.allocation.rra:solve",
+    "rra": Solver("least sending energy for a deadline; leaves out devices not worth it", "netsim.allocation.rra:solve",
                   {"deadline": DEADLINE, "lambda": REWARD}, keeps="netsim.allocation.rra:kept"),
 }
 

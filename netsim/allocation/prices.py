@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Plan, Problem
 from netsim.allocation.sao import Need
-from netsim.allocation.seconds import InSeconds
-from netsim.arrays import Floats, frozen
+from netsim.base.arrays import Floats, frozen
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from netsim import physics
-from netsim.arrays import Bools, Floats, Ints, frozen
-from netsim.errors import InputError
+from netsim.base.arrays import Bools, Floats, Ints, frozen
+from netsim.base.errors import InputError
 
 TOLERANCE = 1e-9                                 # how far, relatively, a plan may miss a constraint by rounding
 MAY_BE_ZERO = frozenset({"cycles", "capacitance"})

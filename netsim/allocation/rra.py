@@ -17,9 +17,9 @@ from scipy.special import lambertw
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import largest_feasible, listing
 from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
-from netsim.arrays import Bools, Floats, Ints, frozen
+from netsim.base.arrays import Bools, Floats, Ints, frozen
+from netsim.base.units import format
 from netsim.physics import LN2
-from netsim.units import format
 
 NOTHING = 1e-9       # a smaller part of a device counts as none
 MOST_NATS = 700.0    # nats a symbol at an equal share beyond which the energy leaves the floating-point range

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.allocation.diagnosis import require_feasible
+from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Plan, Problem, fill, plan_for
-from netsim.allocation.seconds import InSeconds
-from netsim.arrays import Floats
+from netsim.base.arrays import Floats
 
 
 def solve(problem: Problem) -> Plan:

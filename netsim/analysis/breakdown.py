@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from netsim.analysis.names import device_names
-from netsim.errors import InputError
-from netsim.run import PARTS
-from netsim.trace import CELL, DROPS
+from netsim.base.errors import InputError
+from netsim.trace.rows import CELL, DROPS
+from netsim.trace.stored_run import PARTS
 
 if TYPE_CHECKING:
-    from netsim.run import Run
+    from netsim.trace.stored_run import StoredRun
 
 WORK = ("compute", "upload")      # what a device spends energy on
 TOGETHER = 1e-3                   # devices that end within this share of the round's time end together
@@ -78,7 +78,7 @@ class Breakdown:
                 "rounds": self.rounds.to_dicts(), "devices": self.devices.to_dicts()}
 
 
-def break_down(run: Run) -> Breakdown:
+def break_down(run: StoredRun) -> Breakdown:
     """Take a run apart."""
     if not run.last_round:
         raise InputError(f"{run.path}: no round is complete yet, so there is nothing to show")
@@ -94,7 +94,7 @@ def break_down(run: Run) -> Breakdown:
     return Breakdown(rounds, _devices(run, rounds, shares, names), shares, bandwidth_hz)
 
 
-def _shares(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+def _shares(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Each device's time and energy in each round that it took part in."""
     name, length = pl.col("name"), pl.col("t1") - pl.col("t0")
     played = run.collect(
@@ -114,14 +114,14 @@ def _shares(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame
     )
 
 
-def _drops(run: Run) -> pl.DataFrame:
+def _drops(run: StoredRun) -> pl.DataFrame:
     """Who dropped out of which round, and why."""
     return run.collect(
         run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(DROPS))
         .select("round", "device", pl.col("name").alias("outcome")))
 
 
-def _band(run: Run, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
+def _band(run: StoredRun, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
     """How much of the band was on lease in each round, and for how long nobody was on the air."""
     counter = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth") & (pl.col("device") == CELL))
@@ -145,7 +145,7 @@ def _energy(shares: pl.DataFrame) -> pl.DataFrame:
     return shares.group_by("round").agg(pl.col("compute_j", "upload_j", "energy_j").sum())
 
 
-def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+def _stragglers(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Who ended last in each round, and how long after the one before; nobody where several ended together."""
     ends = run.collect(
         run.scan().filter((pl.col("kind") == "span") & pl.col("name").is_in(WORK))
@@ -162,7 +162,7 @@ def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataF
         named, on="straggler", how="left").select("round", "straggler", "straggler_name", "margin_s", "last_together")
 
 
-def _devices(run: Run, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+def _devices(run: StoredRun, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """What each device of the population did in the whole run."""
     summed = [*(f"{part}_s" for part in PARTS), *(f"{part}_j" for part in WORK), "energy_j"]
     did = shares.group_by("device").agg(

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from netsim import units
 from netsim.analysis.breakdown import TOGETHER, WORK
 from netsim.analysis.names import all_names
-from netsim.arrays import Floats, Ints
-from netsim.errors import InputError
+from netsim.base import units
+from netsim.base.arrays import Floats, Ints
+from netsim.base.errors import InputError
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from netsim.run import Run
+    from netsim.trace.stored_run import StoredRun
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class CriticalPath:
                 "causes": self.causes.to_dicts(), "slack": self.slack.to_dicts(), "steps": self.steps.to_dicts()}
 
 
-def find_critical_path(run: Run) -> CriticalPath:
+def find_critical_path(run: StoredRun) -> CriticalPath:
     """The critical path of a run.
 
     A link says that a row could not begin before another had ended. It is tight when the row did begin
@@ -110,7 +110,7 @@ def find_critical_path(run: Run) -> CriticalPath:
         steps, _causes(steps, worked, len(ends)), _by_device(steps, worked, names), _together(run, worked))
 
 
-def causal_graph(run: Run, round: int | None = None) -> nx.DiGraph:
+def causal_graph(run: StoredRun, round: int | None = None) -> nx.DiGraph:
     """The links of a run, or of one round, as a networkx graph.
 
     Nodes are rows of the trace (by ``seq``) with round, name, device, t0 and t1; the weight of an edge
@@ -132,7 +132,7 @@ def causal_graph(run: Run, round: int | None = None) -> nx.DiGraph:
     return graph
 
 
-def _links(run: Run, rows: int) -> tuple[Ints, Ints]:
+def _links(run: StoredRun, rows: int) -> tuple[Ints, Ints]:
     links = run.links
     src, dst = links["src"].to_numpy(), links["dst"].to_numpy()
     if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < rows):
@@ -218,7 +218,7 @@ def _by_device(steps: pl.DataFrame, worked: pl.DataFrame, names: pl.DataFrame) -
     )
 
 
-def _together(run: Run, worked: pl.DataFrame) -> float:
+def _together(run: StoredRun, worked: pl.DataFrame) -> float:
     near = pl.col("slack_s") <= TOGETHER * pl.col("round_s")
     waves = worked.join(run.rounds.select("round", "round_s"), on="round").group_by("round", "wave").agg(
         (near.sum() >= 2).alias("together"))

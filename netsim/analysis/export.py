@@ -12,14 +12,14 @@ import polars as pl
 from netsim.analysis.names import all_names
 from netsim.analysis.parts import each_part
 from netsim.analysis.perfetto import write_perfetto
-from netsim.errors import InputError, one_of
-from netsim.files import packed, replace_file
+from netsim.base.errors import InputError, one_of
+from netsim.base.files import packed, replace_file
 
 if TYPE_CHECKING:
-    from netsim.run import Run
+    from netsim.trace.stored_run import StoredRun
 
 
-def export(run: Run, format: str, path: Path) -> None:
+def export(run: StoredRun, format: str, path: Path) -> None:
     """Write a run to a file, whole or not at all."""
     if format not in FORMATS:
         raise InputError(f'no export format "{format}"; {one_of(format, FORMATS)}')
@@ -29,7 +29,7 @@ def export(run: Run, format: str, path: Path) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def _tables(run: Run) -> Iterator[pl.DataFrame]:
+def _tables(run: StoredRun) -> Iterator[pl.DataFrame]:
     """The trace with the devices' names, and in ``after`` the rows that a row had to wait for."""
     names = all_names(run.devices).rename({"name": "device_name"})
     for rows, links in each_part(run):
@@ -41,17 +41,17 @@ def _tables(run: Run) -> Iterator[pl.DataFrame]:
         )
 
 
-def _write_csv(run: Run, file: IO[bytes]) -> None:
+def _write_csv(run: StoredRun, file: IO[bytes]) -> None:
     for number, table in enumerate(_tables(run)):
         spaced = pl.col("after").list.eval(pl.element().cast(pl.String)).list.join(" ").fill_null("")
         table.with_columns(spaced).write_csv(file, include_header=number == 0)
 
 
-def _write_parquet(run: Run, file: IO[bytes]) -> None:
+def _write_parquet(run: StoredRun, file: IO[bytes]) -> None:
     packed(partial(pl.concat(_tables(run)).write_parquet, compression="zstd"))(file)
 
 
-FORMATS: dict[str, Callable[[Run, IO[bytes]], None]] = {
+FORMATS: dict[str, Callable[[StoredRun, IO[bytes]], None]] = {
     "perfetto": write_perfetto,
     "csv": _write_csv,
     "parquet": _write_parquet,

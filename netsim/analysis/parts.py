@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from netsim.errors import InputError
-from netsim.trace import part_files
+from netsim.base.errors import InputError
+from netsim.trace.rows import part_files
 
 if TYPE_CHECKING:
-    from netsim.run import Run
+    from netsim.trace.stored_run import StoredRun
 
 
-def each_part(run: Run) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+def each_part(run: StoredRun) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """The rows and the links of each part in turn; a link lies in the part of the row that it leads to."""
     run.scan()       # complains about a damaged trace
     rows, links = (part_files(run.path, kind, run.last_round) for kind in ("trace", "links"))

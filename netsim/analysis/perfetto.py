@@ -16,10 +16,10 @@ import polars as pl
 
 from netsim.analysis.names import all_names
 from netsim.analysis.parts import each_part
-from netsim.trace import CELL, DROPS, SERVER
+from netsim.trace.rows import CELL, DROPS, SERVER
 
 if TYPE_CHECKING:
-    from netsim.run import Run
+    from netsim.trace.stored_run import StoredRun
 
 UNITS = {"battery": "J", "bandwidth": "Hz"}     # what a counter counts, where it is no plain number
 FIRST = 10                                      # process of device 0; 0 would be the viewer's own
@@ -29,7 +29,7 @@ TS, DUR = pl.col("ts"), pl.col("dur")           # an aggregation would be drawn 
 PID, TID = pl.col("pid"), pl.col("tid")
 
 
-def write_perfetto(run: Run, file: IO[bytes]) -> None:
+def write_perfetto(run: StoredRun, file: IO[bytes]) -> None:
     """Write a run as Chrome trace JSON, part by part, so that a large run needs no more memory than one part."""
     names = all_names(run.devices)
     took_part: set[int] = {SERVER, CELL}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import simpy
 from simpy.events import ProcessGenerator
 
-from netsim.trace import BATTERY_EMPTY
+from netsim.trace.rows import BATTERY_EMPTY
 
 ROUNDING = 1e-12
 

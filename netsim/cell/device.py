@@ -11,7 +11,7 @@ import simpy
 
 from netsim.cell.battery import Battery
 from netsim.cell.uplink import Uplink
-from netsim.trace import Recorder
+from netsim.trace.rows import Recorder
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import math
 
 import simpy
 
-from netsim.agenda import Wave
+from netsim.allocation.waves import Wave
 from netsim.cell.battery import Battery
 from netsim.cell.device import Device, Outcome
 from netsim.cell.server import shares
 from netsim.cell.uplink import Uplink
-from netsim.trace import SERVER, Part, Recorder
+from netsim.trace.rows import SERVER, Part, Recorder
 
 
 def rehearse(wave: Wave, bandwidth_hz: float) -> Part:

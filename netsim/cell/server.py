@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import simpy
 from simpy.events import ProcessGenerator
 
-from netsim.agenda import Agenda, Wave
-from netsim.arrays import Floats, Ints
+from netsim.allocation.waves import Agenda, Wave
+from netsim.base.arrays import Floats, Ints
 from netsim.cell.battery import Battery
 from netsim.cell.device import Device, Outcome, Share, record_wait
 from netsim.cell.uplink import Uplink
 from netsim.state import RunState
-from netsim.trace import DEADLINE, INFEASIBLE, SERVER, Recorder
+from netsim.trace.rows import DEADLINE, INFEASIBLE, SERVER, Recorder
 
 TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
 

@@ -6,7 +6,7 @@ from collections import deque
 
 import simpy
 
-from netsim.trace import CELL, Recorder
+from netsim.trace.rows import CELL, Recorder
 
 ROUNDING = 1e-9   # a plan may overshoot the band by rounding, never by more
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from netsim.allocation import Plan
+from netsim.base.units import format
 from netsim.lab.svg import INK, SOFT, Canvas, Scale, axis, legend
-from netsim.lab.view import Answer, View, done_s, last_alone
+from netsim.lab.view import Answer, LabView, done_s, last_alone
 from netsim.report.figures import COLOURS, CRITICAL
-from netsim.units import format
 
 WIDTH = 440.0
 LEFT = 62.0                 # where bars begin, right of the devices' names
@@ -24,7 +24,7 @@ Row = tuple[float, float]   # top and height
 PARTS = {part: COLOURS[part] for part in ("compute", "upload", "wait")}
 
 
-def gantt(view: View, answer: Answer) -> Canvas:
+def gantt(view: LabView, answer: Answer) -> Canvas:
     """Who computes and uploads when: the slowest device on top, the one that sets the pace marked."""
     canvas, rows, scale = _bars(view, "time in the round (ms)", 1e3 * view.longest_s)
     legend(canvas, LEFT, 12, PARTS)
@@ -50,7 +50,7 @@ def timeline(names: Sequence[str], compute_s: Sequence[float], upload_s: Sequenc
     return canvas
 
 
-def energy(view: View, answer: Answer) -> Canvas:
+def energy(view: LabView, answer: Answer) -> Canvas:
     """What each device spends, against the budget that it may not exceed."""
     plan, budget = answer.plan, (1e3 * view.problem.budget_j).tolist()
     spent = [1e3 * float(other.device_energy_j.max()) for other in view.plans]
@@ -68,7 +68,7 @@ def energy(view: View, answer: Answer) -> Canvas:
     return canvas if plan is not None else _without_plan(canvas, view, answer, rows)
 
 
-def latency(view: View) -> Canvas:
+def latency(view: LabView) -> Canvas:
     """Where the time of an average device goes, a bar a method; the parts add up to the round."""
     canvas = Canvas(WIDTH, 62.0 + 26 * len(view.answers), "mean compute, upload and waiting time, method by method")
     scale = Scale(LEFT, WIDTH - 12, 1.02e3 * (view.longest_s or 1.0))
@@ -91,7 +91,7 @@ def latency(view: View) -> Canvas:
     return canvas
 
 
-def cell_map(view: View, answer: Answer) -> Canvas:
+def cell_map(view: LabView, answer: Answer) -> Canvas:
     """The cell from above: a disc a device of the cohort, its area the share of the band that it gets."""
     side = 300.0
     canvas = Canvas(WIDTH, side, f"map of the cell under {answer.method}")
@@ -118,7 +118,7 @@ def cell_map(view: View, answer: Answer) -> Canvas:
     return canvas
 
 
-def sheet(view: View) -> str:
+def sheet(view: LabView) -> str:
     """All pictures on one page, to be kept."""
     page = Canvas(2 * WIDTH + 40, 0, "one round under two methods")
     bottom = 0.0
@@ -143,7 +143,7 @@ def parts_ms(plan: Plan) -> tuple[float, float, float]:
     return compute, upload, 1e3 * plan.round_s - compute - upload
 
 
-def describe(view: View, answer: Answer, n: int) -> str:
+def describe(view: LabView, answer: Answer, n: int) -> str:
     """A device of the cohort in a few words."""
     gain = format(float(view.problem.gain[n]), "gain")
     said = f"device {view.devices[n]}, {view.distance_m[n]:.0f} m away, gain {gain}"
@@ -173,7 +173,7 @@ def _end(canvas: Canvas, scale: Scale, round_ms: float) -> None:
     canvas.line(x, 20, x, canvas.height - 34, CRITICAL, 1.5, dashed=True, tip="the round ends with the last upload")
 
 
-def _bars(view: View, words: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
+def _bars(view: LabView, words: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
     """An empty bar chart of the cohort, slowest device on top: the canvas, the rows by position, the scale."""
     shown = view.order[:MOST_ROWS].tolist()
     canvas, rows, scale = _rows([f"device {view.devices[n]}" for n in shown], words, most)
@@ -194,7 +194,7 @@ def _rows(names: Sequence[str], words: str, most: float) -> tuple[Canvas, dict[i
     return canvas, rows, scale
 
 
-def _without_plan(canvas: Canvas, view: View, answer: Answer, rows: dict[int, Row]) -> Canvas:
+def _without_plan(canvas: Canvas, view: LabView, answer: Answer, rows: dict[int, Row]) -> Canvas:
     """Mark the devices that are in the way."""
     for n in answer.stuck.tolist():
         if n in rows:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from netsim.arrays import Floats, Ints
+from netsim.base.arrays import Floats, Ints
 from netsim.lab.svg import INK, SOFT, Canvas, Scale, axis, legend, upright
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 440.0, 250.0, 40.0, 34.0

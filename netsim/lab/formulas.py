@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from netsim import units
 from netsim.allocation import Plan, Problem
+from netsim.base import units
 
 
 def device_formulas(problem: Problem, plan: Plan, n: int, *, budget: bool = True) -> str:

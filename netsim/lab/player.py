@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from netsim.lab.view import Answer, View
+from netsim.base.units import format
+from netsim.lab.view import Answer, LabView
 from netsim.report.figures import COLOURS
-from netsim.trace import SERVER
-from netsim.units import format
+from netsim.trace.rows import SERVER
 
 MOST_DEVICES = 40           # rows that one can follow: the slowest
 
 
-def player(view: View) -> str:
+def player(view: LabView) -> str:
     """The page, whole and on its own: it plays every answer that has a plan, side by side on one clock."""
     reach_m = float(np.hypot(view.population.x_m, view.population.y_m).max())
     data = {"rounds": [playback(view, answer) for answer in view.answers if answer.plan is not None],
@@ -26,7 +26,7 @@ def player(view: View) -> str:
     return page.replace('type="application/json">{}<', f'type="application/json">{text}<')
 
 
-def playback(view: View, answer: Answer) -> dict[str, Any]:
+def playback(view: LabView, answer: Answer) -> dict[str, Any]:
     """The trace of a round as the page wants it: milliseconds, spans by device, and what to say when."""
     assert answer.plan is not None
     rows = view.trace(answer).rows

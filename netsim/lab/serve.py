@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 
 HOST = "127.0.0.1"
 PORT = 2718

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.agenda import Wave
 from netsim.allocation import Infeasible, Plan, Problem, allocate
+from netsim.allocation.waves import Wave
 from netsim.analysis.breakdown import TOGETHER
-from netsim.arrays import Floats, Ints
+from netsim.base.arrays import Floats, Ints
 from netsim.cell.rehearsal import rehearse
-from netsim.one_round import OneRound, one_round
-from netsim.population import Population, draw_population
-from netsim.trace import Part
-from netsim.workload import samples_without_learning
+from netsim.fleet.population import Population, draw_population
+from netsim.learning.sizes import samples_without_learning
+from netsim.random_cohort import OneRound, one_round
+from netsim.trace.rows import Part
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -33,7 +33,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class LabView:
     """A cohort with the answers of some methods; every array goes by position in the cohort."""
 
     population: Population
@@ -79,11 +79,11 @@ def last_alone(plan: Plan) -> int | None:
     return int(np.argmax(done_s(plan))) if len(ends) > 1 and ends[-1] - ends[-2] > TOGETHER * plan.round_s else None
 
 
-def look(scenario: Scenario, methods: Sequence[str], seed: int) -> View:
+def look(scenario: Scenario, methods: Sequence[str], seed: int) -> LabView:
     """The round that ``netsim allocate`` shows for the same scenario, methods and seed."""
     drawn = one_round(scenario, seed)
     population = draw_population(scenario, seed, samples_without_learning(scenario, seed))
-    return View(population, drawn.devices, drawn.problem, tuple(ask(drawn, method) for method in methods))
+    return LabView(population, drawn.devices, drawn.problem, tuple(ask(drawn, method) for method in methods))
 
 
 def ask(drawn: OneRound, method: str) -> Answer:

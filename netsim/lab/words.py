@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
-from netsim.lab.view import Answer, View, last_alone
-from netsim.units import format
+from netsim.base.units import format
+from netsim.lab.view import Answer, LabView, last_alone
 
 
-def headline(view: View, answer: Answer) -> str:
+def headline(view: LabView, answer: Answer) -> str:
     """A method's round in large letters and who held it up, or which devices can't take part and why."""
     method = escape(answer.method)
     if answer.plan is None:
@@ -25,7 +25,7 @@ def headline(view: View, answer: Answer) -> str:
             f'<p>{pace}; {format(plan.energy_j, "energy")} in all{over}</p></div>')
 
 
-def verdict(view: View) -> str:
+def verdict(view: LabView) -> str:
     """The two methods against each other in a sentence."""
     if len(view.plans) < 2 or view.plans[0].round_s <= 0.0:
         return ""

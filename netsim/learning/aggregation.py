@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.arrays import Floats, Ints, State, Weights
-from netsim.errors import InputError
+from netsim.base.arrays import Floats, Ints, State, Weights
+from netsim.base.errors import InputError
 
 if TYPE_CHECKING:
     from netsim.learning.trainer import Update

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.files import replace_file, replace_text
+from netsim.base.files import replace_file, replace_text
 from netsim.learning.sources import Decoded
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from netsim.arrays import State
-from netsim.errors import InputError
-from netsim.files import packed, replace_file
+from netsim.base.arrays import State
+from netsim.base.errors import InputError
+from netsim.base.files import packed, replace_file
 
 
 def save_state(path: str | Path, state: State) -> None:

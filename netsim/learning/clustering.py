@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.arrays import Ints, Weights
-from netsim.errors import InputError, one_of
+from netsim.base.arrays import Ints, Weights
+from netsim.base.errors import InputError, one_of
 
 
 @dataclass(frozen=True, eq=False)

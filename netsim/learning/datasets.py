@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.arrays import Floats, Ints
-from netsim.errors import InputError, one_of
-from netsim.files import expanded
+from netsim.base.arrays import Floats, Ints
+from netsim.base.errors import InputError, one_of
+from netsim.base.files import expanded
 from netsim.learning import sources
 from netsim.learning.cache import cached
 

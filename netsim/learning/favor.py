@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from netsim.arrays import Floats, Weights
-from netsim.errors import InputError
+from netsim.base.arrays import Floats, Weights
+from netsim.base.errors import InputError
 from netsim.learning.aggregation import weighted_mean
 from netsim.learning.checkpoint import load_state, save_state
 from netsim.learning.learner import Learner, open_learner
@@ -153,7 +153,7 @@ class FederatedWorld:
 
 def policy_for(
     scenario: Scenario, episodes: int, seed: int = 0, workers: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[EpisodeProgress], None] | None = None,
 ) -> Policy:
     """Trains a policy on a scenario's own devices and data; the radio plays no part in it."""
     learning = scenario.learning
@@ -167,7 +167,7 @@ def policy_for(
 
 
 @dataclass(frozen=True)
-class Progress:
+class EpisodeProgress:
     """How far training is, after each episode."""
 
     episode: int
@@ -179,7 +179,7 @@ def train_policy(
     environment: Environment, episodes: int, seed: int = 0, *,
     discount: float = 0.95, learning_rate: float = 1e-4, batch: int = 32, replay: int = 200, sync: int = 10,
     explore: float = 1.0, explore_least: float = 0.05, explore_decay: float = 0.99,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[EpisodeProgress], None] | None = None,
 ) -> nn.Sequential:
     """A network that rates devices, trained by double Q-learning with epsilon-greedy choices and a replay memory.
 
@@ -212,7 +212,7 @@ def train_policy(
             if steps % sync == 0:
                 target.load_state_dict(online.state_dict())
         if progress:
-            progress(Progress(episode, steps, total))
+            progress(EpisodeProgress(episode, steps, total))
     return online
 
 

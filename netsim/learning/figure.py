@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.arrays import Ints
-from netsim.errors import InputError
+from netsim.base.arrays import Ints
+from netsim.base.errors import InputError
 
 
 def class_counts(labels: Ints, parts: Sequence[Ints], classes: int) -> Ints:

@@ -16,11 +16,11 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from netsim.arrays import Weights
-from netsim.files import replace_file
+from netsim.base.arrays import Weights
+from netsim.base.files import replace_file
+from netsim.base.machine import versions
 from netsim.learning.datasets import Dataset
 from netsim.learning.trainer import Task, Update
-from netsim.run_directory import versions
 
 MOST_BYTES = 4 << 30     # beyond this the oldest go
 

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from netsim.arrays import Floats, Ints, Weights
-from netsim.errors import WorkerError
+from netsim.base.arrays import Floats, Ints, Weights
+from netsim.base.errors import WorkerError
+from netsim.base.streams import stream
+from netsim.fleet.population import draw_samples
 from netsim.learning.datasets import ROOT, Dataset, load_dataset
 from netsim.learning.first_rounds import key_of, trained_once
 from netsim.learning.network import Network
@@ -30,8 +32,6 @@ from netsim.learning.partition import majority_classes, partition
 from netsim.learning.pool import InProcess, cores, open_pool
 from netsim.learning.trainer import Hyperparameters, Task, Update, sample_losses, train_group
 from netsim.models import build_model
-from netsim.population import draw_samples
-from netsim.streams import stream
 
 if TYPE_CHECKING:
     from netsim.scenario.schema import Scenario

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from netsim.arrays import Weights
+from netsim.base.arrays import Weights
 from netsim.learning.datasets import Images
 
 Gradients = Callable[[Sequence[Tensor], Tensor, Tensor, Tensor], tuple[Tensor, list[Tensor]]]

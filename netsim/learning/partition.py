@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from netsim.arrays import Floats, Ints
-from netsim.errors import InputError, one_of
-from netsim.files import expanded
+from netsim.base.arrays import Floats, Ints
+from netsim.base.errors import InputError, one_of
+from netsim.base.files import expanded
 
 
 def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, rng: np.random.Generator) -> list[Ints]:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.arrays import Floats, Ints
-from netsim.errors import InputError
+from netsim.base.arrays import Floats, Ints
+from netsim.base.errors import InputError
 
 DEBIAN_FASHION_MNIST = Path("/usr/share/dataset-fashion-mnist")
 FASHION_CLASSES = (

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.arrays import Ints
-from netsim.errors import InputError
+from netsim.base.arrays import Ints
+from netsim.base.errors import InputError
+from netsim.base.method_options import with_options
+from netsim.base.streams import stream
 from netsim.learning.datasets import Dataset, load_dataset
 from netsim.learning.figure import partition_figure
 from netsim.learning.partition import majority_classes, partition
-from netsim.method_text import with_options
-from netsim.streams import stream
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from netsim.arrays import Floats, Ints, Weights
+from netsim.base.arrays import Floats, Ints, Weights
 from netsim.learning.datasets import Dataset, Images
 from netsim.learning.network import Network, Standardise
 

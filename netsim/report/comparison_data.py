@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -10,10 +11,10 @@ from netsim.report.figures import sample
 from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy, columns, left_out
 
 if TYPE_CHECKING:
-    from netsim.run import Run
+    from netsim.analysis.analysed_run import AnalysedRun
 
 
-def comparison_data(runs: list[Run], labels: list[str]) -> dict[str, Any]:
+def comparison_data(runs: Sequence[AnalysedRun], labels: list[str]) -> dict[str, Any]:
     """Everything that the page draws, run by run."""
     longest = max(run.last_round for run in runs)
     notes = {
@@ -28,7 +29,7 @@ def comparison_data(runs: list[Run], labels: list[str]) -> dict[str, Any]:
     }
 
 
-def one(run: Run, label: str) -> dict[str, Any]:
+def one(run: AnalysedRun, label: str) -> dict[str, Any]:
     """One run's part of the comparison."""
     breakdown = run.breakdown()
     rounds = sample(breakdown.rounds.with_columns(spent_j=pl.col("energy_j").cum_sum()), MOST_ROUNDS)
@@ -46,14 +47,14 @@ def one(run: Run, label: str) -> dict[str, Any]:
     }
 
 
-def same_world(runs: list[Run]) -> bool:
+def same_world(runs: Sequence[AnalysedRun]) -> bool:
     """Whether all runs drew the very same devices from the same seed; their data count where all runs learn."""
     shared = [name for name in runs[0].devices.columns if all(name in run.devices.columns for run in runs)]
     first = runs[0].devices.select(shared)
     return all(run.info["seed"] == runs[0].info["seed"] and run.devices.select(shared).equals(first) for run in runs)
 
 
-def labels_of(runs: list[Run]) -> list[str]:
+def labels_of(runs: Sequence[AnalysedRun]) -> list[str]:
     """The names of the runs' folders, with as much of the path as tells them apart."""
     paths = [run.path.resolve().parts for run in runs]
     deepest = max(map(len, paths))

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from netsim import units
-from netsim.errors import InputError, one_of
-from netsim.run import PARTS
+from netsim.base import units
+from netsim.base.errors import InputError, one_of
+from netsim.trace.stored_run import PARTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from netsim.run import Run
+    from netsim.analysis.analysed_run import AnalysedRun
 
 COLOURS = {"compute": "#3d6fb4", "upload": "#e0862c", "wait": "#d3d6db"}
 CRITICAL = "#b3261e"
@@ -23,7 +23,7 @@ MOST_ROWS = 60          # devices in a Gantt chart or bars in a diagram that one
 MOST_BARS = 300
 
 
-def draw(run: Run, kind: str, round: int | None = None) -> Figure:
+def draw(run: AnalysedRun, kind: str, round: int | None = None) -> Figure:
     """A figure by name; "gantt" needs a ``round``, the others show the whole run."""
     from matplotlib.figure import Figure
 
@@ -43,7 +43,7 @@ def draw(run: Run, kind: str, round: int | None = None) -> Figure:
     return figure
 
 
-def gantt(run: Run, axes: Axes, round: int) -> None:
+def gantt(run: AnalysedRun, axes: Axes, round: int) -> None:
     """What each device of a round did when, the slowest on top, the critical path outlined."""
     from matplotlib.patches import Patch
 
@@ -71,7 +71,7 @@ def gantt(run: Run, axes: Axes, round: int) -> None:
     axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, frameon=False, fontsize=8)
 
 
-def breakdown(run: Run, axes: Axes) -> None:
+def breakdown(run: AnalysedRun, axes: Axes) -> None:
     """Where the time of each round went."""
     rounds = sample(run.breakdown().rounds, MOST_BARS)
     scale, unit = _scale(rounds["round_s"])
@@ -85,7 +85,7 @@ def breakdown(run: Run, axes: Axes) -> None:
     axes.legend(frameon=False)
 
 
-def energy(run: Run, axes: Axes) -> None:
+def energy(run: AnalysedRun, axes: Axes) -> None:
     """What each round cost, by cause."""
     rounds = sample(run.breakdown().rounds, MOST_BARS)
     axes.bar(rounds["round"], rounds["compute_j"], color=COLOURS["compute"], label="compute", width=_width(rounds))
@@ -96,7 +96,7 @@ def energy(run: Run, axes: Axes) -> None:
     axes.legend(frameon=False)
 
 
-def band(run: Run, axes: Axes) -> None:
+def band(run: AnalysedRun, axes: Axes) -> None:
     """How much of the band was in use, round by round."""
     rounds = run.breakdown().rounds
     axes.plot(rounds["round"], 100 * rounds["band_used"], color=COLOURS["upload"])
@@ -105,7 +105,7 @@ def band(run: Run, axes: Axes) -> None:
     axes.set_ylabel(f"of {units.format(run.breakdown().bandwidth_hz, 'frequency')} in use (%)")
 
 
-def accuracy(run: Run, axes: Axes) -> None:
+def accuracy(run: AnalysedRun, axes: Axes) -> None:
     """Accuracy against simulated time."""
     rounds = run.rounds.drop_nulls("accuracy")
     if rounds.is_empty():
@@ -134,7 +134,7 @@ def _scale(seconds: pl.Series) -> tuple[float, str]:
     return next((step for step in steps if largest >= step[0]), steps[0])
 
 
-OF_A_RUN: dict[str, Callable[[Run, Axes], None]] = {
+OF_A_RUN: dict[str, Callable[[AnalysedRun, Axes], None]] = {
     "breakdown": breakdown, "energy": energy, "band": band, "accuracy": accuracy,
 }
-OF_A_ROUND: dict[str, Callable[[Run, Axes, int], None]] = {"gantt": gantt}
+OF_A_ROUND: dict[str, Callable[[AnalysedRun, Axes, int], None]] = {"gantt": gantt}

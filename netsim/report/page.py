@@ -5,19 +5,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim import units
-from netsim.errors import InputError
-from netsim.files import replace_text
+from netsim.base import units
+from netsim.base.errors import InputError
+from netsim.base.files import replace_text
 from netsim.report.comparison_data import comparison_data, labels_of
 from netsim.report.run_data import run_data
 
 if TYPE_CHECKING:
-    from netsim.run import Run
+    from netsim.analysis.analysed_run import AnalysedRun
 
 # id of a chart, key of its data, heading, what one sees
 CHARTS = (
@@ -48,7 +49,7 @@ COMPARED = (
 )
 
 
-def write_report(runs: list[Run], path: Path) -> None:
+def write_report(runs: Sequence[AnalysedRun], path: Path) -> None:
     """Write the page about one run, or the page that compares several."""
     page = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
     try:
@@ -57,7 +58,7 @@ def write_report(runs: list[Run], path: Path) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def run_page(run: Run) -> str:
+def run_page(run: AnalysedRun) -> str:
     """The page about one run."""
     data = run_data(run)
     notes = data["notes"]
@@ -100,7 +101,7 @@ def run_page(run: Run) -> str:
     return page(f"{run.info['scenario']}, seed {run.info['seed']}", body, data)
 
 
-def comparison_page(runs: list[Run]) -> str:
+def comparison_page(runs: Sequence[AnalysedRun]) -> str:
     """The page that compares runs."""
     labels = labels_of(runs)
     data = comparison_data(runs, labels)
@@ -126,19 +127,19 @@ def chart(name: str, title: str, text: str, note: str) -> str:
             f'<div class="chart" id="{name}"></div><p class=note>{escape(note)}</p></section>')
 
 
-def methods(run: Run) -> str:
+def methods(run: AnalysedRun) -> str:
     """Who selects and who allocates, in words."""
     selection, allocation = run.scenario.selection, run.scenario.allocation
     return (f"cohorts of {selection.cohort} by <b>{escape(selection.method)}</b>, "
             f"band and power by <b>{escape(allocation.method)}</b>")
 
 
-def unfinished(run: Run) -> str:
+def unfinished(run: AnalysedRun) -> str:
     """A warning for a run that was interrupted."""
     return "" if run.info["status"] == "finished" else f"; <b>interrupted after round {run.last_round}</b>"
 
 
-def scenario_text(run: Run) -> str:
+def scenario_text(run: AnalysedRun) -> str:
     """The scenario as it was run, cut where it is too long for a page (a fleet of thousands, say)."""
     text = (run.path / "scenario.toml").read_text()
     return text if len(text) < 50_000 else text[:50_000] + "\n… (the rest is in scenario.toml)\n"

@@ -11,7 +11,7 @@ from netsim.analysis.names import device_names
 from netsim.report.figures import sample
 
 if TYPE_CHECKING:
-    from netsim.run import Run
+    from netsim.analysis.analysed_run import AnalysedRun
 
 MOST_ROUNDS = 1000         # bars side by side
 MOST_DEVICES = 1000        # points on the map, rows of a table, columns of a matrix
@@ -24,7 +24,7 @@ MOST_BATTERIES = 8
 Columns = dict[str, list[Any]]
 
 
-def run_data(run: Run) -> dict[str, Any]:
+def run_data(run: AnalysedRun) -> dict[str, Any]:
     """Everything that the page about one run draws; ``notes`` says for each chart what it had to leave out."""
     breakdown = run.breakdown()
     rounds = sample(breakdown.rounds, MOST_ROUNDS)
@@ -65,7 +65,7 @@ def left_out(shown: int, there: int, what: str) -> str:
     return f"Shows {shown:,} of {there:,} {what}." if shown < there else ""
 
 
-def gantt(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+def gantt(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
     """Who did what when: for each round that fits the page, the devices that waited least."""
     rank = pl.col("wait_s").rank("ordinal").over("round")
     shown = run.breakdown().shares.filter(rank <= MOST_ROWS)
@@ -97,7 +97,7 @@ def gantt(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def map_of_cell(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+def map_of_cell(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
     """Where the devices are, and what one may colour them by."""
     did = run.breakdown().devices.select("device", "name", "kind", "rounds", "energy_j", "straggler_rounds")
     place = run.devices.select(pl.col("device").cast(pl.Int32), "x_m", "y_m", gain_db=10 * pl.col("gain").log10(),
@@ -110,14 +110,14 @@ def map_of_cell(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     return {"radius_m": run.scenario.cell.radius, "devices": columns(shown)}
 
 
-def cluster_numbers(run: Run) -> pl.DataFrame:
+def cluster_numbers(run: AnalysedRun) -> pl.DataFrame:
     """The cluster that each device was in at the end, where the selection method made clusters."""
     return run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "cluster"))
         .group_by("device").agg(pl.col("value").last().cast(pl.Int64).alias("cluster")))
 
 
-def budgets(run: Run, notes: dict[str, str]) -> Columns:
+def budgets(run: AnalysedRun, notes: dict[str, str]) -> Columns:
     """A device's energy in a round, on average and at most, beside what it may spend."""
     took_part = run.breakdown().devices.filter(pl.col("rounds") > 0)
     shown = took_part.sort("most_j", descending=True, maintain_order=True).head(MOST_BARS).sort("device")
@@ -127,7 +127,7 @@ def budgets(run: Run, notes: dict[str, str]) -> Columns:
         upload_j=pl.col("upload_j") / pl.col("rounds")))
 
 
-def band_over_time(run: Run, notes: dict[str, str]) -> Columns:
+def band_over_time(run: AnalysedRun, notes: dict[str, str]) -> Columns:
     """Bandwidth in use: every change, or means over equal windows where there are too many."""
     changes = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth")).select("t0", "value"))
@@ -143,7 +143,7 @@ def band_over_time(run: Run, notes: dict[str, str]) -> Columns:
     return {"t": edges.tolist(), "hz": [*means.tolist(), 0.0]}
 
 
-def batteries(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+def batteries(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
     """What is left in the batteries over time, for the devices that used the largest share of theirs.
 
     ``quantity`` is "left", a share of the full battery, or "taken", in J, where hardly any of it is gone.
@@ -167,7 +167,7 @@ def batteries(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     return {"quantity": "taken" if nearly_full else "left", "lines": lines}
 
 
-def accuracy(run: Run) -> dict[str, Any]:
+def accuracy(run: AnalysedRun) -> dict[str, Any]:
     """Accuracy and loss after each round that was evaluated."""
     evaluated = sample(run.rounds.drop_nulls("accuracy"), MOST_POINTS)
     if evaluated.is_empty():
@@ -176,7 +176,7 @@ def accuracy(run: Run) -> dict[str, Any]:
             **columns(evaluated.select("round", "t1", "accuracy", "loss"))}
 
 
-def classes(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+def classes(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
     """How many samples of each class each device holds; devices in the order of their clusters."""
     labels = [name for name in run.devices.columns if name.startswith("class_")]
     if not labels:
@@ -191,7 +191,7 @@ def classes(run: Run, notes: dict[str, str]) -> dict[str, Any]:
             "counts": [shown[label].to_list() for label in labels]}
 
 
-def clusters(run: Run) -> dict[str, Any]:
+def clusters(run: AnalysedRun) -> dict[str, Any]:
     """How many devices with which majority class each cluster holds."""
     found = cluster_numbers(run)
     if found.is_empty() or "majority_class" not in run.devices.columns:

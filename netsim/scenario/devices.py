@@ -8,8 +8,7 @@ from pydantic import Field, GetJsonSchemaHandler, Strict, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from netsim.scenario.distributions import Drawn, Spread, highest, lowest
-from netsim.scenario.fields import (
+from netsim.base.fields import (
     MOST_DB,
     Coordinate,
     Decibels,
@@ -27,6 +26,7 @@ from netsim.scenario.fields import (
     key,
     refuse,
 )
+from netsim.scenario.distributions import Drawn, Spread, highest, lowest
 
 MOST_DEVICES = 10_000_000
 
@@ -157,7 +157,7 @@ class Fleet(Model):
         return len(next(iter(self.columns().values())))
 
 
-class Population(Model):
+class PopulationTable(Model):
     """A kind of devices: so many drawn ones, ones at given places, or the rows of a CSV file."""
 
     name: Annotated[str, Field(min_length=1, max_length=100), key("how --set and base files address it")] = "device"

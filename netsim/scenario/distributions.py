@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Se
 from pydantic import Discriminator, Field, GetCoreSchemaHandler, Strict, Tag, model_validator
 from pydantic_core import CoreSchema
 
-from netsim.scenario.fields import Model, NotNegative, Quantity, refuse
+from netsim.base.fields import Model, NotNegative, Quantity, refuse
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from netsim.arrays import Floats
+    from netsim.base.arrays import Floats
 
 Q = TypeVar("Q", bound=float)
 TAIL = 8.0      # standard deviations that a draw without bounds may go: beyond them lies less than 1e-15
@@ -139,7 +139,7 @@ class Exponential(Bounded[Q], Generic[Q]):
         return rng.exponential(self.mean, count)
 
 
-class Choice(Distribution, Generic[Q]):
+class OneOf(Distribution, Generic[Q]):
     """One of a list of values, with equal chances or by weights."""
 
     dist: Literal["choice"]
@@ -179,7 +179,7 @@ class Drawn:
     """
 
     KINDS: ClassVar[dict[str, Any]] = {
-        "uniform": Uniform, "normal": Normal, "lognormal": LogNormal, "exponential": Exponential, "choice": Choice,
+        "uniform": Uniform, "normal": Normal, "lognormal": LogNormal, "exponential": Exponential, "choice": OneOf,
     }
 
     def __init__(self, quantity: Any, word: str | None = None) -> None:

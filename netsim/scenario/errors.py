@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from netsim.errors import one_of
+from netsim.base.errors import one_of
 from netsim.scenario.fleet import Sheet
 
 MOST_SHOWN = 20

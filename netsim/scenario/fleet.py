@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import InputError, one_of
+from netsim.base.errors import InputError, one_of
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from netsim.scenario.fields import DataSize, Fraction, Model, Natural, NotNegative, Positive, key, refuse
+from netsim.base.fields import DataSize, Fraction, Model, Natural, NotNegative, Positive, key, refuse
 
 
 class Majority(Model):
@@ -81,14 +81,14 @@ class ServerAdam(Model):
 ServerStep = Annotated[NoServer | ServerMomentum | ServerAdam, Field(discriminator="kind")]
 
 
-class Evaluation(Model):
+class EvaluationTable(Model):
     """When and on how much the global model is tested."""
 
     every: Annotated[Natural, key("test after every so many rounds; the last one is always tested")] = 1
     samples: Annotated[Natural | Literal["all"], key("how many samples of the test set")] = "all"
 
 
-class Learning(Model):
+class LearningTable(Model):
     """What a device computes and uploads in a round; with a dataset, it is trained for real."""
 
     dataset: Annotated[str | None, key('"digits" is always there; without a dataset nothing is trained')] = None
@@ -111,7 +111,7 @@ class Learning(Model):
     server: Annotated[ServerStep, key("what the server does with the aggregate")] = NoServer()
     target_accuracy: Annotated[
         Annotated[float, Field(gt=0, le=1)] | None, key("the run ends when the test accuracy reaches it")] = None
-    evaluation: Annotated[Evaluation, key("when and on how much the global model is tested")] = Evaluation()
+    evaluation: Annotated[EvaluationTable, key("when and on how much the global model is tested")] = EvaluationTable()
 
     @model_validator(mode="before")
     @classmethod

@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from netsim.errors import InputError, one_of
-from netsim.files import expanded
+from netsim.base.errors import InputError, one_of
+from netsim.base.files import expanded
 from netsim.scenario.devices import Fleet
 from netsim.scenario.errors import Layer, explain
 from netsim.scenario.fleet import Sheet, read_fleet, read_gains

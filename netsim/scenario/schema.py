@@ -12,16 +12,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, Strict, model_validator
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
+from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
 from netsim.scenario import toml_text
-from netsim.scenario.devices import MOST_DEVICES, Cell, Population
-from netsim.scenario.fields import Model, Natural, Quantity, Time, key, refuse
-from netsim.scenario.learning import Learning
+from netsim.scenario.devices import MOST_DEVICES, Cell, PopulationTable
+from netsim.scenario.learning import LearningTable
 
 BITS_A_PARAMETER = 32
 
 
-class Method(Model):
+class MethodTable(Model):
     """A method by name; all other keys are its options, which the method itself checks."""
 
     model_config = ConfigDict(extra="allow")
@@ -33,13 +33,13 @@ class Method(Model):
         return dict(self.model_extra or {})
 
 
-class Selection(Method):
+class SelectionTable(MethodTable):
     """Who takes part in a round."""
 
     cohort: Annotated[Natural, key("S: devices in a round")]
 
 
-class Allocation(Method):
+class AllocationTable(MethodTable):
     """How bandwidth, CPU frequency and power are shared out."""
 
     method: Annotated[str, Field(min_length=1), key("such as sao or equal")] = "sao"
@@ -73,10 +73,10 @@ class Scenario(Model):
     name: Annotated[str, Field(min_length=1), key("default: the file's name")] = "scenario"
     description: Annotated[str, key("a line for `netsim scenarios`")] = ""
     cell: Cell
-    population: Annotated[tuple[Population, ...], Strict(False), Field(min_length=1), key("kinds of devices")]
-    learning: Learning
-    selection: Selection
-    allocation: Allocation = Allocation()
+    population: Annotated[tuple[PopulationTable, ...], Strict(False), Field(min_length=1), key("kinds of devices")]
+    learning: LearningTable
+    selection: SelectionTable
+    allocation: AllocationTable = AllocationTable()
     rounds: Rounds = Rounds()
     end: End = End()
 
@@ -181,7 +181,7 @@ def _from_toml(text: str) -> Scenario:
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a scenario file, for editors and other tools."""
     schema = Scenario.model_json_schema()
-    names = {old: table["title"] for old, table in schema["$defs"].items() if "title" in table}
+    names = {old: table["title"].removesuffix("Table") for old, table in schema["$defs"].items() if "title" in table}
     text = json.dumps(schema)
     for old, new in sorted(names.items(), key=lambda pair: -len(pair[0])):
         text = text.replace(f'"{old}"', f'"{new}"').replace(f'"#/$defs/{old}"', f'"#/$defs/{new}"')

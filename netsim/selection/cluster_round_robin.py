@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.arrays import Floats
+from netsim.base.arrays import Floats
 from netsim.selection.clusters import ClusterMethod
 from netsim.selection.view import View
 

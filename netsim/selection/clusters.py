@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from netsim.arrays import Bools, Floats, Ints, Weights
-from netsim.errors import InputError, one_of
-from netsim.scenario.fields import Natural
+from netsim.base.arrays import Bools, Floats, Ints, Weights
+from netsim.base.errors import InputError, one_of
+from netsim.base.fields import Natural
 from netsim.selection.method import Method, at_random, highest, known_models, newcomers, note_asked
 from netsim.selection.view import Choice, View
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from netsim.arrays import Floats, Ints, Weights
+from netsim.base.arrays import Floats, Ints, Weights
 from netsim.selection.clusters import ClusterMethod
 from netsim.selection.method import known_models
 from netsim.selection.view import View

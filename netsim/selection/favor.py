@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.selection.method import Method, highest, known_models, newcomers, note_asked
 from netsim.selection.view import Choice, View
 

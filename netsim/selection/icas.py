@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netsim.arrays import Floats
+from netsim.base.arrays import Floats
 from netsim.selection.method import Method, draw
 from netsim.selection.timing import upload_s
 from netsim.selection.view import Choice, View

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from netsim.arrays import Floats, Ints, State, Weights
-from netsim.errors import InputError
+from netsim.base.arrays import Floats, Ints, State, Weights
+from netsim.base.errors import InputError
 from netsim.selection.view import Choice, View
 
 

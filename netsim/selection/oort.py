@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from netsim.arrays import Floats, Ints
-from netsim.scenario.fields import Fraction, Time
+from netsim.base.arrays import Floats, Ints
+from netsim.base.fields import Fraction, Time
 from netsim.selection.method import Method, draw
 from netsim.selection.timing import equal_share_s
 from netsim.selection.view import Choice, View

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from netsim.scenario.fields import Natural
+from netsim.base.fields import Natural
 from netsim.selection.method import Method, draw
 from netsim.selection.view import Choice, View
 

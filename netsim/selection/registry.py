@@ -9,9 +9,9 @@ from typing import Any, get_type_hints
 import numpy as np
 from pydantic import ConfigDict, ValidationError, create_model
 
-from netsim.arrays import Ints
-from netsim.errors import InputError, one_of
-from netsim.plugins import installed_object
+from netsim.base.arrays import Ints
+from netsim.base.errors import InputError, one_of
+from netsim.base.registry import installed_object
 from netsim.selection.view import Choice, Selection, View
 
 METHODS: dict[str, tuple[str, str]] = {     # name -> where it is, what it does in a line

@@ -9,8 +9,8 @@ import numpy as np
 
 from netsim.allocation.problem import Problem
 from netsim.allocation.rra import rra_shares
-from netsim.arrays import Floats, Ints
-from netsim.scenario.fields import Energy, Time
+from netsim.base.arrays import Floats, Ints
+from netsim.base.fields import Energy, Time
 from netsim.selection.method import Method
 from netsim.selection.timing import equal_share_s, typical_s
 from netsim.selection.view import Choice, View

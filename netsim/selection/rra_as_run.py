@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.allocation.problem import Problem
 from netsim.allocation.rra import rra_alternation
-from netsim.arrays import Floats
+from netsim.base.arrays import Floats
 from netsim.selection.rra import Rra
 
 TURNS = 2

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netsim.arrays import Floats, Ints
-from netsim.scenario.fields import Natural
+from netsim.base.arrays import Floats, Ints
+from netsim.base.fields import Natural
 from netsim.selection.method import Method, draw
 from netsim.selection.timing import equal_share_s
 from netsim.selection.view import Choice, View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.arrays import Floats
+from netsim.base.arrays import Floats
 from netsim.physics import compute_time, fdma_rate, upload_time
 from netsim.selection.view import View
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from netsim.arrays import Bools, Floats, Ints, State, Weights
-from netsim.population import Population
+from netsim.base.arrays import Bools, Floats, Ints, State, Weights
+from netsim.fleet.population import Population
 
 
 @dataclass(frozen=True, eq=False)

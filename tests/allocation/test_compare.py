@@ -11,7 +11,7 @@ from allocation_worlds import paper_world, with_budgets
 
 from netsim.allocation import allocate
 from netsim.allocation.compare import compare, figure
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 
 KEYS = ["method", "feasible", "reason", "round_s", "energy_j", "solve_s", "devices"]
 COLUMNS = ["device", "bandwidth_hz", "cpu_hz", "power_w", "compute_s", "upload_s", "energy_j", "budget_j"]

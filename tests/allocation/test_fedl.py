@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from netsim.allocation import Infeasible, Plan, Problem, allocate
 from netsim.allocation.fedl import tune
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 
 
 def weighed(problem: Problem, weight: float | str) -> Plan:

@@ -9,7 +9,7 @@ import pytest
 
 from netsim.allocation import METHODS, Problem, allocate, check_method
 from netsim.allocation.problem import plan_for
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 
 GOOD: dict[str, Any] = {
     "bits": [1e6, 1e6], "cycles": [1e8, 1e8], "capacitance": [1e-28, 1e-28], "gain": [1e-10, 1e-11],

@@ -13,7 +13,7 @@ from allocation_worlds import check_constraints, paper_world
 from netsim.allocation import Infeasible, Problem, allocate
 from netsim.allocation.diagnosis import largest_feasible
 from netsim.allocation.rra import rra_alternation, rra_shares
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 
 
 def world(rng: np.random.Generator, size: int) -> Problem:

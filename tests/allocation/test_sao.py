@@ -102,12 +102,12 @@ def test_ten_thousand_devices_with_gains_over_twelve_decades() -> None:
 
 
 def test_blocks_give_what_one_piece_gives() -> None:
-    from netsim.allocation import seconds
+    from netsim.allocation import in_seconds
 
     problem = paper_world(np.random.default_rng(5), 1000, budget_j=0.08)
     whole = allocate(problem)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seconds, "BLOCK", 64)
+        patch.setattr(in_seconds, "BLOCK", 64)
         pieces = allocate(problem)
     assert pieces.round_s == pytest.approx(whole.round_s, rel=1e-12)
     np.testing.assert_allclose(pieces.bandwidth_hz, whole.bandwidth_hz, rtol=1e-9)

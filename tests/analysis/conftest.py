@@ -9,7 +9,7 @@ import pytest
 from small_runs import store, two_rounds
 
 from netsim.run import Run
-from netsim.trace import Recorder
+from netsim.trace.rows import Recorder
 
 
 @pytest.fixture

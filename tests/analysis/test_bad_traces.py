@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from netsim.analysis.export import export
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.run import Run, load_run
 
 

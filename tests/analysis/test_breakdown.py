@@ -5,9 +5,9 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.run import Run
-from netsim.trace import SERVER, Recorder
+from netsim.trace.rows import SERVER, Recorder
 
 
 def test_the_parts_of_each_round_are_means_over_its_devices(two: Run) -> None:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import store
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.run import Run
-from netsim.trace import SERVER, Recorder
+from netsim.trace.rows import SERVER, Recorder
 
 Play = Callable[[Recorder], None]
 

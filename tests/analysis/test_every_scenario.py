@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 
 from netsim import load_scenario, simulate
-from netsim.run import PARTS, Run
+from netsim.run import Run
 from netsim.scenario import builtin_scenarios
+from netsim.trace.stored_run import PARTS
 
 CLOSE = 1e-9
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from netsim.analysis.export import export
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.run import Run
 
 TRACE_PROCESSOR = Path(__file__).with_name("trace_processor.js")

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import simpy
 
-from netsim.agenda import Agenda, Wave
 from netsim.allocation.problem import Problem, plan_for
+from netsim.allocation.waves import Agenda, Wave
 from netsim.cell.server import Server
 from netsim.cell.uplink import Uplink
 from netsim.state import RunState
-from netsim.trace import SERVER, Recorder
+from netsim.trace.rows import SERVER, Recorder
 
 # A channel so clear that 1 MHz carries 1 Mbit/s: SNR J = b in Q(b) = b log2(1 + J/b), so the rate is b.
 BAND_HZ, NOISE, POWER_W = 4e6, 1e-20, 0.5

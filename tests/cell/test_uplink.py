@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.cell.uplink import Uplink
-from netsim.trace import Recorder
+from netsim.trace.rows import Recorder
 
 
 def test_who_finds_no_room_waits_for_who_came_before(world):

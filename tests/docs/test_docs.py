@@ -113,13 +113,13 @@ def test_the_reference_is_what_the_program_says():
 
 def test_the_reference_knows_every_key_method_command_and_column():
     from netsim.allocation import METHODS as ALLOCATION
-    from netsim.scenario.devices import Cell, Fleet, Population
-    from netsim.scenario.learning import Learning
+    from netsim.scenario.devices import Cell, Fleet, PopulationTable
+    from netsim.scenario.learning import LearningTable
     from netsim.selection.registry import METHODS as SELECTION
-    from netsim.trace import COLUMNS
+    from netsim.trace.rows import COLUMNS
 
     text = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md")}
-    for table in (Cell, Population, Fleet, Learning):
+    for table in (Cell, PopulationTable, Fleet, LearningTable):
         assert all(f"| `{key}` |" in text["scenario"] for key in table.model_fields)
     assert all(f"| `{method}` |" in text["methods"] for method in (*ALLOCATION, *SELECTION))
     assert all(f"## netsim {command}\n" in text["commands"] for command in ("run", "allocate", "lab", "report"))

@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
+from netsim.base.errors import InputError
 from netsim.cli import main
-from netsim.errors import InputError
 from netsim.lab import serve
 
 

@@ -20,7 +20,7 @@ from netsim.lab.formulas import device_formulas
 from netsim.lab.player import playback, player
 from netsim.lab.settings import Settings
 from netsim.lab.view import done_s, last_alone, look
-from netsim.one_round import compare_methods
+from netsim.random_cohort import compare_methods
 from netsim.report.figures import CRITICAL
 from netsim.scenario import load_scenario
 

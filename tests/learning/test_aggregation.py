@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from netsim.arrays import Weights
-from netsim.errors import InputError
+from netsim.base.arrays import Weights
+from netsim.base.errors import InputError
 from netsim.learning.aggregation import (
     aggregate,
     draw_chances,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.learning.checkpoint import load_state, save_state
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.learning.clustering import ari, cluster_devices
 
 LAYERS = {"noise": slice(0, 2), "fc2.weight": slice(2, 4)}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from netsim.arrays import Ints
-from netsim.errors import InputError
+from netsim.base.arrays import Ints
+from netsim.base.errors import InputError
 from netsim.learning import datasets, sources
 from netsim.learning.datasets import describe, fetch, load_dataset
 from netsim.learning.figure import class_counts, partition_figure

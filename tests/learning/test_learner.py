@@ -14,13 +14,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from netsim.arrays import Ints, Weights
-from netsim.errors import WorkerError
+from netsim.base.arrays import Ints, Weights
+from netsim.base.errors import WorkerError
+from netsim.base.streams import stream
 from netsim.learning.datasets import load_dataset
 from netsim.learning.learner import Learner
 from netsim.learning.partition import partition
 from netsim.learning.pool import open_pool
-from netsim.streams import stream
 
 
 @dataclass(frozen=True)

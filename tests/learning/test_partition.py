@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.arrays import Ints
-from netsim.errors import InputError
+from netsim.base.arrays import Ints
+from netsim.base.errors import InputError
 from netsim.learning.partition import majority_classes, partition
 
 LABELS = np.repeat(np.arange(10), 100)

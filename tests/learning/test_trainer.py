@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from netsim.arrays import Weights
+from netsim.base.arrays import Weights
 from netsim.learning.datasets import Dataset
 from netsim.learning.network import Network
 from netsim.learning.trainer import Hyperparameters, Task, Update, full_gradient, sample_losses, schedule, train_group

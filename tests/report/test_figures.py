@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from small_runs import store, two_rounds
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.run import Run
 
 

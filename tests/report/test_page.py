@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from small_runs import store, two_rounds
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.report import run_data
 from netsim.report.comparison_data import labels_of
 from netsim.report.page import write_report

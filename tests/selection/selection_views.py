@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.arrays import frozen
-from netsim.population import Population
+from netsim.base.arrays import frozen
+from netsim.fleet.population import Population
 from netsim.selection import View
 
 CELL = {

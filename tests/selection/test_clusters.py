@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from netsim import load_scenario, simulate
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.selection import make_selection
 from netsim.selection.clusters import places
 from netsim.selection.divergence import distances

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.learning.favor import (
     Compression,
     FederatedWorld,

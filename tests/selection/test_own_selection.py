@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.selection import check_choice, make_selection
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "own-selection.md"

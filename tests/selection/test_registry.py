@@ -8,7 +8,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from netsim.errors import InputError
+from netsim.base.errors import InputError
 from netsim.selection import METHODS, Choice, Method, check_choice, make_selection
 
 

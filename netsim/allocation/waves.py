@@ -1,0 +1,118 @@
+"""What to do when a cohort has no feasible plan: who takes part, and in which waves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from netsim.allocation import Infeasible, Plan, Problem
+from netsim.allocation.diagnosis import budget_scaling
+from netsim.base.arrays import Ints
+from netsim.base.errors import InputError
+
+MOST_SCALING = 1e9   # of budgets, before another obstacle must be at work
+
+
+@dataclass(frozen=True, eq=False)
+class Wave:
+    """Devices that share the band at the same time, with their plan."""
+
+    devices: Ints
+    plan: Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Agenda:
+    """A round's waves, one after the other, and the devices that no plan could be found for."""
+
+    waves: tuple[Wave, ...]
+    dropped: Ints
+
+    @property
+    def devices(self) -> Ints:
+        """All devices that take part."""
+        return np.concatenate([wave.devices for wave in self.waves]) if self.waves else np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Planner:
+    """An allocation method bound to a cell."""
+
+    problem: Callable[[Ints], Problem]            # the problem of these devices
+    allocate: Callable[[Problem], Plan]           # raises Infeasible
+    largest: Callable[[Problem], Ints]            # positions of the largest part that has a plan
+
+    def one_wave(self, devices: Ints) -> Agenda:
+        """Everybody at once; raises Infeasible."""
+        return Agenda((Wave(devices, self.allocate(self.problem(devices))),), np.zeros(0, np.int64))
+
+    def largest_part(self, devices: Ints) -> Agenda:
+        """As many as fit; the rest is left out."""
+        kept = devices[np.sort(self.largest(self.problem(devices)))]
+        dropped = np.setdiff1d(devices, kept)
+        return Agenda(self.one_wave(kept).waves if len(kept) else (), dropped)
+
+    def in_waves(self, devices: Ints, size: int) -> Agenda:
+        """Groups of ``size`` one after the other; where a group does not fit, what fits of it, then the rest."""
+        waves: list[Wave] = []
+        dropped: list[Ints] = []
+        groups = [devices[i:i + size] for i in range(0, len(devices), size)]
+        while groups:
+            group = groups.pop(0)
+            try:
+                waves.extend(self.one_wave(group).waves)
+            except Infeasible:
+                part = self.largest_part(group)
+                waves.extend(part.waves)
+                if part.waves and len(part.dropped):
+                    groups.insert(0, part.dropped)
+                else:
+                    dropped.append(part.dropped)      # not even one of them fits alone
+        return Agenda(tuple(waves), np.concatenate(dropped) if dropped else np.zeros(0, np.int64))
+
+    def relaxed(self, devices: Ints) -> Agenda:
+        """Everybody at once, with all budgets raised by the least factor with which the method has a plan.
+
+        Where no factor helps, since it is not the budgets that stand in the way, the largest part that fits.
+        """
+        problem = self.problem(devices)
+
+        def plan_with(factor: float) -> Plan | None:
+            try:
+                return self.allocate(replace(problem, budget_j=problem.budget_j * factor))
+            except Infeasible:
+                return None
+
+        # what `sao` needs is the least that any method needs; a hair more, so that rounding does not undo it
+        low = high = budget_scaling(problem) * (1 + 1e-9)
+        plan = plan_with(high)
+        while plan is None and high < MOST_SCALING:
+            low, high = high, 2 * high
+            plan = plan_with(high)
+        if plan is None:
+            return self.largest_part(devices)
+        while high / low > 1 + 1e-6:
+            middle = (low * high) ** 0.5
+            closer = plan_with(middle)
+            low, high, plan = (middle, high, plan) if closer is None else (low, middle, closer)
+        return Agenda((Wave(devices, plan),), np.zeros(0, np.int64))
+
+    def agenda(self, devices: Ints, rule: str, size: int) -> Agenda:
+        """Everybody at once if that has a plan, else by the scenario's rule.
+
+        ``rule`` is "largest" (the largest part that fits), "waves", "relax" (raised budgets) or "error".
+        """
+        if not len(devices):
+            return Agenda((), devices)
+        try:
+            return self.one_wave(devices)
+        except Infeasible as reason:
+            if rule == "error":
+                raise InputError(
+                    f"no feasible plan for this cohort: {reason}; raise the budgets or the bandwidth, shrink "
+                    'selection.cohort, or set rounds.infeasible to "largest", "waves" or "relax"') from None
+        if rule == "waves":
+            return self.in_waves(devices, size)
+        return self.relaxed(devices) if rule == "relax" else self.largest_part(devices)

@@ -1,0 +1,1 @@
+"""What every other room leans on; it leans on none of them."""

@@ -1,0 +1,127 @@
+"""The values that a scenario's keys take: quantities with units, and numbers in their ranges."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from netsim.base import units
+from netsim.base.errors import InputError
+
+
+def refuse(message: str, *at: str | int) -> PydanticCustomError:
+    """A complaint, its text taken as it is; ``at`` leads from the table that complains to the key at fault."""
+    return PydanticCustomError("netsim", "{message}", {"message": message, "at": at})
+
+
+def key(description: str) -> Any:
+    """What a key means, for the JSON Schema and for messages."""
+    return Field(description=description)
+
+
+class Model(BaseModel):
+    """A table of a scenario: frozen, strict about types, and closed to keys that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _note_class(cls, data: Any, info: ValidationInfo) -> Any:
+        """Leave word which class checked which table, so that an error can say what that class allows."""
+        if info.context is not None and isinstance(data, dict):
+            info.context[id(data)] = cls
+        return data
+
+
+class Quantity(float):
+    """An SI value that remembers how it was written, so that a resolved scenario reads like the original."""
+
+    text: str
+
+    def __new__(cls, value: float, text: str) -> Self:
+        quantity = super().__new__(cls, value)
+        quantity.text = text
+        return quantity
+
+    def __getnewargs__(self) -> tuple[float, str]:      # type: ignore[override]
+        return float(self), self.text
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.any_schema(serialization=AS_WRITTEN)
+
+
+AS_WRITTEN = core_schema.plain_serializer_function_ser_schema(lambda quantity: quantity.text, when_used="json")
+
+
+LARGEST = 1e60      # no honest value is beyond it, and products of such values are still numbers
+MOST_DB = 500
+MOST = 1_000_000_000
+
+
+class Measure:
+    """Marks a field as text with a unit of one dimension: ``Annotated[float, Measure("energy")]``."""
+
+    def __init__(self, dimension: str, sign: Literal["positive", "not negative", "any"] = "positive") -> None:
+        self.dimension = dimension
+        self.sign = sign
+
+    def read(self, value: Any) -> Quantity:
+        if isinstance(value, Quantity):
+            return value
+        try:
+            si = units.parse(value, self.dimension)
+        except InputError as problem:
+            raise refuse(str(problem)) from None
+        if (self.sign == "positive" and si <= 0) or (self.sign == "not negative" and si < 0):
+            bound = "above" if self.sign == "positive" else "at least"
+            raise refuse(f"the {self.dimension} must be {bound} 0")
+        if abs(si) > LARGEST or 0 < abs(si) < 1 / LARGEST or (self.dimension == "decibels" and abs(si) > MOST_DB):
+            raise refuse(f"is out of all proportion for a {self.dimension}")
+        return Quantity(si, value)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read, serialization=AS_WRITTEN)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "string", "pattern": units.pattern(self.dimension), "title": self.dimension,
+                "examples": [units.example(self.dimension).strip('"')]}
+
+
+def default(text: str, dimension: str) -> Quantity:
+    """A quantity to stand where a scenario says nothing."""
+    return Measure(dimension, "any").read(text)
+
+
+def _whole(value: Any) -> Any:
+    """``1e6`` for 1000000: what TOML reads as a float may still be a whole number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Length = Annotated[float, Measure("length")]
+Coordinate = Annotated[float, Measure("length", "any")]
+Frequency = Annotated[float, Measure("frequency")]
+Power = Annotated[float, Measure("power")]
+Energy = Annotated[float, Measure("energy")]
+NoiseDensity = Annotated[float, Measure("noise density")]
+Gain = Annotated[float, Measure("gain")]
+Decibels = Annotated[float, Measure("decibels", "any")]
+Deviation = Annotated[float, Measure("decibels", "not negative")]
+Time = Annotated[float, Measure("time")]
+DataSize = Annotated[float, Measure("data size")]
+Natural = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(_whole), "natural number"]     # named in the JSON Schema
+Positive = Annotated[float, Field(gt=0, le=LARGEST), "positive number"]
+NotNegative = Annotated[float, Field(ge=0, le=LARGEST), "number"]
+Fraction = Annotated[float, Field(ge=0, le=1)]

@@ -1,0 +1,28 @@
+"""What a run was made with: versions of what it leans on, and the processor."""
+
+from __future__ import annotations
+
+import platform
+import re
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+VERSIONS = ("netsim", "simpy", "numpy", "scipy", "torch", "scikit-learn", "polars")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What the run was made with; looked up once, since a run writes it down after every round."""
+    return {"python": platform.python_version(), **{name: version(name) for name in VERSIONS}}
+
+
+@cache
+def processor() -> str:
+    """The processor's name and widest vector unit; on another one torch adds up in another order."""
+    with suppress(OSError, KeyError):
+        about = dict(re.findall(r"^(model name|flags)\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
+        units = [unit for flag, unit in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in about["flags"].split()]
+        return ", ".join([about["model name"], *units[:1]])
+    return platform.processor() or platform.machine()

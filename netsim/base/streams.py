@@ -1,0 +1,51 @@
+"""Named random streams: who draws what never depends on who else draws.
+
+Every draw in a run comes from ``stream(seed, name, round, device)``. Names stand for fixed integers, so a stream
+is the same in every version, process and order of calls, and two methods under one seed meet the same world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from netsim.base.errors import one_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Never renumber: a number is part of what a seed means. New names go to the end.
+STREAM: Mapping[str, int] = MappingProxyType({
+    "positions": 1,
+    "shadowing": 2,
+    "fading": 3,
+    "cpu min": 4,
+    "cpu max": 5,
+    "cycles": 6,
+    "capacitance": 7,
+    "power": 8,
+    "budget": 9,
+    "battery": 10,
+    "samples": 11,
+    "partition": 12,
+    "initial weights": 13,
+    "training": 14,
+    "selection": 15,
+    "cohort": 16,
+    "clustering": 17,
+    "favor": 18,
+    "faults": 19,
+    "power min": 20,
+    "power max": 21,
+    "evaluation": 22,
+})
+
+
+def stream(seed: int, name: str, round: int = 0, device: int = 0) -> np.random.Generator:
+    """The random generator of one purpose, in one round, for one device."""
+    import numpy as np
+
+    if name not in STREAM:
+        raise KeyError(f'no random stream "{name}"; {one_of(name, STREAM)}')
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(STREAM[name], round, device))))

@@ -1,0 +1,163 @@
+"""Values with units: ``"20 MHz"`` to an SI float and back, from one fixed table.
+
+A table of our own, since general unit packages refuse dBm or read "Mbit" as something else. Linear units go
+through decimal arithmetic, so that ``"30 mJ"`` and ``"0.03 J"`` are the very same float.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from types import MappingProxyType
+
+from netsim.base.errors import InputError, one_of
+
+
+def linear(decibels: float) -> float:
+    """The ratio that a number of decibels stands for: 3 dB is about 2."""
+    return float(10.0 ** (decibels / 10.0))
+
+
+def db(ratio: float) -> float:
+    """A ratio in decibels; zero is minus infinity."""
+    return 10.0 * math.log10(ratio) if ratio > 0 else -math.inf
+
+
+def watts_from_dbm(dbm: float) -> float:
+    """Power in watts from its level above one milliwatt: 23 dBm is about 0.2 W."""
+    return linear(dbm) / 1e3
+
+
+def dbm_from_watts(watts: float) -> float:
+    """The level of a power above one milliwatt."""
+    return db(watts * 1e3)
+
+
+Scale = str | Callable[[float], float]      # a factor as decimal text, or a function for logarithmic units
+
+
+def _table(text: str) -> Mapping[str, Scale]:
+    return {unit: factor for factor, _, unit in (entry.partition("=") for entry in text.split())}
+
+
+DIMENSIONS: Mapping[str, Mapping[str, Scale]] = MappingProxyType({
+    "length": _table("1=m 1e3=km 1e-2=cm"),
+    "frequency": _table("1=Hz 1e3=kHz 1e6=MHz 1e9=GHz"),
+    "energy": _table("1=J 1e-9=nJ 1e-6=uJ 1e-6=µJ 1e-3=mJ 1e3=kJ 1e6=MJ 3600=Wh 3.6=mWh 3.6e6=kWh"),
+    "power": {**_table("1=W 1e-6=uW 1e-6=µW 1e-3=mW 1e3=kW"),
+              "dBm": watts_from_dbm, "dBW": linear},
+    "noise density": {"W/Hz": "1", "dBm/Hz": watts_from_dbm},
+    "gain": {"dB": linear},                 # a ratio, kept linear
+    "decibels": {"dB": "1"},                # a ratio, kept in dB: shadowing, path loss
+    "time": _table("1=s 1e-9=ns 1e-6=us 1e-6=µs 1e-3=ms 60=min 3600=h"),
+    "data size": _table("1=bit 1e3=kbit 1e6=Mbit 1e9=Gbit 8=B 8e3=kB 8e3=KB 8e6=MB 8e9=GB 8192=KiB 8388608=MiB"),
+})
+
+NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
+_QUANTITY = re.compile(rf"({NUMBER})\s*(.*)", re.DOTALL)
+_ALIKE = str.maketrans({"−": "-", "μ": "µ"})     # minus sign and Greek mu, as copied from papers
+
+
+def pattern(dimension: str) -> str:
+    """A regular expression for the spellings that ``parse`` takes, for the JSON Schema."""
+    units = "|".join(sorted(DIMENSIONS[dimension], key=lambda unit: (-len(unit), unit)))
+    return rf"^\s*{NUMBER}\s*({units})\s*$"
+
+
+def parse(value: object, dimension: str) -> float:
+    """The SI value of a text such as ``"20 MHz"``; the space is optional.
+
+    >>> parse("30mJ", "energy")
+    0.03
+    >>> parse("448 kbit", "data size")
+    448000.0
+    """
+    if isinstance(value, str):
+        return _parse(value, dimension)
+    raise InputError(f"found {_found(value)}, expected text with a unit of {dimension}, such as {example(dimension)}")
+
+
+@lru_cache(maxsize=4096)      # fleets repeat the same few spellings
+def _parse(text: str, dimension: str) -> float:
+    units = DIMENSIONS[dimension]
+    match = _QUANTITY.fullmatch(text.translate(_ALIKE).strip())
+    if match is None:
+        raise InputError(f'"{text}" is no {dimension}; expected a number and a unit, such as {example(dimension)}')
+    number, unit = match.groups()
+    if not unit:
+        raise InputError(f'"{text}" has no unit; {one_of("", units)}')
+    if unit not in units:
+        raise InputError(f'"{unit}" is no unit of {dimension}; {one_of(unit, units)}')
+    scale = units[unit]
+    try:
+        si = float(Decimal(number) * Decimal(scale)) if isinstance(scale, str) else scale(float(number))
+    except OverflowError:
+        si = math.inf
+    if not math.isfinite(si):
+        raise InputError(f'"{text}" is too large to be a {dimension}')
+    return si
+
+
+def example(dimension: str) -> str:
+    """A spelling to show in messages, quoted."""
+    return f'"{_EXAMPLES[dimension]}"'
+
+
+def _found(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"the bare number {value!r}"
+    return "a table" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+
+
+_EXAMPLES = {
+    "length": "300 m", "frequency": "20 MHz", "energy": "30 mJ", "power": "23 dBm", "noise density": "-174 dBm/Hz",
+    "gain": "-95 dB", "decibels": "8 dB", "time": "150 ms", "data size": "448 kbit",
+}
+
+# The units that people read, largest first; logarithmic ones are spelled by a function.
+_LADDERS: Mapping[str, tuple[tuple[float, str], ...]] = {
+    "length": ((1e3, "km"), (1.0, "m")),
+    "frequency": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
+    "energy": ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")),
+    "power": ((1e3, "kW"), (1.0, "W"), (1e-3, "mW"), (1e-6, "µW")),
+    "time": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "data size": ((1e9, "Gbit"), (1e6, "Mbit"), (1e3, "kbit"), (1.0, "bit")),
+    "decibels": ((1.0, "dB"),),
+}
+_LEVELS: Mapping[str, tuple[Callable[[float], float], str]] = {
+    "gain": (db, "dB"),
+    "noise density": (dbm_from_watts, "dBm/Hz"),
+}
+
+
+def format(value: float, dimension: str, digits: int = 4) -> str:
+    """An SI value for people, with the unit that keeps the number short.
+
+    >>> format(0.11184, "time")
+    '111.8 ms'
+    """
+    if dimension in _LEVELS:
+        level, unit = _LEVELS[dimension]
+        return f"{_short(level(value), digits)} {unit}"
+    ladder = _LADDERS[dimension]
+    if not math.isfinite(value) or value == 0:
+        base = next(unit for size, unit in ladder if size == 1.0)
+        return f"{value:g} {base}"
+    rounded = float(f"{value:.{digits}g}")       # first, so that 999.99 ms reads 1 s
+    size, unit = next((step for step in ladder if abs(rounded) >= step[0]), ladder[-1])
+    return f"{_short(value / size, digits)} {unit}"
+
+
+def _short(number: float, digits: int) -> str:
+    """A number to so many significant digits, without exponent or trailing zeros."""
+    if not math.isfinite(number) or number == 0:
+        return f"{number:g}"
+    rounded = float(f"{number:.{digits}g}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    text = f"{number:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

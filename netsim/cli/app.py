@@ -1,0 +1,56 @@
+"""The program that the commands belong to, and what several of them share: options, exit codes, files to write."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from netsim.base.errors import InputError, one_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INPUT_AT_FAULT = 2
+INTERRUPTED = 130
+SOME_FAILED = 1
+
+SIMULATE, LOOK, DESCRIBE, EXPERIMENT, TEACH = (
+    "Simulate", "Look into a run", "Scenarios and data", "Experiments", "Teaching")
+
+app = typer.Typer(
+    help="Federated learning in one wireless cell, simulated event by event.\n\n"
+         "Start with:  netsim run quickstart",
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ScenarioName = Annotated[str, typer.Argument(
+    metavar="SCENARIO", help="A scenario file (TOML), or the name of a built-in one: see `netsim scenarios`.")]
+Overrides = Annotated[list[str], typer.Option(
+    "--set", metavar="KEY=VALUE", help="Change one key, e.g. --set cell.bandwidth=10MHz or "
+    "--set population.phone.budget=30mJ. May be repeated.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of every random draw: the same seed, the same run.", min=0)]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that a run left.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE if it is there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output and nothing else there.")]
+
+
+def writable(path: Path, *, force: bool) -> Path:
+    """A path that may be written: an existing file is not overwritten unless forced."""
+    if path.exists() and not force:
+        raise InputError(f"{path}: already there; give another name, or --force to overwrite it")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: no folder {path.parent}")
+    return path
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Save a figure in the format that the file's name asks for."""
+    allowed = figure.canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in allowed:
+        raise InputError(f'{path}: no picture format "{path.suffix}"; {one_of(path.suffix[1:], allowed)}')
+    figure.savefig(path, dpi=150)
+    print(f"figure: {path}", file=sys.stderr)

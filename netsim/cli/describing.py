@@ -1,0 +1,80 @@
+"""The commands about scenarios and data: `check`, `schema`, `scenarios`, `data`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from netsim.base.errors import InputError
+from netsim.cli.app import DESCRIBE, Force, Overrides, ScenarioName, Seed, app, writable
+
+
+@app.command(rich_help_panel=DESCRIBE)
+def check(
+    scenario: ScenarioName,
+    overrides: Overrides = [],  # noqa: B006
+    as_toml: Annotated[bool, typer.Option("--toml", help="Print the scenario with all defaults filled in.")] = False,
+) -> None:
+    """Validate a scenario without running it."""
+    from netsim.cli.show_runs import print_scenario
+    from netsim.scenario import load_scenario
+    from netsim.simulate import prepare
+
+    loaded = load_scenario(scenario, overrides)
+    prepare(loaded, learning=loaded.trains)
+    if as_toml:
+        print(loaded.to_toml(), end="")
+    else:
+        print_scenario(loaded)
+
+
+@app.command(rich_help_panel=DESCRIBE)
+def schema() -> None:
+    """Print the JSON Schema of scenario files, for editors that complete and check them."""
+    from netsim.scenario import json_schema
+
+    print(json.dumps(json_schema(), indent=2))
+
+
+@app.command(rich_help_panel=DESCRIBE)
+def scenarios() -> None:
+    """List the built-in scenarios."""
+    from netsim.cli.show_runs import print_builtin_scenarios
+
+    print_builtin_scenarios()
+
+
+@app.command(rich_help_panel=DESCRIBE)
+def data(
+    name: Annotated[str, typer.Argument(
+        metavar="NAME", help="digits (always there), mnist, fashion-mnist, cifar10, or image-folder.")],
+    root: Annotated[Path, typer.Option(metavar="DIR", help="Where the data lie, or are put.")] = Path("data"),
+    partition: Annotated[str | None, typer.Option(
+        metavar="KIND", help="Split the training data over devices, e.g. majority:sigma=0.8, two-class, iid, "
+        "dirichlet:alpha=0.5, shards:per_device=2 or file:path=split.json.")] = None,
+    devices: Annotated[int, typer.Option(min=1, metavar="N", help="Number of devices of the split.")] = 100,
+    samples: Annotated[int | None, typer.Option(
+        min=1, metavar="D", help="Samples that each device holds.", show_default="as the split gives")] = None,
+    seed: Seed = 0,
+    figure: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Draw the split, classes by devices (PNG, SVG or PDF).")] = None,
+    force: Force = False,
+) -> None:
+    """Fetch and check a dataset; say in one line what is there, or what to do without a network."""
+    from netsim.learning.datasets import describe, fetch
+
+    if figure and not partition:
+        raise InputError("--figure draws a split: give --partition too, e.g. --partition majority:sigma=0.8")
+    fetch(name, root)
+    print(describe(name, root))
+    if partition:
+        from netsim.learning.splits import describe_split, draw_split, split_dataset
+
+        split = split_dataset(name, root, partition, devices, samples, seed)
+        print(describe_split(split))
+        if figure:
+            draw_split(split, writable(figure, force=force))
+            print(f"figure: {figure}")

@@ -1,0 +1,127 @@
+"""The commands that run many scenarios: `favor-train`, `sweep`, `reproduce`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from netsim.cli.app import EXPERIMENT, INTERRUPTED, SOME_FAILED, Force, Overrides, ScenarioName, Seed, app, writable
+
+
+@app.command(rich_help_panel=EXPERIMENT)
+def favor_train(
+    scenario: ScenarioName,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the trained policy goes.")],
+    overrides: Overrides = [],  # noqa: B006
+    episodes: Annotated[int, typer.Option(min=1, metavar="N", help="Training runs to learn from.")] = 50,
+    seed: Seed = 0,
+    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes that train devices.")] = None,
+    force: Force = False,
+) -> None:
+    """Train an agent for `selection.method = "favor"` on a scenario's devices and data."""
+    from netsim.cli.show_runs import episode_bar
+    from netsim.learning.favor import policy_for, save_policy
+    from netsim.scenario import load_scenario
+
+    loaded = load_scenario(scenario, overrides)
+    file = writable(out, force=force)
+    with episode_bar(episodes) as progress:
+        save_policy(file, policy_for(loaded, episodes, seed, workers, progress))
+    print(f"policy: {file}; use it with --set selection.method=favor --set selection.policy={file}")
+
+
+@app.command(rich_help_panel=EXPERIMENT)
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (TOML): a scenario, keys to vary, seeds.")],
+    workers: Annotated[int | None, typer.Option(
+        min=1, metavar="N", help="Cells to run at a time on this machine.", show_default="one a core")] = None,
+    cluster: Annotated[str | None, typer.Option(
+        metavar="ADDRESS", help="Run the cells on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
+    status: Annotated[bool, typer.Option("--status", help="Only show how far the sweep is.")] = False,
+) -> None:
+    """Run many scenarios, each cell once: a sweep that was stopped, or that has grown, goes on where it was.
+
+    Start with a file such as this one:
+
+      scenario = "paper"
+      seeds = 10
+      learning = false
+      set.selection.method = "fedavg"
+      grid.allocation.method = ["sao", "equal", "fedl"]
+      grid.cell.bandwidth = ["10 MHz", "20 MHz"]
+    """
+    from netsim.sweep import progress as console
+    from netsim.sweep.executor import place_for
+    from netsim.sweep.sweep import run_sweep, table
+    from netsim.sweep.sweep_file import load_sweep
+
+    loaded = load_sweep(file)
+    if status:
+        console.print_status(loaded.name, loaded.cells)
+        return
+    try:
+        with console.cell_bar(loaded.name) as progress:
+            results = run_sweep(loaded, place_for(workers, cluster), progress)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; go on with:  netsim {shlex.join(sys.argv[1:])}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    found = table(loaded)
+    if found.height:
+        console.print_results(found, list(dict.fromkeys(key for case in loaded.varied for key in case)))
+    print(f"results: {results}")
+    if console.print_failures(loaded.cells):
+        raise typer.Exit(SOME_FAILED)
+
+
+@app.command(rich_help_panel=EXPERIMENT)
+def reproduce(
+    targets: Annotated[list[str], typer.Argument(
+        metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices; or all.", show_default="all")] = [],  # noqa: B006
+    quick: Annotated[bool, typer.Option("--quick", help="A small version of each, on the digits data.")] = False,
+    trials: Annotated[int | None, typer.Option(
+        min=1, metavar="N", help="Trials of learning, or layouts of an allocation target.", show_default="its own",
+    )] = None,
+    data: Annotated[Path, typer.Option(
+        metavar="DIR", help="Folder with the datasets, and the published splits in DIR/partitions.")] = Path("data"),
+    out: Annotated[Path | None, typer.Option(
+        "--out", "-o", metavar="DIR", help="Where results go.",
+        show_default="results/paper; with --quick, results/quick")] = None,
+    workers: Annotated[int | None, typer.Option(
+        min=1, metavar="N", help="Processes.", show_default="one a core")] = None,
+    cluster: Annotated[str | None, typer.Option(
+        metavar="ADDRESS", help="Run the trials of fig10 to fig13 and table3 on a Dask cluster, e.g. "
+        "tcp://host:8786.")] = None,
+    datasets: Annotated[list[str], typer.Option(
+        "--dataset", metavar="NAME", help="Train on this dataset alone, and draw the others from what is stored: "
+        "mnist, fashion-mnist or cifar10. May be repeated.", show_default="all")] = [],  # noqa: B006
+    stored: Annotated[bool, typer.Option(
+        "--stored", help="Start no training: draw from the trials that are stored already.")] = False,
+) -> None:
+    """Measure the paper's tables and figures again; finished trials are kept, and an interrupted call goes on.
+
+    Start with:  netsim reproduce --quick all
+
+    Seconds, without data: table2, fig5, fig6, fig7, fig14.
+    Minutes of training: fig4, table1, fig8, fig9, choices.
+    Hours of training: fig10, fig11, table3 (from the same trials), fig12, fig13.
+    """
+    from netsim.paper.reproduce import Context
+    from netsim.paper.reproduce import reproduce as make
+
+    folder = out or Path("results") / ("quick" if quick else "paper")
+    context = Context(folder, quick, trials, str(data), workers, stored, tuple(datasets), cluster)
+    began = time.time()
+    try:
+        make(targets, context, print)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; go on with:  netsim {shlex.join(sys.argv[1:])}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    if (folder / "README.md").exists():
+        print(f"table: {folder / 'README.md'}")
+    if any(error.stat().st_mtime >= began for error in context.cells.rglob("*.error")):
+        raise typer.Exit(SOME_FAILED)

@@ -1,0 +1,111 @@
+"""The commands that look into a run: `breakdown`, `critical-path`, `export`, `report`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from netsim.base.errors import InputError
+from netsim.cli.app import LOOK, AsJson, Force, RunFolder, app, save_figure, writable
+
+
+class Table(StrEnum):
+    """The tables of a breakdown."""
+
+    rounds = "rounds"
+    devices = "devices"
+    shares = "shares"
+
+
+@app.command(rich_help_panel=LOOK)
+def breakdown(
+    run: RunFolder,
+    round_: Annotated[int | None, typer.Option(
+        "--round", metavar="K", help="Only this round, device by device.")] = None,
+    device: Annotated[int | None, typer.Option(metavar="N", help="Only this device, round by round.")] = None,
+    by: Annotated[Table, typer.Option(help="Which table --csv prints.")] = Table.rounds,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print one table as CSV on standard output.")] = False,
+    figure: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Also draw it (PNG, SVG or PDF); with --round as a Gantt chart.")] = None,
+    force: Force = False,
+) -> None:
+    """Show where the time, the energy and the band of a run went."""
+    from netsim.cli.show_analysis import print_breakdown, print_shares
+    from netsim.run import load_run
+
+    if as_json and as_csv:
+        raise InputError("--json and --csv exclude each other")
+    opened = load_run(run)
+    found = opened.breakdown()
+    shares = None if round_ is None and device is None else found.only(round_, device)
+    if figure:
+        save_figure(opened.figure("breakdown" if round_ is None else "gantt", round_), writable(figure, force=force))
+    if as_json:
+        print(json.dumps(found.as_json() if shares is None else shares.to_dicts()))
+    elif as_csv:
+        print((getattr(found, by.value) if shares is None else shares).write_csv(), end="")
+    elif shares is None:
+        print_breakdown(opened, found)
+    else:
+        print_shares(shares, f"{opened.info['scenario']}, seed {opened.info['seed']}")
+
+
+@app.command("critical-path", rich_help_panel=LOOK)
+def critical_path(
+    run: RunFolder,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the path's steps as CSV on standard output.")] = False,
+) -> None:
+    """Show the chain of causes that set a run's length, and what would shorten it."""
+    from netsim.cli.show_analysis import print_critical_path
+    from netsim.run import load_run
+
+    if as_json and as_csv:
+        raise InputError("--json and --csv exclude each other")
+    opened = load_run(run)
+    path = opened.critical_path()
+    if as_json:
+        print(json.dumps(path.as_json()))
+    elif as_csv:
+        print(path.steps.write_csv(), end="")
+    else:
+        print_critical_path(opened, path)
+
+
+@app.command(rich_help_panel=LOOK)
+def export(
+    run: RunFolder,
+    format_: Annotated[str, typer.Option(
+        "--format", metavar="FORMAT", help="perfetto (for ui.perfetto.dev and chrome://tracing), csv or parquet.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.")],
+    force: Force = False,
+) -> None:
+    """Write a run's trace for other tools."""
+    from netsim.analysis.export import export as write
+    from netsim.run import load_run
+
+    write(load_run(run), format_, writable(out, force=force))
+    print(f"{format_}: {out}")
+
+
+@app.command(rich_help_panel=LOOK)
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several to compare.")],
+    out: Annotated[Path | None, typer.Option(
+        "--out", "-o", metavar="FILE", help="File to write.",
+        show_default="report.html in the run's folder; of several runs, comparison.html in the first one's")] = None,
+    force: Force = False,
+) -> None:
+    """Write one HTML page about a run, or about several side by side; it needs no network."""
+    from netsim.report.page import write_report
+    from netsim.run import load_run
+
+    opened = [load_run(run) for run in runs]
+    file = writable(out or runs[0] / ("report.html" if len(runs) == 1 else "comparison.html"), force=force)
+    write_report(opened, file)
+    print(f"report: {file}")

@@ -1,0 +1,200 @@
+"""What the command line shows in a terminal: progress, tables."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+from netsim.base import units
+
+if TYPE_CHECKING:
+    from netsim.allocation.compare import Result
+    from netsim.learning.favor import EpisodeProgress as Episode
+    from netsim.run import Run
+    from netsim.scenario import Scenario
+    from netsim.simulate import RunProgress
+
+BARS = "▁▂▃▄▅▆▇█"
+COMPUTE, UPLOAD = "█", "▒"
+MOST_BARS = 30
+NUMBERS_WIDTH = 80   # of the columns beside the bars
+WIDE = 120           # where there is no terminal to fit
+LINES = 20   # of progress where there is no terminal to redraw a bar on
+
+
+@contextmanager
+def progress_bar(name: str, *, to_stderr: bool) -> Iterator[Callable[[RunProgress], None]]:
+    """A live bar with round, simulated time, accuracy and energy; without a terminal, some lines of text."""
+    console = Console(stderr=to_stderr)
+    if not console.is_terminal:
+        yield lambda at: print_line(at, sys.stderr if to_stderr else sys.stdout)
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+               TextColumn("{task.fields[now]}"), TimeElapsedColumn())
+    with Bar(*columns, console=console) as bar:
+        task = bar.add_task(name, total=None, now="starting")
+        yield lambda at: bar.update(task, total=at.rounds, completed=at.round, now=describe(at))
+
+
+@contextmanager
+def episode_bar(episodes: int) -> Iterator[Callable[[Episode], None]]:
+    """A bar over the episodes of an agent's training, with the reward of the last."""
+    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
+               TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=episodes, now="starting")
+        yield lambda at: bar.update(
+            task, completed=at.episode, now=f"{at.steps} steps, reward {at.total_reward:.2f}")
+
+
+def print_line(at: RunProgress, file: object) -> None:
+    """One line of progress, about twenty in a run."""
+    if at.round == 1 or at.round == at.rounds or at.round % math.ceil(at.rounds / LINES) == 0:
+        print(f"round {at.round}/{at.rounds}  {describe(at)}", file=file, flush=True)     # type: ignore[call-overload]
+
+
+def describe(at: RunProgress) -> str:
+    """Simulated time, energy and accuracy in words."""
+    parts = [f"{units.format(at.time_s, 'time')} simulated", units.format(at.energy_j, "energy")]
+    if not math.isnan(at.accuracy):
+        goal = f" of {at.target:.1%}" if at.target is not None else ""
+        parts.append(f"accuracy {at.accuracy:.1%}{goal}")
+    return "  ".join(parts)
+
+
+def print_summary(run: Run) -> None:
+    """The closing table of a run."""
+    summary = run.summary
+    table = Table(title=f"{run.info['scenario']}, seed {run.info['seed']}", show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_row("rounds", str(summary["rounds"]))
+    table.add_row("simulated time", units.format(summary["simulated_s"], "time"))
+    if summary["rounds"]:
+        table.add_row("  a round", f"{units.format(summary['simulated_s'] / summary['rounds'], 'time')} on average")
+    table.add_row("energy", units.format(summary["energy_j"], "energy"))
+    if summary["accuracy"] is not None:
+        accuracy = [value for value in run.rounds["accuracy"].to_list() if value is not None]
+        reached = "target reached" if summary["target_reached"] else "target not reached"
+        reached = f"  {reached}" if run.scenario.learning.target_accuracy else ""
+        table.add_row("accuracy", f"{summary['accuracy']:.2%}{reached}")
+        table.add_row("  over the rounds", f"{accuracy[0]:.1%} {sparkline(accuracy)} {accuracy[-1]:.1%}")
+    if summary["dropped"]:
+        table.add_row("dropped out", f"{summary['dropped']} times")
+    whole = sum(summary["breakdown"].values()) or 1.0
+    shares = ", ".join(f"{part} {seconds / whole:.1%}" for part, seconds in summary["breakdown"].items())
+    table.add_row("where the time went", shares)
+    table.add_row("run directory", str(run.path))
+    Console(markup=False).print(table)
+
+
+def sparkline(values: list[float], width: int = 40) -> str:
+    """A row of bars from the smallest value to the largest."""
+    if len(values) > width:
+        values = [values[round(i * (len(values) - 1) / (width - 1))] for i in range(width)]
+    low, high = min(values), max(values)
+    return "".join(BARS[round((value - low) / ((high - low) or 1.0) * (len(BARS) - 1))] for value in values)
+
+
+def print_builtin_scenarios() -> None:
+    """Names and descriptions of the scenarios that come with netsim."""
+    from netsim.scenario import builtin_scenarios, load_scenario
+
+    table = Table("name", "devices", "what it shows")
+    for name in builtin_scenarios():
+        scenario = load_scenario(name)
+        table.add_row(name, str(scenario.size), scenario.description)
+    Console(markup=False).print(table)
+
+
+def print_scenario(scenario: Scenario) -> None:
+    """A valid scenario in a few lines."""
+    learning = scenario.learning
+    table = Table(title=f"{scenario.name}: valid", show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column()
+    for kind in scenario.population:
+        table.add_row(kind.name, f"{kind.size} devices")
+    table.add_row("cell", f"{units.format(scenario.cell.bandwidth, 'frequency')} within "
+                          f"{units.format(scenario.cell.radius, 'length')}")
+    table.add_row("selection", f"{scenario.selection.method}, cohort of {scenario.selection.cohort}")
+    table.add_row("allocation", scenario.allocation.method)
+    if scenario.trains:
+        table.add_row("learning", f"{learning.model} on {learning.dataset}")
+    Console(markup=False).print(table)
+
+
+def print_comparison(results: list[Result]) -> None:
+    """Allocation methods side by side, each device's compute and upload time, and what a little more would bring."""
+    console = Console(markup=False)
+    if not console.is_terminal:
+        console = Console(markup=False, width=WIDE)
+    table = Table("method", "round time", "total energy", "over budget", "band used", "solved in")
+    for result in results:
+        plan = result.plan
+        if plan is None:
+            table.add_row(result.method, "no plan", "", "", "", units.format(result.solve_s, "time", 3))
+        else:
+            over = int(plan.over_budget.sum())
+            table.add_row(
+                result.method, units.format(plan.round_s, "time"), units.format(plan.energy_j, "energy"),
+                Text(f"{over} of {len(plan)}", style="red" if over else ""),
+                units.format(plan.bandwidth_used_hz, "frequency"), units.format(result.solve_s, "time", 3))
+    console.print(table)
+    for result in results:
+        if result.reason:
+            console.print(f"{result.method} has no plan: {result.reason}", highlight=False, soft_wrap=True)
+    for result in results:
+        if result.plan:
+            print_device_bars(result, max(r.plan.round_s for r in results if r.plan), console)
+    for result in results:
+        if result.prices:
+            print_prices(result, console)
+
+
+def print_device_bars(result: Result, longest_s: float, console: Console) -> None:
+    """A bar for each device, compute then upload, on the same scale for all methods."""
+    plan = result.plan
+    assert plan is not None
+    width = max(10, min(40, console.width - NUMBERS_WIDTH))
+    table = Table(title=f"{result.method}: {COMPUTE} compute, {UPLOAD} upload", title_justify="left", box=None,
+                  pad_edge=False)
+    table.add_column("device", justify="right")
+    table.add_column("", min_width=width)
+    for column in ("compute", "upload", "band", "CPU", "energy", "budget"):
+        table.add_column(column, justify="right")
+    for i, device in enumerate(result.devices[:MOST_BARS].tolist()):
+        computing = round(plan.compute_s[i] / longest_s * width)
+        total = round((plan.compute_s[i] + plan.upload_s[i]) / longest_s * width)
+        table.add_row(
+            str(device), COMPUTE * computing + UPLOAD * (total - computing),
+            units.format(plan.compute_s[i], "time"), units.format(plan.upload_s[i], "time"),
+            units.format(plan.bandwidth_hz[i], "frequency"), units.format(plan.cpu_hz[i], "frequency", 3),
+            units.format(plan.device_energy_j[i], "energy"), units.format(result.problem.budget_j[i], "energy"))
+    console.print(table)
+    if len(result.devices) > MOST_BARS:
+        console.print(f"and {len(result.devices) - MOST_BARS} more devices: --json lists them all")
+
+
+def print_prices(result: Result, console: Console) -> None:
+    """What a little more bandwidth or energy would save."""
+    prices = result.prices
+    assert prices is not None
+    if math.isnan(prices.bandwidth_s_per_hz):
+        return
+    best = int(prices.budget_s_per_j.argmin())
+    budget = -prices.budget_s_per_j[best] * 1e-3
+    more = (f"1 mJ more on device {result.devices[best]} saves {units.format(budget, 'time')}" if budget > 0
+            else "more energy would not help")
+    console.print(
+        f"{result.method}: 1 MHz more saves {units.format(-prices.bandwidth_s_per_hz * 1e6, 'time')}; {more}",
+        highlight=False)

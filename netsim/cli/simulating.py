@@ -1,0 +1,85 @@
+"""`netsim run` and `netsim allocate`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from netsim.base.errors import InputError
+from netsim.cli.app import INTERRUPTED, SIMULATE, AsJson, Force, Overrides, ScenarioName, Seed, app, writable
+
+
+@app.command(rich_help_panel=SIMULATE)
+def run(
+    scenario: ScenarioName,
+    overrides: Overrides = [],  # noqa: B006  (typer reads the default, nobody changes it)
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(
+        "--out", "-o", metavar="DIR", help="Folder for the run.",
+        show_default="the next free results/SCENARIO-seedN")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR after an interruption.")] = False,
+    workers: Annotated[int | None, typer.Option(
+        min=1, metavar="N", help="Processes that train devices. Changes the speed only.",
+        show_default="one a core")] = None,
+    no_learning: Annotated[bool, typer.Option("--no-learning", help="Play the rounds without training.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a scenario; leaves a run directory and prints where the time went."""
+    from netsim.cli.show_runs import print_summary, progress_bar
+    from netsim.scenario import load_scenario
+    from netsim.simulate import simulate
+    from netsim.trace.run_directory import next_free
+
+    loaded = load_scenario(scenario, overrides)
+    folder = out or next_free(Path("results"), f"{loaded.name}-seed{seed}", resume=resume)
+    try:
+        with progress_bar(loaded.name, to_stderr=as_json) as progress:
+            result = simulate(
+                loaded, folder, seed, learning=not no_learning, workers=workers, resume=resume, progress=progress)
+    except KeyboardInterrupt:
+        again = shlex.join(arg for arg in sys.argv[1:] if arg != "--resume")
+        add_out = "" if out else f" --out {folder}"
+        print(f"\ninterrupted; go on with:  netsim {again}{add_out} --resume", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        print(json.dumps(result.summary))
+    else:
+        print_summary(result)
+
+
+@app.command(rich_help_panel=SIMULATE)
+def allocate(
+    scenario: ScenarioName,
+    methods: Annotated[list[str], typer.Option(
+        "--method", metavar="M", help="Allocation method; may be repeated to compare. Options of a method follow it, "
+        "e.g. fedl:lambda=2 or fedl:lambda=tuned.", show_default="the scenario's")] = [],  # noqa: B006
+    overrides: Overrides = [],  # noqa: B006
+    seed: Seed = 0,
+    figure: Annotated[Path | None, typer.Option(
+        metavar="FILE", help="Also draw each device's compute and upload time (PNG, SVG or PDF).")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """One round's plan for one random cohort: bandwidth, CPU frequency, times and energies, methods side by side."""
+    from netsim.cli.show_runs import print_comparison
+    from netsim.random_cohort import compare_methods
+    from netsim.scenario import load_scenario
+
+    results = compare_methods(load_scenario(scenario, overrides), methods, seed)
+    if figure:
+        from netsim.allocation.compare import figure as draw
+
+        draw(results, writable(figure, force=force))
+    if as_json:
+        print(json.dumps([result.as_json() for result in results]))
+    else:
+        print_comparison(results)
+        if figure:
+            print(f"figure: {figure}")
+        if not any(result.feasible for result in results):
+            raise InputError("no plan for this cohort: raise the budgets or the bandwidth, or shrink selection.cohort")

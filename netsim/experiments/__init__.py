@@ -1,1 +1,0 @@
-"""Many runs: sweeps over scenarios, and the paper's tables and figures with one command each."""

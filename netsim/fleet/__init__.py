@@ -1,0 +1,1 @@
+"""The population of a cell, and the work that a round asks of it."""

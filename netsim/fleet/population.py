@@ -1,0 +1,163 @@
+"""The devices of a cell with their drawn properties, as read-only arrays.
+
+Every property is drawn from a stream of its own, keyed by the name of the ``[[population]]`` table: another method,
+property or population changes none of the draws, and a larger count only adds devices at the end.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.base.arrays import Floats, Ints, frozen
+from netsim.base.errors import InputError
+from netsim.base.fields import MOST
+from netsim.base.streams import stream
+from netsim.physics import path_gain
+from netsim.scenario.distributions import Distribution, Spread
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
+    from netsim.scenario.devices import Cell, PopulationTable
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """N devices, one array entry each, SI units."""
+
+    kinds: tuple[str, ...]        # the names of the scenario's [[population]] tables
+    kind: Ints                    # index into kinds
+    x_m: Floats                   # place, with the base station at (0, 0)
+    y_m: Floats
+    gain: Floats                  # linear channel gain h: path loss and shadowing
+    cpu_min_hz: Floats
+    cpu_max_hz: Floats
+    cycles_per_sample: Floats     # C_n
+    capacitance: Floats           # alpha/2
+    power_w: Floats               # transmit power p_n
+    power_min_w: Floats           # the range that power-optimising methods may use
+    power_max_w: Floats
+    budget_j: Floats              # energy allowed in one round
+    battery_j: Floats             # energy at the start; inf on mains
+    samples: Ints                 # D_n
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the arrays with the devices' properties."""
+        return tuple(field.name for field in fields(self) if field.name not in ("kinds", "kind"))
+
+
+def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) -> Population:
+    """The devices of a scenario under a seed; ``samples`` is D_n where the data split decides it."""
+    if samples is None:
+        samples = draw_samples(scenario, seed)
+        if samples is None:
+            raise InputError(
+                'population samples = "auto" follow the data split, which is not made without learning: give a number')
+    if len(samples) != scenario.size:
+        raise ValueError(f"{len(samples)} sample counts for {scenario.size} devices")
+    tables = [TableDraw(table, seed).properties(scenario.cell) for table in scenario.population]
+    arrays = {name: frozen(np.concatenate([table[name] for table in tables])) for name in tables[0]}
+    trace = scenario.cell.gain_trace
+    if trace is not None:
+        arrays["gain"] = frozen(linear(trace.db[0]))
+    sizes = [table.size for table in scenario.population]
+    return Population(
+        kinds=tuple(table.name for table in scenario.population),
+        kind=frozen(np.repeat(np.arange(len(sizes)), sizes), np.int64),
+        samples=frozen(samples, np.int64), **arrays)
+
+
+def draw_samples(scenario: Scenario, seed: int) -> Ints | None:
+    """D_n as the scenario gives it; None where it is "auto", so that the data split decides."""
+    drawn = [TableDraw(table, seed)("samples", table.samples)
+             for table in scenario.population if table.samples != "auto"]
+    if len(drawn) < len(scenario.population):
+        return None
+    counts: Ints = np.clip(np.rint(np.concatenate(drawn)), 1, MOST).astype(np.int64)
+    return counts
+
+
+class TableDraw:
+    """The draws of one ``[[population]]`` table."""
+
+    def __init__(self, table: PopulationTable, seed: int) -> None:
+        self.table = table
+        self.seed = seed
+
+    def __call__(self, name: str, value: Spread | None, column: str | None = None) -> Floats:
+        """A property of all devices: the fleet's column if there is one, else a constant or draws of its stream."""
+        given = getattr(self.table.devices, column or name, None)
+        if given is not None:
+            return np.array([np.inf if entry == "mains" else entry for entry in given], dtype=float)
+        if isinstance(value, Distribution):
+            drawn = value.sample(self.rng(name), self.table.size)
+            return np.clip(drawn, value.lowest, value.highest)
+        assert value is not None      # the scenario's own check: a key that no column stands for is there
+        return np.full(self.table.size, float(value))
+
+    def rng(self, name: str) -> np.random.Generator:
+        return stream(self.seed, name, device=table_number(self.table))
+
+    def properties(self, cell: Cell) -> dict[str, Floats]:
+        table = self.table
+        cpu, radio = table.cpu, table.radio
+        x_m, y_m = self.places(cell)
+        power = self("power", radio.power if radio else None)
+        return {
+            "x_m": x_m, "y_m": y_m, "gain": self.gain(cell, np.hypot(x_m, y_m)),
+            "cpu_min_hz": self("cpu min", cpu.min if cpu else None, "cpu_min"),
+            "cpu_max_hz": self("cpu max", cpu.max if cpu else None, "cpu_max"),
+            "cycles_per_sample": self("cycles", cpu.cycles_per_sample if cpu else None, "cycles_per_sample"),
+            "capacitance": self("capacitance", cpu.capacitance if cpu else 1e-28),
+            "power_w": power,
+            "power_min_w": self.power_bound("min", power),
+            "power_max_w": self.power_bound("max", power),
+            "budget_j": self("budget", table.budget),
+            "battery_j": self("battery", np.inf if table.battery == "mains" else table.battery),
+        }
+
+    def power_bound(self, end: str, power: Floats) -> Floats:
+        """The least or most power, which is the power itself where the scenario gives no range."""
+        value = getattr(self.table.radio, f"{end}_power", None)
+        column = f"{end}_power"
+        if value is None and getattr(self.table.devices, column, None) is None:
+            return power
+        return self(f"power {end}", value, column)
+
+    def places(self, cell: Cell) -> tuple[Floats, Floats]:
+        """As the fleet or the table says, else evenly over the disc: the distance goes with the root of a draw."""
+        table = self.table
+        if table.devices is not None and table.devices.x is not None and table.devices.y is not None:
+            return np.array(table.devices.x, dtype=float), np.array(table.devices.y, dtype=float)
+        if table.places is not None:
+            places = np.array(table.places, dtype=float)
+            return places[:, 0], places[:, 1]
+        draws = self.rng("positions").random((table.size, 2))
+        distance, angle = cell.radius * np.sqrt(draws[:, 0]), 2 * np.pi * draws[:, 1]
+        return distance * np.cos(angle), distance * np.sin(angle)
+
+    def gain(self, cell: Cell, distance_m: Floats) -> Floats:
+        """As measured in the fleet, else path loss with this device's shadowing."""
+        table, loss = self.table, cell.path_loss
+        if table.devices is not None and table.devices.gain is not None:
+            return np.array(table.devices.gain, dtype=float)
+        shadowing_db = self.rng("shadowing").standard_normal(table.size) * cell.shadowing
+        gain: Floats = path_gain(distance_m, loss.intercept, loss.slope, shadowing_db)
+        return gain
+
+
+def table_number(table: PopulationTable) -> int:
+    """A population's place in the random streams; by name, so that another population changes nothing."""
+    return zlib.crc32(table.name.encode())
+
+
+def linear(gain_db: Any) -> Floats:
+    gain: Floats = 10.0 ** (np.array(gain_db, dtype=float) / 10.0)
+    return gain

@@ -1,0 +1,213 @@
+"""What the choices that the paper leaves open do: the size of an upload, L, the first round, the norm, stale models."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from netsim.allocation import Problem, allocate
+from netsim.allocation.diagnosis import budget_scaling, largest_feasible
+from netsim.allocation.waves import Planner
+from netsim.base.arrays import Floats, Ints
+from netsim.paper.layouts import LAYOUTS, QUICK_LAYOUTS, everybody, layouts, round_times, with_budget
+from netsim.paper.learned import nothing_yet
+from netsim.paper.plots import canvas, quartiles, spread
+from netsim.paper.report import Finding, Report
+from netsim.paper.reproduce import Context
+from netsim.scenario import load_scenario
+from netsim.sweep.points import Point, Record, read_record, run_cells, sole_user, write_record
+from netsim.sweep.sweep_file import override
+
+KBIT, KBYTE = 448e3, 8 * 448e3
+BUDGETS = {"15 to 30 mJ": None, "30 mJ": 30.0, "40 mJ": 40.0}
+LEARNING = {     # variants of one small learning scenario, all on the digits data
+    "as the paper says (Euclidean norm)": {},
+    "sum of absolute values (L1) instead": {"selection.norm": "l1"},
+    "first round of a cohort only": {"rounds.first": "cohort"},
+    "control: each cluster's devices in turn": {"selection.method": "cluster-round-robin"},
+}
+
+
+def choices(context: Context) -> Report:
+    """Every open choice that this program can vary, on the same layouts and seeds."""
+    records = _learning(context)
+    start = time.monotonic()
+    count = context.trials or (QUICK_LAYOUTS if context.quick else LAYOUTS)
+    problems = layouts(count)
+    rows: list[dict[str, Any]] = []
+    sizes = _vary_size(problems, rows)
+    passes = _vary_passes(problems, rows)
+    first = _vary_first_round(everybody(min(count, 20)), rows)
+    learned = _describe_learning(records, rows)
+    return Report(
+        findings=[
+            Finding("z = 448 KB", sizes, "differs",
+                    "with kilobytes the budgets allow no round; with kilobits the delays fit"),
+            Finding("L is not printed", passes, "open",
+                    "L C D counts, not L alone; 10 passes over 500 samples fit the delays"),
+            Finding("all devices take part in the first round", first, "differs",
+                    "the budgets do not allow it at once, so here they go in waves of ten"),
+            learned,
+        ],
+        how=f"Upload size and L: {count} layouts of the `paper` scenario. First round: the same cells with all hundred "
+            "devices. Norm, stale models, first round of a cohort: 100 devices learn the digits data at sigma 0.8.",
+        rows=rows, summary={"rows": rows}, figure=_draw(rows),
+        seconds=time.monotonic() - start + sum(record["seconds"] for record in records.values()))
+
+
+def _vary_size(problems: list[Problem], rows: list[dict[str, Any]]) -> str:
+    words = []
+    for name, bits in (("448 kbit", KBIT), ("448 KB", KBYTE)):
+        for budget, value in BUDGETS.items():
+            changed = [replace(problem, bits=np.full(len(problem), bits)) for problem in problems]
+            changed = changed if value is None else [with_budget(problem, value) for problem in changed]
+            words.append(_note(rows, "upload size", f"{name}, budgets {budget}", round_times(changed, "sao")))
+    return "; ".join(words)
+
+
+def _vary_passes(problems: list[Problem], rows: list[dict[str, Any]]) -> str:
+    words = []
+    for passes in (5, 10, 20):
+        changed = [replace(problem, cycles=problem.cycles * passes / 10) for problem in problems]
+        words.append(_note(rows, "passes", f"L = {passes}, budgets 15 to 30 mJ", round_times(changed, "sao")))
+    return "; ".join(words)
+
+
+def _note(rows: list[dict[str, Any]], choice: str, variant: str, seconds: Floats) -> str:
+    there = seconds[np.isfinite(seconds)]
+    rows.append({"choice": choice, "variant": variant, "layouts": len(seconds), "feasible": len(there),
+                 "median_round_s": quartiles(seconds).get("median")})
+    time = spread(seconds, "ms", 1e3, 0) if len(there) else "no round"
+    return f"{variant}: feasible in {len(there)} of {len(seconds)}, {time}"
+
+
+def _vary_first_round(problems: list[Problem], rows: list[dict[str, Any]]) -> str:
+    """All at once is feasible or not; in waves, and with the budgets raised as little as needed, it always works."""
+    words = []
+    for budget, value in BUDGETS.items():
+        changed = problems if value is None else [with_budget(problem, value) for problem in problems]
+        words.append(_note(rows, "first round", f"all hundred at once, {budget}", round_times(changed, "sao")))
+    waves = np.array([sum(wave.plan.round_s for wave in _planner(problem).in_waves(_all(problem), 10).waves)
+                      for problem in problems])
+    factors = np.array([budget_scaling(problem) for problem in problems])
+    relaxed = np.array([_planner(problem).relaxed(_all(problem)).waves[0].plan.round_s for problem in problems])
+    words.append(_note(rows, "first round", "waves of ten, 15 to 30 mJ", waves))
+    words.append(_note(rows, "first round", "raised budgets, from 15 to 30 mJ", relaxed)
+                 + f" (budgets times {spread(factors, digits=2)})")
+    return "; ".join(words)
+
+
+def _all(problem: Problem) -> Ints:
+    return np.arange(len(problem))
+
+
+def _planner(problem: Problem) -> Planner:
+    return Planner(problem.subset, allocate, largest_feasible)
+
+
+def _learning(context: Context) -> dict[tuple[str, int], Record]:
+    """The records of all variants and seeds, those missing run first."""
+    from netsim.sweep.executor import this_machine
+    from netsim.sweep.progress import cell_bar, print_failures
+
+    seeds = range(1, 2 if context.quick else 6)
+    cells = {(name, seed): _cell(place, seed, context) for place, name in enumerate(LEARNING) for seed in seeds}
+    if context.trains("digits") and not all(cell.finished for cell in cells.values()):
+        with sole_user(context.runs.parent), cell_bar("choices") as progress:
+            run_cells(list(cells.values()), this_machine(context.workers), progress)      # their traces are read here
+        print_failures(list(cells.values()))
+    return {key: _with_waiting(cell) for key, cell in cells.items() if cell.finished}
+
+
+def _describe_learning(records: dict[tuple[str, int], Record], rows: list[dict[str, Any]]) -> Finding:
+    paper = "divergence is the Euclidean distance, over models of which most are stale"
+    words = []
+    for name in LEARNING:
+        mine = [record for (variant, _), record in records.items() if variant == name]
+        if not mine:
+            continue
+        means = [float(np.mean(record["by_round"]["accuracy"])) for record in mine]
+        longest = [record["waited_longest"] for record in mine]
+        rows.append({"choice": "selection", "variant": name, "trials": len(mine),
+                     "mean_accuracy": float(np.mean(means)), "lowest": min(means), "highest": max(means),
+                     "waited_longest": float(np.mean(longest))})
+        words.append(f"{name}: mean accuracy {np.mean(means):.1%} ({min(means):.1%} to {max(means):.1%}, {len(means)} "
+                     f"trials), the pick had waited longest of its cluster in {np.mean(longest):.0%}")
+    if not words:
+        return nothing_yet(paper)
+    return Finding(paper, "; ".join(words), "open", "a public implementation takes L1")
+
+
+def _cell(place: int, seed: int, context: Context) -> Point:
+    """A run of the digits data with one variant."""
+    name = list(LEARNING)[place]
+    rounds = 12 if context.quick else 40
+    settings = {
+        "learning.dataset": "digits", "learning.model": "fashion-cnn", "learning.local_iterations": 5,
+        "learning.batch_size": 10, "learning.aggregation": "mean", "learning.target_accuracy": 1.0,
+        "population.phone.samples": 14, "rounds.infeasible": "waves", "end.rounds": rounds, **LEARNING[name],
+    }
+    scenario = load_scenario("paper", [override(key, value) for key, value in settings.items()])
+    path = context.cells / "choices" / f"{place}-{seed}.json"
+    return Point(scenario, seed, path, context.runs / f"choices-{place}-{seed}-{scenario.digest[:12]}",
+                note={"variant": name, "trial": seed, "most_rounds": rounds})
+
+
+def _with_waiting(cell: Point) -> Record:
+    """The record, with what only the trace tells added while the trace is there."""
+    record = read_record(cell.record)
+    if "waited_longest" not in record:
+        record["waited_longest"] = waited_longest(cell)
+        write_record(cell.record, record)
+    return record
+
+
+def waited_longest(cell: Point) -> float:
+    """Share of the chosen devices that no other of their cluster had waited longer than.
+
+    From the third round on, and not before every device was asked once: until then there are no clusters.
+    """
+    import polars as pl
+
+    from netsim.run import Run
+
+    run = Run(cell.run)
+    events = run.events
+    labels = np.full(len(run.devices), -1)
+    for device, cluster in events.filter(pl.col("name") == "cluster").select("device", "value").iter_rows():
+        labels[device] = int(cluster)
+    last = np.zeros(len(labels), dtype=np.int64)
+    right = total = 0
+    uploads = run.spans.filter((pl.col("name") == "upload") & (pl.col("device") >= 0))
+    for (k,), chosen in uploads.group_by("round", maintain_order=True):
+        devices = chosen["device"].to_numpy()
+        if int(k) > 2 and last.min() > 0:
+            right += sum(last[device] == last[labels == labels[device]].min() for device in devices)
+            total += len(devices)
+        last[devices] = int(k)
+    return right / total
+
+
+def _draw(rows: list[dict[str, Any]]) -> Any:
+    figure, panels = canvas(12, 5, 1, 2)
+    left, right = panels[0]
+    timed = [row for row in rows if "feasible" in row]
+    left.barh(range(len(timed)), [1e3 * (row["median_round_s"] or 0) for row in timed], color="#0072b2")
+    for place, row in enumerate(timed):
+        end = 1e3 * (row["median_round_s"] or 0)
+        left.annotate(f" feasible in {row['feasible']} of {row['layouts']}", (end, place), va="center", fontsize=8)
+    left.set_yticks(range(len(timed)), [row["variant"] for row in timed], fontsize=8)
+    left.invert_yaxis()
+    left.set(xlabel="median delay of the round (ms)", title="Allocation")
+    left.margins(x=0.45)
+    learned = [row for row in rows if "trials" in row]
+    middle = np.array([100 * row["mean_accuracy"] for row in learned])
+    reach = [middle - [100 * row["lowest"] for row in learned], [100 * row["highest"] for row in learned] - middle]
+    right.barh(range(len(learned)), middle, xerr=reach, color="#e69f00")
+    right.set_yticks(range(len(learned)), [row["variant"].replace(" (", "\n(") for row in learned], fontsize=8)
+    right.invert_yaxis()
+    right.set(xlabel="mean accuracy over the rounds (%)", title="Learning, digits data")
+    return figure

@@ -1,0 +1,191 @@
+"""Table I: does the device whose model is farthest from the global one help its cluster most?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from netsim.base.arrays import Floats, Ints, Weights
+from netsim.base.streams import stream
+from netsim.learning.aggregation import plain_mean
+from netsim.paper.first_round import learner_of
+from netsim.paper.learned import mean_and_range
+from netsim.paper.plots import canvas
+from netsim.paper.report import Finding, Report
+from netsim.paper.reproduce import Context
+from netsim.paper.trials import LOCAL_EPOCHS, TITLES, Trial
+from netsim.selection.divergence import distances
+from netsim.sweep.points import Record, kept_record
+
+ROUNDS = 10      # k: the paper does not print it
+
+
+def measure(trial: Trial, rounds: int, context: Context) -> Record:
+    """Divergence of every device after k rounds, and the accuracy on its cluster if it is the one chosen for k + 1.
+
+    From the second round on a random device of each cluster takes part. In round k + 1 the devices of the other
+    clusters are fixed; accuracy is on all training samples of the cluster's devices, as in the paper.
+    """
+    from netsim.learning.clustering import cluster_devices
+
+    with learner_of(trial, context) as learner:
+        rng = stream(trial.number, "selection")
+        everybody = np.arange(len(learner.samples))
+        models = _trained(learner, 1, learner.initial_weights(), everybody)
+        weights = plain_mean(list(models))
+        labels = cluster_devices(models, learner.layers, clusters=learner.classes, seed=trial.number).labels
+        last = np.ones(len(everybody), dtype=np.int64)
+        for k in range(2, rounds + 1):
+            cohort = _one_of_each(labels, rng)
+            models[cohort] = _trained(learner, k, weights, cohort)
+            weights, last[cohort] = plain_mean(list(models[cohort])), k
+        divergence = distances(models, everybody, weights)
+        trained = _trained(learner, rounds + 1, weights, everybody)
+        fixed = _one_of_each(labels, rng)
+        accuracy = np.empty(len(everybody))
+        for device in everybody:
+            cohort = fixed.copy()
+            cohort[labels[device]] = device
+            cluster = np.flatnonzero(labels == labels[device])
+            shares = learner.local_accuracy(plain_mean(list(trained[cohort])), cluster.tolist())
+            accuracy[device] = np.average(shares, weights=learner.samples[cluster])
+        return {
+            "cluster": labels.tolist(), "majority": learner.majority.tolist(), "divergence": _short(divergence),
+            "accuracy": _short(accuracy), "last_round": last.tolist(),
+        }
+
+
+def _trained(learner: Any, k: int, weights: Weights, devices: Ints) -> Weights:
+    training = learner.train(k, weights, devices.tolist())
+    return np.stack([training.update(device).weights for device in devices.tolist()])
+
+
+def _one_of_each(labels: Ints, rng: np.random.Generator) -> Ints:
+    return np.array([rng.choice(np.flatnonzero(labels == cluster)) for cluster in range(labels.max() + 1)])
+
+
+def _short(values: Floats) -> list[float]:
+    return [float(f"{value:.6g}") for value in values]
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """The devices of one cluster, in one trial."""
+
+    trial: int
+    number: int
+    devices: Ints
+    divergence: Floats
+    accuracy: Floats        # on the whole cluster, with this device chosen for it
+    last: Ints              # the round in which the device was last used
+
+    @property
+    def farthest(self) -> int:
+        """Which of its devices has the largest divergence."""
+        return int(np.argmax(self.divergence))
+
+    @property
+    def gain(self) -> float:
+        """Of choosing that one, over choosing at random."""
+        return float(self.accuracy[self.farthest] - self.accuracy.mean())
+
+    @property
+    def stalest(self) -> bool:
+        """Whether no other device has waited longer than that one."""
+        return bool(self.last[self.farthest] == self.last.min())
+
+
+def clusters_of(trial: int, record: Record) -> list[Cluster]:
+    """Of one trial."""
+    labels, *values = (np.array(record[name]) for name in ("cluster", "divergence", "accuracy", "last_round"))
+    members = [np.flatnonzero(labels == number) for number in range(labels.max() + 1)]
+    return [Cluster(trial, number, devices, *(of_all[devices] for of_all in values))
+            for number, devices in enumerate(members)]
+
+
+def table1(context: Context) -> Report | None:
+    """Every cluster, not only the one that the paper shows."""
+    dataset = "digits" if context.quick else "cifar10"
+    rounds = 4 if context.quick else ROUNDS
+    records: dict[int, Record] = {}
+    for number in range(1, 1 + (context.trials or (1 if context.quick else 3))):
+        trial = Trial(dataset, "0.8", "kmeans", 10, number)
+        note = {"dataset": dataset, "sigma": "0.8", "trial": number, "rounds_before": rounds,
+                "local_epochs": LOCAL_EPOCHS}
+        record = kept_record(context.cells / dataset / "0.8" / f"table1-{number}.json", note,
+                             partial(measure, trial, rounds, context) if context.trains(dataset) else None)
+        if record is not None:
+            records[number] = record
+    if not records:
+        return None
+    clusters = [cluster for number, record in records.items() for cluster in clusters_of(number, record)]
+    devices = sum(len(cluster.devices) for cluster in clusters) // len(records)
+    large = [cluster for cluster in clusters if len(cluster.devices) > 2]
+    findings, summary = _findings(large)
+    rows = [{"trial": cluster.trial, "cluster": cluster.number, "device": int(cluster.devices[place]),
+             "weight_divergence": float(cluster.divergence[place]),
+             "accuracy_on_cluster": float(cluster.accuracy[place]), "last_round_used": int(cluster.last[place])}
+            for cluster in clusters for place in np.argsort(cluster.divergence, kind="stable")]
+    return Report(
+        findings=findings, summary=summary, rows=rows,
+        how=f"{TITLES[dataset]}, sigma 0.8, {devices} devices, trials: {len(records)}; k = {rounds} rounds with one "
+            "random device of each cluster after a first round of all. Then each device in turn is the one of its "
+            "cluster in round k + 1, the others fixed; accuracy on the training samples of the cluster's devices.",
+        figure=_draw([cluster for cluster in clusters if cluster.trial == clusters[0].trial]),
+        seconds=sum(record["seconds"] for record in records.values()))
+
+
+def _findings(clusters: list[Cluster]) -> tuple[list[Finding], dict[str, Any]]:
+    from scipy.stats import spearmanr
+
+    rho = np.array([spearmanr(cluster.divergence, cluster.accuracy).statistic for cluster in clusters])
+    waited = np.nanmean([spearmanr(cluster.divergence, -cluster.last).statistic for cluster in clusters])
+    best = sum(cluster.farthest == np.argmax(cluster.accuracy) for cluster in clusters)
+    chance = sum(1 / len(cluster.devices) for cluster in clusters)
+    stalest = sum(cluster.stalest for cluster in clusters)
+    gains = [cluster.gain for cluster in clusters]
+    middle, low, high = mean_and_range(gains)
+    return [
+        Finding("in the cluster shown, the device with the largest divergence gives its cluster the highest accuracy "
+                "(53.39 % against 50.27 to 52.34 %)",
+                f"so it is in {best} of {len(clusters)} clusters (by chance {chance:.1f}); its gain over choosing at "
+                f"random is {100 * middle:+.2f} points on average ({100 * low:+.2f} to {100 * high:+.2f}), in single "
+                f"clusters {100 * min(gains):+.2f} to {100 * max(gains):+.2f}; mean rank correlation "
+                f"{np.nanmean(rho):+.2f} ({np.nanmin(rho):+.2f} to {np.nanmax(rho):+.2f})",
+                "agrees" if best > 2 * chance and np.nanmean(rho) > 0.2 else
+                "agrees in part" if np.nanmean(rho) > 0.1 else "differs"),
+        Finding("the largest divergence marks the most informative data",
+                f"in {stalest} of {len(clusters)} clusters it is a device that was not used for longest; rank "
+                f"correlation of divergence with the rounds waited: {waited:+.2f}",
+                "differs" if stalest > 0.7 * len(clusters) else "agrees in part",
+                "a model that is not renewed falls behind the global one, whatever its data"),
+    ], {"clusters": len(clusters), "best_is_largest": int(best), "by_chance": float(chance),
+        "gain": _known([middle, low, high]), "rank_correlation": _known(rho),
+        "largest_is_stalest": int(stalest)}
+
+
+def _known(values: Iterable[float]) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def _draw(clusters: list[Cluster]) -> Any:
+    """One trial."""
+    figure, panels = canvas(12, 5.4, 2, 5)
+    latest = max(int(cluster.last.max()) for cluster in clusters)
+    for panel, cluster in zip(panels.flat, clusters, strict=False):
+        points = panel.scatter(cluster.divergence, 100 * cluster.accuracy, c=cluster.last, cmap="viridis", s=22,
+                               vmin=1, vmax=latest)
+        panel.scatter(cluster.divergence[cluster.farthest], 100 * cluster.accuracy[cluster.farthest], s=90,
+                      facecolors="none", edgecolors="#d55e00")
+        panel.set_title(f"cluster {cluster.number}", fontsize=10)
+    for panel in panels[-1]:
+        panel.set_xlabel("weight divergence")
+    for panel in panels[:, 0]:
+        panel.set_ylabel("accuracy on\nthe cluster (%)")
+    figure.colorbar(points, ax=panels, label="round in which the device was last used", shrink=0.8)
+    figure.suptitle(f"Choosing each device in turn, trial {clusters[0].trial}; ringed: the largest divergence")
+    return figure

@@ -1,0 +1,235 @@
+"""Fig. 4, 8 and 9: what the models of the first round, trained by every device, tell about the devices' data."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from netsim.base.arrays import Floats, Ints, Weights
+from netsim.paper.plots import canvas
+from netsim.paper.report import Finding, Report
+from netsim.paper.reproduce import Context
+from netsim.paper.sizes import LAYERS
+from netsim.paper.trials import LOCAL_EPOCHS, SIGMAS, TITLES, Trial, datasets
+from netsim.sweep.points import Record, kept_record
+
+FEATURES = (*LAYERS, "all")
+SHADES = {"0.5": "#56b4e9", "0.8": "#0072b2", "H": "#e69f00"}
+
+
+@dataclass(frozen=True, eq=False)
+class FirstRound:
+    """The devices' models after training from the same first model."""
+
+    models: Weights                    # (N, P)
+    layers: dict[str, slice]
+    majority: Ints                     # the class that a device holds most of
+    names: tuple[str, ...]             # of the classes
+
+    def features(self, layer: str) -> Weights:
+        return self.models if layer == "all" else self.models[:, self.layers[layer]]
+
+
+@contextmanager
+def learner_of(trial: Trial, context: Context) -> Iterator[Any]:
+    """The trial's devices, data and workers."""
+    from netsim.learning.learner import open_learner
+
+    scenario, _ = trial.scenario(context)
+    with open_learner(scenario, trial.number, context.workers) as learner:
+        yield learner
+
+
+def first_round(trial: Trial, context: Context) -> FirstRound:
+    """Algorithm 2, lines 2 to 6: every device trains from the first global model."""
+    from netsim.learning.datasets import load_dataset
+
+    with learner_of(trial, context) as learner:
+        everybody = range(len(learner.samples))
+        training = learner.train(1, learner.initial_weights(), everybody)
+        models = np.stack([training.update(device).weights for device in everybody])
+        names = load_dataset(trial.dataset, context.data).names
+        return FirstRound(models, dict(learner.layers), learner.majority, names)
+
+
+def distances(features: Weights) -> Floats:
+    """Euclidean distances between all pairs of devices."""
+    from scipy.spatial.distance import pdist, squareform
+
+    pairs: Floats = squareform(pdist(features.astype(np.float64)))
+    return pairs
+
+
+def fig4(context: Context) -> Report | None:
+    """Distance matrices by layer, devices in the order of their majority classes."""
+    from sklearn.metrics import silhouette_score
+
+    dataset = "digits" if context.quick else "cifar10"
+    if not context.trains(dataset):
+        return None
+    found = first_round(Trial(dataset, "0.8", "fedavg", 10, 1), context)
+    order = np.argsort(found.majority, kind="stable")
+    classes = found.majority[order]
+    off = ~np.eye(len(classes), dtype=bool)
+    figure, panels = canvas(13, 6.6, 2, 4)
+    rows: list[dict[str, Any]] = []
+    silhouette: dict[str, float] = {}
+    for panel, layer in zip(panels.flat, LAYERS, strict=True):
+        matrix = distances(found.features(layer))[np.ix_(order, order)]
+        silhouette[layer] = float(silhouette_score(matrix, classes, metric="precomputed"))
+        shown = panel.imshow(matrix, cmap="viridis_r", vmin=np.percentile(matrix[off], 1), vmax=matrix.max())
+        panel.grid(False)
+        panel.set_title(f"{layer}: silhouette {silhouette[layer]:.2f}", fontsize=10)
+        figure.colorbar(shown, ax=panel, shrink=0.8)
+        rows += [{"layer": layer, "class_a": found.names[a], "class_b": found.names[b],
+                  "mean_distance": _mean(matrix, classes == a, classes == b)}
+                 for a in np.unique(classes) for b in np.unique(classes) if a <= b]
+    for panel in panels[1]:
+        panel.set_xlabel("device, by majority class")
+    figure.suptitle(f"Distances between devices' models after the first round, {TITLES[dataset]}, sigma 0.8")
+    words = ", ".join(f"{layer} {score:.2f}" for layer, score in silhouette.items())
+    ranked = sorted(silhouette, key=lambda layer: -silhouette[layer])
+    last_first = {"fc2.weight", "fc2.bias"} == set(ranked[:2])
+    return Report(
+        findings=[
+            Finding("devices with the same majority class are much closer: ten lighter blocks",
+                    f"silhouette of the classes (1: far apart, 0: no order) by layer: {words}",
+                    "agrees" if silhouette["fc2.weight"] > 0.3 else "differs"),
+            Finding("clearest in the last layer, hardly visible in the bias of the first convolution",
+                    f"clearest in {ranked[0]} and {ranked[1]}, least in {ranked[-1]} and {ranked[-2]}",
+                    "agrees" if last_first and "conv1.bias" in ranked[-3:] else "agrees in part"),
+        ],
+        how=f"One first round of {len(classes)} devices, {LOCAL_EPOCHS} local epochs, sigma 0.8, trial 1. Of the "
+            "matrices, numbers.csv keeps the means over pairs of classes.",
+        rows=rows, summary={"silhouette": silhouette}, figure=figure)
+
+
+def _mean(matrix: Floats, a: Any, b: Any) -> float:
+    """Mean distance between two groups of devices, without a device's distance to itself."""
+    block = matrix[np.ix_(a, b)]
+    pairs = block.size - int((a & b).sum())
+    return float(block.sum() / pairs) if pairs else float("nan")
+
+
+def clustered(trial: Trial, context: Context) -> Record:
+    """K-means by each layer's weights: agreement with the majority classes, and the time it takes."""
+    from netsim.learning.clustering import ari, cluster_devices
+
+    found = first_round(trial, context)
+    scores, seconds = {}, {}
+    for layer in FEATURES:
+        clusters = cluster_devices(found.features(layer), {}, "all", len(found.names), seed=trial.number)
+        scores[layer], seconds[layer] = ari(clusters.labels, found.majority), clusters.seconds
+    sizes = {layer: found.features(layer).shape[1] for layer in FEATURES}
+    return {"split": trial.scenario(context)[1], "ari": scores, "kmeans_seconds": seconds, "features": sizes}
+
+
+def all_clustered(context: Context) -> dict[Trial, Record]:
+    """The records of all datasets and sigmas, those missing made first."""
+    records = {}
+    for dataset, data in datasets(context).items():
+        for sigma in SIGMAS:
+            for number in range(1, 1 + (context.trials or (1 if context.quick else 3))):
+                trial = Trial(dataset, sigma, "fedavg", 10, number)
+                path = context.cells / dataset / sigma / f"first-round-{number}.json"
+                note = {"dataset": dataset, "sigma": sigma, "trial": number, "local_epochs": LOCAL_EPOCHS,
+                        "devices": data.devices, "samples": data.samples[sigma]}
+                measure = partial(clustered, trial, context) if context.trains(dataset) else None
+                record = kept_record(path, note, measure)
+                if record:
+                    records[trial] = record
+    return records
+
+
+def fig8(context: Context) -> Report | None:
+    """Running time of K-means by the layer whose weights it is given."""
+    records = all_clustered(context)
+    names = [name for name in datasets(context) if any(trial.dataset == name for trial in records)]
+    if not names:
+        return None
+    figure, panels = canvas(4.2 * len(names), 4, 1, len(names))
+    rows, longest, speedups = [], [], []
+    for panel, dataset in zip(panels.flat, names, strict=True):
+        mine = [record for trial, record in records.items() if trial.dataset == dataset]
+        medians = [statistics.median(record["kmeans_seconds"][layer] for record in mine) * 1e3 for layer in FEATURES]
+        panel.barh(range(len(FEATURES)), medians, color="#0072b2")
+        panel.set_yticks(range(len(FEATURES)), FEATURES)
+        panel.invert_yaxis()
+        panel.set_xscale("log")
+        panel.set(xlabel="K-means running time (ms)", title=f"{TITLES[dataset]}, {len(mine)} first rounds",
+                  xlim=(5, max(100.0, *medians) * 1.5))
+        panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        panel.xaxis.set_minor_formatter(lambda value, _: "")
+        rows += [{"dataset": trial.dataset, "sigma": trial.sigma, "trial": trial.number, "layer": layer,
+                  "features": record["features"][layer], "milliseconds": record["kmeans_seconds"][layer] * 1e3}
+                 for trial, record in records.items() if trial.dataset == dataset for layer in FEATURES]
+        longest.append(FEATURES[int(np.argmax(medians))] == "all")
+        speedups.append(medians[-1] / medians[FEATURES.index("fc2.weight")])
+    faster = dict(zip(names, speedups, strict=True))
+    times = ", ".join(f"{TITLES[dataset]} {speedup:.0f}" for dataset, speedup in faster.items())
+    return Report(
+        findings=[
+            Finding("all weights take longest, a small layer is much faster",
+                    f"all weights are slowest on {sum(longest)} of {len(longest)} datasets; times faster with "
+                    f"fc2.weight: {times}", "agrees" if all(longest) else "agrees in part"),
+        ],
+        how="K-means (10 starts, one thread) over the models of the first round, the median over first rounds. Running "
+            "times differ from machine to machine and a little from run to run.",
+        rows=rows, summary={"speedup_of_fc2_weight": faster}, figure=figure, seconds=_computing(records))
+
+
+def fig9(context: Context) -> Report | None:
+    """Adjusted Rand index of the clusters against the majority classes."""
+    records = all_clustered(context)
+    if not records:
+        return None
+    names = sorted(SIGMAS)
+    figure, panels = canvas(4.2 * len(datasets(context)), 4, 1, len(datasets(context)), sharey=True)
+    rows: list[dict[str, Any]] = []
+    for panel, dataset in zip(panels.flat, datasets(context), strict=True):
+        for place, sigma in enumerate(names):
+            mine = {t: r for t, r in records.items() if (t.dataset, t.sigma) == (dataset, sigma)}
+            values = np.array([[record["ari"][layer] for layer in FEATURES] for record in mine.values()])
+            if len(values):
+                panel.bar(np.arange(len(FEATURES)) + 0.27 * (place - 1), values.mean(axis=0), width=0.25,
+                          label=f"sigma {sigma}", color=SHADES[sigma],
+                          yerr=[values.mean(axis=0) - values.min(axis=0), values.max(axis=0) - values.mean(axis=0)],
+                          error_kw={"linewidth": 1})
+            rows += [
+                {"dataset": dataset, "sigma": sigma, "trial": trial.number, "layer": layer, "ari": record["ari"][layer]}
+                for trial, record in mine.items() for layer in FEATURES]
+        panel.set_xticks(range(len(FEATURES)), FEATURES, rotation=40, ha="right")
+        counts = [sum((t.dataset, t.sigma) == (dataset, sigma) for t in records) for sigma in names]
+        panel.set(title=f"{TITLES[dataset]} (trials: {', '.join(map(str, counts))})", ylim=(-0.05, 1.05))
+    panels[0, 0].set_ylabel("adjusted Rand index")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    means = {sigma: float(np.mean([row["ari"] for row in rows if row["sigma"] == sigma])) for sigma in names
+             if any(row["sigma"] == sigma for row in rows)}
+    last = {sigma: [row["ari"] for row in rows if (row["sigma"], row["layer"]) == (sigma, "fc2.weight")]
+            for sigma in means}
+    ordered = means and max(means, key=lambda s: means[s]) == "0.8" and min(means, key=lambda s: means[s]) == "H"
+    return Report(
+        findings=[
+            Finding("agreement is highest at sigma 0.8 and lowest at H",
+                    "mean over layers and datasets: "
+                    + ", ".join(f"{sigma} {mean:.2f}" for sigma, mean in means.items()),
+                    "agrees" if ordered else "differs"),
+            Finding("fc2.weight has a high index whatever sigma is",
+                    "; ".join(f"sigma {sigma} {np.mean(values):.2f} ({min(values):.2f} to {max(values):.2f}, "
+                              f"{len(values)} first rounds)" for sigma, values in last.items()),
+                    "agrees" if all(np.mean(values) > 0.7 for values in last.values()) else "agrees in part"),
+        ],
+        how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
+            "epochs); the truth is each device's majority class. Bars are means over trials, whiskers their range; the "
+            "first trial has the published split, where there is one.",
+        rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last}, figure=figure, seconds=_computing(records))
+
+
+def _computing(records: dict[Trial, Record]) -> float:
+    return float(sum(record["seconds"] for record in records.values()))

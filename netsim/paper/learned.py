@@ -1,0 +1,212 @@
+"""What the figures of learning share: trials by panel, curves, rounds to the target, and paired comparisons."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from netsim.base.arrays import Floats
+from netsim.paper import trials
+from netsim.paper.report import Finding
+from netsim.paper.reproduce import Context
+from netsim.paper.trials import TITLES, Trial
+from netsim.sweep.points import Record
+
+Records = Mapping[Trial, Record]
+Grid = Mapping[tuple[str, str], Mapping[str, list[Record]]]       # (dataset, sigma) -> method -> its trials
+Pairs = Sequence[tuple[float, float]]
+
+
+def settings(context: Context, records: Records, planned: Sequence[Trial]) -> str:
+    """How the trials were run, and how many there are, of those planned."""
+    runs = f"{len(records)} runs" if len(records) == len(planned) else f"{len(records)} of {len(planned)} planned runs"
+    processors = Counter(record.get("processor") or "one not noted" for record in records.values())
+    on = "; ".join(f"{name} ({count})" for name, count in sorted(processors.items()))
+    published = sum(record["split"] == "published" for record in records.values())
+    cap = next(iter(trials.datasets(context).values())).cap
+    batches = ", ".join(f"{TITLES[name]} {data.batch}" for name, data in trials.datasets(context).items())
+    return (
+        f"{runs}, {published} with a published split and the others with splits of their own. "
+        f"{trials.LOCAL_EPOCHS} local epochs, learning rate {trials.LEARNING_RATE} without momentum, batch sizes: "
+        f"{batches}; plain mean of models; the whole test set after every round; a run ends at its target accuracy or "
+        f"after {cap} rounds. All methods of a trial share devices, split and first model. `cluster-round-robin` is a "
+        "control: from each cluster the device that waited longest, without a look at weights. "
+        f"Processors (runs): {on}; on another one, rounds differ by some.")
+
+
+def by_panel(records: Records) -> Grid:
+    """The records sorted into the panels of a figure; empty where there is none."""
+    found: dict[tuple[str, str], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for trial, record in sorted(records.items(), key=lambda item: item[0].number):
+        found[trial.dataset, trial.sigma][trial.method].append(record)
+    return found
+
+
+def accuracy_table(records: Sequence[Record]) -> Floats:
+    """Accuracy by trial and round; a run that has ended keeps its last value."""
+    curves = [record["by_round"]["accuracy"] for record in records]
+    longest = max(map(len, curves))
+    return np.array([curve + curve[-1:] * (longest - len(curve)) for curve in curves], dtype=float)
+
+
+def draw_accuracy(panel: Any, records: Sequence[Record], colour: Any, label: str) -> None:
+    """Mean as a line; the range from the worst trial to the best as a shade."""
+    table = accuracy_table(records) * 100
+    rounds = np.arange(1, table.shape[1] + 1)
+    panel.plot(rounds, table.mean(axis=0), color=colour, linewidth=1.4, label=f"{label} ({len(records)})")
+    if len(records) > 1:
+        panel.fill_between(rounds, table.min(axis=0), table.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+
+
+def frame_accuracy(panel: Any, title: str, records: Sequence[Record], target: float) -> None:
+    """Title, target and legend around curves that are drawn, from where they part to a little above the highest.
+
+    What lies below the lowest accuracy after a tenth of the rounds is steep and alike for all.
+    """
+    panel.axhline(100 * target, color="0.5", linewidth=0.8, linestyle="--")
+    panel.set(title=f"{title}: target {100 * target:g} %", xlabel="round")
+    if not records:
+        panel.text(0.5, 0.6, "not measured yet", transform=panel.transAxes, ha="center", color="0.5")
+        return
+    curves = [record["by_round"]["accuracy"] for record in records]
+    low = 100 * min(float(curve[len(curve) // 10]) for curve in curves)
+    high = 100 * max(target, *(float(max(curve)) for curve in curves))
+    panel.set_ylim(low, high + 0.05 * (high - low))
+    panel.legend(fontsize=7, loc="lower right")
+
+
+def curve_rows(records: Records) -> list[dict[str, Any]]:
+    """A row a trial and round."""
+    return [
+        {**_names(trial), "round": round_, "accuracy": accuracy}
+        for trial, record in records.items()
+        for round_, accuracy in enumerate(record["by_round"]["accuracy"], start=1)
+    ]
+
+
+def round_rows(records: Records) -> list[dict[str, Any]]:
+    """A row a trial."""
+    return [
+        {**_names(trial), "split": record["split"], "rounds": record["rounds"],
+         "target_reached": record["target_reached"], "best_accuracy": max(record["by_round"]["accuracy"]),
+         "simulated_s": record["simulated_s"], "energy_j": record["energy_j"]}
+        for trial, record in records.items()
+    ]
+
+
+def _names(trial: Trial) -> dict[str, Any]:
+    return {"dataset": trial.dataset, "sigma": trial.sigma, "method": trial.method, "cohort": trial.cohort,
+            "trial": trial.number}
+
+
+def computing(records: Records) -> float:
+    """Seconds of computing behind the records."""
+    return float(sum(record["seconds"] for record in records.values()))
+
+
+def rounds_to_target(record: Record) -> float:
+    """K; inf where the target was not reached within the rounds allowed."""
+    return float(record["rounds"]) if record["target_reached"] else math.inf
+
+
+def median_rounds(records: Sequence[Record]) -> float:
+    """Over trials; inf where half of them or more did not reach the target."""
+    return float(np.median([rounds_to_target(record) for record in records])) if records else math.inf
+
+
+def rounds_summary(grid: Grid) -> dict[str, Any]:
+    """Rounds to the target by dataset, sigma and method; null where a trial did not reach it."""
+    def summary(records: Sequence[Record]) -> dict[str, Any]:
+        middle = median_rounds(records)
+        rounds = [int(record["rounds"]) if record["target_reached"] else None for record in records]
+        return {"trials": len(records), "rounds": rounds, "median": middle if middle < math.inf else None}
+
+    return {f"{dataset}, {sigma}": {method: summary(records) for method, records in methods.items() if records}
+            for (dataset, sigma), methods in sorted(grid.items()) if any(methods.values())}
+
+
+def nothing_yet(paper: str) -> Finding:
+    """A claim that no finished trial says anything about."""
+    return Finding(paper, "no finished runs to compare yet", "not measured")
+
+
+def paired(records: Records, first: str, second: str) -> list[tuple[Record, Record]]:
+    """The records of two methods in the trials that can be compared."""
+    groups = [{trial: record for trial, record in records.items() if trial.method == method}
+              for method in (first, second)]
+    return list(zip(*comparable(groups), strict=True))
+
+
+def comparable(groups: Sequence[Records]) -> list[list[Record]]:
+    """Of each group the trials that all groups have played on the same split, in one order: others compare splits."""
+    by_world = [{(trial.dataset, trial.sigma, trial.number, record.get("split")): record
+                 for trial, record in group.items()} for group in groups]
+    common = [world for world in by_world[0] if all(world in group for group in by_world)]
+    return [[group[world] for world in common] for group in by_world]
+
+
+def fewer_rounds(paper: str, records: Records, first: str, second: str) -> Finding:
+    """A claim that one method needs fewer rounds than another; pairs in which neither got there do not count."""
+    pairs = [(rounds_to_target(one), rounds_to_target(other)) for one, other in paired(records, first, second)]
+    pairs = [pair for pair in pairs if min(pair) < math.inf]
+    logs = [math.log(one / other) for one, other in pairs if max(one, other) < math.inf]
+    middle, low, high = (math.exp(value) for value in mean_and_range(logs))
+    both = f", over the {len(logs)} pairs in which both got there" if len(logs) < len(pairs) else ""
+    return verdict(paper, pairs, f"{first} needs fewer rounds than {second}",
+                   f"{middle:.2f} times as many ({low:.2f} to {high:.2f}{both})" if len(logs) > 1 else "")
+
+
+def rises_faster(paper: str, records: Records, first: str, second: str) -> Finding:
+    """A claim that one curve is above another: by the mean accuracy over the rounds that both played."""
+    pairs = []
+    for one, other in paired(records, first, second):
+        rounds = min(one["rounds"], other["rounds"])
+        means = [float(np.mean(record["by_round"]["accuracy"][:rounds])) for record in (one, other)]
+        pairs.append((-means[0], -means[1]))
+    middle, low, high = (100 * value for value in mean_and_range([other - one for one, other in pairs]))
+    return verdict(paper, pairs, f"{first} has a higher mean accuracy than {second}",
+                   f"by {middle:+.2f} points ({low:+.2f} to {high:+.2f})" if len(pairs) > 1 else "")
+
+
+def mean_and_range(values: Sequence[float]) -> tuple[float, float, float]:
+    """The mean, and the ends of its 95 % confidence interval by Student's t; nan where there are too few values.
+
+    >>> [round(value, 3) for value in mean_and_range([1.0, 2.0, 3.0])]     # t is 4.303 for two degrees of freedom
+    [2.0, -0.484, 4.484]
+    """
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return math.nan, math.nan, math.nan
+    mean = float(np.mean(values))
+    half = float(t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    return mean, mean - half, mean + half
+
+
+def verdict(paper: str, pairs: Pairs, measured: str, effect: str = "") -> Finding:
+    """Whether the first of the pairs are the smaller ones, by a sign test at 5 %; and by how much, if that is said."""
+    if not pairs:
+        return nothing_yet(paper)
+    smaller, equal = sum(a < b for a, b in pairs), sum(a == b for a, b in pairs)
+    measured += f" in {smaller} of {len(pairs)} paired runs" + f", {equal} equal" * (equal > 0)
+    if effect:
+        measured += f"; {effect}"
+    if sign_test(pairs) < 0.05:
+        return Finding(paper, measured, "agrees" if smaller > (len(pairs) - equal) / 2 else "differs")
+    return Finding(paper, measured, "open", "chance could give this (two-sided sign test at 5 %)")
+
+
+def sign_test(pairs: Pairs) -> float:
+    """The chance of a lead like this, in whichever direction, where neither of a pair tends to be the smaller one.
+
+    >>> sign_test([(1, 2)] * 5 + [(2, 2)]), sign_test([(2, 1)] * 6)        # 2 / 2**5 and 2 / 2**6
+    (0.0625, 0.03125)
+    """
+    from scipy.stats import binomtest
+
+    decided = [a < b for a, b in pairs if a != b]
+    return float(binomtest(sum(decided), len(decided)).pvalue) if decided else 1.0

@@ -1,0 +1,157 @@
+"""What a table or figure of the paper comes to here: findings, numbers and a figure, and the files that keep them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from netsim.base.files import replace_file, replace_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Verdict = Literal["agrees", "agrees in part", "differs", "can't hold", "open", "not measured"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One statement of the paper, in our words, against what was measured."""
+
+    paper: str
+    measured: str            # with the spread over layouts or trials
+    verdict: Verdict
+    why: str = ""
+
+
+def all_or_some(parts: Sequence[bool]) -> Verdict:
+    """The verdict on a statement of which these parts hold, or do not."""
+    return "agrees" if all(parts) else "agrees in part" if any(parts) else "differs"
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A reproduced table or figure."""
+
+    findings: Sequence[Finding]
+    how: str                               # how it was measured
+    rows: Sequence[Mapping[str, Any]]      # numbers.csv
+    summary: Mapping[str, Any]             # in numbers.json, beside the findings
+    figure: Figure
+    seconds: float | None = None           # computing behind stored trials, where there are some
+
+
+@dataclass(frozen=True)
+class About:
+    """How a report came to be; kept apart from its numbers, which are the same every time."""
+
+    target: str
+    title: str
+    command: str
+    seconds: float
+    quick: bool
+
+
+def write_report(folder: Path, report: Report, about: About) -> None:
+    """figure.png, figure.svg, numbers.csv, numbers.json, about.json and the text README.md."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for ending, options in (("png", {"dpi": 130}), ("svg", {})):
+        save_figure(report.figure, folder / f"figure.{ending}", **options)
+    replace_text(folder / "numbers.csv", _csv(report.rows))
+    replace_text(folder / "README.md", _text(report, about))
+    replace_text(folder / "about.json", json.dumps(asdict(about), indent=1) + "\n")
+    numbers = {"findings": [asdict(finding) for finding in report.findings], "summary": short(report.summary)}
+    replace_text(folder / "numbers.json", json.dumps(numbers, indent=1, allow_nan=False) + "\n")
+
+
+def read_report(folder: Path) -> tuple[About, list[Finding]] | None:
+    """What was written about a target; None where that is missing, or is something else."""
+    try:
+        about = About(**json.loads((folder / "about.json").read_text()))
+        findings = [Finding(**entry) for entry in json.loads((folder / "numbers.json").read_text())["findings"]]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return about, findings
+
+
+def save_figure(figure: Figure, path: Path, **options: Any) -> None:
+    """The same bytes every time: without dates, and with ids that do not depend on chance."""
+    import matplotlib as mpl
+
+    stamp = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+    kind = path.suffix[1:]
+    with mpl.rc_context({"svg.hashsalt": "netsim", "svg.fonttype": "none"}):
+        replace_file(path, lambda file: figure.savefig(file, format=kind, metadata=stamp, **options))
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: short(value) for name, value in row.items()})
+    return text.getvalue()
+
+
+def short(value: Any) -> Any:
+    """Numbers to seven digits, which is more than any of them means and less than machines differ by."""
+    if isinstance(value, Mapping):
+        return {name: short(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [short(item) for item in value]
+    return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def _text(report: Report, about: About) -> str:
+    lines = [f"# {about.target}: {about.title}", "", "![figure](figure.png)", ""]
+    if about.quick:
+        lines += ["A small version on the `digits` data: it shows that the measurement works, not what the paper's "
+                  "would show.", ""]
+    lines += ["| the paper | measured | |", "|---|---|---|"]
+    lines += [f"| {finding.paper} | {finding.measured} | {in_words(finding)} |" for finding in report.findings]
+    lines += ["", report.how, "", f"Again: `{about.command}`. All numbers: [numbers.csv](numbers.csv), "
+              "[numbers.json](numbers.json); [figure.svg](figure.svg).", ""]
+    return "\n".join(lines)
+
+
+def in_words(finding: Finding) -> str:
+    """The verdict, and why."""
+    return f"**{finding.verdict}**" + (f": {finding.why}" if finding.why else "")
+
+
+def overview(folder: Path, targets: Sequence[str]) -> str:
+    """How many statements hold, and the table over all targets that were reproduced in a folder."""
+    from netsim.sweep.progress import duration
+
+    verdicts: Counter[Verdict] = Counter()
+    lines = ["| target | the paper says | measured here | | command | computing |", "|---|---|---|---|---|---|"]
+    for target in targets:
+        written = read_report(folder / target)
+        if written is None:
+            continue
+        about, findings = written
+        verdicts.update(finding.verdict for finding in findings)
+        paper, measured, verdict = (
+            "<br>".join(f"{mark}{text}" for mark, text in zip(marks(len(findings)), texts, strict=True))
+            for texts in ([finding.paper for finding in findings], [finding.measured for finding in findings],
+                          [in_words(finding) for finding in findings]))
+        lines.append(f"| [{target}]({target}/README.md): {about.title} | {paper} | {measured} | {verdict} "
+                     f"| `{about.command}` | {duration(about.seconds)} |")
+    return "\n".join([*_counts(verdicts), "", *lines]) + "\n"
+
+
+def _counts(verdicts: Counter[Verdict]) -> list[str]:
+    there = [verdict for verdict in get_args(Verdict) if verdicts[verdict]]
+    return [f"| statements | {' | '.join(there)} |", f"|{'---|' * (1 + len(there))}",
+            f"| {verdicts.total()} | {' | '.join(str(verdicts[verdict]) for verdict in there)} |"]
+
+
+def marks(count: int) -> list[str]:
+    """(a), (b), … where there is more than one."""
+    return [f"({chr(ord('a') + i)}) " for i in range(count)] if count > 1 else [""] * count

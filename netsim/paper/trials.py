@@ -1,0 +1,176 @@
+"""The paper's learning experiments as cells: dataset, sigma, selection method, cohort size and trial.
+
+A trial is a seed: all methods of one trial meet the same devices, the same split and the same first model. The first
+trial uses the published split of ``partitions/`` below the data folder if it is there; the others draw their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from netsim.paper.reproduce import Context
+from netsim.scenario import Scenario, load_scenario
+from netsim.sweep.points import Point, Record, read_record, run_cells, sole_user
+from netsim.sweep.sweep_file import override
+
+METHODS = ("divergence", "fedavg", "kmeans", "cluster-round-robin", "icas")
+SIGMAS = ("0.8", "0.5", "H")
+LOCAL_EPOCHS = 5
+LEARNING_RATE = 0.05
+CAP = 150             # rounds, where the target is not reached before
+CYCLES = 10 * 500     # L D of the calibrated `paper` scenario
+
+
+@dataclass(frozen=True)
+class Data:
+    """How one dataset is learned: Table II, Section VI, and what the paper leaves out as stated in the docs."""
+
+    model: str
+    bits: str                       # z_n
+    samples: dict[str, int]         # D_n by sigma, as in the published splits
+    batch: int
+    targets: dict[str, float]       # by sigma
+    trials: dict[str, int]          # by sigma, unless the user says otherwise
+    file: str = ""                  # the published split: partitions/FILE-SIGMA.json
+    devices: int = 100
+    cap: int = CAP
+
+
+def _same(value: Any) -> dict[str, Any]:
+    return dict.fromkeys(SIGMAS, value)
+
+
+DATA = {
+    "mnist": Data("mnist-cnn", "448 kbit", _same(606), 10, {"0.5": 0.99, "0.8": 0.99, "H": 0.985}, _same(3), "mnist"),
+    "fashion-mnist": Data("fashion-cnn", "79 kbit", _same(606), 10, {"0.5": 0.87, "0.8": 0.87, "H": 0.85}, _same(3),
+                          "fashion-mnist"),
+    "cifar10": Data("cifar-cnn", "882 kbit", {"0.5": 502, "0.8": 508, "H": 508}, 20,
+                    {"0.5": 0.55, "0.8": 0.55, "H": 0.52}, {"0.5": 1, "0.8": 2, "H": 1}, "cifar10-images"),
+}
+QUICK = {
+    "digits": Data("fashion-cnn", "448 kbit", _same(25), 10, {"0.5": 0.7, "0.8": 0.7, "H": 0.6}, _same(2), devices=30,
+                   cap=10),
+}
+TITLES = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "CIFAR-10", "digits": "digits"}
+
+
+def datasets(context: Context) -> dict[str, Data]:
+    """The paper's three, or the small one that is always there."""
+    return QUICK if context.quick else DATA
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point of the experiments' grid."""
+
+    dataset: str
+    sigma: str
+    method: str
+    cohort: int
+    number: int        # from 1; also the seed
+
+    def cell(self, context: Context) -> Point:
+        """Where it is kept and what it runs."""
+        data = datasets(context)[self.dataset]
+        scenario, split = self.scenario(context)
+        name = f"{self.method}-{self.cohort}-{self.number}"
+        note = {
+            "dataset": self.dataset, "sigma": self.sigma, "method": self.method, "cohort_size": self.cohort,
+            "trial": self.number, "devices": data.devices, "samples": data.samples[self.sigma],
+            "local_epochs": LOCAL_EPOCHS, "batch_size": data.batch, "learning_rate": LEARNING_RATE,
+            "target_accuracy": data.targets[self.sigma], "most_rounds": data.cap, "bits": data.bits,
+        }
+        key = f"{self.dataset}-{self.sigma}-{name}-{scenario.digest[:12]}"
+        return Point(scenario, self.number, context.cells / self.dataset / self.sigma / f"{name}.json",
+                    context.runs / key, note=note, also={"split": split})
+
+    def scenario(self, context: Context) -> tuple[Scenario, str]:
+        """The `paper` scenario with this trial's learning, and whether its split is published or drawn.
+
+        Cycles per sample are scaled so that L C_n D_n is that of the calibrated scenario, whatever L and D; a cohort
+        without a plan goes in waves, so that nobody drops out and learning sees just what the method chose.
+        """
+        data = datasets(context)[self.dataset]
+        samples = data.samples[self.sigma]
+        factor = CYCLES / (LOCAL_EPOCHS * samples)
+        published = Path(context.data, "partitions", f"{data.file}-{self.sigma}.json")
+        split = "published" if self.number == 1 and data.file and published.exists() else "drawn"
+        if split == "published":
+            partition: dict[str, Any] = {"kind": "file", "path": str(published.resolve())}
+        else:
+            partition = {"kind": "two-class"} if self.sigma == "H" else {"kind": "majority", "sigma": float(self.sigma)}
+        settings = {
+            "name": f"{self.dataset}-{self.sigma}",
+            "learning.dataset": self.dataset, "learning.root": context.data, "learning.model": data.model,
+            "learning.bits": data.bits, "learning.local_iterations": LOCAL_EPOCHS,
+            "learning.batch_size": data.batch, "learning.learning_rate": LEARNING_RATE, "learning.aggregation": "mean",
+            "learning.target_accuracy": data.targets[self.sigma],
+            "learning.partition": partition,
+            "population.phone.count": data.devices, "population.phone.samples": samples,
+            "population.phone.cpu.cycles_per_sample": {"dist": "uniform", "low": 1e4 * factor, "high": 3e4 * factor},
+            "selection.method": self.method, "selection.cohort": self.cohort, "rounds.infeasible": "waves",
+            "end.rounds": data.cap,
+        }
+        return load_scenario("paper", [override(key, value) for key, value in settings.items()]), split
+
+
+def compared(context: Context) -> list[Trial]:
+    """The five methods on all data, in an order in which stopping early leaves a useful picture."""
+    def order(trial: Trial) -> tuple[int, int, int]:
+        return trial.number, SIGMAS.index(trial.sigma), list(datasets(context)).index(trial.dataset)
+
+    trials = [Trial(dataset, sigma, method, 10, number)
+              for dataset, data in datasets(context).items() for sigma in SIGMAS
+              for number in _numbers(context, data.trials[sigma]) for method in METHODS]
+    return sorted(trials, key=order)
+
+
+def with_rra(context: Context) -> list[Trial]:
+    """Fig. 12: divergence with thirty devices against RRA, at sigma 0.8."""
+    return [Trial(dataset, "0.8", method, cohort, number)
+            for number in _numbers(context, 2) for dataset in datasets(context)
+            for method, cohort in (("divergence", 12 if context.quick else 30), ("rra-as-run", 10))]
+
+
+def cohort_sizes(context: Context) -> list[Trial]:
+    """Fig. 13: divergence with cohorts of several sizes, at sigma 0.8."""
+    sizes = (10, 20, 30) if context.quick else (10, 20, 30, 50, 100)
+    return [Trial(dataset, "0.8", "divergence", size, number)
+            for number in _numbers(context, 1) for size in sizes for dataset in datasets(context)]
+
+
+def _numbers(context: Context, default: int) -> range:
+    return range(1, 1 + (context.trials or default))
+
+
+def run_trials(trials: Sequence[Trial], context: Context, name: str) -> dict[Trial, Record]:
+    """Run what is wanted and not stored yet; returns the records that are there."""
+    from netsim.sweep.progress import cell_bar, print_failures
+
+    cells = {trial: trial.cell(context) for trial in dict.fromkeys(trials)}
+    wanted = {trial: cell for trial, cell in cells.items() if context.trains(trial.dataset)}
+    if not all(cell.finished for cell in wanted.values()):
+        check_data(context, list(wanted))
+        with sole_user(context.runs.parent), cell_bar(name) as progress:
+            run_cells(list(wanted.values()), context.place, progress)
+        print_failures(list(wanted.values()))
+    return {trial: read_record(cell.record) for trial, cell in cells.items() if cell.finished}
+
+
+def check_data(context: Context, trials: Sequence[Trial]) -> None:
+    """Fail at once, and not in a worker hours later, where a dataset is missing."""
+    from netsim.learning.datasets import load_dataset
+
+    for dataset in dict.fromkeys(trial.dataset for trial in trials):
+        load_dataset(dataset, context.data)
+
+
+def panels(context: Context) -> Iterator[tuple[int, int, str, str]]:
+    """The places of a grid of panels: a row a dataset, a column a sigma, in the paper's order."""
+    for row, dataset in enumerate(datasets(context)):
+        for column, sigma in enumerate(sorted(SIGMAS)):
+            yield row, column, dataset, sigma
+

@@ -1,0 +1,1 @@
+"""Who dispatches jobs, waits for them and aggregates."""

@@ -1,0 +1,1 @@
+"""Many runs: sweep files, the points of a sweep, where they run."""

@@ -1,0 +1,252 @@
+"""A cell is one run of one scenario under one seed; many of them are run here, each once, whatever happens between.
+
+A finished cell leaves a record, a small JSON file. While it is under way it has a run directory, from which it goes on
+after an interruption.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import shutil
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim.base.errors import InputError
+from netsim.base.files import replace_text
+from netsim.sweep.time_left import TimeLeft
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
+    from netsim.sweep.executor import Place
+
+Record = dict[str, Any]
+
+RECORDED = {"rounds", "by_round", "seconds"}     # some of what every record has
+BY_ROUND = ("round_s", "energy_j", "arrived", "accuracy")
+MOST_BREAKDOWNS = 3       # so often may a worker die under a cell before the cell is held to be the reason
+LOOK_EVERY_S = 0.5
+ONE_AT_A_TIME = threading.Lock()     # torch seeds a whole process, and a cluster's worker may have several threads
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """What to run, and the places of its record and of its run directory."""
+
+    scenario: Scenario
+    seed: int
+    record: Path
+    run: Path
+    learning: bool = True
+    note: Record = field(default_factory=dict)     # what a record must say to be this cell's
+    also: Record = field(default_factory=dict)     # what it says besides
+
+    @property
+    def finished(self) -> bool:
+        """Whether its record is there, and is about what its note says."""
+        return matching_record(self.record, self.note) is not None if self.note else self.record.exists()
+
+    @property
+    def failure(self) -> Path:
+        """The file with the error, if the cell failed the last time."""
+        return self.record.with_suffix(".error")
+
+    @property
+    def rounds_played(self) -> int:
+        """How far its run is, as far as can be seen from here."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return int(json.loads((self.run / "run.json").read_text())["round"])
+        return 0
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """How far a set of cells is."""
+
+    finished: int
+    failed: int
+    total: int
+    part_done: float            # of all cells together, from 0 to 1
+    seconds_left: float | None
+    at_most: bool = False       # no cell has shown yet after how many of its rounds it reaches its target
+
+
+def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
+    """Run a cell where this is called, from where its run directory says; returns its numbers.
+
+    What only an unfinished run needs is removed at the end.
+    """
+    from netsim.run import Run
+    from netsim.simulate import simulate
+    from netsim.trace.run_directory import is_finished
+
+    start = time.monotonic()
+    with ONE_AT_A_TIME:
+        if not is_finished(run):
+            simulate(scenario, run, seed, learning=learning, workers=1, resume=True, first_rounds=first_rounds_of(run))
+    for leftover in ("checkpoint.pt", "checkpoint.npz", "lock"):
+        (run / leftover).unlink(missing_ok=True)
+    done = Run(run)
+    summary = {name: value for name, value in done.summary.items() if name not in ("run_dir", "round_s")}
+    columns = done.rounds.select(BY_ROUND).fill_nan(None)
+    return {
+        "scenario_sha256": scenario.digest, "seed": seed, "learning": learning, **summary,
+        "by_round": {name: columns[name].to_list() for name in BY_ROUND},
+        "seconds": round(time.monotonic() - start, 1),      # of computing since the last interruption
+        "processor": done.info.get("processor"),
+    }
+
+
+def first_rounds_of(run: Path) -> Path:
+    """The folder for first rounds that the cells of a sweep share, beside that of their runs."""
+    return run.parent.with_name("first-rounds")
+
+
+def run_cells(
+    cells: Sequence[Point], place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None
+) -> None:
+    """Run all cells that have no record yet; one that fails leaves its error, and the others go on."""
+    queue = _Queue(cells)
+    looked = -math.inf
+    while queue.left:
+        queue.give_up_in_vain()
+        with place.open() as executor:
+            while queue.running or (queue.left and not queue.broken):
+                queue.submit(executor, place.at_once)
+                for future in wait(queue.running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done:
+                    queue.settle(future)
+                if queue.running and time.monotonic() - looked >= LOOK_EVERY_S:      # it reads a file for each of them
+                    watch(queue.progress())
+                    looked = time.monotonic()
+    watch(queue.progress())
+    for folder in {first_rounds_of(cell.run) for cell in cells}:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_record(path: Path, record: Record) -> None:
+    """A line a key, so that many numbers stay few lines."""
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in record.items())
+    replace_text(path, f"{{\n{lines}\n}}\n")
+
+
+def read_record(path: Path) -> Record:
+    """What a finished cell left."""
+    try:
+        record: Record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: no record of a cell ({error}); delete it, and it is made again") from None
+    if not isinstance(record, dict) or not record.keys() >= RECORDED:
+        raise InputError(f"{path}: no record of a cell; delete it, and it is made again")
+    return record
+
+
+def matching_record(path: Path, note: Record) -> Record | None:
+    """The record if it is there and about what the note says."""
+    with suppress(OSError, ValueError, AttributeError):
+        record: Record = json.loads(path.read_text())
+        if {name: record.get(name) for name in note} == note:
+            return record
+    return None
+
+
+def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) -> Record | None:
+    """The record that is kept for a note, or else measured and kept; None where it may not be measured now."""
+    record = matching_record(path, note)
+    if record is None and measure is not None:
+        start = time.monotonic()
+        record = {**note, **measure()}
+        record["seconds"] = round(time.monotonic() - start, 1)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_record(path, record)
+    return record
+
+
+@contextmanager
+def sole_user(folder: Path) -> Iterator[None]:
+    """Hold a folder for as long as the block takes, so that no other process runs its cells meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{folder}: another process is running these cells; wait for it, or stop it") from None
+        yield
+
+
+class _Queue:
+    """The cells still to run and those under way; counts the others."""
+
+    def __init__(self, cells: Sequence[Point]) -> None:
+        looked = [(cell, cell.finished) for cell in cells]
+        done = [cell for cell, finished in looked if finished]
+        self.left = [cell for cell, finished in looked if not finished]
+        self.running: dict[Future[Record], Point] = {}
+        self.broken = False                               # the executor takes no more work
+        self._breakdowns: Counter[Path] = Counter()       # how often a worker died under a cell
+        self._in_vain = 0                                 # executors opened since a cell last ended
+        self._total, self._finished, self._failed = len(cells), len(done), 0
+        self._start, self._estimate = time.monotonic(), TimeLeft(done, self.left)
+
+    def give_up_in_vain(self) -> None:
+        """Stop where workers die at once whatever they are given."""
+        if self._in_vain == MOST_BREAKDOWNS:
+            raise InputError("worker processes die before any of them ends a cell, most often for want of memory, or "
+                             'because a script starts them outside of `if __name__ == "__main__":`')
+        self._in_vain += 1
+        self.broken = False
+
+    def submit(self, executor: Executor, at_once: int | None) -> None:
+        """Hand out cells, in their order, as many as may run at a time."""
+        while self.left and not self.broken and (at_once is None or len(self.running) < at_once):
+            cell = self.left.pop(0)
+            cell.record.parent.mkdir(parents=True, exist_ok=True)
+            cell.failure.unlink(missing_ok=True)
+            future = executor.submit(play, cell.scenario, cell.seed, cell.run.resolve(), cell.learning)
+            self.running[future] = cell
+
+    def settle(self, future: Future[Record]) -> None:
+        """Keep what a cell came to; one whose worker died is tried again, but not for ever."""
+        cell = self.running.pop(future)
+        error = BrokenExecutor("cancelled") if future.cancelled() else future.exception()
+        if isinstance(error, BrokenExecutor):
+            self.broken = True
+            self._breakdowns[cell.record] += 1
+            if self._breakdowns[cell.record] < MOST_BREAKDOWNS:
+                self.left.append(cell)
+                return
+        else:
+            self._in_vain = 0
+        if error is None:
+            write_record(cell.record, {**cell.note, **cell.also, **future.result()})
+            self._finished += 1
+            self._estimate.ended(cell.record, future.result())
+        else:
+            replace_text(cell.failure, _explain(error))
+            self._failed += 1
+            self._estimate.failed(cell.record)
+
+    def progress(self) -> SweepProgress:
+        """Counts, and the time left by how far the cells have come since the start."""
+        for cell in self.running.values():
+            self._estimate.at_round(cell.record, cell.rounds_played)
+        left = self._estimate.seconds_left(time.monotonic() - self._start)
+        return SweepProgress(self._finished, self._failed, self._total, self._estimate.part_done, left,
+                        self._estimate.at_most)
+
+
+def _explain(error: BaseException) -> str:
+    """The message first; for what is not the user's to mend, where it happened too."""
+    if isinstance(error, InputError):
+        return f"{error}\n"
+    if isinstance(error, BrokenExecutor):
+        return f"its worker process died {MOST_BREAKDOWNS} times, most often for want of memory\n"
+    return f"{type(error).__name__}: {error}\n\n{''.join(traceback.format_exception(error))}"

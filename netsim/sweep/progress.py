@@ -1,0 +1,162 @@
+"""What sweeps and reproductions show in a terminal: a bar with the time left, and how far a sweep is."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from netsim.base import units
+from netsim.base.screen import screen
+from netsim.sweep.points import Point, SweepProgress
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_ROWS = 40         # of results that are shown
+LINE_EVERY_S = 60      # where there is no terminal to redraw a bar on
+
+
+@contextmanager
+def cell_bar(name: str) -> Iterator[Callable[[SweepProgress], None]]:
+    """A live bar over the cells on standard error; without a terminal, a line a minute and at the end."""
+    console = Console(stderr=True, markup=False)
+    if not console.is_terminal:
+        lines = _Lines(name, console)
+        yield lines
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(),
+               TextColumn("{task.fields[now]}"), TimeElapsedColumn())
+    with Bar(*columns, console=console) as bar:
+        task = bar.add_task(name, total=1.0, now="starting")
+        yield lambda at: bar.update(task, completed=at.part_done, now=describe(at))
+
+
+class _Lines:
+    def __init__(self, name: str, console: Console) -> None:
+        self._name, self._console = name, console
+        self._last = 0.0
+
+    def __call__(self, at: SweepProgress) -> None:
+        whole = at.finished + at.failed == at.total
+        if whole or time.monotonic() - self._last > LINE_EVERY_S:
+            self._last = time.monotonic()
+            self._console.print(f"{self._name}: {describe(at)}", highlight=False, soft_wrap=True)
+
+
+def describe(at: SweepProgress) -> str:
+    """``12 of 40 cells, 1 failed, about 3 min left``."""
+    parts = [f"{at.finished} of {at.total} cells"]
+    if at.failed:
+        parts.append(f"{at.failed} failed")
+    if at.seconds_left is not None and at.finished + at.failed < at.total:
+        parts.append(f"{'at most' if at.at_most else 'about'} {duration(at.seconds_left)} left")
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the unit that suits it.
+
+    >>> duration(95), duration(4000)
+    ('1 min 35 s', '1 h 7 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def print_status(name: str, cells: Sequence[Point]) -> None:
+    """How many cells are finished, under way, failed and waiting; the failed ones with their errors."""
+    different = list({cell.record: cell for cell in cells}.values())
+    finished = [cell for cell in different if cell.finished]
+    failed = [cell for cell in different if not cell.finished and cell.failure.exists()]
+    begun = [cell for cell in different if cell not in finished and cell not in failed and cell.rounds_played]
+    table = Table(title=f"sweep {name}", show_header=False, title_justify="left")
+    table.add_row("cells", str(len(different)))
+    table.add_row("finished", str(len(finished)))
+    table.add_row("begun", str(len(begun)))
+    table.add_row("failed", str(len(failed)))
+    table.add_row("waiting", str(len(different) - len(finished) - len(begun) - len(failed)))
+    console = Console(markup=False)
+    console.print(table)
+    for cell in begun:
+        rounds = cell.scenario.end.rounds
+        console.print(f"begun: {cell.run.name}, round {cell.rounds_played} of {rounds}", highlight=False)
+    print_failures(failed)
+
+
+def print_results(found: pl.DataFrame, varied: Sequence[str]) -> None:
+    """A row a case: what was varied, and the mean over its seeds with the range from the least to the most."""
+    cases = found.partition_by(*varied, maintain_order=True) if varied else [found]
+    columns: dict[str, list[str]] = {
+        key: ["" if case[key][0] is None else str(case[key][0]) for case in cases] for key in varied}
+    columns["seeds"] = [str(case.height) for case in cases]
+    columns["rounds"] = [spread(case["rounds"], _count) for case in cases]
+    columns["a round"] = [spread(case["simulated_s"] / case["rounds"].replace(0, None), _time) for case in cases]
+    columns["energy"] = [spread(case["energy_j"], _energy) for case in cases]
+    columns["accuracy"] = [spread(case["accuracy"], "{:.2%}".format) for case in cases]
+    columns["at target"] = [str(sum(bool(reached) for reached in case["target_reached"]) or "") for case in cases]
+    columns["dropped"] = [spread(case["dropped"], _count) if any(case["dropped"]) else "" for case in cases]
+    shown = {name: values for name, values in columns.items() if name in varied or any(values)}
+    table = Table(title="mean over seeds, least to most", title_justify="left", box=SIMPLE_HEAD,
+                  padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for name in shown:      # a key may be broken at its dots, a number nowhere
+        heading = name.replace(".", ".\n") if name in varied else name
+        table.add_column(heading, justify="left" if name in varied else "right", no_wrap=True)
+    for row in list(zip(*shown.values(), strict=True))[:MOST_ROWS]:
+        table.add_row(*row)
+    console = screen()
+    console.print(table)
+    if len(cases) > MOST_ROWS:
+        console.print(f"… and {len(cases) - MOST_ROWS} more cases", highlight=False)
+
+
+def spread(values: pl.Series, say: Callable[[float], str]) -> str:
+    """The mean, and below it the range where there is one; nothing where there is no value.
+
+    >>> import polars as pl
+    >>> print(spread(pl.Series([0.2161, 0.2441]), _time))
+    230.1 ms
+    216.1 … 244.1 ms
+    """
+    known = [float(value) for value in values if value is not None]
+    if not known:
+        return ""
+    low, high = say(min(known)), say(max(known))
+    unit = high.lstrip("-.0123456789")
+    return say(statistics.fmean(known)) + (f"\n{low.removesuffix(unit)} … {high}" if low != high else "")
+
+
+def _count(number: float) -> str:
+    """Whole, or the mean of whole numbers."""
+    return f"{number:,.1f}".removesuffix(".0")
+
+
+def _time(time_s: float) -> str:
+    return units.format(time_s, "time")
+
+
+def _energy(energy_j: float) -> str:
+    return units.format(energy_j, "energy")
+
+
+def print_failures(cells: Sequence[Point]) -> int:
+    """The first line of each error, and where the rest is; returns how many cells failed."""
+    console = Console(stderr=True, markup=False)
+    failed = [cell for cell in {cell.record: cell for cell in cells}.values() if cell.failure.exists()]
+    for cell in failed:
+        reason = cell.failure.read_text().partition("\n")[0]
+        console.print(f"failed: {cell.run.name}: {reason} ({cell.failure})", highlight=False, soft_wrap=True)
+    return len(failed)

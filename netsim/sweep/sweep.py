@@ -1,0 +1,60 @@
+"""Running a sweep, its one table of results, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim.base.files import replace_file
+from netsim.sweep.points import Point, SweepProgress, read_record, run_cells, sole_user
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from netsim.sweep.executor import Place
+    from netsim.sweep.sweep_file import Sweep
+
+COLUMNS = ("rounds", "simulated_s", "energy_j", "accuracy", "target_reached", "dropped")
+
+
+def run_sweep(sweep: Sweep, place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None) -> Path:
+    """Run what is left of a sweep; returns the Parquet table, which holds every finished cell."""
+    different = {cell.record: cell for cell in sweep.cells}      # cells that come to the same are run once
+    with sole_user(sweep.folder):
+        try:
+            run_cells(list(different.values()), place, watch)
+        finally:
+            replace_file(sweep.folder / "table.parquet", table(sweep).write_parquet)
+    return sweep.folder / "table.parquet"
+
+
+def table(sweep: Sweep) -> pl.DataFrame:
+    """A row for each finished cell, in the order of the sweep file.
+
+    Columns: what was varied, ``seed``, ``rounds``, ``simulated_s``, ``energy_j``, ``accuracy``, ``target_reached``,
+    ``dropped``, the mean of a device's time in a round by part (``compute_s``, ``upload_s``, ``wait_s``, summed over
+    rounds), lists by round (``round_s``, ``round_energy_j``, ``round_accuracy``), ``scenario_sha256``,
+    ``trace_sha256`` and ``run``, the cell's run directory below the sweep's folder.
+    """
+    import polars as pl
+
+    rows = [_row(case, cell) for case, cell in zip(sweep.varied, sweep.cells, strict=True) if cell.finished]
+    return pl.DataFrame(rows, infer_schema_length=None, strict=False)
+
+
+def _row(case: dict[str, Any], cell: Point) -> dict[str, Any]:
+    record = read_record(cell.record)
+    by_round = record["by_round"]
+    return {
+        **{key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in case.items()},
+        "seed": cell.seed,
+        **{name: record[name] for name in COLUMNS},
+        **{f"{part}_s": seconds for part, seconds in record["breakdown"].items()},
+        "round_s": by_round["round_s"],
+        "round_energy_j": by_round["energy_j"],
+        "round_accuracy": by_round["accuracy"],
+        "scenario_sha256": record["scenario_sha256"],
+        "trace_sha256": record["trace_sha256"],
+        "run": f"runs/{cell.run.name}",
+    }

@@ -1,0 +1,174 @@
+"""Sweep files: a scenario, the keys to vary and the seeds, as the cells to run.
+
+    scenario = "paper"                 # a built-in scenario, or a file beside this one
+    seeds = 20                         # 0 to 19; or a list
+    learning = false                   # play the rounds without training
+
+    [set]                              # for all cells
+    end.rounds = 10
+
+    [grid]                             # every combination of these
+    allocation.method = ["sao", "equal"]
+    cell.bandwidth = ["10 MHz", "20 MHz"]
+
+    [[list]]                           # or just these, one table a case; with a grid, each case under all of it
+    population.phone.budget = "30 mJ"
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from netsim.base.errors import InputError, one_of
+from netsim.base.files import expanded
+from netsim.scenario import Scenario, builtin_scenarios, load_scenario
+from netsim.scenario.loading import PATHS
+from netsim.scenario.toml_text import dumps
+from netsim.sweep.points import Point
+from netsim.sweep.sweep import COLUMNS
+
+KEYS = ("name", "scenario", "seeds", "learning", "set", "grid", "list")
+MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The cells of a sweep, with what was varied in each, and the folder that they share."""
+
+    name: str
+    folder: Path
+    varied: tuple[dict[str, Any], ...]     # for each cell, the keys that differ from cell to cell
+    cells: tuple[Point, ...]                # cells that come to the same scenario and seed share record and run
+
+
+def load_sweep(path: Path, results: Path = Path("results")) -> Sweep:
+    """Read a sweep file and check every scenario in it; raises InputError with file and key."""
+    table = _read(path)
+    name = table.get("name", path.stem)
+    if not (isinstance(name, str) and name and name.isprintable() and name == Path(name).name and name[0] != "."):
+        raise InputError(f"{path}: name = {name!r}; allowed: a folder's name")
+    learning = table.get("learning", True)
+    if not isinstance(learning, bool):
+        raise InputError(f"{path}: learning = {learning!r}; allowed: true or false")
+    base, seeds, fixed = _base(path, table), _seeds(path, table), _flat(path, "set", table.get("set", {}))
+    cases = _cases(path, table, len(seeds))
+    folder = results / "sweeps" / name
+    varied, cells = [], []
+    for case in cases:
+        scenario = _scenario(path, base, {**fixed, **case}, learning)
+        digest = scenario.digest
+        for seed in seeds:
+            key = f"{digest[:16]}-{seed}" + ("" if learning else "-rounds")
+            cells.append(Point(scenario, seed, folder / "cells" / f"{key}.json", folder / "runs" / key, learning))
+            varied.append(case)
+    return Sweep(name, folder, tuple(varied), tuple(cells))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such sweep file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: can't be read: {error}") from None
+    except (ValueError, RecursionError) as error:      # also a number of thousands of digits
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+    for key in table:
+        if key not in KEYS:
+            raise InputError(f'{path}: unknown key "{key}" in a sweep file; {one_of(key, KEYS)}')
+    return table
+
+
+def _base(path: Path, table: Mapping[str, Any]) -> str:
+    """The scenario: a built-in one by name, or a file that is looked for beside the sweep file."""
+    named = table.get("scenario")
+    if not isinstance(named, str) or not named:
+        raise InputError(f"{path}: scenario = {named!r}; give a built-in scenario or a file; "
+                         f"{one_of(str(named or ''), builtin_scenarios())}")
+    return named if named in builtin_scenarios() else str(path.parent / expanded(named, f"{path}: scenario"))
+
+
+def _seeds(path: Path, table: Mapping[str, Any]) -> list[int]:
+    seeds = table.get("seeds", 1)
+    if isinstance(seeds, int) and not isinstance(seeds, bool) and 1 <= seeds <= MOST_CELLS:
+        return list(range(seeds))
+    whole = isinstance(seeds, list) and all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in seeds)
+    if not whole or not seeds or len(set(seeds)) < len(seeds):
+        raise InputError(f"{path}: seeds = {seeds!r}; allowed: how many, from 1 on, or a list of different whole "
+                         "numbers, from 0 on")
+    return list(seeds)
+
+
+def _cases(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
+    """What is set in each case: every combination of the grid, under each table of the list."""
+    grid = _flat(path, "grid", table.get("grid", {}))
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise InputError(f"{path}: grid.{key} = {values!r}; allowed: a list of values, such as [1, 2]")
+        _refuse_twice(path, f"grid.{key}", values)
+    listed = table.get("list", [{}])
+    if not isinstance(listed, list) or not listed:
+        raise InputError(f"{path}: list must be tables, [[list]], one a case")
+    given = [_flat(path, f"list.{number}", case) for number, case in enumerate(listed)]
+    _refuse_twice(path, "list", given)
+    for named in given:
+        twice = sorted(named.keys() & grid.keys())
+        if twice:
+            raise InputError(f"{path}: {twice[0]} is in the grid and in the list; give it once")
+    for key in dict.fromkeys([*grid, *itertools.chain(*given)]):
+        if key in COLUMNS:
+            raise InputError(f"{path}: {key} is a whole table, and a column of the results; vary the keys in it")
+    count = len(given) * math.prod(len(values) for values in grid.values())
+    if count * seeds > MOST_CELLS:
+        raise InputError(f"{path}: {count} cases under {seeds} seeds; at most {MOST_CELLS} cells are allowed")
+    return [{**named, **dict(zip(grid, values, strict=True))}
+            for named in given for values in itertools.product(*grid.values())]
+
+
+def _refuse_twice(path: Path, where: str, values: list[Any]) -> None:
+    """The same case twice would count its runs twice."""
+    value, count = Counter(map(repr, values)).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{path}: {where} has {value} more than once; give it once")
+
+
+def _flat(path: Path, where: str, table: Any, above: str = "") -> dict[str, Any]:
+    """Nested tables as dotted keys: ``cell.bandwidth = …`` and ``"cell.bandwidth" = …`` mean the same."""
+    if not isinstance(table, Mapping):
+        raise InputError(f"{path}: {where} must be a table of keys, found {table!r}")
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{above}.{key}" if above else key
+        flat.update(_flat(path, where, value, name) if isinstance(value, Mapping) else {name: value})
+    return flat
+
+
+def _scenario(path: Path, base: str, settings: Mapping[str, Any], learning: bool) -> Scenario:
+    """The scenario with these keys set; paths among them hold from the sweep file's folder."""
+    from netsim.simulate import prepare
+
+    paths = {".".join(steps) for steps in PATHS}
+    overrides = []
+    for key, value in settings.items():
+        if isinstance(value, str) and (key in paths or (key.startswith("population.") and key.endswith(".devices"))):
+            value = str((path.parent / expanded(value, f"{path}: {key}")).resolve())
+        overrides.append(override(key, value))
+    try:
+        scenario = load_scenario(base, overrides)
+        prepare(scenario, learning=learning and scenario.trains)
+    except InputError as error:
+        message = str(error).removeprefix("--set").lstrip(": ")      # they were set here, not on the command line
+        raise InputError(f"{path}: {message}") from None
+    return scenario
+
+
+def override(key: str, value: Any) -> str:
+    """``key=value`` as ``load_scenario`` takes it, the value as TOML writes it on one line."""
+    return f"{key}=" + dumps({"t": {"v": value}}).removeprefix("[t]\nv = ").removesuffix("\n")

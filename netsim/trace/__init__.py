@@ -1,0 +1,1 @@
+"""What a run writes down, and how it is read back."""

@@ -1,0 +1,149 @@
+"""A run's folder, read back: frames that are read when they are first asked for."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from netsim.base.errors import InputError
+from netsim.trace.rows import DROPS, scan
+from netsim.trace.run_directory import read_info
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from netsim.scenario import Scenario
+
+PARTS = ("compute", "upload", "wait")   # where a device's time in a round goes
+LARGEST = 1e12                          # seconds, joules or devices: no run comes near it, and whole µs fit 64 bits
+
+
+class StoredRun:
+    """What happened in a run: frames that are read when they are first asked for.
+
+    ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy,
+                 loss; the three parts are means over the devices that took part, and sum to round_s
+    ``spans``    the trace's spans: round, name, device, t0, t1, value, energy_j
+    ``events``   the whole trace; columns as in netsim.trace.rows
+    ``links``    src, dst: what caused what
+    ``devices``  the population as drawn
+    """
+
+    def __init__(self, path: Path | str, keep: TemporaryDirectory[str] | None = None) -> None:
+        self.path = Path(path)
+        self._keep = keep               # a run without a folder of its own lives as long as this object
+        self.info = read_info(self.path)
+        self.last_round: int = self.info["round"]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The result, as ``netsim run --json`` prints it."""
+        file = self.path / "summary.json"
+        if not file.exists():
+            raise InputError(f"{self.path}: not finished (round {self.last_round} is complete); go on with --resume")
+        return dict(json.loads(file.read_text()))
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario that was run."""
+        from netsim.scenario import load_scenario
+
+        return load_scenario(str(self.path / "scenario.toml"))
+
+    def scan(self) -> pl.LazyFrame:
+        """The whole trace, lazily: for runs too large to hold in memory."""
+        return self._trace
+
+    @cached_property
+    def _trace(self) -> pl.LazyFrame:
+        """The trace, once it is clear that its parts are all there, fit together and hold numbers."""
+        import polars as pl
+
+        trace = scan(self.path, "trace", self.last_round)
+        seq, name, round_ = pl.col("seq"), pl.col("name"), pl.col("round")
+        gaps, rounds = self.collect(trace.select(
+            seq.ne_missing(pl.int_range(pl.len())).sum().alias("gaps"),
+            round_.filter(name == "round").n_unique().alias("rounds"))).row(0)
+        if gaps or rounds != self.last_round:
+            raise InputError(
+                f"{self.path / 'trace'}: a part is missing or is of another run: {rounds} of {self.last_round} rounds "
+                f"are there{', and the numbers of the rows do not run on' if gaps else ''}")
+        # a counter may be without bound: a battery that never runs out, the loss of a model that came to nothing
+        count = (pl.col("kind") == "counter") | pl.col("value").is_between(-LARGEST, LARGEST)
+        sound = trace.select(pl.col("t0", "t1", "energy_j").is_between(-LARGEST, LARGEST), value=count)
+        if not all(self.collect(sound.select(pl.all().all(ignore_nulls=False))).row(0)):
+            raise InputError(
+                f"{self.path / 'trace'}: has times, energies or counts that are no numbers; the trace is damaged")
+        return trace
+
+    def collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
+        """Read what a lazy frame over this run's files asks for."""
+        import polars as pl
+
+        try:
+            return frame.collect()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(f"{self.path}: the trace cannot be read: {error}") from None
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        return self.collect(self.scan())
+
+    @cached_property
+    def spans(self) -> pl.DataFrame:
+        import polars as pl
+
+        return self.collect(self.scan().filter(pl.col("kind") == "span").drop("kind"))
+
+    @cached_property
+    def links(self) -> pl.DataFrame:
+        return self.collect(scan(self.path, "links", self.last_round))
+
+    @cached_property
+    def devices(self) -> pl.DataFrame:
+        import polars as pl
+
+        file = self.path / "devices.parquet"
+        try:
+            found = pl.read_parquet(file, glob=False)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(f"{file}: not a readable table of devices ({error})") from None
+        missing = [name for name in ("device", "kind") if name not in found.columns]
+        if missing:
+            raise InputError(f"{file}: not a table of devices: it has no column {missing[0]}")
+        return found
+
+    @cached_property
+    def rounds(self) -> pl.DataFrame:
+        import polars as pl
+
+        trace = self.scan()
+        name, device = pl.col("name"), pl.col("device")
+        length = pl.col("t1") - pl.col("t0")
+        whole = trace.filter(name == "round").select(
+            "round", "t0", "t1", length.alias("round_s"), pl.col("value").cast(pl.Int32).alias("arrived"))
+        # in the order of the rows: sums over threads would differ in the last digit from time to time
+        played = trace.filter((pl.col("kind") == "span") & (device >= 0)).group_by("round", maintain_order=True).agg(
+            pl.col("energy_j").sum(), device.n_unique().alias("took_part"),
+            *(length.filter(name == part).sum().alias(f"{part}_s") for part in PARTS),
+        ).with_columns((pl.col(f"{part}_s") / pl.col("took_part")) for part in PARTS)
+        dropped = trace.filter((pl.col("kind") == "instant") & name.is_in(DROPS)).group_by("round").agg(
+            pl.len().cast(pl.Int32).alias("dropped"))
+        joined = whole.join(played, on="round", how="left").join(dropped, on="round", how="left")
+        for counter in ("accuracy", "loss"):
+            values = trace.filter((pl.col("kind") == "counter") & (name == counter))
+            joined = joined.join(values.select("round", pl.col("value").alias(counter)), on="round", how="left")
+        zero = ["energy_j", *(f"{part}_s" for part in PARTS)]
+        filled = joined.with_columns(pl.col("dropped").fill_null(0), pl.col(zero).fill_null(0.0))
+        return self.collect(filled.with_columns(
+            (pl.col("arrived") + pl.col("dropped")).alias("cohort"),
+        ).select(
+            "round", "t0", "t1", "round_s", "cohort", "arrived", "dropped", "energy_j",
+            *(f"{part}_s" for part in PARTS), "accuracy", "loss",
+        ).sort("round"))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r}, {self.last_round} rounds, {self.info['status']})"

@@ -1,0 +1,1 @@
+"""What changes in time, whoever looks."""

@@ -1,0 +1,27 @@
+"""The channel of each device: its mean gain, and how that changes from round to round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.base.arrays import Floats, frozen
+from netsim.base.streams import stream
+from netsim.fleet.population import Population, linear, table_number
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
+
+
+def round_gain(scenario: Scenario, population: Population, seed: int, round: int) -> Floats:
+    """The channel gains in a round (the first is 1): with this round's fading, or as recorded."""
+    trace = scenario.cell.gain_trace
+    if trace is not None:
+        return frozen(linear(trace.db[(round - 1) % len(trace.db)]))
+    if scenario.cell.fading == "none":
+        return population.gain
+    # Rayleigh: the received power is exponentially distributed around its mean.
+    factors = [stream(seed, "fading", round, table_number(table)).standard_exponential(table.size)
+               for table in scenario.population]
+    return frozen(population.gain * np.maximum(np.concatenate(factors), np.finfo(float).tiny))

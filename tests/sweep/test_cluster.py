@@ -1,0 +1,116 @@
+"""A sweep on a Dask cluster: a scheduler and two workers as processes of their own, one of them killed midway."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netsim.base.errors import InputError
+from netsim.learning.pool import InProcess
+from netsim.sweep.executor import Place, cluster
+from netsim.sweep.points import SweepProgress, play
+from netsim.sweep.sweep import run_sweep, table
+from netsim.sweep.sweep_file import Sweep, load_sweep
+
+pytest.importorskip("distributed")
+
+
+@contextmanager
+def process(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    started = subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def scheduler_at(address: str) -> tuple[str, ...]:
+    return ("distributed.cli.dask_scheduler", "--host", address, "--no-dashboard")
+
+
+def worker_of(address: str) -> tuple[str, ...]:
+    return ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+
+
+def far_sweep(folder: Path) -> Sweep:
+    file = folder / "far.toml"
+    file.write_text('scenario = "paper"\nseeds = 6\nlearning = false\n'
+                    '[set]\nselection.method = "fedavg"\nend.rounds = 120\n')
+    return load_sweep(file, folder / "results")
+
+
+def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
+    sweep = far_sweep(tmp_path)
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with (
+        process(*scheduler_at(address)), process(*worker_of(address)) as first, process(*worker_of(address)),
+    ):
+        killed: list[float] = []
+
+        def kill_one_midway(progress: SweepProgress) -> None:
+            if progress.finished >= 1 and not killed:
+                first.kill()
+                killed.append(time.monotonic())
+
+        run_sweep(sweep, cluster(address), kill_one_midway)
+    assert killed
+    found = table(sweep)
+    assert found["seed"].to_list() == list(range(6))
+    assert found["rounds"].to_list() == [120] * 6
+    records = sorted((sweep.folder / "cells").iterdir())
+    assert len(records) == 6
+    here = play(sweep.cells[5].scenario, 5, tmp_path / "here", learning=False)
+    there = json.loads(sweep.cells[5].record.read_text())
+    assert there["trace_sha256"] == here["trace_sha256"]
+
+
+def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("netsim.sweep.executor.PATIENCE_S", 5)
+    sweep = far_sweep(tmp_path)
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with process(*scheduler_at(address)) as scheduler, process(*worker_of(address)):
+
+        def kill_midway(progress: SweepProgress) -> None:
+            if progress.finished >= 1:
+                scheduler.kill()
+
+        with pytest.raises(InputError, match="no Dask scheduler answers"):
+            run_sweep(sweep, cluster(address), kill_midway)
+    assert "Traceback" not in capfd.readouterr().err
+    kept = {cell.record: cell.record.read_bytes() for cell in sweep.cells if cell.finished}
+    assert 1 <= len(kept) < 6
+    run_sweep(sweep, Place(InProcess, at_once=1))
+    assert table(sweep)["rounds"].to_list() == [120] * 6
+    assert {record: record.read_bytes() for record in kept} == kept
+
+
+def test_a_cluster_that_does_not_answer_is_named(monkeypatch: Any) -> None:
+    monkeypatch.setattr("netsim.sweep.executor.PATIENCE_S", 1)
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with pytest.raises(InputError, match="no Dask scheduler answers"), cluster(address).open():
+        pass
+
+
+def test_an_address_that_is_none_is_refused_in_one_message(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text('scenario = "tiny"\nlearning = false\n')
+    command = [sys.executable, "-m", "netsim", "sweep", "one.toml", "--cluster", "nowhere at all"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--cluster nowhere at all: no Dask scheduler answers there" in done.stderr
+    assert "Traceback" not in done.stderr      # nor from a client that is collected at the end

@@ -1,0 +1,116 @@
+"""Sweep files: which cells they name, and what they say when they are wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from netsim.base.errors import InputError
+from netsim.sweep.sweep_file import load_sweep
+
+
+def write(folder: Path, text: str, name: str = "many.toml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_grid_takes_every_combination_under_every_seed(tmp_path: Path) -> None:
+    sweep = load_sweep(write(tmp_path, """
+        scenario = "tiny"
+        seeds = 2
+        [grid]
+        allocation.method = ["sao", "equal"]
+        "cell.bandwidth" = ["5 MHz", "10 MHz", "20 MHz"]
+    """))
+    assert len(sweep.cells) == 12
+    assert sweep.varied[0] == {"allocation.method": "sao", "cell.bandwidth": "5 MHz"}
+    assert [cell.seed for cell in sweep.cells[:4]] == [0, 1, 0, 1]
+    assert sweep.cells[4].scenario.cell.bandwidth == 20e6
+    assert sweep.cells[-1].scenario.allocation.method == "equal"
+    assert len({cell.record for cell in sweep.cells}) == 12
+
+
+def test_a_list_names_its_cases_and_what_is_set_holds_for_all(tmp_path: Path) -> None:
+    sweep = load_sweep(write(tmp_path, """
+        scenario = "tiny"
+        seeds = [3, 7]
+        [set]
+        end.rounds = 2
+        [[list]]
+        allocation.method = "equal"
+        [[list]]
+        cell.bandwidth = "10 MHz"
+        allocation.method = "sao"
+    """))
+    found = [(cell.seed, cell.scenario.allocation.method, float(cell.scenario.cell.bandwidth)) for cell in sweep.cells]
+    assert found == [(3, "equal", 5e6), (7, "equal", 5e6), (3, "sao", 10e6), (7, "sao", 10e6)]
+    assert {cell.scenario.end.rounds for cell in sweep.cells} == {2}
+
+
+def test_cells_that_come_to_the_same_share_one_record(tmp_path: Path) -> None:
+    sweep = load_sweep(write(tmp_path, """
+        scenario = "tiny"
+        [grid]
+        cell.bandwidth = ["5 MHz", "5000 kHz"]
+    """))
+    assert len(sweep.cells) == 2
+    assert len({cell.record for cell in sweep.cells}) == 1
+
+
+def test_a_longer_sweep_finds_the_cells_of_the_shorter(tmp_path: Path) -> None:
+    short = load_sweep(write(tmp_path, 'scenario = "tiny"\nseeds = 2\n'))
+    longer = load_sweep(write(tmp_path, 'scenario = "tiny"\nseeds = 3\n[grid]\nend.rounds = [3, 4]\n'))
+    assert {cell.record for cell in short.cells} < {cell.record for cell in longer.cells}
+
+
+def test_values_may_be_tables_and_paths_hold_from_the_sweep_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('base = "quickstart"\n')
+    sweep = load_sweep(write(tmp_path, """
+        scenario = "mine.toml"
+        [grid]
+        learning.partition = [{ kind = "iid" }, { kind = "majority", sigma = 0.5 }, { kind = "file", path = "/x.json" }]
+        [set]
+        learning.root = "data"
+    """))
+    assert [cell.scenario.learning.partition.kind for cell in sweep.cells] == ["iid", "majority", "file"]
+    assert sweep.cells[0].scenario.learning.root == str(tmp_path / "data")
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("seeds = 2", "give a built-in scenario"),
+    ('scenario = "tyni"', "tyni"),
+    ('scenario = "tiny"\ngird = 1', 'did you mean "grid"?'),
+    ('scenario = "tiny"\n[grid]\ncell.bandwith = ["5 MHz"]', 'did you mean "bandwidth"?'),
+    ('scenario = "tiny"\n[grid]\ncell.bandwidth = "5 MHz"', "allowed: a list of values"),
+    ('scenario = "tiny"\n[grid]\ncell.bandwidth = []', "allowed: a list of values"),
+    ('scenario = "tiny"\n[grid]\nallocation.method = ["soa"]', 'did you mean "sao"?'),
+    ('scenario = "tiny"\n[grid]\nselection.method = ["divergence"]', "needs weights"),
+    ('scenario = "tiny"\nseeds = 0', "seeds = 0"),
+    ('scenario = "tiny"\nseeds = [1, 1]', "different whole numbers"),
+    ('scenario = "tiny"\nseeds = true', "seeds = True"),
+    ('scenario = "tiny"\nlearning = 1', "true or false"),
+    ('scenario = "tiny"\nname = "../out"', "a folder's name"),
+    ('scenario = "tiny"\n[grid]\nend.rounds = [1]\n[[list]]\nend.rounds = 2', "in the grid and in the list"),
+    ('scenario = "tiny"\n[grid]\nend.rounds = [', "not valid TOML"),
+    ('scenario = "tiny"\nname = "a\\u0000b"', "a folder's name"),
+    ('scenario = "~nobody-here/x.toml"', "no such user"),
+    ('scenario = "tiny"\nset.learning.root = "~nobody-here/x"', 'learning.root = "~nobody-here/x"; there is no such'),
+    ('scenario = "tiny"\nset.learning.root = "a\\u0000b"', "no zero bytes"),
+    ('scenario = "tiny"\n[grid]\ncell.bandwidth = ["5 MHz", "5 MHz"]', "has '5 MHz' more than once"),
+    ('scenario = "tiny"\n[[list]]\nend.rounds = 2\n[[list]]\nend.rounds = 2', "list has {'end.rounds': 2} more than"),
+    ('scenario = "tiny"\n[grid]\nrounds = [{ first = "all" }, { first = "cohort" }]', "rounds is a whole table"),
+    ('scenario = "tiny"\nseeds = 1000\n[grid]\n' + "".join(f"x{n} = {list(range(10))}\n" for n in range(9)),
+     "1000000000 cases under 1000 seeds"),      # refused before any of them is made
+])
+def test_a_sweep_file_that_is_wrong_says_what_and_where(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as found:
+        load_sweep(path)
+    assert str(path) in str(found.value) or "tyni" in text
+    assert message in str(found.value)
+    assert "--set" not in str(found.value)      # it was not on the command line
+
+
+def test_a_missing_sweep_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such sweep file"):
+        load_sweep(tmp_path / "none.toml")

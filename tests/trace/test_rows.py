@@ -1,0 +1,93 @@
+"""Rows, links and parts of a trace."""
+
+import polars as pl
+import pytest
+
+from netsim.base.errors import InputError
+from netsim.trace.rows import COLUMNS, SERVER, Recorder, part_files, scan, write_part
+
+
+def recorded() -> Recorder:
+    recorder = Recorder(next_seq=5, round=3)
+    start = recorder.instant("select", SERVER, 1.0, value=2)
+    span = recorder.span("compute", 7, 1.0, 2.5, energy_j=0.25, after=[start])
+    recorder.counter("battery", 7, 2.5, 9.75)
+    recorder.span("upload", 7, 2.5, 3.0, energy_j=0.125, after=[start, span])
+    return recorder
+
+
+def test_a_part_holds_rows_and_links_in_the_order_of_recording():
+    part = recorded().take()
+    assert tuple(part.rows) == COLUMNS
+    assert part.rows["seq"] == [5, 6, 7, 8]
+    assert part.rows["round"] == [3, 3, 3, 3]
+    assert part.rows["kind"] == ["instant", "span", "counter", "span"]
+    assert part.rows["t1"] == [1.0, 2.5, 2.5, 3.0]
+    assert list(zip(part.links["src"], part.links["dst"], strict=True)) == [(5, 6), (5, 8), (6, 8)]
+
+
+def test_taking_a_part_leaves_the_recorder_empty_and_the_numbers_go_on():
+    recorder = recorded()
+    recorder.take()
+    assert len(recorder) == 0
+    assert recorder.span("compute", 1, 0.0, 1.0) == 9
+    assert recorder.take().links == {"src": [], "dst": []}
+
+
+def test_the_fingerprint_depends_on_every_value_and_on_what_came_before():
+    one = recorded().take()
+    assert one.sha256("") == recorded().take().sha256("")
+    assert one.sha256("") != one.sha256("something else before")
+    for change in ("device", "t1", "energy_j", "name"):
+        other = recorded().take()
+        other.rows[change][1] = "wait" if change == "name" else other.rows[change][1] + 1
+        assert one.sha256("") != other.sha256("")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("trace", "links"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def test_parts_come_back_as_they_were_written(folder):
+    part = recorded().take()
+    write_part(folder, 3, part)
+    assert (folder / "trace" / "part-00003.parquet").exists()
+    assert scan(folder, "trace", 3).collect().to_dict(as_series=False) == part.rows
+    assert scan(folder, "links", 3).collect().to_dict(as_series=False) == part.links
+
+
+def test_the_same_part_is_the_same_bytes(folder):
+    write_part(folder, 3, recorded().take())
+    first = (folder / "trace" / "part-00003.parquet").read_bytes()
+    write_part(folder, 3, recorded().take())
+    assert (folder / "trace" / "part-00003.parquet").read_bytes() == first
+
+
+def test_parts_are_read_in_the_order_of_their_rounds_and_only_the_complete_ones(folder):
+    for first_round in (100000, 3, 99999):
+        write_part(folder, first_round, recorded().take())
+    assert [path.name for path in part_files(folder, "trace", 99999)] == ["part-00003.parquet", "part-99999.parquet"]
+
+
+def test_no_parts_make_an_empty_trace(folder):
+    assert scan(folder, "trace", 9).collect().columns == list(COLUMNS)
+
+
+def test_a_truncated_part_is_named(folder):
+    write_part(folder, 3, recorded().take())
+    file = folder / "trace" / "part-00003.parquet"
+    file.write_bytes(file.read_bytes()[:40])
+    with pytest.raises(InputError, match=r"part-00003.parquet: not a readable part"):
+        scan(folder, "trace", 3)
+
+
+def test_a_foreign_part_is_named(folder):
+    pl.DataFrame({"a": [1]}).write_parquet(folder / "trace" / "part-00001.parquet")
+    with pytest.raises(InputError, match="not a part of a netsim trace"):
+        scan(folder, "trace", 3)
+    (folder / "trace" / "part-one.parquet").write_bytes(b"")
+    with pytest.raises(InputError, match="its name should look like"):
+        part_files(folder, "trace", 3)

@@ -1,0 +1,152 @@
+"""A run directory is whole after every step, and belongs to one run."""
+
+import json
+
+import numpy as np
+import pytest
+
+from netsim.base.errors import InputError
+from netsim.state import RunState
+from netsim.trace.rows import Recorder
+from netsim.trace.run_directory import RunDirectory, is_being_written, read_info
+
+IDENTITY = {"scenario": "toy", "scenario_sha256": "ab", "seed": 1, "learning": False}
+
+
+def opened(path, identity=IDENTITY):
+    return RunDirectory(path, identity, learning=False)
+
+
+def created(path):
+    directory = opened(path)
+    directory.claim()
+    directory.begin("name = 'toy'\n", lambda file: file.write(b"devices"))
+    return directory
+
+
+def commit(directory, round_):
+    recorder = Recorder(round=round_)
+    recorder.instant("select", -1, float(round_))
+    state = RunState.fresh(2)
+    state.round = round_
+    directory.commit(round_, recorder.take(), state.arrays(), f"hash {round_}")
+
+
+def test_a_new_run_can_be_resumed_from_the_very_start(tmp_path):
+    created(tmp_path / "run").close()
+    assert read_info(tmp_path / "run")["status"] == "running"
+    assert opened(tmp_path / "run").resume() is None
+
+
+def test_resuming_gives_the_last_state_and_drops_what_lies_past_it(tmp_path):
+    directory = created(tmp_path)
+    commit(directory, 1)
+    commit(directory, 2)
+    directory.close()
+    (tmp_path / "trace" / "part-00003.parquet").write_bytes(b"a part whose checkpoint never came")
+    (tmp_path / "trace" / "part-00004.parquet.tmp").write_bytes(b"half")
+    again = opened(tmp_path)
+    state = again.resume()
+    assert state is not None
+    assert RunState.of(state, 2, None).round == 2
+    assert sorted(path.name for path in (tmp_path / "trace").iterdir()) == ["part-00001.parquet", "part-00002.parquet"]
+    commit(again, 3)
+    assert (tmp_path / "trace" / "part-00003.parquet").exists()
+
+
+@pytest.mark.parametrize(("key", "value"), [("seed", 2), ("scenario_sha256", "cd"), ("learning", True)])
+def test_the_directory_of_another_run_is_refused_and_left_alone(tmp_path, key, value):
+    directory = created(tmp_path)
+    commit(directory, 1)
+    directory.close()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match=rf"holds another run \({key}"):
+        opened(tmp_path, {**IDENTITY, key: value}).resume()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_folder_with_something_in_it_is_not_written_to(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="not empty"):
+        created(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_finished_run_is_not_overwritten(tmp_path):
+    directory = created(tmp_path)
+    commit(directory, 1)
+    directory.finish(1, {"rounds": 1}, "hash")
+    directory.close()
+    with pytest.raises(InputError, match="not empty"):
+        created(tmp_path)
+    assert json.loads((tmp_path / "summary.json").read_text()) == {"rounds": 1}
+
+
+@pytest.mark.parametrize("half", ["scenario.toml.tmp", "devices.parquet.tmp", "run.json.tmp"])
+def test_a_run_that_was_killed_before_it_began_can_begin_again(tmp_path, half):
+    (tmp_path / "trace").mkdir()
+    (tmp_path / half).write_text("ha")
+    created(tmp_path)
+    assert read_info(tmp_path)["round"] == 0
+
+
+def test_two_processes_cannot_write_one_run(tmp_path):
+    directory = created(tmp_path)
+    assert is_being_written(tmp_path)
+    with pytest.raises(InputError, match="another process is writing"):
+        opened(tmp_path).resume()
+    directory.close()
+    assert not is_being_written(tmp_path)
+
+
+def test_a_broken_checkpoint_is_named(tmp_path):
+    created(tmp_path).close()
+    (tmp_path / "checkpoint.npz").write_bytes(b"not a zip")
+    with pytest.raises(InputError, match="not a checkpoint of this run"):
+        opened(tmp_path).resume()
+
+
+def test_a_checkpoint_with_pickled_objects_is_refused(tmp_path):
+    created(tmp_path).close()
+    np.savez(tmp_path / "checkpoint.npz", counts=np.array([{"code": print}], dtype=object))
+    with pytest.raises(InputError, match="not a checkpoint of this run"):
+        opened(tmp_path).resume()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99, "round": 1}', '{"format": 1, "round": "x"}'])
+def test_a_broken_run_json_is_named(tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(InputError, match="run.json"):
+        read_info(tmp_path)
+
+
+def test_what_is_no_run_directory_is_named(tmp_path):
+    with pytest.raises(InputError, match="no such run directory"):
+        read_info(tmp_path / "missing")
+    with pytest.raises(InputError, match="it has no run.json"):
+        read_info(tmp_path)
+
+
+def test_links_in_a_strangers_folder_lead_nowhere(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    run = tmp_path / "run"
+    directory = created(run)
+    commit(directory, 1)
+    directory.close()
+    (run / "run.json.tmp").symlink_to(victim)
+    opened(run).resume()
+    assert victim.read_text() == "mine"
+    (run / "lock").unlink()
+    (run / "lock").symlink_to(victim)
+    with pytest.raises(OSError, match="lock"):
+        opened(run).resume()
+    (run / "lock").unlink()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "part.tmp").write_text("mine")
+    (run / "links" / "part-00001.parquet").unlink()
+    (run / "links").rmdir()
+    (run / "links").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="leads out of the run's folder"):
+        opened(run).resume()
+    assert (tmp_path / "elsewhere" / "part.tmp").exists()
