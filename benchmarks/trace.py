@@ -13,9 +13,12 @@ import numpy as np
 
 from netsim import load_run, load_scenario
 from netsim.analysis.export import export
+from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
-from netsim.simulate import ROWS_A_PART, write_devices
-from netsim.trace.rows import CELL, SERVER, Recorder, write_part
+from netsim.trace.journal import ROWS_A_PART
+from netsim.trace.recorder import Recorder
+from netsim.trace.schema import CELL, SERVER, TABLES
+from netsim.trace.store import add_checksums, write_file, write_part
 
 COHORT = 10
 ROWS_A_ROUND = 7 * COHORT + 4
@@ -58,30 +61,29 @@ def write_run(path: Path, spans: int) -> tuple[int, float]:
     """A run as the simulator would leave it, with random times; returns its rows and the seconds spent on writing."""
     scenario = load_scenario("paper")
     population = draw_population(scenario, 0)
-    for name in ("trace", "links"):
+    for name in TABLES:
         (path / name).mkdir(parents=True)
-    (path / "scenario.toml").write_text(scenario.to_toml())
-    with (path / "devices.parquet").open("wb") as file:
-        write_devices(scenario, population, None, file)
+    devices = device_table(scenario, population, {})
+    files = (("scenario.toml", scenario.to_toml().encode()), ("devices.parquet", devices))
+    add_checksums(path, [(name, write_file(path / name, content)) for name, content in files])
     rounds = -(-spans // (3 * COHORT + 1))                   # compute, upload, wait of each device, and the round
     rng = np.random.default_rng(0)
     cohorts = rng.random((rounds, len(population))).argsort(axis=1)[:, :COHORT].tolist()
     times = rng.uniform(0.02, 0.08, (rounds, COHORT, 2)).tolist()
     seconds = timed(lambda: record(path, cohorts, times))
     (path / "run.json").write_text(json.dumps(
-        {"format": 1, "scenario": "paper", "seed": 0, "status": "finished", "round": rounds}))
+        {"format": 2, "scenario": "paper", "seed": 0, "status": "finished", "round": rounds}))
     return rounds * ROWS_A_ROUND, seconds
 
 
 def record(path: Path, cohorts: list[list[int]], times: list[list[list[float]]]) -> None:
     """Record round after round, and store parts as they fill."""
     recorder, began, now, last = Recorder(), 1, 0.0, []
-    for cohort, spent in zip(cohorts, times, strict=True):
-        recorder.round += 1
+    for played, (cohort, spent) in enumerate(zip(cohorts, times, strict=True), 1):
         now, last = play(recorder, now, last, cohort, spent)
-        if len(recorder) >= ROWS_A_PART or recorder.round == len(cohorts):
+        if len(recorder) >= ROWS_A_PART or played == len(cohorts):
             write_part(path, began, recorder.take())
-            began = recorder.round + 1
+            began = played + 1
 
 
 def play(

@@ -208,21 +208,20 @@ def meaning(parameter: Any) -> str:
 
 def trace() -> str:
     """Columns of the trace and of the frames that are made of it."""
-    import netsim.trace.rows
     import netsim.trace.run_directory
+    import netsim.trace.schema
     from netsim.analysis.breakdown import Breakdown
     from netsim.analysis.critical_path import CriticalPath
     from netsim.run import Run
-    from netsim.trace.rows import DROPS, link_schema, row_schema
+    from netsim.trace.schema import DROPS, TABLES, polars_schema
 
-    columns = ", ".join(f"`{name}` {kind}" for name, kind in row_schema().items())
-    links = ", ".join(f"`{name}` {kind}" for name, kind in link_schema().items())
+    types = {table: ", ".join(f"`{name}` {kind}" for name, kind in polars_schema(table).items()) for table in TABLES}
     return "\n".join([
         "# Trace and run directory", NOTE,
         "[Reading a trace](../guides/reading-a-trace.md) shows how to use what is listed here.\n",
         "## The run directory\n", literal(netsim.trace.run_directory.__doc__),
-        "## Rows and links\n", literal(netsim.trace.rows.__doc__),
-        f"Types of the rows: {columns}. Types of the links: {links}.\n",
+        "## Rows, links and jobs\n", literal(netsim.trace.schema.__doc__),
+        *(f"Types in `{table}/`: {columns}.\n" for table, columns in types.items()),
         f"Why a device of a cohort did not deliver: {', '.join(f'`{drop}`' for drop in DROPS)}.\n",
         "## `netsim.Run`\n", literal(Run.__doc__), "## `run.breakdown()`\n", literal(Breakdown.__doc__),
         "## `run.critical_path()`\n", literal(CriticalPath.__doc__),

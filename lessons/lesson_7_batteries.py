@@ -13,7 +13,7 @@ def _():
     from netsim import load_scenario, simulate
     from netsim.lab.curves import lines
     from netsim.lab.widgets import controls, slider
-    from netsim.trace.rows import BATTERY_EMPTY
+    from netsim.trace.schema import BATTERY_EMPTY
 
     return BATTERY_EMPTY, controls, lines, load_scenario, mo, pl, simulate, slider
 

@@ -18,8 +18,9 @@ class Run(AnalysedRun):
 
     ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy,
                  loss; the three parts are means over the devices that took part, and sum to round_s
-    ``spans``    the trace's spans: round, name, device, t0, t1, value, energy_j
-    ``events``   the whole trace; columns as in netsim.trace.rows
+    ``jobs``     what was decided for each job and what came of it; columns as in netsim.trace.schema
+    ``spans``    the trace's spans: round, name, device, job, t0, t1, value, energy_j
+    ``events``   the whole trace; columns as in netsim.trace.schema
     ``links``    src, dst: what caused what
     ``devices``  the population as drawn
     """

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import polars as pl
 
 from netsim.run import Run, load_run
-from netsim.trace.rows import CELL, SERVER, Part, Recorder, write_part
+from netsim.trace.recorder import Part, Recorder
+from netsim.trace.schema import CELL, SERVER, TABLES
+from netsim.trace.store import CHECKSUMS, add_checksums, write_part
 
 SCENARIO = """
 description = "two devices"
@@ -36,7 +39,7 @@ cohort = 2
 
 def store(path: Path, *parts: tuple[int, Part], rounds: int, scenario: str = "two") -> Run:
     """A run directory with these parts, each with its first round."""
-    for folder in ("trace", "links"):
+    for folder in TABLES:
         (path / folder).mkdir(parents=True)
     (path / "scenario.toml").write_text(SCENARIO)
     pl.DataFrame({
@@ -46,9 +49,17 @@ def store(path: Path, *parts: tuple[int, Part], rounds: int, scenario: str = "tw
     }, schema_overrides={"name": pl.String}).write_parquet(path / "devices.parquet")
     for first_round, part in parts:
         write_part(path, first_round, part)
-    info = {"format": 1, "scenario": scenario, "seed": 7, "status": "finished", "round": rounds}
+    sign(path)
+    info = {"format": 2, "scenario": scenario, "seed": 7, "status": "finished", "round": rounds}
     (path / "run.json").write_text(json.dumps(info))
     return load_run(path)
+
+
+def sign(path: Path) -> None:
+    """Write the checksums of all files as they are now: what was changed passes for what netsim wrote."""
+    (path / CHECKSUMS).unlink(missing_ok=True)
+    files = [file for file in path.rglob("*") if file.suffix in (".parquet", ".toml")]
+    add_checksums(path, [(str(file.relative_to(path)), sha256(file.read_bytes()).hexdigest()) for file in files])
 
 
 def two_rounds() -> list[tuple[int, Part]]:
@@ -60,7 +71,6 @@ def two_rounds() -> list[tuple[int, Part]]:
     plan.
     """
     recorder = Recorder()
-    recorder.round = 1
     select = recorder.instant("select", SERVER, 0.0, value=2)
     allocate = recorder.instant("allocate", SERVER, 0.0, value=2, after=[select])
     c1 = recorder.span("compute", 1, 0.0, 1.0, energy_j=1.0, after=[allocate])
@@ -77,12 +87,11 @@ def two_rounds() -> list[tuple[int, Part]]:
     recorder.counter("bandwidth", CELL, 6.0, 0.0)
     recorder.span("wait", 1, 3.0, 6.0)
     first = recorder.span("aggregate", SERVER, 6.0, 6.0, value=2, after=[u0, u1])
-    recorder.span("round", SERVER, 0.0, 6.0, value=2)
     recorder.counter("accuracy", SERVER, 6.0, 0.5)
     recorder.counter("loss", SERVER, 6.0, 1.0)
+    recorder.span("round", SERVER, 0.0, 6.0, value=2)
     part_1 = recorder.take()
 
-    recorder.round = 2
     select = recorder.instant("select", SERVER, 6.0, value=3, after=[first])
     recorder.instant("infeasible", 2, 6.0, after=[select])
     allocate = recorder.instant("allocate", SERVER, 6.0, value=2, after=[select])

@@ -49,11 +49,11 @@ def netsim(*words: object) -> subprocess.CompletedProcess[str]:
                           timeout=300, check=False)
 
 
-@pytest.mark.parametrize("size", ["4k", "20k", "80k", "240k"])
+@pytest.mark.parametrize("size", ["4k", "20k", "80k", "240k", "400k"])
 def test_a_run_that_met_a_full_disk_goes_on_to_the_same_trace(
     small_disk: Mount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
-    monkeypatch.setattr("netsim.simulate.ROWS_A_PART", 200)
+    monkeypatch.setattr("netsim.trace.journal.ROWS_A_PART", 200)
     scenario = load_scenario("tiny", ["end.rounds=200"])
     whole = simulate(scenario, tmp_path / "whole", seed=1)
     disk = small_disk(f"size={size}")
@@ -80,7 +80,7 @@ def test_training_on_a_full_disk_ends_in_a_message_and_can_be_resumed(small_disk
     assert resumed.returncode == 0, resumed.stderr
     whole = netsim(*LEARNING, "--out", tmp_path / "whole")
     assert json.loads(resumed.stdout)["trace_sha256"] == json.loads(whole.stdout)["trace_sha256"]
-    assert (disk / "run" / "checkpoint.pt").read_bytes() == (tmp_path / "whole" / "checkpoint.pt").read_bytes()
+    assert (disk / "run" / "checkpoint.npz").read_bytes() == (tmp_path / "whole" / "checkpoint.npz").read_bytes()
 
 
 def test_a_read_only_folder_is_named(small_disk: Mount) -> None:
@@ -96,9 +96,9 @@ def test_a_read_only_folder_is_named(small_disk: Mount) -> None:
 def test_a_run_whose_folder_became_read_only_can_be_read_and_later_resumed(
     small_disk: Mount, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("netsim.simulate.ROWS_A_PART", 200)
+    monkeypatch.setattr("netsim.trace.journal.ROWS_A_PART", 200)
     scenario = load_scenario("tiny", ["end.rounds=40"])
-    disk = small_disk("size=48k")
+    disk = small_disk("size=100k")
     with pytest.raises(OSError, match="No space left on device"):
         simulate(scenario, disk / "run", seed=1)
     small_disk("size=10m,ro")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
@@ -60,7 +59,8 @@ def left_behind(folder: Path) -> dict[str, bytes]:
 
 
 def final_weights(folder: Path) -> np.ndarray:
-    return torch.load(folder / "checkpoint.pt", weights_only=True)["weights"].numpy()
+    with np.load(folder / "checkpoint.npz", allow_pickle=False) as stored:
+        return stored["learning/weights"]
 
 
 def cut_after(writes: int, monkeypatch) -> None:
@@ -97,7 +97,7 @@ def every_cut(scenario, tmp_path, monkeypatch, step: int) -> int:
 
 
 def test_cut_at_every_write_without_learning(tmp_path, monkeypatch):
-    monkeypatch.setattr("netsim.simulate.ROWS_A_PART", 40)         # several parts in a small run
+    monkeypatch.setattr("netsim.trace.journal.ROWS_A_PART", 40)         # several parts in a small run
     scenario = load_scenario("tiny", ["end.rounds=7", "population.node.battery=20mJ"])
     assert every_cut(scenario, tmp_path, monkeypatch, step=1) > 15
 
@@ -166,7 +166,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path, damage):
 
     scenario = load_scenario("lab", ["selection.method=fedavg", "end.rounds=3"])
     monkey = pytest.MonkeyPatch()
-    monkey.setattr("netsim.simulate.ROWS_A_PART", 1)
+    monkey.setattr("netsim.trace.journal.ROWS_A_PART", 1)
     with pytest.raises(KeyboardInterrupt):
         simulate(scenario, tmp_path / "run", learning=False, progress=stop)
     monkey.undo()
@@ -182,9 +182,9 @@ def test_a_damaged_checkpoint_is_named(tmp_path, damage):
     elif damage == "empty":
         file.write_bytes(b"")
     elif damage == "array missing":
-        del arrays["used_j"]
+        del arrays["cell/used_j"]
         np.savez(file, **arrays)
     else:
-        np.savez(file, **{**arrays, "used_j": arrays["used_j"][:2]})
+        np.savez(file, **{**arrays, "cell/used_j": arrays["cell/used_j"][:2]})
     with pytest.raises(InputError, match=r"checkpoint\.npz: not a checkpoint of this run"):
         simulate(scenario, tmp_path / "run", learning=False, resume=True)

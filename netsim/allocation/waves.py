@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from netsim.allocation import Infeasible, Plan, Problem
-from netsim.allocation.diagnosis import budget_scaling
+from netsim.allocation import Infeasible, Plan, Problem, allocate
+from netsim.allocation.diagnosis import budget_scaling, largest_feasible
 from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
 
@@ -17,9 +18,10 @@ MOST_SCALING = 1e9   # of budgets, before another obstacle must be at work
 
 @dataclass(frozen=True, eq=False)
 class Wave:
-    """Devices that share the band at the same time, with their plan."""
+    """Devices that share the band at the same time, with the problem that they pose and its plan."""
 
     devices: Ints
+    problem: Problem
     plan: Plan
 
 
@@ -46,7 +48,8 @@ class Planner:
 
     def one_wave(self, devices: Ints) -> Agenda:
         """Everybody at once; raises Infeasible."""
-        return Agenda((Wave(devices, self.allocate(self.problem(devices))),), np.zeros(0, np.int64))
+        problem = self.problem(devices)
+        return Agenda((Wave(devices, problem, self.allocate(problem)),), np.zeros(0, np.int64))
 
     def largest_part(self, devices: Ints) -> Agenda:
         """As many as fit; the rest is left out."""
@@ -79,25 +82,26 @@ class Planner:
         """
         problem = self.problem(devices)
 
-        def plan_with(factor: float) -> Plan | None:
+        def plan_with(factor: float) -> Wave | None:
+            raised = replace(problem, budget_j=problem.budget_j * factor)
             try:
-                return self.allocate(replace(problem, budget_j=problem.budget_j * factor))
+                return Wave(devices, raised, self.allocate(raised))
             except Infeasible:
                 return None
 
         # what `sao` needs is the least that any method needs; a hair more, so that rounding does not undo it
         low = high = budget_scaling(problem) * (1 + 1e-9)
-        plan = plan_with(high)
-        while plan is None and high < MOST_SCALING:
+        wave = plan_with(high)
+        while wave is None and high < MOST_SCALING:
             low, high = high, 2 * high
-            plan = plan_with(high)
-        if plan is None:
+            wave = plan_with(high)
+        if wave is None:
             return self.largest_part(devices)
         while high / low > 1 + 1e-6:
             middle = (low * high) ** 0.5
             closer = plan_with(middle)
-            low, high, plan = (middle, high, plan) if closer is None else (low, middle, closer)
-        return Agenda((Wave(devices, plan),), np.zeros(0, np.int64))
+            low, high, wave = (middle, high, wave) if closer is None else (low, middle, closer)
+        return Agenda((wave,), np.zeros(0, np.int64))
 
     def agenda(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Everybody at once if that has a plan, else by the scenario's rule.
@@ -116,3 +120,12 @@ class Planner:
         if rule == "waves":
             return self.in_waves(devices, size)
         return self.relaxed(devices) if rule == "relax" else self.largest_part(devices)
+
+
+def planner_of(method: str, options: Mapping[str, Any]) -> Callable[[Callable[[Ints], Problem]], Planner]:
+    """A planner by an allocation method, once it is known how a cell poses problems."""
+    return lambda problem: Planner(
+        problem=problem,
+        allocate=lambda posed: allocate(posed, method, **options),
+        largest=lambda posed: largest_feasible(posed, method, **options),
+    )

@@ -10,7 +10,7 @@ import polars as pl
 
 from netsim.analysis.names import device_names
 from netsim.base.errors import InputError
-from netsim.trace.rows import CELL, DROPS
+from netsim.trace.schema import CELL, DROPS
 from netsim.trace.stored_run import PARTS
 
 if TYPE_CHECKING:

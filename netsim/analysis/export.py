@@ -37,7 +37,8 @@ def _tables(run: StoredRun) -> Iterator[pl.DataFrame]:
         yield (
             rows.join(names, on="device", how="left", maintain_order="left")
             .join(causes, left_on="seq", right_on="dst", how="left", maintain_order="left")
-            .select("seq", "round", "kind", "name", "device", "device_name", "t0", "t1", "value", "energy_j", "after")
+            .select("seq", "round", "kind", "name", "device", "device_name", "job", "t0", "t1", "value", "energy_j",
+                    "after")
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from netsim.trace.rows import CELL, SERVER
+from netsim.trace.schema import CELL, SERVER
 
 
 def device_names(devices: pl.DataFrame) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from netsim.base.errors import InputError
-from netsim.trace.rows import part_files
+from netsim.trace.store import part_files
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def each_part(run: StoredRun) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """The rows and the links of each part in turn; a link lies in the part of the row that it leads to."""
-    run.scan()       # complains about a damaged trace
+    run.scan()           # both complain about a damaged trace
+    run.scan_links()
     rows, links = (part_files(run.path, kind, run.last_round) for kind in ("trace", "links"))
     if [file.name for file in rows] != [file.name for file in links]:
         raise InputError(f"{run.path}: trace/ and links/ do not have the same parts; the trace is damaged")

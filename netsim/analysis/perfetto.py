@@ -16,7 +16,7 @@ import polars as pl
 
 from netsim.analysis.names import all_names
 from netsim.analysis.parts import each_part
-from netsim.trace.rows import CELL, DROPS, SERVER
+from netsim.trace.schema import CELL, DROPS, SERVER
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun

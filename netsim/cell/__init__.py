@@ -1,1 +1,1 @@
-"""The cell as SimPy processes: devices with CPU and radio, their batteries, the FDMA uplink, the server."""
+"""The radio cell as a discrete-event simulation: work wears off at rates, the band is shared, batteries run out."""

@@ -1,87 +1,139 @@
-"""A device's energy store."""
+"""A device's energy store: an amount of joules that wears off at the sum of its loads."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
-import simpy
-from simpy.events import ProcessGenerator
+import numpy as np
 
-from netsim.trace.rows import BATTERY_EMPTY
+from netsim.base.arrays import Bools, Floats, Ints
 
 ROUNDING = 1e-12
 
 
-@dataclass
+@dataclass(eq=False)
 class Load:
-    """A constant power drawn on behalf of a process, from ``since`` on, for at most ``seconds``."""
+    """A constant power drawn from ``since`` on, for at most ``seconds``."""
 
-    owner: simpy.Process
     watts: float
     seconds: float
     since: float
 
 
 class Battery:
-    """Piecewise-constant drain; whoever draws is interrupted at the very instant that the energy runs out.
+    """Piecewise-constant drain. Mains has no battery, so there is no object for it."""
 
-    The loads say how long they mean to last, so a process that watches for the end is started only
-    when the end would come first.
-    """
-
-    def __init__(self, env: simpy.Environment, capacity_j: float, used_j: float = 0.0) -> None:
-        self.env = env
+    def __init__(self, capacity_j: float, used_j: float = 0.0) -> None:
         self.capacity_j = capacity_j
         self._used_j = used_j        # by loads that have ended
         self._loads: list[Load] = []
-        self._ran_out = False
-        self._watch_number = 0       # a watch with an older number has been overtaken by a change of the loads
+        self.ran_out = False
+        self.owners: dict[int, Any] = {}     # whoever is to be told when it runs out, by number
+        self.watch = 0                       # counts changes of the loads: a forecast of before is overtaken
 
     @property
-    def used_j(self) -> float:
+    def idle(self) -> bool:
+        """Whether nothing draws from it."""
+        return not self._loads
+
+    def used_j(self, now: float) -> float:
         """Energy drawn until now."""
-        return self._used_j + sum(load.watts * (self.env.now - load.since) for load in self._loads)
+        return self._used_j + sum(load.watts * (now - load.since) for load in self._loads)
 
     @property
-    def level_j(self) -> float:
-        """Energy left now."""
-        return max(0.0, self.capacity_j - self.used_j)
+    def settled_j(self) -> float:
+        """Energy drawn by loads that have ended."""
+        return self._used_j
 
-    def connect(self, watts: float, seconds: float) -> Load:
-        """Draw ``watts`` for ``seconds`` on behalf of the process that calls."""
-        owner = self.env.active_process
-        assert owner is not None, "only a process can draw from a battery"
-        load = Load(owner, watts, seconds, self.env.now)
+    def level_j(self, now: float) -> float:
+        """Energy left now."""
+        return max(0.0, self.capacity_j - self.used_j(now))
+
+    def connect(self, now: float, watts: float, seconds: float) -> Load:
+        """Begin to draw ``watts``; ``seconds`` is how long the load means to last."""
+        load = Load(watts, seconds, now)
         self._loads.append(load)
-        self._watch()
         return load
 
-    def disconnect(self, load: Load, *, complete: bool) -> float:
+    def disconnect(self, load: Load, now: float, *, complete: bool) -> float:
         """End a load and return the joules that it took; ``complete`` when it lasted as long as it meant to."""
         self._loads.remove(load)
         # seconds, not the clock's difference: late in a long run the clock has lost the small digits
-        energy_j = load.watts * (load.seconds if complete else self.env.now - load.since)
-        if self._ran_out and not complete and not self._loads:
-            energy_j = max(0.0, self.capacity_j - self._used_j)      # and what was in it is known exactly
+        energy_j = load.watts * (load.seconds if complete else now - load.since)
+        if self.ran_out and not complete and not self._loads:
+            energy_j = max(0.0, self.capacity_j - self._used_j)      # what was in it is known exactly
         self._used_j += energy_j
         if self._used_j > self.capacity_j * (1 - ROUNDING):
             self._used_j = self.capacity_j          # what rounding leaves in it is not energy
-        self._watch()
         return energy_j
 
-    def _watch(self) -> None:
-        self._watch_number += 1
+    def empty_at(self, now: float) -> float:
+        """When it runs out if the loads stay as they are; inf where they end before."""
         watts = sum(load.watts for load in self._loads)
         if watts <= 0.0:
-            return
-        lasts_s = self.level_j / watts
-        ends_s = max(load.since + load.seconds for load in self._loads) - self.env.now
-        if lasts_s < ends_s * (1 - ROUNDING):      # a battery that just suffices suffices
-            self.env.process(self._run_out(lasts_s, self._watch_number))
+            return math.inf
+        lasts_s = self.level_j(now) / watts
+        ends_s = max(load.since + load.seconds for load in self._loads) - now
+        return now + lasts_s if lasts_s < ends_s * (1 - ROUNDING) else math.inf     # what just suffices suffices
 
-    def _run_out(self, after_s: float, watch_number: int) -> ProcessGenerator:
-        yield self.env.timeout(after_s)
-        if watch_number == self._watch_number:
-            self._ran_out = True
-            for load in tuple(self._loads):
-                load.owner.interrupt(BATTERY_EMPTY)
+
+class Batteries:
+    """What the devices have used of their batteries: rows of arrays, and an object only for who is at work on one."""
+
+    def __init__(self, capacity_j: Floats) -> None:
+        self.capacity_j = capacity_j                     # inf on mains
+        self.used_j: Floats = np.zeros(len(capacity_j))
+        self.alive = int((capacity_j > 0.0).sum())       # devices with energy left
+        self._finite: Bools = np.isfinite(capacity_j)
+        self.any_finite = bool(self._finite.any())
+        self._open: dict[int, Battery] = {}
+
+    @property
+    def available(self) -> Bools:
+        """The devices whose battery is not empty."""
+        return self.used_j < self.capacity_j
+
+    def is_finite(self, device: int) -> bool:
+        """Whether a device is not on mains."""
+        return bool(self._finite[device])
+
+    def on_battery(self, devices: Ints) -> list[int]:
+        """Positions of those that are not on mains."""
+        return np.flatnonzero(self._finite[devices]).tolist() if self.any_finite else []
+
+    def open(self, device: int) -> Battery:
+        """The battery of a device that begins to work."""
+        if device not in self._open:
+            self._open[device] = Battery(float(self.capacity_j[device]), float(self.used_j[device]))
+        return self._open[device]
+
+    def close(self, device: int, now: float) -> None:
+        """The device has ended its work: what it used is a number again."""
+        battery = self._open[device]
+        if not battery.idle:
+            return
+        del self._open[device]
+        was = self.used_j[device] < self.capacity_j[device]
+        self.used_j[device] = battery.used_j(now)
+        self.alive -= int(was and not self.used_j[device] < self.capacity_j[device])
+
+    def draw(self, devices: Ints, joules: Floats) -> None:
+        """What devices on mains have used is only counted."""
+        mains = ~self._finite[devices] if self.any_finite else slice(None)
+        np.add.at(self.used_j, devices[mains], joules[mains])
+
+    def snapshot(self) -> Floats:
+        """What was used, but for the loads that are on now."""
+        used_j = self.used_j.copy()
+        for device, battery in self._open.items():
+            used_j[device] = battery.settled_j
+        return used_j
+
+    def restore(self, used_j: Floats) -> None:
+        """As a checkpoint says."""
+        if used_j.shape != self.capacity_j.shape:
+            raise ValueError(f"it is not about {len(self.capacity_j)} devices")
+        self.used_j = used_j.copy()
+        self.alive = int(self.available.sum())

@@ -11,7 +11,7 @@ import numpy as np
 from netsim.base.units import format
 from netsim.lab.view import Answer, LabView
 from netsim.report.figures import COLOURS
-from netsim.trace.rows import SERVER
+from netsim.trace.schema import SERVER
 
 MOST_DEVICES = 40           # rows that one can follow: the slowest
 

@@ -12,11 +12,11 @@ from netsim.allocation import Infeasible, Plan, Problem, allocate
 from netsim.allocation.waves import Wave
 from netsim.analysis.breakdown import TOGETHER
 from netsim.base.arrays import Floats, Ints
-from netsim.cell.rehearsal import rehearse
+from netsim.cell.single_wave import play_wave
 from netsim.fleet.population import Population, draw_population
 from netsim.learning.sizes import samples_without_learning
 from netsim.random_cohort import OneRound, one_round
-from netsim.trace.rows import Part
+from netsim.trace.recorder import Part
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -65,7 +65,7 @@ class LabView:
     def trace(self, answer: Answer) -> Part:
         """The round under this plan, simulated event by event."""
         assert answer.plan is not None
-        return rehearse(Wave(self.devices, answer.plan), self.problem.bandwidth_hz)
+        return play_wave(Wave(self.devices, self.problem, answer.plan))
 
 
 def done_s(plan: Plan) -> Floats:

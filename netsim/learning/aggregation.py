@@ -21,7 +21,7 @@ def aggregate(
     """The new global model from those uploaded, as a scenario's [learning] table says.
 
     ``server`` is what the server remembers between rounds, and is brought up to date in place. Only ``unbiased`` needs
-    the ``chances`` with which the updates' devices were drawn (``draw_chances``), in the order drawn, and ``total``,
+    the ``chances`` with which the updates' devices were drawn (``Choice.chances``), in the order drawn, and ``total``,
     the samples of all devices; in a first round with everybody nothing was drawn, and the weighted mean is unbiased.
     """
     for update in updates:
@@ -76,12 +76,6 @@ def unbiased_shares(samples: Sequence[int] | Ints, total: int, chances: Floats) 
     """
     later = np.arange(len(chances))[::-1]
     return np.asarray(samples, dtype=np.float64) / total * (1 / chances + later) / len(chances)
-
-
-def draw_chances(probability: Floats) -> Floats:
-    """q_m = p_m / (1 - sum_(j<m) p_j): the chance of each draw given those before it, for a whole cohort as drawn."""
-    p = np.asarray(probability, dtype=np.float64)
-    return np.asarray(p / (1 - (np.cumsum(p) - p)))
 
 
 def combine(models: Sequence[Weights], shares: Floats) -> Weights:

@@ -30,6 +30,7 @@ from netsim.learning.first_rounds import key_of, trained_once
 from netsim.learning.network import Network
 from netsim.learning.partition import majority_classes, partition
 from netsim.learning.pool import InProcess, cores, open_pool
+from netsim.learning.protocol import Evaluation
 from netsim.learning.trainer import Hyperparameters, Task, Update, sample_losses, train_group
 from netsim.models import build_model
 
@@ -41,15 +42,6 @@ __all__ = ["Evaluation", "Learner", "Training", "Update", "open_learner"]
 T = TypeVar("T")
 PAIR = 12      # devices that two groups take at most: six at once is where stacking more stops paying
 BLOCK = 1000   # test samples that a worker evaluates at a time
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How the global model does on the test samples."""
-
-    accuracy: float
-    loss: float
-    class_accuracy: tuple[float, ...]
 
 
 @dataclass(frozen=True)

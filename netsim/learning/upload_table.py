@@ -15,7 +15,7 @@ TABLE = "uploads.f32"
 JOURNAL = "uploads-journal.npz"
 
 
-class Uploads:
+class UploadTable:
     """N rows of float32 weights, mapped into memory, that survive a crash between any two writes.
 
     A round's models go to a journal first; the table is changed only once the checkpoint of that round is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -11,6 +12,8 @@ from netsim.base.arrays import Floats, Ints, State, Weights
 from netsim.base.errors import InputError
 from netsim.selection.view import Choice, View
 
+MANY = 10_000      # devices
+
 
 @dataclass(frozen=True)
 class Method:
@@ -19,6 +22,9 @@ class Method:
     needs: ClassVar[frozenset[str]] = frozenset()     # see Selection
     varies: ClassVar[bool] = False                    # decides on the size of the cohort itself
     state: State = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def check_layers(self, layers: Mapping[str, slice]) -> None:
+        """Raise :class:`InputError` where the model lacks a layer that an option names."""
 
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:
         raise NotImplementedError(f"{type(self).__name__} does not say whom it chooses: define __call__(view, rng)")
@@ -41,8 +47,15 @@ def draw(weights: Floats | Ints, count: int, rng: np.random.Generator) -> Ints:
 
 
 def at_random(view: View, rng: np.random.Generator) -> Ints:
-    """S available devices, drawn uniformly without replacement."""
-    return rng.permutation(np.flatnonzero(view.available))[: view.cohort_size]
+    """S available devices, drawn uniformly without replacement.
+
+    Of many, only as many are drawn as are wanted: a permutation of a million devices would cost more than their round.
+    """
+    if view.alive <= MANY:
+        return rng.permutation(np.flatnonzero(view.available))[: view.cohort_size]
+    size = len(view.population)
+    there = size if view.alive == size else np.flatnonzero(view.available)
+    return rng.choice(there, min(view.cohort_size, view.alive), replace=False)
 
 
 def known_models(view: View) -> Weights:

@@ -63,17 +63,17 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
     devices = devices if devices.size else devices.astype(np.int64)
     if devices.ndim != 1 or not np.issubdtype(devices.dtype, np.integer):
         raise InputError(f"{where}: devices must be a flat array of whole numbers, found {_short(devices.tolist())}")
-    count = len(view.available)
+    count = len(view.population)
     unknown = devices[(devices < 0) | (devices >= count)]
     if unknown.size:
         raise InputError(f"{where}: chose unknown devices {_short(unknown)}; there are 0 to {count - 1}")
     numbers, times = np.unique(devices, return_counts=True)
     if (times > 1).any():
         raise InputError(f"{where}: chose devices more than once: {_short(numbers[times > 1])}")
-    if not view.available[numbers].all():
+    if view.alive < count and not view.available[numbers].all():
         gone = numbers[~view.available[numbers]]
         raise InputError(f"{where}: chose devices that are not available (battery empty): {_short(gone)}")
-    wanted = min(view.cohort_size, int(view.available.sum()))
+    wanted = min(view.cohort_size, view.alive)
     if devices.size != wanted and not (varies(method) and devices.size):
         expected = "at least 1" if varies(method) else wanted
         raise InputError(f"{where}: chose {devices.size} devices, expected {expected}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class View:
     """The cell at the start of a round: read-only arrays with one entry for each of the N devices.
 
     Entries that nobody knows yet (the loss of a device that never took part) are NaN; rounds start at 1,
-    and ``last_round`` is 0 for a device that never took part.
+    and ``last_round`` is 0 for a device that never took part. A column is made when it is first asked for.
     """
 
     round: int
@@ -36,12 +36,36 @@ class View:
     duration_s: Floats            # compute and upload time when it last took part
     loss: Floats                  # mean training loss of its last local epoch
     gradient_norm: Floats         # norm of the mean gradient of its last local epoch
-    global_weights: Weights | None = None         # (P,)
-    local_weights: Weights | None = None          # (N, P): models last uploaded; a row is valid where last_round > 0
-    layers: Mapping[str, slice] = field(default_factory=dict)   # "fc2.weight" -> its place in P
-    local_loss: Callable[[Ints], Floats] | None = None          # loss of the global model on these devices' own data
-    accuracy: Sequence[float] = ()                # test accuracy after each round so far
-    classes: int = 0                              # number of classes in the data; 0 without learning
+    # defaults by factories: a column without a value of its own is looked up in what ``lazy`` was given
+    global_weights: Weights | None = field(default_factory=lambda: None)        # (P,)
+    # (N, P): models last uploaded; a row is valid where last_round > 0
+    local_weights: Weights | None = field(default_factory=lambda: None)
+    layers: Mapping[str, slice] = field(default_factory=dict)                   # "fc2.weight" -> its place in P
+    # loss of the global model on these devices' own data
+    local_loss: Callable[[Ints], Floats] | None = field(default_factory=lambda: None)
+    accuracy: Sequence[float] = field(default_factory=tuple)                    # test accuracy after each round so far
+    classes: int = field(default_factory=int)            # number of classes in the data; 0 without learning
+
+    @classmethod
+    def lazy(cls, columns: Mapping[str, Callable[[], Any]]) -> View:
+        """A view whose columns are made when they are first asked for."""
+        view = object.__new__(cls)
+        object.__setattr__(view, "_columns", columns)
+        return view
+
+    def __getattr__(self, name: str) -> Any:
+        columns = self.__dict__.get("_columns", {})
+        if name not in columns:
+            raise AttributeError(f"a view has no column {name!r}")
+        value = columns[name]()
+        object.__setattr__(self, name, value)
+        return value
+
+    @property
+    def alive(self) -> int:
+        """How many devices are available."""
+        known = self.__dict__.get("_columns", {}).get("alive")
+        return int(self.available.sum() if known is None else known())
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +75,21 @@ class Choice:
     devices: Ints
     probability: Floats | None = None
 
+    @property
+    def chances(self) -> Floats | None:
+        """q_m = p_m / (1 - sum_(j<m) p_j): the chance of each draw given those before it."""
+        if self.probability is None:
+            return None
+        p = np.asarray(self.probability, dtype=np.float64)
+        return np.asarray(p / (1 - (np.cumsum(p) - p)))
+
 
 class Selection(Protocol):
     """A selection method: an object that is called once a round (``Method`` is a base class that fits).
 
     ``needs`` names what must be there: "weights" (global_weights and local_weights), "loss", "gradient",
     "local loss". ``state`` holds arrays that a method carries from round to round; a checkpoint keeps them.
+    A method may define ``check_layers(layers)`` to refuse, before the first round, a layer that the model lacks.
     """
 
     @property

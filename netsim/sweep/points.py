@@ -93,7 +93,7 @@ def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
     with ONE_AT_A_TIME:
         if not is_finished(run):
             simulate(scenario, run, seed, learning=learning, workers=1, resume=True, first_rounds=first_rounds_of(run))
-    for leftover in ("checkpoint.pt", "checkpoint.npz", "lock"):
+    for leftover in ("checkpoint.npz", "lock"):
         (run / leftover).unlink(missing_ok=True)
     done = Run(run)
     summary = {name: value for name, value in done.summary.items() if name not in ("run_dir", "round_s")}

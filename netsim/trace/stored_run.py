@@ -9,8 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
-from netsim.trace.rows import DROPS, scan
 from netsim.trace.run_directory import read_info
+from netsim.trace.schema import DROPS
+from netsim.trace.store import read_checksums, scan, verify
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,8 +27,9 @@ class StoredRun:
 
     ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy,
                  loss; the three parts are means over the devices that took part, and sum to round_s
-    ``spans``    the trace's spans: round, name, device, t0, t1, value, energy_j
-    ``events``   the whole trace; columns as in netsim.trace.rows
+    ``jobs``     what was decided for each job and what came of it; columns as in netsim.trace.schema
+    ``spans``    the trace's spans: round, name, device, job, t0, t1, value, energy_j
+    ``events``   the whole trace; columns as in netsim.trace.schema
     ``links``    src, dst: what caused what
     ``devices``  the population as drawn
     """
@@ -51,7 +53,12 @@ class StoredRun:
         """The scenario that was run."""
         from netsim.scenario import load_scenario
 
+        verify(self.path, "scenario.toml", self._checksums)
         return load_scenario(str(self.path / "scenario.toml"))
+
+    @cached_property
+    def _checksums(self) -> dict[str, str]:
+        return read_checksums(self.path)
 
     def scan(self) -> pl.LazyFrame:
         """The whole trace, lazily: for runs too large to hold in memory."""
@@ -62,7 +69,7 @@ class StoredRun:
         """The trace, once it is clear that its parts are all there, fit together and hold numbers."""
         import polars as pl
 
-        trace = scan(self.path, "trace", self.last_round)
+        trace = scan(self.path, "trace", self.last_round, self._checksums)
         seq, name, round_ = pl.col("seq"), pl.col("name"), pl.col("round")
         gaps, rounds = self.collect(trace.select(
             seq.ne_missing(pl.int_range(pl.len())).sum().alias("gaps"),
@@ -100,13 +107,22 @@ class StoredRun:
 
     @cached_property
     def links(self) -> pl.DataFrame:
-        return self.collect(scan(self.path, "links", self.last_round))
+        return self.collect(self.scan_links())
+
+    def scan_links(self) -> pl.LazyFrame:
+        """The links, lazily, once they are known to be whole."""
+        return scan(self.path, "links", self.last_round, self._checksums)
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        return self.collect(scan(self.path, "jobs", self.last_round, self._checksums))
 
     @cached_property
     def devices(self) -> pl.DataFrame:
         import polars as pl
 
         file = self.path / "devices.parquet"
+        verify(self.path, file.name, self._checksums)
         try:
             found = pl.read_parquet(file, glob=False)
         except (pl.exceptions.PolarsError, OSError) as error:

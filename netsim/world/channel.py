@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,14 @@ from netsim.fleet.population import Population, linear, table_number
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
+
+
+class Channel:
+    """The gains of a scenario's devices under a seed, the same whoever asks and whatever the methods."""
+
+    def __init__(self, scenario: Scenario, population: Population, seed: int) -> None:
+        self.changes = scenario.cell.fading != "none" or scenario.cell.gain_trace is not None
+        self.gain = lru_cache(maxsize=2)(lambda round: round_gain(scenario, population, seed, round))
 
 
 def round_gain(scenario: Scenario, population: Population, seed: int, round: int) -> Floats:

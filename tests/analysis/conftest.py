@@ -9,7 +9,7 @@ import pytest
 from small_runs import store, two_rounds
 
 from netsim.run import Run
-from netsim.trace.rows import Recorder
+from netsim.trace.recorder import Recorder
 
 
 @pytest.fixture
@@ -23,7 +23,6 @@ def record(tmp_path: Path) -> Callable[[Callable[[Recorder], None]], Run]:
     """Turns a function that records one round into a run."""
     def make(play: Callable[[Recorder], None]) -> Run:
         recorder = Recorder()
-        recorder.round = 1
         play(recorder)
         return store(tmp_path / "made", (1, recorder.take()), rounds=1)
     return make

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from small_runs import sign
 
 from netsim.cli import main
 from netsim.run import Run
@@ -117,4 +118,5 @@ def test_mistakes_end_in_one_message_and_code_2(
 def test_names_in_tables_are_not_markup(netsim: Netsim, two: Run) -> None:
     devices = pl.read_parquet(two.path / "devices.parquet")
     devices.with_columns(name=pl.lit("[bold]x[/bold]")).write_parquet(two.path / "devices.parquet")
+    sign(two.path)
     assert "[bold]x[/bold]" in netsim("breakdown", two.path)[1]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from small_runs import sign
 
 from netsim.analysis.export import export
 from netsim.base.errors import InputError
@@ -19,15 +20,16 @@ def open_all(path: Path) -> None:
     run = load_run(path)
     run.breakdown()
     run.critical_path()
+    assert run.jobs is not None
     export(run, "perfetto", path / "trace.json")
 
 
-@pytest.mark.parametrize("kind", ["trace", "links"])
+@pytest.mark.parametrize("kind", ["trace", "links", "jobs"])
 @pytest.mark.parametrize("keep", [0, 10, 200, -1])
 def test_a_truncated_part_is_named(two: Run, kind: str, keep: int) -> None:
     file = two.path / kind / "part-00002.parquet"
     file.write_bytes(file.read_bytes()[:keep])
-    with pytest.raises(InputError, match=r"part-00002\.parquet: not a readable part"):
+    with pytest.raises(InputError, match=r"part-00002\.parquet: damaged"):
         open_all(two.path)
 
 
@@ -42,6 +44,7 @@ def test_damage_inside_a_part_is_an_input_error(two: Run) -> None:
 
 def test_a_foreign_part_is_named(two: Run) -> None:
     pl.DataFrame({"a": [1]}).write_parquet(two.path / "trace" / "part-00002.parquet")
+    sign(two.path)
     with pytest.raises(InputError, match=r"part-00002\.parquet: not a part of a netsim trace"):
         open_all(two.path)
 
@@ -49,6 +52,7 @@ def test_a_foreign_part_is_named(two: Run) -> None:
 def test_a_part_of_another_run_does_not_fit(two: Run) -> None:
     file = two.path / "trace" / "part-00002.parquet"
     pl.read_parquet(file).with_columns(pl.col("seq") + 5).write_parquet(file)
+    sign(two.path)
     with pytest.raises(InputError, match="the numbers of the rows do not run on"):
         open_all(two.path)
 
@@ -75,7 +79,7 @@ def test_a_run_without_a_complete_round_has_nothing_to_show(two: Run) -> None:
             look()
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": 99, "round": 1}', '{"format": 1, "round": 2}'])
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": 99, "round": 1}', '{"format": 2, "round": 2}'])
 def test_a_foreign_run_json_is_refused(two: Run, content: str) -> None:
     (two.path / "run.json").write_text(content)
     with pytest.raises(InputError, match=r"run\.json"):
@@ -99,6 +103,7 @@ def test_a_missing_part_of_links_is_noticed(two: Run) -> None:
 def test_what_is_no_number_is_noticed(two: Run, column: str, damage: float | None) -> None:
     file = two.path / "trace" / "part-00002.parquet"
     pl.read_parquet(file).with_columns(pl.lit(damage, pl.Float64).alias(column)).write_parquet(file)
+    sign(two.path)
     for look in (lambda run: export(run, "perfetto", two.path / "trace.json"), Run.breakdown, Run.critical_path):
         with pytest.raises(InputError, match="that are no numbers"):
             look(load_run(two.path))
@@ -109,17 +114,45 @@ def test_a_counter_may_be_infinite(two: Run) -> None:
     counter = pl.col("kind") == "counter"
     endless = pl.when(counter).then(float("inf")).otherwise("value")
     pl.read_parquet(file).with_columns(value=endless).write_parquet(file)
+    sign(two.path)
     export(load_run(two.path), "perfetto", two.path / "trace.json")
 
 
 def test_a_trace_without_ends_of_rounds_is_noticed(two: Run) -> None:
     for file in (two.path / "trace").iterdir():
         pl.read_parquet(file).with_columns(pl.col("name").replace("aggregate", "something")).write_parquet(file)
+    sign(two.path)
     with pytest.raises(InputError, match="no round has an end"):
         load_run(two.path).critical_path()
 
 
 def test_a_table_of_something_else_is_noticed(two: Run) -> None:
     pl.DataFrame({"device": [0]}).write_parquet(two.path / "devices.parquet")
+    sign(two.path)
     with pytest.raises(InputError, match="not a table of devices: it has no column kind"):
         load_run(two.path).breakdown()
+
+
+def test_a_run_of_format_1_is_refused_in_one_sentence(two: Run) -> None:
+    info = json.loads((two.path / "run.json").read_text())
+    (two.path / "run.json").write_text(json.dumps({**info, "format": 1}))
+    with pytest.raises(InputError, match=r"a run of format 1.*this one reads format 2"):
+        load_run(two.path)
+
+
+@pytest.mark.parametrize("name", ["trace/part-00001.parquet", "links/part-00002.parquet", "jobs/part-00001.parquet",
+                                  "devices.parquet", "scenario.toml"])
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+def test_one_changed_byte_anywhere_is_noticed(two: Run, name: str, place: float) -> None:
+    file = two.path / name
+    content = bytearray(file.read_bytes())
+    content[int(place * len(content))] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=rf"{file.name}: damaged"):
+        open_all(two.path)
+
+
+def test_a_run_without_its_checksums_is_damaged(two: Run) -> None:
+    (two.path / "checksums.sha256").unlink()
+    with pytest.raises(InputError, match=r"checksums\.sha256: unreadable"):
+        open_all(two.path)

@@ -7,7 +7,8 @@ import pytest
 
 from netsim.base.errors import InputError
 from netsim.run import Run
-from netsim.trace.rows import SERVER, Recorder
+from netsim.trace.recorder import Recorder
+from netsim.trace.schema import SERVER
 
 
 def test_the_parts_of_each_round_are_means_over_its_devices(two: Run) -> None:

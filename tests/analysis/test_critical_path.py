@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_runs import store
+from small_runs import sign, store
 
 from netsim.base.errors import InputError
 from netsim.run import Run
-from netsim.trace.rows import SERVER, Recorder
+from netsim.trace.recorder import Recorder
+from netsim.trace.schema import SERVER
 
 Play = Callable[[Recorder], None]
 
@@ -88,7 +89,6 @@ cohorts = st.lists(st.tuples(durations, durations), min_size=1, max_size=3)
 def test_the_path_is_gapless_as_long_as_the_run_and_the_longest(rounds: list[list[tuple[float, float]]]) -> None:
     recorder, now, last = Recorder(), 0.0, []
     for cohort in rounds:
-        recorder.round += 1
         began = now
         allocate = recorder.instant("allocate", SERVER, now, after=last)
         ends = []
@@ -120,8 +120,10 @@ def test_the_graph_of_a_round_is_as_long_as_the_round(two: Run) -> None:
 def test_links_that_do_not_fit_are_refused(two: Run) -> None:
     file = two.path / "links" / "part-00002.parquet"
     pl.DataFrame({"src": [5], "dst": [4]}).write_parquet(file)
+    sign(two.path)
     with pytest.raises(InputError, match="links that do not fit"):
         Run(two.path).critical_path()
     pl.DataFrame({"src": [0], "dst": [1]}).write_parquet(file)
+    sign(two.path)
     with pytest.raises(InputError, match="do not lead from the run's start to its end"):
         Run(two.path).critical_path()

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from small_runs import sign
 
 from netsim.analysis.export import export
 from netsim.base.errors import InputError
@@ -72,6 +73,7 @@ def test_slices_that_abut_in_the_trace_abut_in_whole_microseconds(two: Run, tmp_
     times = pl.col("t0", "t1") * 1.000_000_37
     for file in (two.path / "trace").iterdir():
         pl.read_parquet(file).with_columns(times).write_parquet(file)
+    sign(two.path)
     events = [event for event in perfetto(Run(two.path), tmp_path / "trace.json") if event["ph"] == "X"]
     assert all(isinstance(event["ts"], int) and isinstance(event["dur"], int) for event in events)
     ends = {(event["pid"], event["ts"] + event["dur"]) for event in events if event["name"] == "compute"}
@@ -85,6 +87,7 @@ def test_a_device_that_dropped_out_sends_no_arrow(two: Run, tmp_path: Path) -> N
     rows.with_columns(
         device=pl.when(dropped).then(0).otherwise("device").cast(pl.Int32),
         name=pl.when(dropped).then(pl.lit("deadline")).otherwise("name")).write_parquet(file)
+    sign(two.path)
     events = perfetto(Run(two.path), tmp_path / "trace.json")
     assert [sum(event["ph"] == kind for event in events) for kind in "sf"] == [3, 3]
     assert any(event["ph"] == "i" and event["name"] == "deadline" for event in events)
@@ -96,6 +99,7 @@ def test_names_are_quoted_and_what_is_no_number_left_out(two: Run, tmp_path: Pat
     file = two.path / "trace" / "part-00001.parquet"
     loss = pl.when(pl.col("name") == "loss").then(float("nan")).otherwise("value")
     pl.read_parquet(file).with_columns(value=loss).write_parquet(file)
+    sign(two.path)
     events = perfetto(Run(two.path), tmp_path / "trace.json")
     assert 'a "quoted" </name>' in {event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert not any(event["name"] == "loss" for event in events)

@@ -116,14 +116,14 @@ def test_the_reference_knows_every_key_method_command_and_column():
     from netsim.scenario.devices import Cell, Fleet, PopulationTable
     from netsim.scenario.learning import LearningTable
     from netsim.selection.registry import METHODS as SELECTION
-    from netsim.trace.rows import COLUMNS
+    from netsim.trace.schema import TABLES
 
     text = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md")}
     for table in (Cell, PopulationTable, Fleet, LearningTable):
         assert all(f"| `{key}` |" in text["scenario"] for key in table.model_fields)
     assert all(f"| `{method}` |" in text["methods"] for method in (*ALLOCATION, *SELECTION))
     assert all(f"## netsim {command}\n" in text["commands"] for command in ("run", "allocate", "lab", "report"))
-    assert all(f"`{column}`" in text["trace"] for column in COLUMNS)
+    assert all(f"`{column}`" in text["trace"] for columns in TABLES.values() for column in columns)
 
 
 def test_the_site_builds(tmp_path):

@@ -12,7 +12,6 @@ from netsim.base.arrays import Weights
 from netsim.base.errors import InputError
 from netsim.learning.aggregation import (
     aggregate,
-    draw_chances,
     plain_mean,
     server_adam,
     server_momentum,
@@ -21,6 +20,7 @@ from netsim.learning.aggregation import (
     weighted_mean,
 )
 from netsim.learning.trainer import Update
+from netsim.selection import Choice
 
 
 def model(*values: float) -> Weights:
@@ -91,7 +91,7 @@ def test_aggregation_changes_none_of_its_inputs() -> None:
 
 def test_unbiased_shares_of_two_draws() -> None:
     # p = 1/4 then 1/2 of what is left (3/4), so q = 1/4, 2/3; shares D_m/D (1/q_m + draws after) / 2.
-    chances = draw_chances(np.array([0.25, 0.5]))
+    chances = Choice(np.arange(2), np.array([0.25, 0.5])).chances
     assert chances == pytest.approx([1 / 4, 2 / 3])
     shares = unbiased_shares([10, 30], 100, chances)
     assert shares == pytest.approx([0.1 * (4 + 1) / 2, 0.3 * 1.5 / 2])
@@ -107,7 +107,8 @@ def test_the_unbiased_estimate_is_right_on_average_over_every_draw() -> None:
     for drawn in permutations(range(4), 3):
         p = probability[list(drawn)]
         chance = np.prod(p / (1 - np.concatenate([[0], np.cumsum(p)[:-1]])))
-        expected += chance * unbiased(start, models[list(drawn)], samples[list(drawn)], 100, draw_chances(p))
+        expected += chance * unbiased(
+            start, models[list(drawn)], samples[list(drawn)], 100, Choice(np.arange(len(p)), np.array(p)).chances)
     assert expected == pytest.approx(weighted_mean(list(models), samples), abs=1e-6)
 
 

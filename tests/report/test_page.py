@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from small_runs import store, two_rounds
+from small_runs import sign, store, two_rounds
 
 from netsim.base.errors import InputError
 from netsim.report import run_data
@@ -56,6 +56,7 @@ def test_a_strangers_names_stay_text(two: Run, tmp_path: Path) -> None:
     devices.with_columns(name=pl.lit(evil), kind=pl.lit(evil)).write_parquet(two.path / "devices.parquet")
     text = (two.path / "scenario.toml").read_text()
     (two.path / "scenario.toml").write_text(text.replace("two devices", evil))
+    sign(two.path)
     write_report([Run(two.path)], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "<script>alert" not in page
@@ -93,6 +94,7 @@ def test_runs_of_one_world_are_compared_and_others_marked(two: Run, tmp_path: Pa
     assert [run["totals"] for run in data_of(tmp_path / "page.html")["runs"]] == [two.breakdown().totals] * 2
     devices = pl.read_parquet(other.path / "devices.parquet")
     devices.with_columns(gain=pl.col("gain") * 2).write_parquet(other.path / "devices.parquet")
+    sign(other.path)
     write_report([two, Run(other.path)], tmp_path / "page.html")
     assert "do not share one world" in (tmp_path / "page.html").read_text()
 

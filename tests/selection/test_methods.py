@@ -7,8 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from netsim.learning.aggregation import draw_chances, unbiased_shares
-from netsim.selection import make_selection
+from netsim.learning.aggregation import unbiased_shares
+from netsim.selection import Choice, make_selection
 from netsim.selection.icas import probabilities
 from netsim.selection.method import draw
 from netsim.selection.tifl import by_rank, tiers_by_time
@@ -67,7 +67,8 @@ class TestIcas:
         for order in permutations(range(4), 2):
             chosen = list(order)
             chance = p[chosen[0]] * p[chosen[1]] / (1 - p[chosen[0]])
-            mean += chance * (unbiased_shares(samples[chosen], 100, draw_chances(p[chosen])) @ gradient[chosen])
+            shares = unbiased_shares(samples[chosen], 100, Choice(chosen, p[chosen]).chances)
+            mean += chance * (shares @ gradient[chosen])
         assert mean == pytest.approx(samples @ gradient / 100)
 
     def test_devices_without_a_gradient_count_as_the_largest(self, view, rng):

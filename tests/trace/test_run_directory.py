@@ -6,30 +6,43 @@ import numpy as np
 import pytest
 
 from netsim.base.errors import InputError
-from netsim.state import RunState
-from netsim.trace.rows import Recorder
-from netsim.trace.run_directory import RunDirectory, is_being_written, read_info
+from netsim.learning.none import NoLearning
+from netsim.trace.journal import Journal
+from netsim.trace.recorder import Recorder
+from netsim.trace.run_directory import is_being_written, read_info
+from netsim.trace.schema import SERVER
 
 IDENTITY = {"scenario": "toy", "scenario_sha256": "ab", "seed": 1, "learning": False}
 
 
+class Room:
+    """Keeps a number."""
+
+    def __init__(self, number=0):
+        self.number = number
+
+    def snapshot(self):
+        return {"number": np.array(self.number)}
+
+    def restore(self, state):
+        self.number = int(state["number"])
+
+
 def opened(path, identity=IDENTITY):
-    return RunDirectory(path, identity, learning=False)
+    return Journal(path, identity)
 
 
 def created(path):
-    directory = opened(path)
-    directory.claim()
-    directory.begin("name = 'toy'\n", lambda file: file.write(b"devices"))
-    return directory
+    journal = opened(path)
+    journal.claim()
+    journal.begin("name = 'toy'\n", b"devices")
+    return journal
 
 
-def commit(directory, round_):
-    recorder = Recorder(round=round_)
-    recorder.instant("select", -1, float(round_))
-    state = RunState.fresh(2)
-    state.round = round_
-    directory.commit(round_, recorder.take(), state.arrays(), f"hash {round_}")
+def commit(journal, round_):
+    recorder = Recorder(rounds=round_ - 1)
+    recorder.instant("select", SERVER, float(round_))
+    journal.commit(round_, recorder, {"toy": Room(10 * round_)}, NoLearning.__new__(NoLearning))
 
 
 def test_a_new_run_can_be_resumed_from_the_very_start(tmp_path):
@@ -48,7 +61,7 @@ def test_resuming_gives_the_last_state_and_drops_what_lies_past_it(tmp_path):
     again = opened(tmp_path)
     state = again.resume()
     assert state is not None
-    assert RunState.of(state, 2, None).round == 2
+    assert (again.round, int(state["toy/number"])) == (2, 20)
     assert sorted(path.name for path in (tmp_path / "trace").iterdir()) == ["part-00001.parquet", "part-00002.parquet"]
     commit(again, 3)
     assert (tmp_path / "trace" / "part-00003.parquet").exists()
@@ -75,7 +88,7 @@ def test_a_folder_with_something_in_it_is_not_written_to(tmp_path):
 def test_a_finished_run_is_not_overwritten(tmp_path):
     directory = created(tmp_path)
     commit(directory, 1)
-    directory.finish(1, {"rounds": 1}, "hash")
+    directory.finish({"rounds": 1})
     directory.close()
     with pytest.raises(InputError, match="not empty"):
         created(tmp_path)
@@ -108,15 +121,16 @@ def test_a_broken_checkpoint_is_named(tmp_path):
 
 def test_a_checkpoint_with_pickled_objects_is_refused(tmp_path):
     created(tmp_path).close()
-    np.savez(tmp_path / "checkpoint.npz", counts=np.array([{"code": print}], dtype=object))
+    np.savez(tmp_path / "checkpoint.npz", round=np.array([{"code": print}], dtype=object))
     with pytest.raises(InputError, match="not a checkpoint of this run"):
         opened(tmp_path).resume()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99, "round": 1}', '{"format": 1, "round": "x"}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99, "round": 1}', '{"format": 1, "round": "x"}',
+                                  '{"format": 2, "round": "x"}'])
 def test_a_broken_run_json_is_named(tmp_path, text):
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(InputError, match="run.json"):
+    with pytest.raises(InputError, match="run.json|format 1"):
         read_info(tmp_path)
 
 
@@ -150,3 +164,24 @@ def test_links_in_a_strangers_folder_lead_nowhere(tmp_path):
     with pytest.raises(InputError, match="leads out of the run's folder"):
         opened(run).resume()
     assert (tmp_path / "elsewhere" / "part.tmp").exists()
+
+
+def test_a_part_that_was_damaged_is_named_before_a_run_goes_on(tmp_path):
+    journal = created(tmp_path)
+    commit(journal, 1)
+    journal.close()
+    part = tmp_path / "jobs" / "part-00001.parquet"
+    part.write_bytes(part.read_bytes() + b"!")
+    with pytest.raises(InputError, match=r"part-00001\.parquet: damaged"):
+        opened(tmp_path).resume()
+
+
+def test_a_line_of_the_checksums_that_was_cut_short_is_dropped(tmp_path):
+    journal = created(tmp_path)
+    commit(journal, 1)
+    journal.close()
+    sums = tmp_path / "checksums.sha256"
+    whole = sums.read_text()
+    sums.write_text(whole + "0123456789abcdef  trace/part-0")
+    opened(tmp_path).resume()
+    assert sums.read_text() == whole

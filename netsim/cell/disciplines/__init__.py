@@ -1,0 +1,33 @@
+"""How the band is shared among those who want to send at an instant: one discipline a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from netsim.base.arrays import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Active:
+    """Those who want to send now, the first ready first."""
+
+    planned_hz: Floats            # what the plan gave each
+    left_bits: Floats
+    snr_hz: Floats                # J = h p / N0 at this moment
+    sending: Floats               # hertz that each has now; 0: still waiting
+    bandwidth_hz: float           # of the whole band
+
+
+class Discipline(Protocol):
+    """Says who gets how much of the band; asked anew whenever somebody starts, ends, or the world changes.
+
+    ``fixed`` promises that whoever fits gets what was planned and keeps it, so that nobody has to be asked about others
+    as long as nobody waits.
+    """
+
+    @property
+    def fixed(self) -> bool: ...
+
+    def bandwidth(self, active: Active, now: float) -> Floats:
+        """Hertz for each, 0 for who has to wait, and no more than the band in all."""

@@ -1,0 +1,19 @@
+"""The whole band for one at a time, first ready first served."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.base.arrays import Floats
+from netsim.cell.disciplines import Active
+
+
+class Tdma:
+    """Who sends goes on to its end; then it is the turn of who was ready first."""
+
+    fixed = False
+
+    def bandwidth(self, active: Active, now: float) -> Floats:
+        hertz = np.zeros(len(active.left_bits))
+        hertz[int(np.argmax(active.sending > 0.0))] = active.bandwidth_hz      # the first where nobody sends yet
+        return hertz

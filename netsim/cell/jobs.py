@@ -1,0 +1,123 @@
+"""Jobs as data: what was decided for each, how far it is, and how it ended. Rows, not processes: they can be saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from netsim.allocation.waves import Wave
+from netsim.base.arrays import Floats, Ints, State
+from netsim.trace.schema import ARRIVED
+
+COMPUTING, WAITING, SENDING, ENDED = range(4)      # the phases of a job
+
+
+@dataclass(frozen=True, eq=False)
+class Jobs:
+    """What each of some devices is to do on the present model: amounts of work, and what it gets to do it with."""
+
+    device: Ints
+    bits: Floats                  # to send
+    cycles: Floats                # to compute
+    cpu_hz: Floats
+    compute_w: Floats             # drawn while computing: (alpha/2) f^3
+    power_w: Floats               # drawn, and radiated, while sending
+    bandwidth_hz: Floats          # planned; the discipline decides what it really gets
+    gain: Floats                  # as the plan saw it
+    budget_j: Floats
+    planned_s: Floats             # how long the plan means it to take
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+    @classmethod
+    def of(cls, wave: Wave) -> Jobs:
+        """The jobs that a wave's plan stands for."""
+        plan, problem = wave.plan, wave.problem
+        return cls(
+            device=wave.devices, bits=problem.bits, cycles=problem.cycles, cpu_hz=plan.cpu_hz,
+            compute_w=problem.capacitance * plan.cpu_hz**3, power_w=plan.power_w, bandwidth_hz=plan.bandwidth_hz,
+            gain=problem.gain, budget_j=problem.budget_j, planned_s=plan.compute_s + plan.upload_s)
+
+
+class Flight:
+    """Jobs dispatched together, with how far each of them is.
+
+    Columns that change are lists: they are read and written a job at a time. A job's work is what is ``left`` of its
+    present phase (cycles, then bits), which wears off at ``rate`` from ``since`` on.
+    """
+
+    CHANGING = ("phase", "left", "rate", "since", "spent_s", "hz", "compute_s", "upload_s", "compute_j", "upload_j",
+                "computed_at", "sent_from", "ended_at", "charge_1", "charge_2", "room_row", "row", "stamp",
+                "snr_hz", "planned_rate")
+
+    def __init__(
+        self, first: int, version: int, began: float, cause: int, jobs: Jobs, snr_hz: Floats, rate: Floats,
+    ) -> None:
+        count = len(jobs)
+        compute_s = jobs.cycles / jobs.cpu_hz
+        self.first = first                   # number of its first job
+        self.version = version               # of the model that the jobs started from
+        self.began = began
+        self.cause = cause                   # the trace row of the allocation
+        self.jobs = jobs
+        self.device: list[int] = jobs.device.tolist()
+        self.power_w: list[float] = jobs.power_w.tolist()
+        self.compute_w: list[float] = jobs.compute_w.tolist()
+        self.planned_hz: list[float] = jobs.bandwidth_hz.tolist()
+        self.planned_rate: list[float] = rate.tolist()       # bits a second with the planned share
+        self.snr_hz: list[float] = snr_hz.tolist()
+        self.bits: list[float] = jobs.bits.tolist()
+        self.open = count                    # jobs that have not ended
+        self.waited = False                  # whether one of them had to wait for another to make room
+        self.phase = [COMPUTING] * count
+        self.left: list[float] = jobs.cycles.tolist()
+        self.rate: list[float] = jobs.cpu_hz.tolist()
+        self.since = [began] * count
+        self.spent_s = [0.0] * count         # in earlier stretches of the present phase
+        self.hz = [0.0] * count              # of the band, now
+        self.compute_s: list[float] = compute_s.tolist()       # undisturbed; mended where something comes between
+        self.upload_s = [0.0] * count
+        self.compute_j: list[float] = (jobs.compute_w * compute_s).tolist()
+        self.upload_j = [0.0] * count
+        self.computed_at = [np.nan] * count
+        self.sent_from = [np.nan] * count
+        self.ended_at = [np.nan] * count
+        self.charge_1 = [np.nan] * count     # of the battery, when computing ended; NaN on mains
+        self.charge_2 = [np.nan] * count     # and when sending ended
+        self.room_row = [-1] * count         # the trace row of the job whose end let this one send
+        self.outcome = [ARRIVED] * count
+        self.row = [-1] * count              # the trace row that ended the job
+        self.stamp = [0] * count             # rises when what was due is no longer
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+    def snapshot(self) -> State:
+        """The flight as named arrays."""
+        reasons = "\n".join(self.outcome).encode()
+        return {
+            "head": np.array([self.first, self.version, self.cause], np.int64), "began": np.array(self.began),
+            "outcome": np.frombuffer(reasons, np.uint8),
+            **{f"jobs.{field.name}": getattr(self.jobs, field.name) for field in fields(Jobs)},
+            **{name: np.array(getattr(self, name)) for name in self.CHANGING},
+        }
+
+    @classmethod
+    def restored(cls, state: State) -> Flight:
+        """Back from named arrays."""
+        jobs = Jobs(**{field.name: state[f"jobs.{field.name}"] for field in fields(Jobs)})
+        first, version, cause = (int(value) for value in state["head"])
+        flight = cls(first, version, float(state["began"]), cause, jobs, np.zeros(0), np.zeros(0))
+        for name in cls.CHANGING:
+            setattr(flight, name, state[name].tolist())
+        flight.outcome = bytes(state["outcome"]).decode().split("\n")
+        flight.waited = max(flight.room_row) >= 0
+        flight.open = sum(phase != ENDED for phase in flight.phase)
+        return flight
+
+    def column(self, name: str, which: Ints) -> Any:
+        """A column of some of the jobs as an array."""
+        return np.array(getattr(self, name))[which]

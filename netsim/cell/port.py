@@ -1,0 +1,69 @@
+"""The one door between a server and the cell: all that a server may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import simpy
+
+from netsim.allocation.waves import Agenda, Wave
+from netsim.base.arrays import Bools, Floats, Ints
+from netsim.selection.view import View
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """How some jobs ended, a row each."""
+
+    device: Ints
+    arrived: Bools
+    duration_s: Floats         # computing and sending, without waiting
+    energy_j: Floats
+
+
+class CellPort(Protocol):
+    """What a server sees of the cell, and does in it; what it does is in the trace."""
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds."""
+
+    @property
+    def version(self) -> int:
+        """Of the global model: how often it was aggregated."""
+
+    @property
+    def alive(self) -> int:
+        """How many devices have energy left."""
+
+    def view(self, **columns: Callable[[], Any]) -> View:
+        """What a selection method may see; each column, the server's own among them, is made when it is asked for."""
+
+    def select(self, devices: Ints) -> None:
+        """Say who was chosen."""
+
+    def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
+        """Bandwidth, CPU frequency and power for those who fit; the others are left out."""
+
+    def why_nobody_fits(self) -> str | None:
+        """What keeps the devices with energy left from ever taking part; None where one of them may."""
+
+    def dispatch(self, wave: Wave) -> Ints:
+        """Let devices begin their jobs; returns tickets."""
+
+    def replies(self, tickets: Ints, until: float = ..., count: int | None = None) -> simpy.Event:
+        """An event that comes when the jobs have ended, or so many of them, or at ``until``."""
+
+    def cancel(self, ticket: int, reason: str) -> None:
+        """End a job that has not ended; what it has spent is spent."""
+
+    def aggregate(self) -> Outcomes:
+        """Close a round: all jobs that have ended since the last one; from here on the model is a new version."""
+
+    def count(self, name: str, values: Mapping[int, float]) -> None:
+        """Note quantities by device (SERVER for the server's own)."""
+
+    def close(self) -> None:
+        """The round is complete: write it down."""

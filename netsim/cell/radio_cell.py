@@ -1,0 +1,205 @@
+"""The radio cell behind its port: population, channel, medium and recorder, bound together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import simpy
+
+from netsim.allocation.problem import Infeasible, Problem
+from netsim.allocation.waves import Agenda, Planner, Wave
+from netsim.base.arrays import Floats, Ints, State
+from netsim.cell.battery import Batteries
+from netsim.cell.disciplines import Discipline
+from netsim.cell.jobs import Jobs
+from netsim.cell.medium import Medium
+from netsim.cell.port import Outcomes
+from netsim.cell.recording import CLOCK, Ended, record_ended, record_left_out
+from netsim.fleet.population import Population
+from netsim.fleet.work import RoundProblems
+from netsim.selection.view import View
+from netsim.trace.recorder import SPAN, Recorder
+from netsim.trace.schema import SERVER
+from netsim.world.channel import Channel
+
+TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
+NOBODY: Ints = np.zeros(0, np.int64)
+
+
+class RadioCell:
+    """One cell in one SimPy environment; a server works on it through :class:`~netsim.cell.port.CellPort`."""
+
+    def __init__(
+        self, env: simpy.Environment, population: Population, channel: Channel, problems: RoundProblems,
+        discipline: Discipline, recorder: Recorder, planner: Callable[[Callable[[Ints], Problem]], Planner],
+    ) -> None:
+        self.env = env
+        self.population = population
+        self.channel = channel
+        self.problems = problems
+        self.recorder = recorder
+        self.batteries = Batteries(population.battery_j)
+        self.medium = Medium(env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries)
+        self.planner = planner(self.problem)
+        self.version = 0
+        self._next_job = 0
+        self._began = env.now               # when the round began
+        self._cause: Ints = NOBODY          # the rows that whatever comes next has to wait for
+        self._played: list[Ended] = []      # of this round
+        self._left_out = NOBODY
+
+    @property
+    def now(self) -> float:
+        return float(self.env.now)
+
+    @property
+    def alive(self) -> int:
+        return self.batteries.alive
+
+    @property
+    def gain(self) -> Floats:
+        """Of every device's channel, now."""
+        return self.channel.gain(self.version + 1)
+
+    def problem(self, devices: Ints) -> Problem:
+        """The allocation problem of these devices, now."""
+        return self.problems.of(devices, self.gain)
+
+    def view(self, **columns: Callable[[], Any]) -> View:
+        problems, batteries = self.problems, self.batteries
+        return View.lazy({
+            "round": lambda: self.version + 1, "time_s": lambda: self.now, "population": lambda: self.population,
+            "available": lambda: batteries.available, "alive": lambda: batteries.alive,
+            "battery_j": lambda: batteries.capacity_j - batteries.used_j, "gain": lambda: self.gain,
+            "bits": lambda: problems.bits, "cycles": lambda: problems.cycles,
+            "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
+            **columns})
+
+    def select(self, devices: Ints) -> None:
+        """Say who was chosen, which opens a round."""
+        self._began = self.now
+        row = self.recorder.instant("select", SERVER, self.now, value=len(devices), after=self._cause.tolist())
+        self._cause = np.array([row])
+
+    def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
+        agenda = self.planner.agenda(np.sort(devices), rule, size)
+        self._left_out = agenda.dropped
+        if len(agenda.dropped):
+            asked = self.problem(agenda.dropped)
+            columns = {name: getattr(asked, name) for name in ("gain", "bits", "cycles", "budget_j")}
+            record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.now,
+                            self.version, int(self._cause[0]), columns)
+        return agenda
+
+    def why_nobody_fits(self) -> str | None:
+        everybody = np.flatnonzero(self.batteries.available)
+        if not self.channel.changes and not len(self.planner.largest(self.problem(everybody))):
+            try:
+                self.planner.one_wave(everybody)
+            except Infeasible as reason:
+                return str(reason)
+        return None
+
+    def dispatch(self, wave: Wave) -> Ints:
+        self._record_ended()
+        allocated = self.recorder.instant(
+            "allocate", SERVER, self.now, value=len(wave.devices), after=self._cause.tolist())
+        first = self._take_numbers(len(wave.devices))
+        self.medium.start(first, self.version, allocated, Jobs.of(wave), self.gain[wave.devices])
+        return np.arange(first, first + len(wave.devices))
+
+    def replies(self, tickets: Ints, until: float = math.inf, count: int | None = None) -> simpy.Event:
+        return self.medium.replies(tickets, until, count)
+
+    def cancel(self, ticket: int, reason: str) -> None:
+        self.medium.cancel(ticket, reason)
+
+    def aggregate(self) -> Outcomes:
+        self._record_ended()
+        now, began = self.now, self._began
+        self._record_waits()
+        arrived = sum(int(jobs.arrived.sum()) for jobs in self._played)
+        row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=self._cause.tolist())
+        self._cause = np.array([row])
+        outcomes = self._outcomes()
+        self._end_of_round = (began, now, arrived)
+        self._played = []
+        self.version += 1
+        return outcomes
+
+    def count(self, name: str, values: Mapping[int, float]) -> None:
+        for device, value in values.items():
+            self.recorder.counter(name, device, self.now, value)
+
+    def close(self) -> None:
+        """The round's last row; which rows are its own is read off that."""
+        began, now, arrived = self._end_of_round
+        self.recorder.span("round", SERVER, began, now, value=arrived)
+
+    # What a checkpoint keeps.
+
+    def snapshot(self) -> State:
+        """Batteries, numbers, and the jobs in flight."""
+        return {
+            "used_j": self.batteries.snapshot(), "clock": np.array([self.now, self._began]),
+            "counts": np.array([self.version, self._next_job], np.int64), "cause": self._cause,
+            **{f"medium.{name}": array for name, array in self.medium.snapshot().items()},
+        }
+
+    def restore(self, state: State) -> None:
+        """The environment's clock must stand at ``clock[0]`` already."""
+        self.batteries.restore(state["used_j"])
+        self.version, self._next_job = (int(value) for value in state["counts"])
+        self._began, self._cause = float(state["clock"][1]), state["cause"]
+        self.medium.restore({name.removeprefix("medium."): array for name, array in state.items()
+                             if name.startswith("medium.")})
+
+    # What the steps lean on.
+
+    def _take_numbers(self, count: int) -> int:
+        first, self._next_job = self._next_job, self._next_job + count
+        return first
+
+    def _record_ended(self) -> None:
+        """Write down the jobs that have ended; whatever comes next follows the last of them."""
+        ended = self.medium.take_ended()
+        jobs = record_ended(self.recorder, ended, self.medium.take_band(), self.version, self.medium.gave_room)
+        if jobs is not None:
+            self.batteries.draw(jobs.device, jobs.values["compute_j"] + jobs.values["upload_j"])
+            self._played.append(jobs)
+            self._cause = np.array([flight.row[i] for flight, i in ended])
+
+    def _record_waits(self) -> None:
+        """Everybody waits for the others: before its wave, and from its own end to that of the round."""
+        now, began, recorder = self.now, self._began, self.recorder
+        for jobs in self._played:
+            early = jobs.began - began > CLOCK * np.spacing(jobs.began)
+            ended = jobs.values["ended_at"]
+            late = (now - ended > TOGETHER * (now - began)) & (now - ended > CLOCK * math.ulp(now))
+            before, after = np.full(len(jobs), began), np.full(len(jobs), now)
+            for which, t0, t1 in ((early, before, jobs.began), (late, ended, after)):
+                if which.any():
+                    count = int(which.sum())
+                    recorder.add_rows({
+                        "kind": np.full(count, SPAN), "name": np.full(count, recorder.text("wait")),
+                        "device": jobs.device[which], "job": jobs.job[which], "t0": t0[which], "t1": t1[which],
+                        "value": np.zeros(count), "energy_j": np.zeros(count)})
+
+    def _outcomes(self) -> Outcomes:
+        """All jobs of the round, those that no plan was found for first."""
+        out, played = len(self._left_out), self._played
+        nothing = np.zeros(out)
+
+        def column(name: str) -> Floats:
+            return np.concatenate([nothing, *(jobs.values[name] for jobs in played)])
+
+        outcomes = Outcomes(
+            device=np.concatenate([self._left_out, *(jobs.device for jobs in played)]),
+            arrived=np.concatenate([np.zeros(out, bool), *(jobs.arrived for jobs in played)]),
+            duration_s=column("compute_s") + column("upload_s"),
+            energy_j=column("compute_j") + column("upload_j"))
+        self._left_out = NOBODY
+        return outcomes

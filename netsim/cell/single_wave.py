@@ -1,0 +1,29 @@
+"""One wave alone in the cell: a round event by event, without a run around it."""
+
+from __future__ import annotations
+
+import numpy as np
+import simpy
+
+from netsim.allocation.waves import Wave
+from netsim.cell.battery import Batteries
+from netsim.cell.disciplines import Discipline
+from netsim.cell.disciplines.planned import Planned
+from netsim.cell.jobs import Jobs
+from netsim.cell.medium import Medium
+from netsim.cell.recording import record_ended
+from netsim.trace.recorder import Part, Recorder
+from netsim.trace.schema import SERVER
+
+
+def play_wave(wave: Wave, discipline: Discipline | None = None) -> Part:
+    """Let the devices of a wave compute and upload as their plan says, all on mains, and return the trace."""
+    env, recorder, problem = simpy.Environment(), Recorder(), wave.problem
+    mains = Batteries(np.full(int(wave.devices.max()) + 1, np.inf))
+    medium = Medium(env, problem.bandwidth_hz, problem.noise_w_per_hz, discipline or Planned(), mains)
+    allocated = recorder.instant("allocate", SERVER, env.now, value=len(wave.devices))
+    flight = medium.start(0, 0, allocated, Jobs.of(wave), problem.gain)
+    env.run(medium.replies(np.arange(len(flight)), np.inf, None))
+    record_ended(recorder, medium.take_ended(), medium.take_band(), 0, medium.gave_room)
+    recorder.span("aggregate", SERVER, env.now, env.now, value=len(flight), after=flight.row)
+    return recorder.take()

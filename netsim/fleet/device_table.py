@@ -1,0 +1,31 @@
+"""The population as a table, one row a device, as a run keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.fleet.population import Population
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
+
+
+def device_table(scenario: Scenario, population: Population, more: Mapping[str, Any]) -> bytes:
+    """Parquet; ``name`` is null where the fleet gives none; ``more`` are columns of others, such as class counts."""
+    import polars as pl
+
+    names = [name for table in scenario.population
+             for name in (table.devices and table.devices.name) or [None] * table.size]
+    file = BytesIO()
+    pl.DataFrame({
+        "device": np.arange(len(population)),
+        "name": pl.Series(names, dtype=pl.String),
+        "kind": np.array(population.kinds)[population.kind],
+        **{name: getattr(population, name) for name in population.columns},
+        **more,
+    }).write_parquet(file)
+    return file.getvalue()

@@ -1,0 +1,69 @@
+"""What a server asks of learning, whatever learns behind it: torch, nothing at all, or another framework's app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from netsim.base.arrays import Floats, Ints, State
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the global model does on the test samples."""
+
+    accuracy: float
+    loss: float
+    class_accuracy: tuple[float, ...] = ()
+
+
+class Learning(Protocol):
+    """Devices learn while they compute; the server makes one model of what arrives, and saves itself."""
+
+    @property
+    def samples(self) -> Ints | None:
+        """D_n of every device; None where the scenario says it."""
+
+    @property
+    def bits(self) -> float:
+        """z, the size of an upload."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is a model at all."""
+
+    @property
+    def layers(self) -> Mapping[str, slice]:
+        """Where the weights of each layer lie in a flat model."""
+
+    def device_columns(self) -> Mapping[str, Any]:
+        """What it knows of each device's data, for the table of devices."""
+
+    def columns(self) -> Mapping[str, Callable[[], Any]]:
+        """What a selection method may see of it, by the names of a view's columns."""
+
+    def open(self, devices: int, round: int) -> None:
+        """Get ready for what comes after a round (0: for the first)."""
+
+    def train(self, round: int, devices: Ints) -> None:
+        """Let these devices learn from the present model; simulated time goes on meanwhile."""
+
+    def aggregate(self, devices: Ints, chances: Floats | None) -> None:
+        """Make a new global model of what these devices have sent, in the order drawn."""
+
+    def evaluate(self) -> Evaluation | None:
+        """How the global model does; None where there is none."""
+
+    def snapshot(self) -> State: ...
+
+    def restore(self, state: State) -> None: ...
+
+    def stage(self, round: int) -> None:
+        """Write the models that have arrived to a safe place, before the checkpoint."""
+
+    def settle(self) -> None:
+        """Move them to their own place, after the checkpoint."""
+
+    def remove(self) -> None:
+        """Delete what only an unfinished run needs."""

@@ -1,0 +1,115 @@
+"""Learning for real: the global model, what the devices have sent, and the training behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.base.arrays import Floats, Ints, State, Weights
+from netsim.learning.aggregation import aggregate
+from netsim.learning.learner import Learner, Training
+from netsim.learning.protocol import Evaluation
+from netsim.learning.upload_table import UploadTable
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
+
+
+class TorchLearning:
+    """A :class:`~netsim.learning.protocol.Learning` over a learner's workers.
+
+    ``keeps_models`` is whether somebody compares the devices' models; then those last uploaded are kept in ``folder``.
+    """
+
+    trains = True
+
+    def __init__(self, scenario: Scenario, learner: Learner, folder: Path, *, keeps_models: bool) -> None:
+        self._settings = scenario.learning
+        self._learner = learner
+        self._folder = folder
+        self._keeps_models = keeps_models
+        self._table: UploadTable | None = None
+        self._training: Training | None = None
+        self._weights: Weights = learner.initial_weights()
+        self._server: State = {}                                   # what the server's optimiser remembers
+        self._loss = np.full(len(learner.samples), np.nan)
+        self._gradient_norm = np.full(len(learner.samples), np.nan)
+        self._arrived: tuple[Ints, Weights] | None = None          # since the last checkpoint
+        self.samples: Ints | None = learner.samples
+        self.bits = scenario.bits(learner.parameters)
+        self.layers = learner.layers
+
+    def device_columns(self) -> Mapping[str, Any]:
+        counts = self._learner.label_counts.T
+        return {"majority_class": self._learner.majority,
+                **{f"class_{label}": column for label, column in enumerate(counts)}}
+
+    def columns(self) -> Mapping[str, Callable[[], Any]]:
+        def local_loss(devices: Ints) -> Floats:
+            return self._learner.local_loss(self._weights, devices.tolist())
+
+        return {
+            "loss": self._loss.copy, "gradient_norm": self._gradient_norm.copy,
+            "global_weights": lambda: _read_only(self._weights),
+            "local_weights": lambda: self._table.weights if self._table else None,
+            "layers": lambda: self.layers, "local_loss": lambda: local_loss, "classes": lambda: self._learner.classes,
+        }
+
+    def open(self, devices: int, round: int) -> None:
+        if self._keeps_models:
+            self._table = UploadTable(self._folder, devices, self._learner.parameters, complete_round=round)
+
+    def train(self, round: int, devices: Ints) -> None:
+        if len(devices):
+            self._training = self._learner.train(
+                round, self._weights, devices.tolist(), self._server.get("gradient"))
+
+    def aggregate(self, devices: Ints, chances: Floats | None) -> None:
+        training, self._training = self._training, None
+        if training is None or not len(devices):
+            return
+        updates = [training.update(device) for device in devices.tolist()]
+        self._weights = aggregate(
+            self._settings, self._weights, updates, self._server, total=int(self._learner.samples.sum()),
+            chances=chances)
+        self._loss[devices] = [update.loss for update in updates]
+        self._gradient_norm[devices] = [update.gradient_norm for update in updates]
+        if self._table:
+            self._arrived = devices, np.stack([update.weights for update in updates])
+
+    def evaluate(self) -> Evaluation | None:
+        return self._learner.evaluate(self._weights)
+
+    def snapshot(self) -> State:
+        return {"weights": self._weights, "loss": self._loss, "gradient_norm": self._gradient_norm,
+                **{f"server.{name}": array for name, array in self._server.items()}}
+
+    def restore(self, state: State) -> None:
+        if state["weights"].shape != (self._learner.parameters,):
+            raise ValueError(f"it holds no model of {self._learner.parameters} parameters")
+        self._weights = state["weights"]
+        self._loss, self._gradient_norm = state["loss"].copy(), state["gradient_norm"].copy()
+        self._server = {name.removeprefix("server."): array for name, array in state.items()
+                        if name.startswith("server.")}
+
+    def stage(self, round: int) -> None:
+        if self._table and self._arrived:
+            self._table.stage(round, *self._arrived)
+            self._arrived = None
+
+    def settle(self) -> None:
+        if self._table:
+            self._table.commit()
+
+    def remove(self) -> None:
+        if self._table:
+            self._table.remove()
+
+
+def _read_only(weights: Weights) -> Weights:
+    view = weights.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,56 @@
+"""What a server remembers of its devices and of the rounds played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.base.arrays import Floats, Ints, State
+from netsim.cell.port import Outcomes
+
+ARRAYS = ("last_round", "times_used", "duration_s")
+
+
+class History:
+    """Arrays with one entry for each of the N devices, and sums over the run."""
+
+    def __init__(self, devices: int) -> None:
+        self.last_round: Ints = np.zeros(devices, np.int64)      # that a device's model arrived in; 0: never
+        self.times_used: Ints = np.zeros(devices, np.int64)
+        self.duration_s: Floats = np.full(devices, np.nan)       # computing and sending when it last took part
+        self.energy_j = 0.0
+        self.dropped = 0
+        self.arrived_last = 0                                    # in the last round
+        self.arrivals = 0                                        # in all rounds
+        self.accuracy: list[float] = []                          # NaN for a round that was not evaluated
+
+    def add(self, round: int, outcomes: Outcomes) -> None:
+        """A round has ended so."""
+        arrived = outcomes.device[outcomes.arrived]
+        self.last_round[arrived] = round
+        self.times_used[arrived] += 1
+        self.duration_s[arrived] = outcomes.duration_s[outcomes.arrived]
+        self.energy_j += float(outcomes.energy_j.sum())
+        self.dropped += len(outcomes.device) - len(arrived)
+        self.arrived_last = len(arrived)
+        self.arrivals += len(arrived)
+
+    def columns(self) -> Mapping[str, Callable[[], Any]]:
+        """What a selection method may see of it, by the names of a view's columns."""
+        return {**{name: getattr(self, name).copy for name in ARRAYS}, "accuracy": lambda: tuple(self.accuracy)}
+
+    def snapshot(self) -> State:
+        return {
+            **{name: getattr(self, name) for name in ARRAYS}, "energy_j": np.array(self.energy_j),
+            "counts": np.array([self.dropped, self.arrived_last, self.arrivals], np.int64),
+            "accuracy": np.array(self.accuracy, np.float64),
+        }
+
+    def restore(self, state: State) -> None:
+        if any(state[name].shape != self.last_round.shape for name in ARRAYS):
+            raise ValueError(f"it is not about {len(self.last_round)} devices")
+        self.last_round, self.times_used, self.duration_s = (state[name].copy() for name in ARRAYS)
+        self.energy_j, self.accuracy = float(state["energy_j"]), state["accuracy"].tolist()
+        self.dropped, self.arrived_last, self.arrivals = (int(count) for count in state["counts"])

@@ -1,0 +1,42 @@
+"""Asks a selection method for cohorts, and keeps what it remembers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.base.arrays import Ints, State
+from netsim.base.streams import stream
+from netsim.selection import Choice, Selection, View, check_choice, check_state
+
+
+class Selector:
+    """A selection method with its name and the seed of its draws."""
+
+    def __init__(self, name: str, method: Selection, seed: int) -> None:
+        self.name = name
+        self.method = method
+        self.seed = seed
+
+    def choose(self, view: View) -> Choice:
+        """The cohort of the round that the view shows."""
+        choice = self.method(view, stream(self.seed, "selection", view.round))
+        return Choice(check_choice(choice, view, self.name), choice.probability)
+
+    @property
+    def clusters(self) -> Ints | None:
+        """The cluster of each device, where the method has made some."""
+        return self.method.state.get("clusters")
+
+    def moved(self, before: Ints | None) -> dict[int, float]:
+        """Devices that the method has put into a cluster, or into another one, since it had these."""
+        after = self.clusters
+        if after is None:
+            return {}
+        changed = np.flatnonzero(after >= 0 if before is None else after != before)
+        return {device: float(after[device]) for device in changed.tolist()}
+
+    def snapshot(self) -> State:
+        return check_state(self.method.state, self.name)
+
+    def restore(self, state: State) -> None:
+        self.method.state.update(state)

@@ -1,0 +1,197 @@
+"""The one owner of the order in which a run is written down, so that a crash at any moment loses one round at most.
+
+A round's models go to a journal of their own first; then the parts of the trace; then the checkpoint, which is what
+makes the round complete; then run.json; at last the models move to their table. Without learning rounds are cheap to
+play again, and a crash loses those since the last part, 20,000 rows at most.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeVar
+from zipfile import BadZipFile
+
+import numpy as np
+
+from netsim.base.arrays import State
+from netsim.base.errors import InputError
+from netsim.base.files import replace_file, replace_text
+from netsim.base.machine import processor, versions
+from netsim.trace.recorder import Recorder
+from netsim.trace.run_directory import FORMAT, read_info
+from netsim.trace.schema import TABLES
+from netsim.trace.store import (
+    CHECKSUMS,
+    add_checksums,
+    first_round_of,
+    keep_checksums,
+    read_checksums,
+    verify,
+    write_file,
+    write_part,
+)
+
+T = TypeVar("T")
+ROWS_A_PART = 20_000     # without learning; small parts would cost more than they save
+CHECKPOINT = "checkpoint.npz"
+
+
+class Stateful(Protocol):
+    """A room that saves itself; nobody else knows its fields."""
+
+    def snapshot(self) -> State: ...
+
+    def restore(self, state: State) -> None: ...
+
+
+class Uploads(Protocol):
+    """Large models that are kept beside the checkpoint."""
+
+    def stage(self, round: int) -> None:
+        """Write what the round brought to a safe place, before the checkpoint."""
+
+    def settle(self) -> None:
+        """Move it to its own place, after the checkpoint."""
+
+
+class Journal:
+    """One run's folder, held open for writing by one process."""
+
+    def __init__(self, path: Path, identity: dict[str, Any]) -> None:
+        self.path = path
+        self.identity = identity            # what makes it this run: scenario, seed, learning
+        self.round = 0                      # the last complete one
+        self.trace_sha256 = ""
+        self._lock: IO[bytes] | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a run lies here that can be resumed."""
+        return (self.path / "run.json").exists()
+
+    def claim(self) -> None:
+        """Take the folder for a new run; it must be missing or empty, or hold a run that never began."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path}: is a file; --out names a folder for the run")
+        written = {"scenario.toml", "devices.parquet", CHECKSUMS, *TABLES, "lock"}     # before run.json makes it a run
+        leftovers = written | {f"{name}.tmp" for name in (*written, "run.json")}
+        found = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
+        if found - leftovers:
+            raise InputError(
+                f"{self.path}: the folder is not empty; give --out another one, or --resume to go on with a run")
+        for table in TABLES:
+            (self.path / table).mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+
+    def begin(self, scenario_toml: str, devices: bytes) -> None:
+        """Start a new run in the claimed folder."""
+        (self.path / CHECKSUMS).unlink(missing_ok=True)
+        files = (("scenario.toml", scenario_toml.encode()), ("devices.parquet", devices))
+        add_checksums(self.path, [(name, write_file(self.path / name, content)) for name, content in files])
+        self._write_info("running")
+
+    def resume(self) -> State | None:
+        """Go on with the run that lies here: the state of its last checkpoint, or None if it has none yet.
+
+        What lies past the checkpoint is dropped.
+        """
+        info = read_info(self.path)
+        differs = [key for key in self.identity if key != "scenario" and info.get(key) != self.identity[key]]
+        if differs:     # a scenario's name may have changed: it says nothing about the run
+            raise InputError(
+                f"{self.path}: holds another run ({', '.join(f'{k} {info.get(k)!r}' for k in differs)}; "
+                f"asked for {', '.join(repr(self.identity[k]) for k in differs)}); "
+                "give the same scenario, --set and --seed, or another --out")
+        self._take_lock()
+        state = self.checked(self._load) if (self.path / CHECKPOINT).exists() else None
+        if state is not None:
+            self.checked(lambda: self._restore(state))
+        self._drop_what_lies_past()
+        if state is not None:                   # the crash may have come between the checkpoint and run.json
+            self._write_info("running")
+        return state
+
+    def checked(self, read: Callable[[], T]) -> T:
+        """What ``read`` makes of the checkpoint, or an error that names it."""
+        try:
+            return read()
+        except (ValueError, KeyError, IndexError, TypeError, OSError, RuntimeError, EOFError, BadZipFile) as error:
+            raise InputError(f"{self.path / CHECKPOINT}: not a checkpoint of this run ({error})") from None
+
+    def restore(self, state: State, rooms: Mapping[str, Stateful]) -> None:
+        """Let each room take up its part of a checkpoint."""
+        for room, it in rooms.items():
+            own = {name.removeprefix(f"{room}/"): array for name, array in state.items() if name.startswith(f"{room}/")}
+            self.checked(partial(it.restore, own))
+
+    def commit(self, round_: int, recorder: Recorder, rooms: Mapping[str, Stateful], uploads: Uploads) -> None:
+        """Write down all since the last commit: models, parts, checkpoint, run.json, table of models."""
+        uploads.stage(round_)
+        part = recorder.take()
+        write_part(self.path, self.round + 1, part)
+        self.round, self.trace_sha256 = round_, part.sha256(self.trace_sha256)
+        state = {f"{room}/{name}": array for room, it in rooms.items() for name, array in it.snapshot().items()}
+        state |= {"round": np.array(round_, np.int64), "trace_sha256": np.frombuffer(self.trace_sha256.encode(), "u1")}
+        replace_file(self.path / CHECKPOINT, lambda file: np.savez(file, **state))    # type: ignore[arg-type]
+        self._write_info("running")
+        uploads.settle()
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Write the summary and mark the run as finished."""
+        replace_text(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+        self._write_info("finished")
+
+    def close(self) -> None:
+        """Let others have the folder."""
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def _load(self) -> State:
+        with np.load(self.path / CHECKPOINT, allow_pickle=False) as stored:      # it verifies the checksums of all
+            return dict(stored)
+
+    def _restore(self, state: State) -> None:
+        self.round, self.trace_sha256 = int(state["round"]), bytes(state["trace_sha256"]).decode("ascii")
+
+    def _drop_what_lies_past(self) -> None:
+        """Delete the parts and checksums that the checkpoint does not know, and make sure that the rest is whole."""
+        names = {"scenario.toml", "devices.parquet"}
+        for table in TABLES:
+            folder = self.path / table
+            if folder.is_symlink():
+                raise InputError(f"{folder}: leads out of the run's folder; no run of netsim has that")
+            for path in folder.iterdir():
+                if path.suffix == ".tmp" or first_round_of(path) > self.round:
+                    path.unlink()
+                else:
+                    names.add(f"{table}/{path.name}")
+        keep_checksums(self.path, names)
+        checksums = read_checksums(self.path)
+        for name in sorted(names):
+            verify(self.path, name, checksums)
+
+    def _write_info(self, status: str) -> None:
+        info = {
+            "format": FORMAT, **self.identity, "status": status, "round": self.round,
+            "trace_sha256": self.trace_sha256, "versions": versions(), "processor": processor(),
+        }
+        replace_text(self.path / "run.json", json.dumps(info, indent=2) + "\n")
+
+    def _take_lock(self) -> None:
+        # not through a link that a stranger's folder may hold, and without emptying anything
+        self._lock = os.fdopen(os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "r+b")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{self.path}: another process is writing this run") from None
+
+
+def rows_a_part(learning: bool) -> int:
+    """How many rows make a part; with learning every round is one, since rounds are dear."""
+    return 1 if learning else ROWS_A_PART

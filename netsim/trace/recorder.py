@@ -1,0 +1,158 @@
+"""Collects what happens, column by column, until somebody takes it away as a part."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.base.arrays import Floats, Ints, State
+from netsim.trace.schema import DERIVED, JOBS, KINDS, LINKS, ROWS, TABLES
+
+SPAN, INSTANT, COUNTER = range(len(KINDS))
+RECORDED = {name: code for name, code in ROWS.items() if name not in DERIVED}
+_TYPES = {"q": "q", "i": "i", "d": "d", "s": "i"}            # text is kept as its number in a table of texts
+_NUMPY = {"q": np.int64, "i": np.int32, "d": np.float64, "s": np.int32}
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A stretch of the trace: its tables by name, each a dict of columns; texts are numbers of ``texts``."""
+
+    tables: Mapping[str, Mapping[str, NDArray[Any]]]
+    texts: tuple[str, ...]
+
+    def column(self, table: str, name: str) -> list[Any]:
+        """A column as plain values."""
+        values = self.tables[table][name].tolist()
+        return [self.texts[number] for number in values] if TABLES[table][name] == "s" else values
+
+    @property
+    def rows(self) -> dict[str, list[Any]]:
+        """The rows as plain columns."""
+        return {name: self.column("trace", name) for name in ROWS}
+
+    @property
+    def links(self) -> dict[str, list[Any]]:
+        """The links as plain columns."""
+        return {name: self.column("links", name) for name in LINKS}
+
+    @property
+    def jobs(self) -> dict[str, list[Any]]:
+        """The jobs as plain columns."""
+        return {name: self.column("jobs", name) for name in JOBS}
+
+    def sha256(self, previous: str) -> str:
+        """Fingerprint of this part and, through ``previous``, of all parts before it."""
+        digest = hashlib.sha256(f"{previous}\n{chr(10).join(self.texts)}\n".encode())
+        for columns in self.tables.values():
+            for name, values in columns.items():
+                digest.update(name.encode())
+                digest.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).data)
+        return digest.hexdigest()
+
+
+class Recorder:
+    """Rows, links and jobs, one at a time or many at once."""
+
+    def __init__(self, next_seq: int = 0, rounds: int = 0) -> None:
+        self.next_seq = next_seq
+        self._rounds = rounds          # recorded in parts that have been taken
+        self._begin()
+
+    def _begin(self) -> None:
+        self._first = self.next_seq
+        self._rows: list[array[Any]] = [array(_TYPES[code]) for code in RECORDED.values()]
+        self._links: list[array[Any]] = [array(_TYPES[code]) for code in LINKS.values()]
+        self._jobs: list[array[Any]] = [array(_TYPES[code]) for code in JOBS.values()]
+        # numbered by their first use in the part, so that equal parts have equal numbers
+        self._texts: dict[str, int] = {kind: number for number, kind in enumerate(KINDS)}
+
+    def text(self, text: str) -> int:
+        """The number that stands for a text in this part."""
+        return self._texts.setdefault(text, len(self._texts))
+
+    def span(
+        self, name: str, device: int, t0: float, t1: float, *,
+        energy_j: float = 0.0, value: float = 0.0, after: Iterable[int] = (), job: int = -1,
+    ) -> int:
+        """Something that took from ``t0`` to ``t1``; ``after`` are the rows that it had to wait for."""
+        return self._add(SPAN, name, device, job, t0, t1, value, energy_j, after)
+
+    def instant(
+        self, name: str, device: int, t: float, *, value: float = 0.0, after: Iterable[int] = (), job: int = -1,
+    ) -> int:
+        """Something that took no time."""
+        return self._add(INSTANT, name, device, job, t, t, value, 0.0, after)
+
+    def counter(self, name: str, device: int, t: float, value: float) -> int:
+        """A quantity that has this value from now on."""
+        return self._add(COUNTER, name, device, -1, t, t, value, 0.0, ())
+
+    def _add(
+        self, kind: int, name: str, device: int, job: int, t0: float, t1: float, value: float, energy_j: float,
+        after: Iterable[int],
+    ) -> int:
+        seq = self.next_seq
+        self.next_seq += 1
+        row = (kind, self.text(name), device, job, t0, t1, value, energy_j)
+        for column, entry in zip(self._rows, row, strict=True):
+            column.append(entry)
+        for cause in after:
+            self.link(cause, seq)
+        return seq
+
+    def link(self, src: int, dst: int) -> None:
+        """Row ``dst`` had to wait for row ``src``."""
+        self._links[0].append(src)
+        self._links[1].append(dst)
+
+    def add_rows(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Many rows at once; ``kind`` and ``name`` as numbers of texts. They get the next numbers in their order."""
+        self._extend(self._rows, (columns[name] for name in RECORDED))
+        self.next_seq += len(columns["t0"])
+
+    def add_links(self, src: Ints, dst: Ints) -> None:
+        """Many links at once."""
+        self._extend(self._links, (src, dst))
+
+    def add_jobs(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Jobs that have ended; ``outcome`` as numbers of texts."""
+        self._extend(self._jobs, (columns[name] for name in JOBS))
+
+    @staticmethod
+    def _extend(columns: list[array[Any]], values: Iterable[Floats | Ints]) -> None:
+        for column, more in zip(columns, values, strict=True):
+            column.frombytes(np.ascontiguousarray(more, column.typecode).tobytes())
+
+    def __len__(self) -> int:
+        return len(self._rows[0])
+
+    def take(self) -> Part:
+        """All since the last call."""
+        def made(codes: Mapping[str, str], columns: list[array[Any]]) -> dict[str, NDArray[Any]]:
+            return {name: np.frombuffer(column, _NUMPY[codes[name]]) if column else np.zeros(0, _NUMPY[codes[name]])
+                    for name, column in zip(codes, columns, strict=True)}
+
+        rows = made(RECORDED, self._rows)
+        ends = (rows["kind"] == SPAN) & (rows["name"] == self.text("round"))
+        counted = {"seq": np.arange(self._first, self.next_seq, dtype=np.int64),
+                   "round": (self._rounds + 1 + np.cumsum(ends) - ends).astype(np.int32)}
+        self._rounds += int(ends.sum())
+        part = Part({"trace": {**counted, **rows}, "links": made(LINKS, self._links), "jobs": made(JOBS, self._jobs)},
+                    tuple(self._texts))
+        self._begin()
+        return part
+
+    def snapshot(self) -> State:
+        """What a checkpoint keeps: nothing is recorded and not taken when it is written."""
+        return {"counts": np.array([self.next_seq, self._rounds], np.int64)}
+
+    def restore(self, state: State) -> None:
+        self.next_seq, self._rounds = (int(count) for count in state["counts"])
+        self._begin()

@@ -1,0 +1,66 @@
+"""What a trace says: rows for what happened, links for what caused what, jobs for what was decided and what came of it.
+
+Columns of a row
+    seq        number of the row; a cause has a smaller one than what it caused
+    round      the aggregation that the row led to, from 1: one more than the spans "round" before it
+    kind       "span" (t0 to t1), "instant" (t0 = t1) or "counter" (``value`` holds from t0 on)
+    name       spans: compute, upload, wait, aggregate, round; instants: select, allocate and the reasons why a job did
+               not arrive; counters: battery (J), bandwidth (Hz), accuracy, loss, cluster (that the device is in)
+    device     number of the device; SERVER or CELL where it is none
+    job        number of the job that the row is about; -1 where it is about none
+    t0, t1     simulated seconds
+    value      what a counter counts; how many devices an instant or round span is about
+    energy_j   what a span took from the device's battery
+
+A link ``src -> dst`` says that row ``dst`` could not begin before row ``src`` had ended.
+
+Columns of a job
+    job        number of the job
+    round      the aggregation that it was for, from 1
+    version    of the model that it started from: the aggregations before it began
+    device     who did it
+    t0, t1     when it was dispatched, and when it ended
+    gain       of the channel, as the plan saw it
+    bits, cycles             its work
+    budget_j                 what it was allowed to spend
+    cpu_hz, power_w          what the plan gave it; NaN where there was no plan
+    bandwidth_hz             the same: the planned mean
+    planned_s                how long the plan meant it to take
+    compute_s, wait_s, upload_s, energy_j    what it really took; wait_s is the time it waited for the band
+    outcome    "arrived", or the reason why it did not
+    staleness  aggregations between its start and its end
+
+No column holds wall-clock time, so equal runs leave equal bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SERVER = -1
+CELL = -2
+
+ARRIVED = "arrived"
+BATTERY_EMPTY = "battery empty"
+DEADLINE = "deadline"
+INFEASIBLE = "infeasible"
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE)   # why a device of the cohort did not deliver
+
+KINDS = ("span", "instant", "counter")
+# Column to its type in memory (array.array) and in the files (polars); "s" is text, kept as a number while recording.
+ROWS = {"seq": "q", "round": "i", "kind": "s", "name": "s", "device": "i", "job": "q", "t0": "d", "t1": "d",
+        "value": "d", "energy_j": "d"}
+DERIVED = ("seq", "round")      # of a row's columns: not recorded, but counted
+LINKS = {"src": "q", "dst": "q"}
+JOBS = {"job": "q", "round": "i", "version": "i", "device": "i", "t0": "d", "gain": "d", "bits": "d", "cycles": "d",
+        "budget_j": "d", "cpu_hz": "d", "power_w": "d", "bandwidth_hz": "d", "planned_s": "d", "compute_s": "d",
+        "wait_s": "d", "upload_s": "d", "t1": "d", "energy_j": "d", "outcome": "s", "staleness": "i"}
+TABLES = {"trace": ROWS, "links": LINKS, "jobs": JOBS}      # by the folder that their parts lie in
+
+
+def polars_schema(table: str) -> dict[str, Any]:
+    """Column types of a table's files."""
+    import polars as pl
+
+    types = {"q": pl.Int64, "i": pl.Int32, "d": pl.Float64, "s": pl.String}
+    return {name: types[code] for name, code in TABLES[table].items()}

@@ -1,0 +1,123 @@
+"""Parts of a trace as files, each with a checksum that is verified when it is read.
+
+``checksums.sha256`` lists the files of a run that never change again, a line each, as ``sha256sum`` writes and checks
+them. A line is added after its file is on the disk, so a crash leaves at worst lines or files that the checkpoint does
+not know; they are dropped when the run goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from netsim.base.errors import InputError
+from netsim.base.files import replace_file, replace_text
+from netsim.trace.recorder import Part
+from netsim.trace.schema import TABLES, polars_schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CHECKSUMS = "checksums.sha256"
+_LINE = re.compile(r"([0-9a-f]{64})  (\S[^\n]*)\n")
+
+
+def write_part(folder: Path, first_round: int, part: Part) -> None:
+    """Store a part as ``links/part-00012.parquet``, ``jobs/…`` and ``trace/…``, each whole or not at all."""
+    import polars as pl
+
+    texts = pl.Series(part.texts, dtype=pl.String)
+    sums = []
+    for table in ("links", "jobs", "trace"):
+        schema = polars_schema(table)
+        columns = {name: texts.gather(values) if schema[name] == pl.String else pl.Series(values, dtype=schema[name])
+                   for name, values in part.tables[table].items()}
+        content = BytesIO()
+        pl.DataFrame(columns).write_parquet(content, compression="zstd")
+        name = f"{table}/part-{first_round:05d}.parquet"
+        sums.append((name, write_file(folder / name, content.getvalue())))
+    add_checksums(folder, sums)
+
+
+def write_file(path: Path, content: bytes) -> str:
+    """Write a file whole or not at all; returns its checksum."""
+    replace_file(path, lambda file: file.write(content))
+    return hashlib.sha256(content).hexdigest()
+
+
+def add_checksums(folder: Path, sums: list[tuple[str, str]]) -> None:
+    """Note the checksums of files that have just been written."""
+    lines = "".join(f"{checksum}  {name}\n" for name, checksum in sums)
+    descriptor = os.open(folder / CHECKSUMS, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
+    try:
+        os.write(descriptor, lines.encode())
+        os.fsync(descriptor)
+    except OSError as error:
+        error.filename = str(folder / CHECKSUMS)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def read_checksums(folder: Path) -> dict[str, str]:
+    """The noted checksums by file; the last one where a file was written again after a crash."""
+    try:
+        text = (folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{folder / CHECKSUMS}: unreadable ({error.strerror}); the run is damaged") from None
+    return {name: checksum for checksum, name in _LINE.findall(text)}
+
+
+def keep_checksums(folder: Path, names: set[str]) -> None:
+    """Forget the checksums of files that are dropped when a run goes on."""
+    kept = {name: checksum for name, checksum in read_checksums(folder).items() if name in names}
+    replace_text(folder / CHECKSUMS, "".join(f"{checksum}  {name}\n" for name, checksum in kept.items()))
+
+
+def verify(folder: Path, name: str, checksums: dict[str, str]) -> None:
+    """Raise :class:`InputError` unless a file is what was written."""
+    path = folder / name
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if found != checksums.get(name):
+        raise InputError(f"{path}: damaged: it is not what netsim wrote (its checksum differs from {CHECKSUMS})")
+
+
+def part_files(folder: Path, table: str, last_round: int) -> list[Path]:
+    """The part files that begin no later than ``last_round``, in order."""
+    return [path for path in sorted((folder / table).glob("part-*.parquet"), key=first_round_of)
+            if first_round_of(path) <= last_round]
+
+
+def first_round_of(path: Path) -> int:
+    """The first round in a part file, read off its name."""
+    try:
+        return int(path.name.removeprefix("part-").partition(".")[0])
+    except ValueError:
+        raise InputError(f"{path}: not a part of a trace; its name should look like part-00012.parquet") from None
+
+
+def scan(folder: Path, table: str, last_round: int, checksums: dict[str, str]) -> pl.LazyFrame:
+    """All complete parts of a table as one lazy frame, once they are known to be whole."""
+    import polars as pl
+
+    assert table in TABLES
+    schema = polars_schema(table)
+    files = part_files(folder, table, last_round)
+    for file in files:
+        verify(folder, f"{table}/{file.name}", checksums)
+        try:
+            with file.open("rb") as opened:      # by its path, a [ in it would stand for several files
+                found = pl.read_parquet_schema(opened)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(f"{file}: not a readable part of a trace ({error})") from None
+        if dict(found) != schema:
+            raise InputError(f"{file}: not a part of a netsim trace: columns {dict(found)}; expected {schema}")
+    return pl.scan_parquet(files, glob=False) if files else pl.DataFrame(schema=schema).lazy()

@@ -1,0 +1,246 @@
+"""Work wears off at rates: jobs compute, wait for the band, send, and end."""
+
+import math
+
+import numpy as np
+import pytest
+import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_worlds import World
+
+from netsim.cell.battery import Batteries
+from netsim.cell.disciplines.equal import Equal
+from netsim.cell.disciplines.planned import Planned
+from netsim.cell.disciplines.tdma import Tdma
+from netsim.cell.medium import Medium
+from netsim.trace.recorder import Recorder
+
+MBIT = 1e6
+
+
+def near(*spans):
+    return [(name, *(pytest.approx(t, rel=1e-12) for t in times)) for name, *times in spans]
+
+
+def test_a_job_computes_then_sends(world):
+    device = world.device(7, cycles=3e9, cpu_hz=2e9, compute_w=0.5, bits=4e5, rate=1e6, power_w=0.25)
+    assert world.play(device) == near(("compute", 0.0, 1.5), ("upload", 1.5, 1.9))
+
+
+def test_what_a_job_took_is_in_its_row(world):
+    device = world.device(7, cycles=3e9, cpu_hz=2e9, compute_w=0.5, bits=4e5, rate=1e6, power_w=0.25)
+    world.open(device)
+    world.start(device)
+    world.env.run()
+    part = world.take()
+    job = {name: values[0] for name, values in part.jobs.items()}
+    assert (job["device"], job["compute_s"], job["outcome"], job["version"], job["round"]) == (7, 1.5, "arrived", 0, 1)
+    assert job["upload_s"] == pytest.approx(0.4)
+    assert job["energy_j"] == pytest.approx(1.5 * 0.5 + 0.4 * 0.25)
+    assert (job["cycles"], job["bits"], job["cpu_hz"], job["power_w"]) == (3e9, 4e5, 2e9, 0.25)
+    links = list(zip(part.links["src"], part.links["dst"], strict=True))
+    assert links == [(0, 1), (1, 3)]          # allocate, compute, upload
+
+
+def test_nothing_to_compute_takes_no_time(world):
+    assert world.play(world.device(cycles=0.0)) == near(("compute", 0.0, 0.0), ("upload", 0.0, 1.0))
+
+
+def test_a_job_that_is_cancelled_has_spent_what_it_spent(world):
+    device = world.device(cycles=1e9, cpu_hz=1e9, compute_w=2.0, bits=2e6, rate=1e6, power_w=4.0)
+    medium = world.open(device)
+    world.start(device)
+    replies = medium.replies(np.array([0]), 1.5, None)
+    world.env.run(replies)
+    assert world.env.now == 1.5
+    medium.cancel(0, "deadline")
+    job = {name: values[0] for name, values in world.take().jobs.items()}
+    assert (job["outcome"], job["t1"]) == ("deadline", 1.5)
+    assert job["energy_j"] == 1.0 * 2.0 + 0.5 * 4.0
+    assert medium.in_use_hz == 0.0
+    world.env.run()                            # what was due is overtaken
+    assert medium.take_ended() == []
+
+
+def test_a_job_cancelled_while_it_waits_frees_its_place_in_the_queue(world):
+    devices = [world.device(0, bandwidth_hz=1e6, bits=9e6), world.device(1, bandwidth_hz=1e6),
+               world.device(2, bandwidth_hz=1e6)]
+    medium = world.open(*devices)
+    flight = world.start(*devices)
+    world.env.run(medium.replies(np.arange(3), 5.0, None))
+    medium.cancel(1, "deadline")
+    world.env.run()
+    assert flight.outcome == ["arrived", "deadline", "arrived"]
+    assert flight.ended_at == pytest.approx([10.0, 5.0, 11.0])
+
+
+def test_who_finds_no_room_waits_for_who_came_before(world):
+    assert world.play(world.device(0, bandwidth_hz=6e5), world.device(1, bandwidth_hz=6e5)) == near(
+        ("compute", 0.0, 1.0), ("compute", 0.0, 1.0), ("wait", 1.0, 2.0), ("upload", 1.0, 2.0), ("upload", 2.0, 3.0))
+
+
+def test_who_waited_followed_the_one_that_made_room(world):
+    devices = [world.device(0, bandwidth_hz=6e5), world.device(1, bandwidth_hz=6e5)]
+    world.open(*devices)
+    world.start(*devices)
+    world.env.run()
+    part = world.take()
+    named = {(part.rows["name"][src], part.rows["device"][src], part.rows["name"][dst], part.rows["device"][dst])
+             for src, dst in zip(part.links["src"], part.links["dst"], strict=True)}
+    assert ("upload", 0, "upload", 1) in named
+    assert part.jobs["wait_s"] == pytest.approx([0.0, 1.0])
+
+
+def test_two_that_fit_upload_side_by_side(world):
+    assert world.play(world.device(0, bandwidth_hz=5e5), world.device(1, bandwidth_hz=5e5)) == near(
+        ("compute", 0.0, 1.0), ("compute", 0.0, 1.0), ("upload", 1.0, 2.0), ("upload", 1.0, 2.0))
+
+
+@pytest.mark.parametrize("bandwidth_hz", [0.0, -1.0, 1.1e6, float("nan")])
+def test_a_share_that_can_never_fit_is_refused(world, bandwidth_hz):
+    device = world.device(bandwidth_hz=1e5)
+    world.open(device)
+    flight = world.start(device)
+    flight.jobs.bandwidth_hz[0] = bandwidth_hz
+    with pytest.raises(ValueError, match="fit a band"):
+        world.medium.start(1, 0, 0, flight.jobs, flight.jobs.gain)
+
+
+# Ready at 0 and 1 s; B = J = 1 MHz for both, 2 Mbit and log2(2.5) Mbit (../shared: A7, example 1)
+
+def two_uneven(discipline):
+    world = World(bandwidth_hz=1e6, discipline=discipline)
+    return world.play(
+        world.device(0, cycles=0.0, bits=2e6, bandwidth_hz=1e6, rate=1e6),
+        world.device(1, cycles=1e9, bits=math.log2(2.5) * MBIT, bandwidth_hz=1e6, rate=1e6))
+
+
+def ends(played):
+    return [t1 for name, _, t1 in played if name == "upload"]
+
+
+def test_equal_parts_are_divided_anew_at_each_start_and_end():
+    assert ends(two_uneven(Equal())) == [pytest.approx(2.261860, abs=5e-7), pytest.approx(2.583788, abs=5e-7)]
+
+
+def test_the_whole_band_for_one_after_the_other():
+    played = two_uneven(Tdma())
+    assert ends(played) == [pytest.approx(2.0), pytest.approx(3.321928, abs=5e-7)]
+    assert ("wait", 1.0, pytest.approx(2.0)) in played
+
+
+def test_the_band_in_use_is_counted_at_each_change():
+    world = World(bandwidth_hz=1e6, discipline=Equal())
+    two = [world.device(0, bandwidth_hz=1e6, rate=1e6), world.device(1, cycles=2e9, bandwidth_hz=1e6, rate=1e6)]
+    world.open(*two)
+    world.start(*two)
+    world.env.run()
+    rows = world.take().rows
+    band = [value for name, value in zip(rows["name"], rows["value"], strict=True) if name == "bandwidth"]
+    assert band == [1e6, 0.0, 1e6, 0.0]
+
+
+def test_energy_of_an_upload_at_changing_rates_is_power_times_air_time():
+    world = World(bandwidth_hz=1e6, discipline=Equal())
+    two = [world.device(0, cycles=0.0, bits=2e6, bandwidth_hz=1e6, rate=1e6, power_w=0.5, battery_j=100.0),
+           world.device(1, bandwidth_hz=1e6, rate=1e6, power_w=0.25)]
+    world.open(*two)
+    flight = world.start(*two)
+    world.env.run()
+    world.take()
+    for i, power_w in enumerate((0.5, 0.25)):
+        air_s = flight.ended_at[i] - flight.sent_from[i]
+        assert flight.upload_j[i] == pytest.approx(power_w * air_s, rel=1e-12)
+    assert world.batteries.used_j[0] == pytest.approx(flight.compute_j[0] + flight.upload_j[0], rel=1e-12)
+
+
+jobs = st.lists(st.tuples(
+    st.floats(0, 10), st.floats(1.0, 100.0), st.floats(0.01, 1.0), st.one_of(st.none(), st.floats(0, 10)),
+    st.one_of(st.none(), st.floats(0.01, 5.0))), min_size=1, max_size=12)
+
+
+@settings(deadline=None, max_examples=200, derandomize=True)
+@given(jobs, st.sampled_from([Planned, Equal, Tdma]))
+def test_the_band_is_never_oversold_all_jobs_end_once_and_bits_are_kept(jobs, discipline):
+    world = World(bandwidth_hz=100.0, discipline=discipline(), most_devices=len(jobs))
+    devices = [
+        world.device(number, cycles=compute_s * 1e9, bandwidth_hz=100.0 * share, rate=50.0, bits=bits,
+                     battery_j=math.inf if battery_j is None else battery_j)
+        for number, (compute_s, bits, share, _, battery_j) in enumerate(jobs)]
+    medium = world.open(*devices)
+    flight = world.start(*devices)
+
+    def impatient(ticket, patience):
+        yield world.env.timeout(patience)
+        medium.cancel(ticket, "deadline")
+
+    for ticket, (*_, patience, _) in enumerate(jobs):
+        if patience is not None:
+            world.env.process(impatient(ticket, patience))
+    world.env.run()
+    part = world.take()
+    band = [value for name, value in zip(part.rows["name"], part.rows["value"], strict=True) if name == "bandwidth"]
+    assert max(band, default=0.0) <= 100.0 * (1 + 1e-9)
+    assert min(band, default=0.0) >= -1e-9
+    assert medium.in_use_hz == 0.0
+    assert sorted(part.jobs["job"]) == list(range(len(jobs)))
+    assert medium.flights == []
+    for device, capacity in enumerate(world.batteries.capacity_j):
+        assert world.batteries.used_j[device] <= capacity
+    for t0, compute_s, wait_s, upload_s, t1 in zip(
+            *(part.jobs[name] for name in ("t0", "compute_s", "wait_s", "upload_s", "t1")), strict=True):
+        assert t0 + compute_s + wait_s + upload_s == pytest.approx(t1, rel=1e-9, abs=1e-9)
+    assert all(src < dst for src, dst in zip(part.links["src"], part.links["dst"], strict=True))
+    assert len(flight) == len(jobs)
+
+
+@pytest.mark.parametrize("discipline", [Planned, Equal, Tdma])
+@pytest.mark.parametrize("moment", [0.0, 0.5, 1.0, 1.7, 2.2, 2.9, 4.0])
+def test_jobs_in_flight_are_data_that_can_be_saved_and_taken_up_again(discipline, moment):
+    def devices(world):
+        return [world.device(0, bandwidth_hz=6e5, battery_j=3.1), world.device(1, bandwidth_hz=6e5, bits=2e6),
+                world.device(2, cycles=2e9, bandwidth_hz=3e5, battery_j=2.2)]
+
+    def finished(world, flight, medium):
+        world.env.run()
+        left = [(flight.outcome[i], flight.ended_at[i], flight.compute_j[i] + flight.upload_j[i]) for i in range(3)]
+        return left, world.batteries.used_j[:3].tolist(), medium.in_use_hz
+
+    whole = World(discipline=discipline())
+    medium = whole.open(*devices(whole))
+    flight = whole.start(*devices(whole))
+    expected = finished(whole, flight, medium)
+
+    cut = World(discipline=discipline())
+    medium = cut.open(*devices(cut))
+    flight = cut.start(*devices(cut))
+    cut.env.run(until=moment) if moment else None
+    saved, used_j = medium.snapshot(), cut.batteries.snapshot()
+    if not any(phase != 3 for phase in flight.phase):
+        return
+    ended = {i: (flight.outcome[i], flight.ended_at[i], flight.compute_j[i] + flight.upload_j[i])
+             for i in range(3) if flight.phase[i] == 3}
+
+    env = simpy.Environment(initial_time=moment)
+    again = World(discipline=discipline(), env=env)
+    again.batteries = Batteries(cut.batteries.capacity_j)
+    again.batteries.restore(used_j)
+    again.medium = Medium(env, again.bandwidth_hz, 1e-20, again.discipline, again.batteries)
+    again.medium.restore(saved)
+    flight = again.medium.flights[0]
+    got = finished(again, flight, again.medium)
+    for i, left in ended.items():
+        got[0][i] = left
+    assert got == expected
+
+
+def test_a_rate_that_is_a_little_wrong_shows(monkeypatch, world):
+    from netsim.cell import medium
+
+    right = world.play(world.device())
+    rate = medium.fdma_rate
+    monkeypatch.setattr(medium, "fdma_rate", lambda hz, snr: rate(hz, snr) * (1 + 1e-6))
+    wrong = World().play(world.device())
+    assert wrong[1][2] == pytest.approx(right[1][2] - 1e-6, rel=1e-9)
+    assert isinstance(world.recorder, Recorder)

@@ -1,0 +1,183 @@
+"""The synchronous server's rounds over the port: who waits for whom, and what the trace says of it."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import simpy
+
+from netsim.allocation.problem import Problem, plan_for
+from netsim.allocation.waves import Agenda, Wave
+from netsim.cell.disciplines.planned import Planned
+from netsim.cell.radio_cell import RadioCell
+from netsim.selection import Choice
+from netsim.server.history import History
+from netsim.server.synchronous import Synchronous
+from netsim.trace.recorder import Recorder
+from netsim.trace.schema import SERVER
+
+# A channel so clear that 1 MHz carries 1 Mbit/s: SNR J = b in Q(b) = b log2(1 + J/b), so the rate is b.
+BAND_HZ, NOISE, POWER_W = 4e6, 1e-20, 0.5
+GAIN = NOISE * 1e6 / POWER_W
+
+
+def wave(devices, compute_s, bits, bandwidth_hz=1e6):
+    """Devices that compute so many seconds at 1 W and then send so many bits at 1 Mbit/s and 0.5 W."""
+    count = len(devices)
+    problem = Problem(
+        bits=bits, cycles=np.array(compute_s) * 1e9, capacitance=1e-27, gain=np.full(count, GAIN), power_w=POWER_W,
+        budget_j=100.0, cpu_min_hz=1e9, cpu_max_hz=1e9, bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE)
+    return Wave(np.array(devices), problem, plan_for(problem, np.full(count, bandwidth_hz), np.full(count, 1e9)))
+
+
+def agenda(*waves, dropped=()):
+    return Agenda(tuple(wave(*each) for each in waves), np.array(dropped, np.int64))
+
+
+class Script:
+    """Stands for the methods: one agenda a round, and a log of what learning is asked to do."""
+
+    trains = False
+    clusters = None
+
+    def __init__(self, agendas):
+        self.left = list(agendas)
+        self.log = []
+
+    def choose(self, view):
+        return Choice(np.concatenate([self.left[0].devices, self.left[0].dropped]))
+
+    def moved(self, before):
+        return {}
+
+    def agenda(self, devices, rule, size):
+        return self.left.pop(0)
+
+    def columns(self):
+        return {}
+
+    def train(self, round, devices):
+        self.log.append(("train", round, devices.tolist()))
+
+    def aggregate(self, devices, chances):
+        self.log.append(("aggregate", devices.tolist()))
+
+    def evaluate(self):
+        return None
+
+
+def play(agendas, battery_j=float("inf"), deadline_s=None, devices=6):
+    env, recorder, script = simpy.Environment(), Recorder(), Script(agendas)
+    scenario = SimpleNamespace(
+        rounds=SimpleNamespace(first="cohort", infeasible="largest", deadline=deadline_s),
+        end=SimpleNamespace(rounds=len(agendas), time=None), selection=SimpleNamespace(cohort=2),
+        learning=SimpleNamespace(target_accuracy=None, evaluation=SimpleNamespace(every=1)))
+    population = SimpleNamespace(battery_j=np.full(devices, battery_j))
+    channel = SimpleNamespace(gain=lambda round: np.full(devices, GAIN), changes=True)
+    problems = SimpleNamespace(
+        bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, of=lambda left_out, gain: SimpleNamespace(**{
+            name: np.ones(len(left_out)) for name in ("gain", "bits", "cycles", "budget_j")}))
+    cell = RadioCell(env, population, channel, problems, Planned(), recorder, lambda problem: script)
+    history = History(devices)
+    server = Synchronous(scenario, script, script, history, lambda at: script.log.append(("close", at.round)))
+    env.run(until=env.process(server.run(cell)))
+    part = recorder.take()
+    rows = [dict(zip(part.rows, values, strict=True)) for values in zip(*part.rows.values(), strict=True)]
+    links = list(zip(part.links["src"], part.links["dst"], strict=True))
+    return SimpleNamespace(script=script, rows=rows, links=links, cell=cell, history=history, jobs=part.jobs)
+
+
+def spans(rows, name):
+    return [(row["device"], pytest.approx(row["t0"]), pytest.approx(row["t1"])) for row in rows
+            if (row["kind"], row["name"]) == ("span", name)]
+
+
+def test_the_slowest_device_sets_the_pace_and_the_others_wait():
+    done = play([agenda(([2, 5], [1.0, 2.0], [1e6, 3e6]))])
+    assert spans(done.rows, "compute") == [(2, 0.0, 1.0), (5, 0.0, 2.0)]
+    assert spans(done.rows, "upload") == [(2, 1.0, 2.0), (5, 2.0, 5.0)]
+    assert spans(done.rows, "wait") == [(2, 2.0, 5.0)]
+    assert spans(done.rows, "round") == [(SERVER, 0.0, 5.0)]
+    assert done.script.log == [("train", 1, [2, 5]), ("aggregate", [2, 5]), ("close", 1)]
+    history = done.history
+    assert (done.cell.now, history.energy_j, history.dropped) == (pytest.approx(5.0), pytest.approx(5.0), 0)
+    assert history.last_round.tolist() == [0, 0, 1, 0, 0, 1]
+    assert history.duration_s[[2, 5]] == pytest.approx([2.0, 5.0])
+    assert done.cell.batteries.used_j[[2, 5]] == pytest.approx([1.5, 3.5])
+
+
+def test_waves_follow_each_other_and_everybody_waits_for_the_others():
+    done = play([agenda(([0], [1.0], [1e6]), ([1], [2.0], [1e6]))])
+    assert spans(done.rows, "compute") == [(0, 0.0, 1.0), (1, 2.0, 4.0)]
+    assert sorted(spans(done.rows, "wait"), key=lambda wait: wait[0]) == [(0, 2.0, 5.0), (1, 0.0, 2.0)]
+    assert spans(done.rows, "round") == [(SERVER, 0.0, 5.0)]
+    assert done.script.log[0] == ("train", 1, [0, 1])
+
+
+def test_rounds_follow_each_other():
+    done = play([agenda(([0], [1.0], [1e6])), agenda(([0], [1.0], [2e6]))])
+    assert spans(done.rows, "round") == [(SERVER, 0.0, 2.0), (SERVER, 2.0, 5.0)]
+    assert [row["round"] for row in done.rows if row["name"] == "select"] == [1, 2]
+    assert done.jobs["round"] == [1, 2]
+    assert done.jobs["version"] == [0, 1]
+
+
+def test_links_lead_from_each_cause_to_what_it_allowed():
+    done = play([agenda(([0, 1], [1.0, 1.0], [1e6, 2e6])), agenda(([0], [1.0], [1e6]))])
+    rows = done.rows
+    named = [(rows[src]["name"], rows[src]["device"], rows[dst]["name"], rows[dst]["device"])
+             for src, dst in done.links]
+    assert sorted(named[:7]) == sorted([
+        ("select", -1, "allocate", -1), ("allocate", -1, "compute", 0), ("allocate", -1, "compute", 1),
+        ("compute", 0, "upload", 0), ("compute", 1, "upload", 1), ("upload", 0, "aggregate", -1),
+        ("upload", 1, "aggregate", -1)])
+    assert named[7] == ("aggregate", -1, "select", -1)
+    assert all(rows[src]["t1"] <= rows[dst]["t0"] and src < dst for src, dst in done.links)
+
+
+def test_a_deadline_drops_who_is_late_and_the_round_goes_on_with_the_rest():
+    done = play([agenda(([0, 1, 2], [1.0, 1.0, 9.0], [1e6, 3e6, 1e6]))], deadline_s=2.0)
+    assert spans(done.rows, "upload") == [(0, 1.0, 2.0), (1, 1.0, 2.0)]
+    assert [(row["name"], row["device"]) for row in done.rows if row["kind"] == "instant"][2:] == [
+        ("deadline", 1), ("deadline", 2)]
+    assert done.script.log[1] == ("aggregate", [0])
+    assert done.cell.now == pytest.approx(2.0)
+    assert done.history.dropped == 2
+    assert done.jobs["outcome"] == ["arrived", "deadline", "deadline"]
+
+
+def test_an_empty_battery_drops_a_device_for_good():
+    done = play([agenda(([0, 1], [1.0, 2.0], [1e6, 1e6]))], battery_j=1.75)
+    assert [(row["name"], row["device"], row["t0"]) for row in done.rows if row["name"] == "battery empty"] == [
+        ("battery empty", 1, 1.75)]
+    assert spans(done.rows, "wait") == [(1, 1.75, 2.0)]
+    assert done.cell.batteries.used_j[1] == 1.75
+    assert done.cell.alive == 5
+    batteries = [(row["device"], pytest.approx(row["value"])) for row in done.rows if row["name"] == "battery"]
+    assert batteries == [(0, 0.75), (1, 0.0), (0, 0.25)]
+
+
+def test_devices_without_a_plan_are_recorded_and_nobody_waits_for_them():
+    done = play([agenda(([0], [1.0], [1e6]), dropped=[3])])
+    assert ("infeasible", 3) in [(row["name"], row["device"]) for row in done.rows if row["kind"] == "instant"]
+    assert done.script.log[1] == ("aggregate", [0])
+    assert (done.jobs["device"], done.jobs["outcome"]) == ([3, 0], ["infeasible", "arrived"])
+    assert np.isnan(done.jobs["cpu_hz"][0])
+    assert 3 not in [device for device, *_ in spans(done.rows, "wait")]
+
+
+def test_a_round_in_which_nobody_fits_takes_no_time():
+    done = play([agenda(dropped=[0, 1])])
+    assert done.cell.now == 0.0
+    assert spans(done.rows, "aggregate") == [(SERVER, 0.0, 0.0)]
+    assert [done.rows[dst]["name"] for _, dst in done.links][-1] == "aggregate"
+
+
+def test_a_history_goes_through_a_checkpoint_unchanged():
+    history = play([agenda(([2, 5], [1.0, 2.0], [1e6, 3e6]), dropped=[1])]).history
+    again = History(6)
+    again.restore({name: np.array(array) for name, array in history.snapshot().items()})
+    for name, array in history.snapshot().items():
+        np.testing.assert_array_equal(again.snapshot()[name], array, strict=True)
+    with pytest.raises(ValueError, match="not about 3 devices"):
+        History(3).restore(history.snapshot())

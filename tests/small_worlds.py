@@ -1,0 +1,94 @@
+"""Small worlds: a cell in which one sees all that happens, with answers that one can work out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import simpy
+
+from netsim.cell.battery import Batteries
+from netsim.cell.disciplines import Discipline
+from netsim.cell.disciplines.planned import Planned
+from netsim.cell.jobs import Flight, Jobs
+from netsim.cell.medium import Medium
+from netsim.cell.recording import record_ended
+from netsim.trace.recorder import Part, Recorder
+
+NOISE = 1e-20
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a device of a small world has to do, and with what."""
+
+    number: int = 0
+    cycles: float = 1e9
+    cpu_hz: float = 1e9
+    compute_w: float = 1.0
+    bits: float = 1e6
+    rate: float = 1e6            # bits a second in its planned share
+    power_w: float = 1.0
+    bandwidth_hz: float = 1e5
+    battery_j: float = math.inf
+
+    @property
+    def snr_hz(self) -> float:
+        """J such that Q(b) = b log2(1 + J/b) is the rate."""
+        return self.bandwidth_hz * (2 ** (self.rate / self.bandwidth_hz) - 1)
+
+
+@dataclass
+class World:
+    """A cell in which one sees all that happens."""
+
+    bandwidth_hz: float = 1e6
+    discipline: Discipline = field(default_factory=Planned)
+    most_devices: int = 10
+    env: simpy.Environment = field(default_factory=simpy.Environment)
+    recorder: Recorder = field(default_factory=Recorder)
+
+    def device(self, number: int = 0, **what: float) -> Device:
+        return Device(number, **what)
+
+    def open(self, *devices: Device) -> Medium:
+        """The medium with these devices' batteries."""
+        battery_j = np.full(self.most_devices, np.inf)
+        for device in devices:
+            battery_j[device.number] = device.battery_j
+        self.batteries = Batteries(battery_j)
+        self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries)
+        return self.medium
+
+    def start(self, *devices: Device) -> Flight:
+        """Let them begin."""
+        start = self.recorder.instant("allocate", -1, self.env.now)
+
+        def column(name: str) -> np.ndarray:
+            return np.array([getattr(device, name) for device in devices], float)
+
+        gain = column("snr_hz") * NOISE / column("power_w")
+        unknown = np.full(len(devices), np.nan)
+        jobs = Jobs(
+            device=np.array([device.number for device in devices]), bits=column("bits"), cycles=column("cycles"),
+            cpu_hz=column("cpu_hz"), compute_w=column("compute_w"), power_w=column("power_w"),
+            bandwidth_hz=column("bandwidth_hz"), gain=gain, budget_j=unknown, planned_s=unknown)
+        return self.medium.start(0, 0, start, jobs, gain)
+
+    def take(self) -> Part:
+        """Write down what has ended, and take the trace."""
+        record_ended(self.recorder, self.medium.take_ended(), self.medium.take_band(), 0, self.medium.gave_room)
+        return self.recorder.take()
+
+    def play(self, *devices: Device) -> list[tuple[str | float, ...]]:
+        """Let them work; what happened, without counters: (name, t0, t1) for spans, (name, t) for instants."""
+        self.open(*devices)
+        flight = self.start(*devices)
+        self.env.run(self.medium.replies(np.arange(len(flight)), math.inf, None))
+        rows = self.take().rows
+        return [
+            (name, t0, t1) if kind == "span" else (name, t0)
+            for kind, name, t0, t1 in zip(rows["kind"], rows["name"], rows["t0"], rows["t1"], strict=True)
+            if kind != "counter" and name != "allocate"
+        ]
