@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench docs reference images clean
+.PHONY: demo test quick bench docs reference images clean
 
 demo: $(VENV)/ready          ## simulate the quickstart scenario, with training
 	$(BIN)/netsim run quickstart
@@ -14,8 +14,13 @@ test: $(VENV)/ready-test     ## style, types, tests
 	cd $(VENV)/typed && ../bin/mypy --config-file ../../pyproject.toml   # the layout as installed: models inside netsim
 	$(BIN)/pytest -n auto --dist loadfile
 
+quick: $(VENV)/ready-test    ## style and all tests but the slow ones, in under a minute
+	$(BIN)/ruff check .
+	$(BIN)/pytest -m "not slow" -n auto
+
 bench: $(VENV)/ready-bench   ## ratios against peers and limits
 	$(BIN)/python benchmarks/allocation.py
+	$(BIN)/python benchmarks/kernel.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/trace.py
 	$(BIN)/python benchmarks/lab.py
