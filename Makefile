@@ -29,8 +29,9 @@ docs: $(VENV)/ready-test     ## the documentation as a static site in build/docs
 	$(BIN)/python -m sphinx -W -q -b html docs build/docs
 	@echo "open build/docs/index.html"
 
-reference: $(VENV)/ready-test    ## docs/reference anew from the program, after a change of keys, commands or columns
+reference: $(VENV)/ready-test    ## docs/reference anew from the program, after a change of keys, commands, columns or rooms
 	$(BIN)/python docs/make_reference.py
+	$(BIN)/python docs/make_rooms.py
 
 images: $(VENV)/ready-test   ## the documentation's pictures anew from the program; needs Chromium
 	$(BIN)/python docs/make_images.py
