@@ -75,7 +75,7 @@ class Size:
 
 
 LARGE, MIDDLE, SMALL, CROWD = (
-    Size(1000, 10_000, 2, 14), Size(100, 1000, 5, 75), Size(10, 100, 50, 650), Size(10, 100_000, 10, 110))
+    Size(1000, 10_000, 2, 32), Size(100, 1000, 10, 210), Size(10, 100, 50, 1050), Size(10, 100_000, 10, 110))
 SIZES = (LARGE, MIDDLE, SMALL, CROWD)
 MILLION = Size(10_000, 1_000_000, 0, 10)
 

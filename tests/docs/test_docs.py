@@ -30,6 +30,7 @@ def name(path: Path) -> str:
     return path.relative_to(DOCS).as_posix()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in PAGES if path.name not in TRIED_ELSEWHERE], ids=name)
 def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -54,6 +55,7 @@ def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, capsys):
             del sys.modules[module]
 
 
+@pytest.mark.slow
 def test_the_sweep_of_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = dict(FENCE.findall((DOCS / "guides" / "sweeps.md").read_text(encoding="utf-8")))
@@ -134,6 +136,7 @@ def test_the_reference_knows_every_key_method_command_and_column():
     assert all(f"`{column}`" in text["trace"] for column in COLUMNS)
 
 
+@pytest.mark.slow
 def test_the_site_builds(tmp_path):
     pytest.importorskip("sphinx", reason="no Sphinx here: the site is not built")
     pytest.importorskip("furo", reason="no theme here: the site is not built")

@@ -20,6 +20,7 @@ from netsim.sweep.sweep import run_sweep, table
 from netsim.sweep.sweep_file import Sweep, load_sweep
 
 pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
 
 
 @contextmanager
