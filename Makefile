@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench docs reference images clean
+.PHONY: demo test quick bench docs reference images clean
 
 demo: $(VENV)/ready          ## simulate the quickstart scenario, with training
 	$(BIN)/netsim run quickstart
@@ -14,8 +14,13 @@ test: $(VENV)/ready-test     ## style, types, tests
 	cd $(VENV)/typed && ../bin/mypy --config-file ../../pyproject.toml   # the layout as installed: models inside netsim
 	$(BIN)/pytest -n auto --dist loadfile
 
+quick: $(VENV)/ready-test    ## style and all tests but the slow ones, in under a minute
+	$(BIN)/ruff check .
+	$(BIN)/pytest -m "not slow" -n auto
+
 bench: $(VENV)/ready-bench   ## ratios against peers and limits
 	$(BIN)/python benchmarks/allocation.py
+	$(BIN)/python benchmarks/kernel.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/trace.py
 	$(BIN)/python benchmarks/lab.py
@@ -24,8 +29,9 @@ docs: $(VENV)/ready-test     ## the documentation as a static site in build/docs
 	$(BIN)/python -m sphinx -W -q -b html docs build/docs
 	@echo "open build/docs/index.html"
 
-reference: $(VENV)/ready-test    ## docs/reference anew from the program, after a change of keys, commands or columns
+reference: $(VENV)/ready-test    ## docs/reference anew from the program, after a change of keys, commands, columns or rooms
 	$(BIN)/python docs/make_reference.py
+	$(BIN)/python docs/make_rooms.py
 
 images: $(VENV)/ready-test   ## the documentation's pictures anew from the program; needs Chromium
 	$(BIN)/python docs/make_images.py

@@ -7,9 +7,10 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+if TYPE_CHECKING:
+    from netsim.cli.help_pages import ParameterText
 
 HERE = Path(__file__).parent
 NOTE = "<!-- Written by docs/make_reference.py from the program itself: change that, then `make reference`. -->\n"
@@ -169,18 +170,15 @@ def methods() -> str:
 def commands() -> str:
     """Every command with its arguments and options."""
     from netsim.cli import app
+    from netsim.cli.help_pages import command_texts
 
     parts = ["# Commands", NOTE,
              "`netsim COMMAND --help` says the same. Exit codes: 0 done; 2 the input is at fault, with one message on "
              "standard error; 130 interrupted, and what was simulated can be resumed.\n"]
-    group: Any = typer.main.get_command(app)
-    for name, command in group.commands.items():
-        first, *more = (command.help or "").split("\n\n")
-        parts += [f"## netsim {name}\n", re.sub(r"\s+", " ", first).strip() + "\n", *map(paragraph, more),
-                  "| | |", "|---|---|"]
-        for parameter in command.params:
-            parts.append(f"| {spelling(parameter)} | {meaning(parameter)} |")
-        parts.append("")
+    for command in command_texts(app):
+        parts += [f"## netsim {command.name}\n", f"{command.summary}\n", *map(paragraph, command.paragraphs),
+                  "| | |", "|---|---|",
+                  *(f"| {spelling(parameter)} | {meaning(parameter)} |" for parameter in command.parameters), ""]
     return "\n".join(parts)
 
 
@@ -190,18 +188,14 @@ def paragraph(text: str) -> str:
     return f"```\n{inspect.cleandoc(text)}\n```\n" if indented else text.strip().replace("\n", "\\\n") + "\n"
 
 
-def spelling(parameter: Any) -> str:
-    if parameter.param_type_name == "argument":
-        return f"`{parameter.metavar or parameter.name.upper()}`"
-    word = parameter.metavar or ("N" if isinstance(parameter.default, int) else "VALUE")
-    takes = "" if parameter.is_flag else f" {word}"
-    return ", ".join(f"`{option}{takes}`" for option in parameter.opts)
+def spelling(parameter: ParameterText) -> str:
+    takes = f" {parameter.takes}" if parameter.takes else ""
+    return ", ".join(f"`{name}{takes}`" for name in parameter.names) or f"`{parameter.takes}`"
 
 
-def meaning(parameter: Any) -> str:
-    text = re.sub(r"\s+", " ", parameter.help or "").replace("|", "\\|")
-    counts = isinstance(parameter.default, int) and not parameter.is_flag
-    return f"{text} Default: {parameter.default}." if counts else text
+def meaning(parameter: ParameterText) -> str:
+    text = parameter.meaning.replace("|", "\\|")
+    return f"{text} Default: {parameter.default}." if parameter.default else text
 
 
 # ---- trace ----

@@ -234,6 +234,37 @@ def test_help_teaches():
     assert "netsim run quickstart" in done.stdout
 
 
+def test_a_help_page_says_what_the_reference_says_whichever_typer_parses(netsim, monkeypatch):
+    from netsim.cli import app
+    from netsim.cli.help_pages import command_texts
+
+    monkeypatch.setenv("COLUMNS", "300")
+    for command in command_texts(app):
+        code, page, _ = netsim(command.name, "--help")
+        assert code == 0
+        assert f"{command.name} [OPTIONS]" in page
+        assert command.summary in page
+        for parameter in command.parameters:
+            (line,) = [line for line in page.splitlines() if parameter.meaning in line]
+            assert " ".join([", ".join(parameter.names), parameter.takes]).split() == line.strip("│ ").split(
+                parameter.meaning)[0].split()
+            assert (f"[default: {parameter.default}]" in line) == bool(parameter.default)
+            assert ("[required]" in line) == parameter.required
+        assert "<bool>" not in page
+
+
+def test_a_flag_takes_nothing_and_a_default_of_zero_is_shown():
+    from netsim.cli import app
+    from netsim.cli.help_pages import command_texts
+
+    run = next(command for command in command_texts(app) if command.name == "run")
+    found = {parameter.names: parameter for parameter in run.options}
+    assert found[("--json",)].takes == ""
+    assert found[("--seed",)].default == "0"
+    assert found[("--out", "-o")].takes == "DIR"
+    assert [argument.takes for argument in run.arguments] == ["SCENARIO"]
+
+
 def test_names_and_folders_mean_just_what_they_say(netsim, tmp_path):
     assert netsim("run", "tiny", "--out", "x1", "--set", "cell.bandwidth=8MHz")[0] == 0
     code, out, _ = netsim("run", "tiny", "--out", "x[1]", "--set", 'name="a [/b] [red]c"')

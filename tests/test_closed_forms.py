@@ -92,6 +92,7 @@ def test_built_in_scenarios(name, method):
     assert check(scenario, seed=1) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_fifty_random_scenarios(tmp_path, method):
     changes = [f"allocation.method={method}"]

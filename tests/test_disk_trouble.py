@@ -49,6 +49,7 @@ def netsim(*words: object) -> subprocess.CompletedProcess[str]:
                           timeout=300, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["4k", "20k", "80k", "240k", "400k"])
 def test_a_run_that_met_a_full_disk_goes_on_to_the_same_trace(
     small_disk: Mount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str
@@ -68,6 +69,7 @@ def test_a_run_that_met_a_full_disk_goes_on_to_the_same_trace(
     assert again.events.equals(whole.events)
 
 
+@pytest.mark.slow
 def test_training_on_a_full_disk_ends_in_a_message_and_can_be_resumed(small_disk: Mount, tmp_path: Path) -> None:
     disk = small_disk("size=2m")
     ended = netsim(*LEARNING, "--out", disk / "run")
@@ -93,6 +95,7 @@ def test_a_read_only_folder_is_named(small_disk: Mount) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_run_whose_folder_became_read_only_can_be_read_and_later_resumed(
     small_disk: Mount, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def test_building_a_model_leaves_the_global_random_state_alone() -> None:
     assert torch.equal(torch.rand(1), expected)
 
 
+@pytest.mark.slow
 def test_a_group_of_models_answers_as_each_alone() -> None:
     models = [build_model("fashion-cnn", (1, 28, 28), 10, seed) for seed in (1, 2, 3)]
     images = torch.randn(3, 4, 1, 28, 28, generator=torch.Generator().manual_seed(0))

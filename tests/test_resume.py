@@ -96,12 +96,14 @@ def every_cut(scenario, tmp_path, monkeypatch, step: int) -> int:
     raise AssertionError("the run never came to its end")
 
 
+@pytest.mark.slow
 def test_cut_at_every_write_without_learning(tmp_path, monkeypatch):
     monkeypatch.setattr("netsim.trace.journal.ROWS_A_PART", 40)         # several parts in a small run
     scenario = load_scenario("tiny", ["end.rounds=7", "population.node.battery=20mJ"])
     assert every_cut(scenario, tmp_path, monkeypatch, step=1) > 15
 
 
+@pytest.mark.slow
 def test_cut_at_every_few_writes_with_learning(tmp_path, monkeypatch, scenario_file):
     assert every_cut(load_scenario(scenario_file), tmp_path, monkeypatch, step=3) > 10
 
@@ -110,6 +112,7 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-c", "from netsim.cli import main; main()", *map(str, words)]
 
 
+@pytest.mark.slow
 def test_kill_9_at_any_moment_then_resume(tmp_path, scenario_file):
     whole = tmp_path / "whole"
     subprocess.run(command("run", scenario_file, "--out", whole, "--workers", 2), check=True, capture_output=True)

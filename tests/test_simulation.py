@@ -53,6 +53,7 @@ SMALL = ["population.phone.count=6", "population.phone.samples=20", "selection.c
          "learning.evaluation.every=100"]
 
 
+@pytest.mark.slow
 def test_the_last_round_is_tested_whatever_makes_it_the_last():
     by_rounds = simulate(load_scenario("quickstart", [*SMALL, "end.rounds=3"]), workers=1)
     long = by_rounds.summary["simulated_s"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from netsim.base.errors import InputError, one_of
+from netsim.cli.help_pages import Program
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +21,7 @@ SOME_FAILED = 1
 SIMULATE, LOOK, DESCRIBE, EXPERIMENT, TEACH = (
     "Simulate", "Look into a run", "Scenarios and data", "Experiments", "Teaching")
 
-app = typer.Typer(
+app = Program(
     help="Federated learning in one wireless cell, simulated event by event.\n\n"
          "Start with:  netsim run quickstart",
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,

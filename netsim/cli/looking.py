@@ -27,7 +27,8 @@ def breakdown(
     round_: Annotated[int | None, typer.Option(
         "--round", metavar="K", help="Only this round, device by device.")] = None,
     device: Annotated[int | None, typer.Option(metavar="N", help="Only this device, round by round.")] = None,
-    by: Annotated[Table, typer.Option(help="Which table --csv prints.")] = Table.rounds,
+    by: Annotated[Table, typer.Option(
+        metavar="TABLE", help="Which table --csv prints: rounds, devices or shares.")] = Table.rounds,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print one table as CSV on standard output.")] = False,
     figure: Annotated[Path | None, typer.Option(

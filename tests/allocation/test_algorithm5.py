@@ -30,6 +30,7 @@ def test_loses_nothing_where_no_cpu_is_at_its_maximum_and_much_where_all_are() -
     assert loss(0.05) > 0.5
 
 
+@pytest.mark.slow
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 30), room=st.sampled_from([1.01, 1.5, 10.0]))
 def test_keeps_the_constraints_and_is_never_faster_than_sao(seed: int, size: int, room: float) -> None:

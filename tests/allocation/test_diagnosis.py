@@ -84,6 +84,7 @@ def test_equal_shares_serve_fewer() -> None:
     assert largest_feasible(problem, "equal").tolist() == [1, 2]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 30))
 def test_named_changes_are_enough_and_least(seed: int, size: int) -> None:

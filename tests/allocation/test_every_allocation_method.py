@@ -30,6 +30,7 @@ def check(problem: Problem, method: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_wild_problems(method: str) -> None:
     rng = np.random.default_rng(1)

@@ -22,6 +22,7 @@ def ranged(problem: Problem, low: float = 0.1, high: float = 4.0) -> Problem:
     return replace(problem, power_min_w=problem.power_w * low, power_max_w=problem.power_w * high)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 20), room=st.sampled_from([1.0001, 1.05, 2.0, 20.0]))
 def test_more_freedom_is_never_slower(seed: int, size: int, room: float) -> None:
@@ -68,6 +69,7 @@ def test_agrees_with_cvxpy_where_the_cpu_has_one_speed() -> None:
         assert reference.joint_need(problem, plan.round_s) == pytest.approx(problem.bandwidth_hz, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_best_common_power_is_that_of_a_fine_grid() -> None:
     rng = np.random.default_rng(3)
     for _ in range(5):
@@ -83,6 +85,7 @@ def test_the_best_common_power_is_that_of_a_fine_grid() -> None:
         assert best == pytest.approx(min(rounds), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_algorithm6_is_near_but_never_better() -> None:
     rng = np.random.default_rng(4)
     lost = []

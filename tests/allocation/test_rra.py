@@ -34,6 +34,7 @@ def test_the_relaxed_problem_agrees_with_cvxpy() -> None:
     assert partly >= 10
 
 
+@pytest.mark.slow
 def test_the_published_iteration_goes_to_the_same_choice() -> None:
     rng = np.random.default_rng(5)
     for _ in range(10):

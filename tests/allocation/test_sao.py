@@ -22,6 +22,7 @@ def clipped(problem: Problem, cpu_hz: np.ndarray) -> str:
     return {(False, False): "neither", (True, False): "low", (False, True): "high", (True, True): "both"}[low, high]
 
 
+@pytest.mark.slow
 def test_agrees_with_cvxpy_on_200_problems() -> None:
     rng = np.random.default_rng(7)
     seen: Counter[str] = Counter()
@@ -43,6 +44,7 @@ def test_agrees_with_cvxpy_on_200_problems() -> None:
     assert min(seen[kind] for kind in ("neither", "low", "high", "both", "infeasible")) >= 5, seen
 
 
+@pytest.mark.slow
 @settings(max_examples=1000, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 40),
        room=st.sampled_from([1 + 1e-9, 1.0001, 1.01, 1.5, 10.0, 1e3]))
@@ -56,6 +58,7 @@ def test_wild_problems_are_solved_within_their_constraints(seed: int, size: int,
     assert (plan.cpu_hz[early] <= problem.cpu_min_hz[early] * (1 + 1e-9)).all()          # only idle CPUs end early
 
 
+@pytest.mark.slow
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 40))
 def test_a_hair_below_feasible_is_refused(seed: int, size: int) -> None:

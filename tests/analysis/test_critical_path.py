@@ -84,6 +84,7 @@ durations = st.floats(1e-4, 1e3)
 cohorts = st.lists(st.tuples(durations, durations), min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(cohorts, min_size=1, max_size=5))
 def test_the_path_is_gapless_as_long_as_the_run_and_the_longest(rounds: list[list[tuple[float, float]]]) -> None:

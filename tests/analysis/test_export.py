@@ -50,6 +50,7 @@ COUNTERS = """select t.name, count(*) n, sum(value) total from counter c join co
               group by 1"""
 
 
+@pytest.mark.slow
 def test_perfetto_opens_the_export_without_an_error(two: Run, tmp_path: Path) -> None:
     perfetto(two, tmp_path / "trace.json")
     errors, slices, flows, counters = ask_perfetto(tmp_path / "trace.json", ERRORS, SLICES, FLOWS, COUNTERS)

@@ -20,6 +20,7 @@ from netsim.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "reference")
+FRONT = [DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]
 TRIED_ELSEWHERE = {"own-selection.md": "tests/selection/test_own_selection.py", "sweeps.md": "below",
                    "reading-a-trace.md": "tests/analysis/test_guide.py"}
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -29,6 +30,7 @@ def name(path: Path) -> str:
     return path.relative_to(DOCS).as_posix()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in PAGES if path.name not in TRIED_ELSEWHERE], ids=name)
 def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -53,6 +55,7 @@ def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, capsys):
             del sys.modules[module]
 
 
+@pytest.mark.slow
 def test_the_sweep_of_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = dict(FENCE.findall((DOCS / "guides" / "sweeps.md").read_text(encoding="utf-8")))
@@ -97,11 +100,11 @@ def hold_to(expected: list[str], command: str, printed: str) -> None:
         assert re.sub(r"\s+", " ", line).strip() in shown, f"{command} does not print: {line}\nbut:\n{printed}"
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name)
+@pytest.mark.parametrize("path", [*PAGES, *FRONT], ids=lambda path: path.name)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
         if "://" not in target:
-            assert (path.parent / target).exists(), f"{name(path)} links to {target}"
+            assert (path.parent / target).exists(), f"{path} links to {target}"
 
 
 def test_the_reference_is_what_the_program_says():
@@ -109,6 +112,13 @@ def test_the_reference_is_what_the_program_says():
     for file, text in pages.items():
         there = (DOCS / "reference" / file).read_text(encoding="utf-8")
         assert there == text, f"docs/reference/{file} is out of date: make reference"
+
+
+def test_the_picture_of_the_rooms_is_drawn_from_the_matrix():
+    made = runpy.run_path(str(DOCS / "make_rooms.py"))
+    knows = made["matrix"]()
+    assert made["FILE"].read_text(encoding="utf-8") == made["svg"](knows), "rooms.svg is out of date: make reference"
+    assert knows.keys() <= made["ROLES"].keys(), "a room without a word about it in docs/make_rooms.py"
 
 
 def test_the_reference_knows_every_key_method_command_and_column():
@@ -126,6 +136,7 @@ def test_the_reference_knows_every_key_method_command_and_column():
     assert all(f"`{column}`" in text["trace"] for columns in TABLES.values() for column in columns)
 
 
+@pytest.mark.slow
 def test_the_site_builds(tmp_path):
     pytest.importorskip("sphinx", reason="no Sphinx here: the site is not built")
     pytest.importorskip("furo", reason="no theme here: the site is not built")

@@ -17,7 +17,7 @@ from netsim.cli import app
 from netsim.lab.settings import Settings
 
 pytest.importorskip("marimo", reason="no marimo here: the lab is not tried")
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.slow]
 
 TIMES = """Object.fromEntries([...document.querySelectorAll('.headline')].map(
     (e) => [e.dataset.method, e.dataset.roundS || null]))"""

@@ -42,6 +42,7 @@ def test_no_port_at_all(monkeypatch):
         serve.free_socket(65530)
 
 
+@pytest.mark.slow
 def test_only_for_this_machine():
     """A page of another site that got its name to point here (DNS rebinding) is refused."""
     pytest.importorskip("marimo")

@@ -153,6 +153,7 @@ def test_a_fetch_without_a_network_says_so(tmp_path: Path, monkeypatch: pytest.M
         fetch("mnist", tmp_path)
 
 
+@pytest.mark.slow
 def test_torchvision_can_be_loaded_whatever_it_was_built_for() -> None:
     assert sources.torchvision_datasets().MNIST is sources.torchvision_datasets().MNIST
 
@@ -229,6 +230,7 @@ def test_an_idx_file_at_fault(tmp_path: Path) -> None:
         load_dataset("mnist", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_picture_of_the_split(tmp_path: Path) -> None:
     labels = np.array([0, 0, 1, 1])
     parts = [np.array([0, 1, 2]), np.array([3])]

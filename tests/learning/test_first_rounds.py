@@ -29,6 +29,7 @@ def count_groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.slow
 def test_runs_that_begin_alike_train_their_first_round_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenarios = [load_scenario("quickstart", [*SMALL, f"selection.method={name}"]) for name in ("fedavg", "divergence")]
     alone = [simulate(scenario, seed=3, workers=1).summary for scenario in scenarios]

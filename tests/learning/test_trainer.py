@@ -113,6 +113,7 @@ def test_a_model_learns_in_its_own_memory_and_the_global_one_stays() -> None:
     assert not np.shares_memory(first.weights, second.weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_a_group_of_unlike_devices_trains_each_as_if_alone(momentum: float) -> None:
     rng = np.random.default_rng(1)

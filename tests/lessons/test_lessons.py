@@ -23,6 +23,7 @@ def test_there_are_seven():
     assert [int(path.stem.split("_")[1]) for path in LESSONS] == list(range(1, 8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_a_lesson_runs(path):
     shown, names = outputs(path)

@@ -42,6 +42,7 @@ def test_every_target_of_the_paper_is_there_and_can_be_found() -> None:
         chosen(["figg10"])
 
 
+@pytest.mark.slow
 def test_an_allocation_figure_is_written_and_comes_out_the_same_again(tmp_path: Path) -> None:
     context = quick(tmp_path, trials=3)
     files = ["figure.png", "figure.svg", "numbers.csv", "numbers.json"]
@@ -59,6 +60,7 @@ def test_an_allocation_figure_is_written_and_comes_out_the_same_again(tmp_path: 
     assert "| statements | agrees | differs |\n|---|---|---|\n| 2 | 1 | 1 |" in overview   # SAO is, Algorithm 5 is not
 
 
+@pytest.mark.slow
 def test_fedl_is_never_slower_than_sao_at_the_same_energy(tmp_path: Path) -> None:
     reproduce(["fig5"], quick(tmp_path, trials=3))
     rows = list(csv.DictReader((tmp_path / "paper" / "fig5" / "numbers.csv").open()))
@@ -72,11 +74,13 @@ def test_fedl_is_never_slower_than_sao_at_the_same_energy(tmp_path: Path) -> Non
         assert float(kept["largest_energy_over_budget"]) == pytest.approx(1, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_networks_have_the_printed_numbers_of_parameters(tmp_path: Path) -> None:
     reproduce(["table2"], quick(tmp_path))
     assert json.loads((tmp_path / "paper" / "table2" / "numbers.json").read_text())["summary"] == {"same": 27}
 
 
+@pytest.mark.slow
 def test_devices_with_the_same_majority_class_are_close(tmp_path: Path) -> None:
     reproduce(["fig4"], quick(tmp_path, workers=1))
     silhouette = json.loads((tmp_path / "paper" / "fig4" / "numbers.json").read_text())["summary"]["silhouette"]
@@ -84,6 +88,7 @@ def test_devices_with_the_same_majority_class_are_close(tmp_path: Path) -> None:
     assert silhouette["fc2.weight"] > 0.3
 
 
+@pytest.mark.slow
 def test_learning_figures_are_drawn_from_what_is_stored_and_say_what_is_not(tmp_path: Path) -> None:
     context = quick(tmp_path, stored=True)
     for number in (1, 2):
@@ -262,6 +267,7 @@ def test_rounds_against_rra_are_said_trial_by_trial() -> None:
         "agrees in part", "MNIST 40 against 41, 50 against 50 rounds; CIFAR-10 9 against 9.5 rounds")
 
 
+@pytest.mark.slow
 def test_a_layout_has_the_same_number_in_every_figure(tmp_path: Path) -> None:
     context = quick(tmp_path)
     reproduce(["fig5", "fig6", "fig14"], context)
@@ -270,6 +276,7 @@ def test_a_layout_has_the_same_number_in_every_figure(tmp_path: Path) -> None:
     assert fig6 == fig14
 
 
+@pytest.mark.slow
 def test_a_report_that_was_cut_short_does_not_stand_in_the_way(tmp_path: Path) -> None:
     context = quick(tmp_path)
     reproduce(["table2", "fig14"], context)

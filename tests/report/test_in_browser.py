@@ -14,7 +14,7 @@ from netsim import load_scenario, simulate
 from netsim.report.page import CHARTS, COMPARED, write_report
 from netsim.run import Run
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.slow]
 DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)"
 
 

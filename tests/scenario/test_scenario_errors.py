@@ -185,6 +185,7 @@ tables = st.recursive(
     leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5), max_leaves=25)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(keys, tables, max_size=6), st.booleans())
 def test_no_nonsense_gets_past_or_breaks_the_check(tmp_path, table, on_paper):

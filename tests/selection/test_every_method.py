@@ -42,6 +42,7 @@ def a_run(name, seed):
         available = available & ~gone if (available & ~gone).any() else available
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))

@@ -58,6 +58,7 @@ class SignPosted:
         return np.eye(4, dtype=np.float32)[3], float(self.right + first), True
 
 
+@pytest.mark.slow
 def test_the_agent_learns_which_device_is_always_best():
     network = train_policy(OneIsBest(), episodes=80, seed=1, learning_rate=1e-3)
     for left in (4, 3, 2, 1):
@@ -67,11 +68,13 @@ def test_the_agent_learns_which_device_is_always_best():
     assert worth == pytest.approx([3.71, 1.0], abs=0.5)
 
 
+@pytest.mark.slow
 def test_the_agent_reads_the_state_and_waits_for_the_reward():
     network = train_policy(SignPosted(), episodes=400, seed=2, learning_rate=1e-3)
     assert network(torch.eye(4)[:3]).argmax(dim=1).tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_training_repeats_for_a_seed():
     one, same, other = (train_policy(OneIsBest(), episodes=2, seed=seed)[0].weight for seed in (1, 1, 2))
     assert torch.equal(one, same)
@@ -110,6 +113,7 @@ def test_federated_learning_as_a_world():
     assert [world.step(1)[2] for _ in range(3)] == [False, False, True]      # the fourth round is the last
 
 
+@pytest.mark.slow
 def test_a_policy_for_a_scenario_fits_its_run(tmp_path, rng):
     small = ["population.phone.count=3", "population.phone.samples=20", "learning.local_iterations=1",
              "selection.cohort=1", "end.rounds=3", "learning.target_accuracy=1.0"]

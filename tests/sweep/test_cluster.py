@@ -20,6 +20,7 @@ from netsim.sweep.sweep import run_sweep, table
 from netsim.sweep.sweep_file import Sweep, load_sweep
 
 pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
 
 
 @contextmanager
@@ -81,7 +82,7 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
 def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("netsim.sweep.executor.PATIENCE_S", 5)
+    monkeypatch.setattr("netsim.sweep.executor.PATIENCE_S", 15)
     sweep = far_sweep(tmp_path)
     address = f"tcp://127.0.0.1:{free_port()}"
     with process(*scheduler_at(address)) as scheduler, process(*worker_of(address)):

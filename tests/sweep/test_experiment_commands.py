@@ -17,6 +17,7 @@ from netsim.sweep import points as cells
 from netsim.sweep.executor import Place
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_shows_its_status_and_reports_what_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -63,6 +64,7 @@ def test_where_nothing_is_stored_nothing_is_written(tmp_path: Path, monkeypatch:
     assert not Path("results").exists()
 
 
+@pytest.mark.slow
 def test_cells_that_fail_show_in_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def out_of_luck(*_: object) -> None:
         raise ValueError("out of luck")

@@ -54,6 +54,7 @@ def test_the_table_has_a_row_a_cell_with_what_was_varied(sweep: Sweep) -> None:
     assert all((run / "summary.json").exists() and not (run / "checkpoint.npz").exists() for run in runs)
 
 
+@pytest.mark.slow
 def test_cells_that_begin_alike_come_to_what_each_comes_to_alone(tmp_path: Path) -> None:
     path = tmp_path / "methods.toml"
     path.write_text(
@@ -201,6 +202,7 @@ def test_errors_are_shown_to_the_letter(sweep: Sweep, capsys: pytest.CaptureFixt
     assert "sweep [bold]name" in shown.out
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_bytes_of_one(sweep: Sweep, tmp_path: Path) -> None:
     alone = run_sweep(sweep, HERE).read_bytes()
     other = load_sweep(tmp_path / "pair.toml", tmp_path / "elsewhere")

@@ -1,0 +1,169 @@
+"""What a command says of itself: its help page and its entry in the reference, both from its signature.
+
+Typer parses; how it shows options and arguments changes from version to version, so the pages are written here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import ArgumentInfo
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+PARAGRAPH = re.compile(r"\n\s*\n")
+
+
+@dataclass(frozen=True)
+class ParameterText:
+    """An argument or an option as a user sees it."""
+
+    names: tuple[str, ...]        # of an option; an argument has none
+    takes: str                    # the word for its value; a flag has none
+    meaning: str
+    default: str                  # empty where there is none, or none worth showing
+    required: bool
+
+
+@dataclass(frozen=True)
+class CommandText:
+    """A command as a user sees it; the first paragraph says what it does, the others keep their lines."""
+
+    name: str
+    panel: str
+    summary: str
+    paragraphs: tuple[str, ...]
+    parameters: tuple[ParameterText, ...]
+
+    @property
+    def arguments(self) -> list[ParameterText]:
+        return [parameter for parameter in self.parameters if not parameter.names]
+
+    @property
+    def options(self) -> list[ParameterText]:
+        return [parameter for parameter in self.parameters if parameter.names]
+
+
+def command_texts(app: typer.Typer) -> list[CommandText]:
+    """All commands of a program, in the order of its help page."""
+    return [command_text(info.callback, str(info.rich_help_panel)) for info in app.registered_commands if info.callback]
+
+
+def command_text(function: Callable[..., Any], panel: str = "") -> CommandText:
+    """What a command's function says: its docstring, and the notes at its parameters."""
+    hints = get_type_hints(function, include_extras=True)
+    first, *more = PARAGRAPH.split(inspect.getdoc(function) or "")
+    parameters = inspect.signature(function).parameters.values()
+    return CommandText(
+        function.__name__.replace("_", "-"), panel, re.sub(r"\s+", " ", first), tuple(more),
+        tuple(parameter_text(parameter.name, hints[parameter.name], parameter.default) for parameter in parameters))
+
+
+def parameter_text(name: str, hint: Any, default: Any) -> ParameterText:
+    """A parameter by its annotation ``Annotated[type, typer.Option(…)]``."""
+    kind, info = get_args(hint)
+    argument = isinstance(info, ArgumentInfo)
+    required = default is inspect.Parameter.empty
+    word = "" if kind is bool else info.metavar or name.strip("_").upper()
+    given = [declared for declared in (info.default, *(info.param_decls or ())) if isinstance(declared, str)]
+    names = () if argument else tuple(given or ["--" + name.strip("_").replace("_", "-")])
+    shown = info.show_default if isinstance(info.show_default, str) else ""
+    if not shown and not required and default is not None and default is not False and default != []:
+        shown = str(default.value if isinstance(default, Enum) else default)
+    return ParameterText(names, word, info.help or "", shown, required)
+
+
+class HelpPage(TyperCommand):
+    """A command with a help page of ours."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        text = self.text
+        pieces: list[RenderableType] = [usage(ctx, self.collect_usage_pieces(ctx)), text.summary, *text.paragraphs]
+        show(pieces, [("Arguments", [row(argument) for argument in text.arguments]),
+                      ("Options", [*(row(option) for option in text.options), HELP])])
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", *(argument.takes for argument in self.text.arguments)]
+
+    @property
+    def text(self) -> CommandText:
+        assert self.callback is not None
+        return command_text(inspect.unwrap(self.callback))
+
+
+class HelpPages(TyperGroup):
+    """A program whose help page lists its commands, a panel for each kind."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, ...]]] = {"Options": [HELP]}
+        for name, command in self.commands.items():
+            assert command.callback is not None
+            summary = command_text(inspect.unwrap(command.callback)).summary
+            panels.setdefault(str(getattr(command, "rich_help_panel", "Commands")), []).append((name, summary))
+        show([usage(ctx, ["[OPTIONS]", "COMMAND [ARGS]..."]), *PARAGRAPH.split(self.help or "")], list(panels.items()))
+
+
+class Program(typer.Typer):
+    """A Typer program with help pages of ours."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(cls=HelpPages, **settings)
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        return super().command(name, cls=HelpPage, **settings)
+
+
+HELP = ("--help, -h", "", "Show this message and exit.")
+
+
+def row(parameter: ParameterText) -> tuple[str, str, str]:
+    """A line of a panel: how it is written, what it takes, what it means."""
+    note = " [required]" if parameter.required else f" [default: {parameter.default}]" if parameter.default else ""
+    written, takes = (", ".join(parameter.names), parameter.takes) if parameter.names else (parameter.takes, "")
+    return written, takes, parameter.meaning + note
+
+
+def usage(ctx: Any, pieces: list[str]) -> str:
+    return " ".join(["Usage:", ctx.command_path, *pieces])
+
+
+def show(paragraphs: list[Any], panels: list[tuple[str, list[Any]]]) -> None:
+    """Print a page: paragraphs, then panels with a table in each."""
+    from rich.console import Console
+    from rich.padding import Padding
+
+    console = Console(highlight=False)
+    for page in (*(Padding(plain(text), (1, 1, 0, 1)) for text in paragraphs), "", *panels_of(panels)):
+        console.print(page)
+
+
+def panels_of(panels: list[tuple[str, list[Any]]]) -> Iterator[RenderableType]:
+    from rich.panel import Panel
+    from rich.table import Table
+
+    first = max(len(line[0]) for _, lines in panels for line in lines if lines)
+    for title, lines in panels:
+        if lines:
+            table = Table.grid(padding=(0, 2))
+            table.add_column(min_width=first, no_wrap=True, style="bold cyan")
+            for _ in lines[0][1:-1]:
+                table.add_column(no_wrap=True, style="yellow")
+            table.add_column()
+            for line in lines:
+                table.add_row(*(plain(cell) for cell in line))
+            yield Panel(table, title=title, title_align="left", border_style="dim")
+
+
+def plain(text: str) -> RenderableType:
+    """As it stands: square brackets are no markup here."""
+    from rich.text import Text
+
+    return Text(text)
