@@ -15,6 +15,9 @@ from netsim.base.arrays import Floats
 Values = Floats | float    # an array of SI values, or one for all
 
 LN2 = math.log(2.0)
+# Constants as arrays without dimension: on few devices a Python number makes an operation half as dear again.
+ZERO, ONE, TWO, SIX, THIRTY_SIX = (np.array(value) for value in (0.0, 1.0, 2.0, 6.0, 36.0))
+HALF, THIRD, TWO_THIRDS, NEAR, TINY = (np.array(value) for value in (1 / 2, 1 / 3, 2 / 3, 1e-6, 1e-300))
 CLOSEST_M = 1.0   # the log-distance law is a far-field law: nearer devices are treated as one metre away
 
 
@@ -52,17 +55,19 @@ def efficiency(fraction: Values) -> Floats:
     s = ln(1 + s/y) reaches the last digits. Unlike W it never meets y e^-y itself, which underflows; y below
     1e-300 counts as 1e-300. Near y = 1 the distance d = 1 - y is what counts: there s = 2d + 2d^2/3.
     """
-    y = np.minimum(np.maximum(fraction, 1e-300), 1.0)
-    d = 1.0 - y
-    near = d < 1e-6
-    t2 = np.maximum(-2.0 * (d + np.log(y)), d * d)
+    y: Floats = np.minimum(np.maximum(fraction, TINY), ONE)
+    d = ONE - y
+    near = d < NEAR
+    t2 = d + np.log(y)
+    t2 = np.maximum(-(t2 + t2), d * d)
     t = np.sqrt(t2)
-    excess = t2 / 2.0 + np.log1p(t + t2 * (1 / 3 + t / (36.0 + 6.0 * t))) + near     # v - 1; away from 0/0 at y = 1
+    excess = t2 * HALF + np.log1p(t + t2 * (THIRD + t / (THIRTY_SIX + SIX * t))) + near    # v - 1; not 0/0 at y = 1
     s = excess + d
     gap = s - np.log1p(s / y)
-    q = 2.0 * excess * (excess - gap / 1.5)
-    s -= gap * (s + y) * (q - gap) / (excess * (q - gap - gap))
-    return np.where(near, d * (2.0 + d / 1.5), s)
+    q = (excess + excess) * (excess - gap * TWO_THIRDS)
+    rest = q - gap
+    s -= gap * (s + y) * rest / (excess * (rest - gap))
+    return np.asarray(np.where(near, d * (TWO + d * TWO_THIRDS), s))
 
 
 def bandwidth_for_rate(rate: Values, snr_hz: Values) -> Floats:

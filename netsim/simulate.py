@@ -69,7 +69,7 @@ def simulate(
             lambda: float(stored["cell/clock"][0])))
         recorder, history = Recorder(), History(len(population))
         cell = RadioCell(
-            env, population, Channel(scenario, population, seed), RoundProblems(scenario, population, learns.bits),
+            env, population, Channel(scenario, population, seed), RoundProblems(scenario, population, bits=learns.bits),
             Planned(), recorder, planner_of(scenario.allocation.method, scenario.allocation.options))
         selector = Selector(scenario.selection.method, selection, seed)
         rooms: dict[str, Stateful] = {

@@ -99,9 +99,8 @@ class Market:
     @cached_property
     def soonest(self) -> float:
         """The round of an infinite weight, every CPU at its fastest; a hair more, so that there is room for a price."""
-        equal = self.devices.round_time(self.bandwidth_hz / len(self.power))
-        needs = sao.shortest_round(self.devices, self.bandwidth_hz, equal)
-        return max(float((need.compute_s + need.upload_s).max()) for need in needs) * (1.0 + 1e-11)
+        bracket = sao.Bracket.of(self.devices, self.bandwidth_hz)
+        return sao.shortest_round(self.devices, self.bandwidth_hz, bracket).round_s * (1.0 + 1e-11)
 
     @cached_property
     def cheapest(self) -> float:

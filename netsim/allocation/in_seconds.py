@@ -7,7 +7,6 @@ min(T - t, E - K/t^2) seconds to upload, and the bandwidth needed is what sends 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from netsim import physics
 from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats
+from netsim.physics import HALF, ONE, THIRD, TINY, TWO_THIRDS, ZERO
 
 INSTANT_S = 1e-80    # stands for "no time" where a device has nothing to compute, so that K/t^2 stays defined
 BLOCK = 1 << 13      # devices worked on at once: 64 kB an array stays in the cache and is not mapped afresh each time
@@ -46,53 +46,71 @@ class InSeconds:
             slowest=np.maximum(problem.cycles / problem.cpu_min_hz, INSTANT_S),
         )
 
-    def blocks(self) -> Iterator[InSeconds]:
+    def blocks(self) -> list[InSeconds]:
         """The same devices in pieces small enough for the cache."""
-        for start in range(0, len(self.nats), BLOCK):
-            part = slice(start, start + BLOCK)
-            yield InSeconds(self.nats[part], self.limit[part], self.budget[part], self.work[part],
-                            self.scale[part], self.fastest[part], self.slowest[part])
+        if len(self.nats) <= BLOCK:
+            return [self]
+        parts = [slice(start, start + BLOCK) for start in range(0, len(self.nats), BLOCK)]
+        return [InSeconds(self.nats[part], self.limit[part], self.budget[part], self.work[part],
+                          self.scale[part], self.fastest[part], self.slowest[part]) for part in parts]
 
-    def compute_time(self, round_s: float) -> Floats:
-        """The computing time that leaves most for the upload in a round of T seconds.
+    def longest(self) -> Floats:
+        """The round beyond which a device needs no less: its CPU at its slowest, its budget used up."""
+        return self.slowest + self.budget - self.work / np.square(self.slowest)
 
-        T - t falls with t and E - K/t^2 rises, so the best t is where they cross, t^2 (t - A) = K with A = T - E
-        (the cubic (23) of the paper), clipped to what the CPU can do. In units of K^(1/3) it has one
-        parameter; the start is within 1.2 % of the root and three Newton steps reach 2e-14.
+    def compute_time(self, round_s: float | Floats) -> Floats:
+        """The computing time that leaves most for the upload in a round of T seconds, within what the CPU can do."""
+        return self.clip(self.scale / self.crossing(round_s))
+
+    def clip(self, compute_s: Floats) -> Floats:
+        """What the CPU makes of a computing time that is too short or too long for it."""
+        return np.minimum(np.maximum(compute_s, self.fastest), self.slowest)
+
+    def crossing(self, round_s: float | Floats) -> Floats:
+        """x = K^(1/3)/t for the computing time t at which time and energy leave the same to send.
+
+        T - t falls with t and E - K/t^2 rises, so the best t is where they cross, t^2 (t - A) = K with A = T - E (the
+        cubic (23) of the paper). In units of K^(1/3) it has one parameter, x^3 + a x = 1; the start is within 1.2 % of
+        the root and three Newton steps reach the last digits.
         """
-        a = (round_s - self.budget) / self.scale
-        above = np.maximum(a, 0.0)
+        a = (np.asarray(round_s) - self.budget) / self.scale
+        above = np.maximum(a, ZERO)
         below = above - a
-        t = above + 1.0 / ((1.0 + above * (2.0 / 3.0 + above / 2.0)) * np.sqrt(1.0 / (1.0 + below / 3.0) + below))
+        x: Floats = (ONE + above * (TWO_THIRDS + above * HALF)) * np.sqrt(ONE / (ONE + below * THIRD) + below)
+        x /= above * x + ONE
         for _ in range(3):
-            rest = t + t - a
-            t = (t * t * rest + 1.0) / (t * (rest + t - a))
-        return np.minimum(np.maximum(t * self.scale, self.fastest), self.slowest)
+            square = x * x
+            cube = square * x
+            x = (cube + cube + ONE) / (square + square + square + a)
+        return x
 
     def bandwidth(self, upload_s: Floats) -> tuple[Floats, Floats]:
         """The bandwidth that uploads in this time (inf if none does), and its elasticity -(db/b) / (dt/t).
 
         With y = limit/t and s the spectral efficiency, b = z ln 2 / (t s) and the elasticity is v/(v - 1), v = s + y.
         """
-        upload_s = np.maximum(upload_s, 1e-300)
+        upload_s = np.maximum(upload_s, TINY)
         fraction = self.limit / upload_s
         s = physics.efficiency(fraction)
         v = s + fraction
-        return self.nats / (upload_s * s), v / (v - 1.0)
+        return self.nats / (upload_s * s), v / (v - ONE)
 
     def least_bandwidth_ever(self) -> Floats:
         """The bandwidth needed if the round may last for ever: the CPU at its slowest, what is left to send."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.bandwidth(self.budget - self.work / np.square(self.slowest))[0]
 
-    def upload_time(self, bandwidth_hz: float) -> Floats:
+    def upload_time(self, bandwidth_hz: float | Floats) -> Floats:
         """Each device's upload with this bandwidth: z / Q(b)."""
         return self.nats / (bandwidth_hz * np.log1p(self.nats / (self.limit * bandwidth_hz)))
 
-    def round_time(self, bandwidth_hz: float) -> Floats:
-        """Each device's shortest round with this bandwidth; inf where its budget does not allow one."""
+    def round_time(self, bandwidth_hz: float | Floats) -> Floats:
+        """Each device's shortest round with this bandwidth; inf where its budget does not allow one.
+
+        Several bandwidths, one below the other, give a row each.
+        """
         upload_s = self.upload_time(bandwidth_hz)
         spare = self.budget - upload_s
         with np.errstate(divide="ignore", invalid="ignore"):
             compute_s = np.maximum(np.sqrt(self.work / spare), self.fastest)
-        return np.where((spare > 0.0) & (compute_s <= self.slowest), upload_s + compute_s, np.inf)
+        return np.where((spare > ZERO) & (compute_s <= self.slowest), upload_s + compute_s, np.inf)

@@ -15,7 +15,9 @@ from netsim.base.errors import InputError
 
 TOLERANCE = 1e-9                                 # how far, relatively, a plan may miss a constraint by rounding
 MAY_BE_ZERO = frozenset({"cycles", "capacitance"})
-CELL = ("bandwidth_hz", "noise_w_per_hz")        # one value for all; the other fields have one for each device
+DEVICE = ("bits", "cycles", "capacitance", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz",
+          "power_min_w", "power_max_w")          # fields with a value for each device
+CELL = ("bandwidth_hz", "noise_w_per_hz")        # one value for all
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +44,15 @@ class Problem:
     numbers: Ints | None = None           # what messages call the devices; None: by their positions
 
     def __post_init__(self) -> None:
-        given = {f.name: _numbers(f.name, getattr(self, f.name)) for f in fields(self) if f.name not in CELL}
+        given = {name: _numbers(name, getattr(self, name)) for name in (*DEVICE, "numbers")}
         size = _common_length({name: array for name, array in given.items() if array is not None})
         if self.numbers is not None:
             object.__setattr__(self, "numbers", frozen(self.numbers, dtype=np.int64))
-        for name, array in given.items():
-            if array is not None and name != "numbers":
+        for name in DEVICE:
+            array = given[name]
+            if array is not None:
                 _check_range(name, array, self.numbers)
-                object.__setattr__(self, name, frozen(np.broadcast_to(array, size)))
+                object.__setattr__(self, name, _kept(array, size))
         for name in CELL:
             value = _numbers(name, getattr(self, name))
             if value is None or value.ndim:
@@ -85,13 +88,41 @@ class Problem:
         """What messages call the device at this position."""
         return int(position if self.numbers is None else self.numbers[position])
 
-    def subset(self, devices: Bools | Ints | Sequence[int]) -> Problem:
-        """The same cell with only these devices (a mask, or positions in the order wanted)."""
+    def subset(self, devices: Bools | Ints | Sequence[int], gain: Floats | None = None) -> Problem:
+        """The same cell with only these devices (a mask, or positions in the order wanted), perhaps with new gains.
+
+        What was valid of all is valid of some and is not looked at again; ``gain``, an entry for each device of the
+        whole, is what a channel makes of it this round.
+        """
         chosen = np.asarray(devices)
         if chosen.size == 0:
             raise InputError("a subset of no devices: at least one is needed")
-        per_device = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in CELL}
-        return replace(self, **{name: array[chosen] for name, array in per_device.items() if array is not None})
+        parts = {name: array if array is None else array[chosen]
+                 for name, array in ((name, getattr(self, name)) for name in (*DEVICE, "numbers"))}
+        if gain is not None:
+            parts["gain"] = gain[chosen]
+        return self._with(parts)
+
+    def with_power(self, power_w: Floats) -> Problem:
+        """The same problem with other transmit powers."""
+        return self._with({"power_w": np.array(power_w, dtype=np.float64)})
+
+    def _with(self, parts: dict[str, Any]) -> Problem:
+        """Fresh valid parts in the place of these; only what they make of the signal is looked at again."""
+        problem = object.__new__(Problem)
+        problem.__dict__.update({name: getattr(self, name) for name in FIELDS}, **parts)
+        for array in parts.values():
+            if array is not None:
+                array.setflags(write=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            snr = problem.gain * problem.power_w / problem.noise_w_per_hz
+        if not (snr.min() > 0.0 and snr.max() < np.inf):
+            return replace(problem)                        # looks at everything, and says what is wrong
+        problem.__dict__["snr_hz"] = snr
+        return problem
+
+
+FIELDS = tuple(each.name for each in fields(Problem))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,25 +150,26 @@ class Plan:
 
 def plan_for(problem: Problem, bandwidth_hz: Floats, cpu_hz: Floats, power_w: Floats | None = None) -> Plan:
     """The plan that gives each device this bandwidth, CPU frequency and power, eqs. (5) to (11)."""
-    power = problem.power_w if power_w is None else power_w
-    rate = physics.fdma_rate(bandwidth_hz, problem.gain * power / problem.noise_w_per_hz)
-    compute_s = physics.compute_time(problem.cycles, cpu_hz)
-    upload_s = physics.upload_time(problem.bits, rate)
-    compute_energy_j = physics.compute_energy(problem.cycles, cpu_hz, problem.capacitance)
-    energy_j = compute_energy_j + physics.upload_energy(power, upload_s)
+    power = problem.power_w if power_w is None else frozen(power_w)
+    snr_hz = problem.snr_hz if power_w is None else problem.gain * power / problem.noise_w_per_hz
+    compute_s = problem.cycles / cpu_hz                                                # eq. (5)
+    compute_energy_j = problem.compute_weight * np.square(cpu_hz)                      # eq. (6)
+    upload_s = physics.upload_time(problem.bits, physics.fdma_rate(bandwidth_hz, snr_hz))      # eqs. (7) and (8)
+    energy_j = compute_energy_j + power * upload_s                                     # eq. (9)
+    over_budget = energy_j > problem.budget_j * (1.0 + TOLERANCE)
+    for array in (compute_s, compute_energy_j, upload_s, energy_j, over_budget):
+        array.setflags(write=False)
     return Plan(
-        bandwidth_hz=frozen(bandwidth_hz), cpu_hz=frozen(cpu_hz), power_w=frozen(power),
-        compute_s=frozen(compute_s), upload_s=frozen(upload_s), compute_energy_j=frozen(compute_energy_j),
-        device_energy_j=frozen(energy_j),
-        round_s=float(np.max(compute_s + upload_s)), energy_j=float(energy_j.sum()),
-        over_budget=frozen(energy_j > problem.budget_j * (1.0 + TOLERANCE), dtype=np.bool_),
+        bandwidth_hz=frozen(bandwidth_hz), cpu_hz=frozen(cpu_hz), power_w=power, compute_s=compute_s, upload_s=upload_s,
+        compute_energy_j=compute_energy_j, device_energy_j=energy_j,
+        round_s=float((compute_s + upload_s).max()), energy_j=float(np.add.reduce(energy_j)), over_budget=over_budget,
     )
 
 
 def fill(bandwidth_hz: Floats, total_hz: float) -> Floats:
     """The shares scaled to use the whole band, and not one bit of the last digit more."""
-    filled: Floats = bandwidth_hz * (total_hz / bandwidth_hz.sum())
-    while filled.sum() > total_hz:
+    filled: Floats = bandwidth_hz * (total_hz / np.add.reduce(bandwidth_hz))
+    while np.add.reduce(filled) > total_hz:
         filled *= 1.0 - 2.0**-52
     return filled
 
@@ -182,8 +214,20 @@ def _common_length(arrays: dict[str, Floats]) -> int:
     return size
 
 
+def _kept(array: Floats, size: int) -> Floats:
+    """A read-only copy with an entry for each device; the array itself where nobody can write to it."""
+    if array.ndim and not array.flags.writeable:
+        owner = array if array.base is None else array.base
+        if isinstance(owner, np.ndarray) and not owner.flags.writeable:
+            return array
+    return frozen(array if array.ndim else np.full(size, array))
+
+
 def _check_range(name: str, array: Floats, numbers: Ints | None) -> None:
     """Finite and positive, or not negative where zero has a meaning."""
+    least = array.min()
+    if (least > 0.0 or (least == 0.0 and name in MAY_BE_ZERO)) and array.max() < np.inf:
+        return
     good = np.isfinite(array) & ((array >= 0.0) if name in MAY_BE_ZERO else (array > 0.0))
     if not good.all():
         n = int(np.argmin(good))

@@ -11,8 +11,14 @@ from netsim.allocation.diagnosis import require_feasible
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Plan, Problem, fill, plan_for
 from netsim.base.arrays import Floats
+from netsim.physics import HALF, ONE
+
+NEAR = 2e-5          # relative changes so small that their cube is below the last digits
+PROBES = 160         # devices times rounds that are looked at together for hardly more than one round would take
+PARTS = {rows: np.linspace(0.0, 1.0, rows)[:, None] for rows in range(4, 17)}     # of a bracket, as a column
 
 
+@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
 def solve(problem: Problem) -> Plan:
     """The plan with the shortest round that keeps every budget.
 
@@ -20,20 +26,21 @@ def solve(problem: Problem) -> Plan:
     T every device whose computing is not at its slowest ends exactly at T, and the whole band is used.
     """
     devices = InSeconds.of(problem)
-    equal = devices.round_time(problem.bandwidth_hz / len(problem))
-    if math.isinf(equal.max()):                              # else an equal share serves all
+    bracket = Bracket.of(devices, problem.bandwidth_hz)
+    if not bracket.sure:
         require_feasible(problem, devices)
-    needs = shortest_round(devices, problem.bandwidth_hz, equal)
-    compute_s = np.concatenate([need.compute_s for need in needs])
-    bandwidth_hz = np.concatenate([need.bandwidth_hz for need in needs])
-    cpu_hz = np.minimum(np.maximum(problem.cycles / compute_s, problem.cpu_min_hz), problem.cpu_max_hz)
-    return plan_for(problem, fill(bandwidth_hz, problem.bandwidth_hz), cpu_hz)
+    best = shortest_round(devices, problem.bandwidth_hz, bracket)
+    cpu_hz = np.minimum(np.maximum(problem.cycles / best.compute_s, problem.cpu_min_hz), problem.cpu_max_hz)
+    return plan_for(problem, fill(best.bandwidth_hz, problem.bandwidth_hz), cpu_hz)
 
 
 @dataclass(frozen=True, eq=False)
 class Need:
-    """What the devices of one block need at least for a round of T seconds."""
+    """What the devices of one block need at least for a round of T seconds (or several T, a row each)."""
 
+    devices: InSeconds
+    crossing_s: Floats    # where time and energy leave the same to send, whatever the CPU can do
+    delayed: Floats       # how the crossing moves with T
     compute_s: Floats
     upload_s: Floats
     bandwidth_hz: Floats
@@ -46,40 +53,148 @@ class Need:
         return -self.per_second * self.gained
 
     @classmethod
-    def at(cls, round_s: float, devices: InSeconds) -> Need:
+    def at(cls, round_s: float | Floats, devices: InSeconds) -> Need:
         """Compute as long as leaves most for the upload, then send with what that takes."""
-        compute_s = devices.compute_time(round_s)
-        time_left = round_s - compute_s
+        x = devices.crossing(round_s)
+        crossing_s = devices.scale / x
+        cube = x * x * x
+        delayed = ONE / (cube + cube + ONE)
+        compute_s = devices.clip(crossing_s)
+        time_left = np.asarray(round_s) - compute_s
         energy_left = devices.budget - devices.work / (compute_s * compute_s)
         upload_s = np.minimum(time_left, energy_left)
         bandwidth_hz, elasticity = devices.bandwidth(upload_s)
-        inside = (compute_s > devices.fastest) & (compute_s < devices.slowest)
-        doubled = devices.work + devices.work
-        part = doubled / (doubled + compute_s**3)
-        gained = np.where(inside, part, time_left <= energy_left)
-        return cls(compute_s, upload_s, bandwidth_hz, elasticity * bandwidth_hz / upload_s, gained)
+        gained = np.where(compute_s == crossing_s, ONE - delayed, time_left <= energy_left)
+        per_second = elasticity * bandwidth_hz / upload_s
+        return cls(devices, crossing_s, delayed, compute_s, upload_s, bandwidth_hz, per_second, gained)
+
+    def little_moved_by(self, step: float) -> bool:
+        """Whether a step of T changes this so little that :class:`Nearby` is exact."""
+        quickest = np.maximum(self.per_second * self.gained / self.bandwidth_hz, self.delayed / self.crossing_s)
+        return bool(abs(step) * quickest.max() <= NEAR)
+
+
+class Nearby:
+    """Rounds so near to one whose need is known that this can be moved along, to second order.
+
+    The crossing t moves by m = 1/(1 + 2 x^3) of a step, which itself changes by 3 m^2 (1 - m)/t. The reciprocal of a
+    need is nearly a straight line in the upload time u: with v = s + y as in :meth:`InSeconds.bandwidth` its first
+    derivative is v/(v - 1) times 1/(b u), its second (v + y - s/(v - 1))/(v - 1)^2 times 1/(b u^2).
+    """
+
+    def __init__(self, need: Need, round_s: float) -> None:
+        self.need, self.round_s = need, round_s
+        m = need.delayed
+        self.turn = 1.5 * m * m * (ONE - m) / need.crossing_s
+        self.rise = need.per_second * need.upload_s / need.bandwidth_hz
+        rest = ONE / (self.rise - ONE)                                           # v - 1
+        y = need.devices.limit / need.upload_s
+        self.bend = HALF * (rest + y - (ONE - y) / rest) / (rest * rest)         # v + y - s/(v - 1), s = v - y
+
+    def by(self, step: float) -> tuple[Floats, Floats]:
+        """Computing times and bandwidths in a round that is longer by this."""
+        need, devices = self.need, self.need.devices
+        compute_s = devices.clip(need.crossing_s + step * (need.delayed + step * self.turn))
+        energy_left = devices.budget - devices.work / (compute_s * compute_s)
+        longer = np.minimum((self.round_s + step) - compute_s, energy_left) / need.upload_s - ONE
+        return compute_s, need.bandwidth_hz / (ONE + longer * (self.rise + self.bend * longer))
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Round times between which the shortest round lies, if there is one, and where to begin."""
+
+    low: float
+    high: float
+    start: float
+    sure: bool            # that there is one
+
+    @classmethod
+    def of(cls, devices: InSeconds, bandwidth_hz: float) -> Bracket:
+        """With the whole band none beats T; with an equal share some need a round no longer than T, some no shorter.
+
+        Where an equal share does not serve all: once every CPU is at its slowest, a longer round is no help.
+        """
+        alone, equal = devices.round_time(np.array([[bandwidth_hz], [bandwidth_hz / len(devices.nats)]]))
+        low, high = max(float(alone.max()), float(equal.min())), float(equal.max())
+        sure = high < math.inf
+        if not sure:
+            longest = devices.longest()
+            equal, high = np.minimum(equal, longest), float(longest.max())
+        start = min(max(low, float(np.add.reduce(equal)) / len(equal)), high)
+        return cls(low, max(low, high) * (1.0 + 1e-14), start, sure).narrowed(devices, bandwidth_hz)
+
+    def narrowed(self, devices: InSeconds, bandwidth_hz: float) -> Bracket:
+        """Where devices are few: look at several rounds at once, and begin between the nearest two."""
+        rows = min(PROBES // len(devices.nats), 16)
+        if rows not in PARTS or not self.low * (1.0 + NEAR) < self.high < math.inf:
+            return self
+        rounds = self.low * (self.high / self.low) ** PARTS[rows]
+        need = Need.at(rounds, devices)
+        totals = np.add.reduce(need.bandwidth_hz, 1)
+        after = int(np.count_nonzero(totals > bandwidth_hz))             # they fall
+        if not 0 < after < rows:
+            return self
+        two = slice(after - 1, after + 1)
+        slopes = np.add.reduce(need.per_second[two] * need.gained[two], 1)
+        (low, high), ends = rounds[two, 0].tolist(), zip(totals[two].tolist(), slopes.tolist(), strict=True)
+        return Bracket(low, high, _between(low, high, bandwidth_hz, *ends), sure=True)
+
+
+def _between(low: float, high: float, total_hz: float, *ends: tuple[float, float]) -> float:
+    """Where needs fall to a total, given total and slope at both ends.
+
+    T is nearly a straight line in w = 1/total: a cubic in w with the slopes of both ends; a straight line where these
+    are not usable, since a need is infinite or nobody gains from a longer round.
+    """
+    (much, steep), (little, flat) = ends
+    width = 1.0 / little - 1.0 / much
+    part = (1.0 / total_hz - 1.0 / much) / width
+    rest = 1.0 - part
+    if steep > 0.0 and flat > 0.0 and much < math.inf:
+        bend = rest * much * much / steep - part * little * little / flat
+        guess = (low * rest * rest * (1.0 + 2.0 * part) + high * part * part * (1.0 + 2.0 * rest)
+                 + part * rest * width * bend)
+        if low < guess < high:
+            return guess
+    return low + (high - low) * part
+
+
+@dataclass(frozen=True, eq=False)
+class Shortest:
+    """The shortest round, and what each device does in it."""
+
+    round_s: float
+    compute_s: Floats
+    bandwidth_hz: Floats
+
+    @classmethod
+    def of(cls, round_s: float, parts: list[tuple[Floats, Floats]]) -> Shortest:
+        """The blocks put together."""
+        if len(parts) == 1:
+            return cls(round_s, *parts[0])
+        return cls(round_s, np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")   # a round too short needs infinite bandwidth
-def shortest_round(devices: InSeconds, bandwidth_hz: float, equal: Floats) -> list[Need]:
-    """What the devices, block by block, need in the round T at which their least bandwidths add up to B.
+def shortest_round(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest:
+    """The round T at which the least bandwidths of the devices add up to B; the problem must be feasible.
 
-    The problem must be feasible. Each step solves a model of the needs (:func:`_step`) inside a bracket: with an equal
-    share of the band (``equal``: each device's shortest round with it) some device needs a round no longer than T and
-    some other one no shorter; with the whole band none beats T; once every CPU is at its slowest, longer is no help.
+    Each step solves a model of the needs (:func:`_step`) inside the bracket. No step depends on an earlier problem:
+    the same problem has the same answer, to the last digit, in whatever run it is met.
     """
-    low = max(float(devices.round_time(bandwidth_hz).max()), float(equal.min()))
-    idle = devices.slowest + devices.budget - devices.work / devices.slowest**2
-    high = max(low, min(float(equal.max()), float(idle.max()))) * (1.0 + 1e-14)
-    t = min(max(low, float(np.minimum(equal, idle).mean())), high)
-    blocks = list(devices.blocks())
+    low, high, t = bracket.low, bracket.high, bracket.start
+    blocks = devices.blocks()
     for attempt in range(1, 600):
         needs = [Need.at(t, block) for block in blocks]
-        total = sum(float(need.bandwidth_hz.sum()) for need in needs)
+        total = sum(float(np.add.reduce(need.bandwidth_hz)) for need in needs)
         excess = total / bandwidth_hz - 1.0
         step = _step(needs, bandwidth_hz, total)
-        if (abs(excess) <= 1e-10 and abs(step) <= 1e-10 * t) or t == high:
-            return needs
+        settled = _settled(needs, bandwidth_hz, t, step) if abs(step) <= 1e-3 * t else None
+        if settled:
+            return settled
+        if (abs(excess) <= 1e-10 and abs(step) <= 1e-13 * t) or t == high:
+            return Shortest.of(t, [(need.compute_s, need.bandwidth_hz) for need in needs])
         low, high = (t, high) if excess > 0.0 else (low, t)
         least = math.copysign(4e-16 * t, excess)             # a step below the last digit would stand still
         t += least if abs(step) < abs(least) else step
@@ -89,20 +204,35 @@ def shortest_round(devices: InSeconds, bandwidth_hz: float, equal: Floats) -> li
     raise ArithmeticError(f"the round time did not settle between {low!r} and {high!r} s")
 
 
+def _settled(needs: list[Need], bandwidth_hz: float, t: float, step: float) -> Shortest | None:
+    """The end of the search, once a step is so small that needs can be moved along; None while it is not."""
+    if not all(need.little_moved_by(step) for need in needs):
+        return None
+    slope = -sum(float(need.per_second.dot(need.gained)) for need in needs)
+    around = [Nearby(need, t) for need in needs]
+    for _ in range(4):                                       # more than twice where a CPU comes to an end of its range
+        parts = [near.by(step) for near in around]
+        excess_hz = sum(float(np.add.reduce(part[1])) for part in parts) - bandwidth_hz
+        change = -excess_hz / slope
+        if abs(excess_hz) <= (1e-14 if abs(change) > 2e-16 * t else 1e-10) * bandwidth_hz:
+            return Shortest.of(t + step, parts)
+        step += change
+    return None
+
+
 def _step(needs: list[Need], bandwidth_hz: float, total_hz: float) -> float:
     """How far T has to move if the reciprocal of every need is a straight line in it, which it nearly is.
 
     Newton on the reciprocal of the sum of b/(1 + r x), which is increasing and concave in x; one step where the total
     is near the band. NaN where no need has a slope (all CPUs at their slowest) or some need is infinite.
     """
-    slopes = [need.slope for need in needs]
-    slope = sum(float(each.sum()) for each in slopes)
+    slope = -sum(float(need.per_second.dot(need.gained)) for need in needs)
     if not -math.inf < slope < 0.0:
         return math.nan
     x = total_hz * (1.0 - total_hz / bandwidth_hz) / slope
     if abs(total_hz / bandwidth_hz - 1.0) < 0.02:
         return x
-    rates = [-each / need.bandwidth_hz for each, need in zip(slopes, needs, strict=True)]
+    rates = [-need.slope / need.bandwidth_hz for need in needs]
     leftmost = -0.9 / max(float(rate.max()) for rate in rates)
     for _ in range(3):
         x = max(x, leftmost)

@@ -66,7 +66,7 @@ class RadioCell:
 
     def problem(self, devices: Ints) -> Problem:
         """The allocation problem of these devices, now."""
-        return self.problems.of(devices, self.gain)
+        return self.problems.of(devices, self.gain if self.channel.changes else None)
 
     def view(self, **columns: Callable[[], Any]) -> View:
         problems, batteries = self.problems, self.batteries

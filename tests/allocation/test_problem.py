@@ -140,3 +140,31 @@ def test_a_method_of_the_users_own() -> None:
 def test_a_scenario_can_call_nothing_but_allocation_methods(method: str) -> None:
     with pytest.raises(InputError, match="first parameter must be called problem"):
         check_method(method, {})
+
+
+def test_a_part_of_a_valid_problem_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Problem(**{**GOOD, "numbers": [7, 42]})
+    monkeypatch.setattr(Problem, "__post_init__", lambda self: pytest.fail("validated again"))
+    part = whole.subset([1], gain=np.array([1e-9, 1e-8]))
+    assert (part.gain.tolist(), part.power_w.tolist(), part.numbers.tolist()) == ([1e-8], [0.1], [42])
+    assert part.snr_hz.tolist() == (part.gain * part.power_w / part.noise_w_per_hz).tolist()
+    assert whole.with_power(np.array([0.2, 0.3])).power_w.tolist() == [0.2, 0.3]
+    for name in ("gain", "bits", "numbers"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(part, name)[0] = 1
+
+
+@pytest.mark.parametrize("gain", [0.0, -1e-9, np.nan, np.inf, 1e300])
+def test_but_the_gains_of_a_round_are(gain: float) -> None:
+    whole = Problem(**{**GOOD, "numbers": [7, 42]})
+    with pytest.raises(InputError, match=r"^gain( \* power_w / noise_w_per_hz)?, device 42: "):
+        whole.subset([0, 1], gain=np.array([1e-9, gain]))
+
+
+def test_arrays_that_nobody_can_write_to_are_not_copied() -> None:
+    mine = np.array([1e-10, 1e-11])
+    seen = mine[:]
+    seen.flags.writeable = False                  # only this look at it: its owner can still be written to
+    assert not np.shares_memory(Problem(**{**GOOD, "gain": seen}).gain, mine)
+    mine.flags.writeable = False
+    assert np.shares_memory(Problem(**{**GOOD, "gain": seen}).gain, mine)
