@@ -121,8 +121,10 @@ class Batteries:
 
     def draw(self, devices: Ints, joules: Floats) -> None:
         """What devices on mains have used is only counted."""
-        mains = ~self._finite[devices] if self.any_finite else slice(None)
-        np.add.at(self.used_j, devices[mains], joules[mains])
+        if self.any_finite:
+            mains = ~self._finite[devices]
+            devices, joules = devices[mains], joules[mains]
+        np.add.at(self.used_j, devices, joules)      # a device may have done several jobs
 
     def snapshot(self) -> Floats:
         """What was used, but for the loads that are on now."""

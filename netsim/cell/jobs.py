@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
@@ -71,6 +70,7 @@ class Flight:
         self.snr_hz: list[float] = snr_hz.tolist()
         self.bits: list[float] = jobs.bits.tolist()
         self.open = count                    # jobs that have not ended
+        self.on_battery = False              # whether one of them draws from a battery
         self.waited = False                  # whether one of them had to wait for another to make room
         self.phase = [COMPUTING] * count
         self.left: list[float] = jobs.cycles.tolist()
@@ -114,10 +114,13 @@ class Flight:
         for name in cls.CHANGING:
             setattr(flight, name, state[name].tolist())
         flight.outcome = bytes(state["outcome"]).decode().split("\n")
+        flight.on_battery = not np.isnan(flight.charge_1 + flight.charge_2).all()
         flight.waited = max(flight.room_row) >= 0
         flight.open = sum(phase != ENDED for phase in flight.phase)
         return flight
 
-    def column(self, name: str, which: Ints) -> Any:
-        """A column of some of the jobs as an array."""
-        return np.array(getattr(self, name))[which]
+    def head(self, which: Ints) -> Ints:
+        """Number, cause and version of some of the jobs, a row each."""
+        head = np.empty((3, len(which)), np.int64)
+        head[0], head[1], head[2] = self.first + which, self.cause, self.version
+        return head

@@ -94,7 +94,7 @@ class Medium:
 
     def replies(self, tickets: Ints, until: float, count: int | None) -> Replies:
         """An event that comes when so many of these jobs have ended (None: all), or at ``until``."""
-        there = [job for job in tickets.tolist() if not self._has_ended(job)]
+        there = self._under_way(tickets.tolist())
         wanted = len(there) if count is None else count - (len(tickets) - len(there))
         replies = Replies(self.env, wanted)
         if wanted <= 0:
@@ -118,9 +118,14 @@ class Medium:
         flight = self.flights[place] if place >= 0 else None
         return flight if flight is not None and ticket < flight.first + len(flight) else None
 
-    def _has_ended(self, ticket: Ticket) -> bool:
-        flight = self.flight_of(ticket)
-        return flight is None or flight.phase[ticket - flight.first] == ENDED
+    def _under_way(self, tickets: list[Ticket]) -> list[Ticket]:
+        """Those of some jobs that have not ended."""
+        there: list[Ticket] = []
+        for flight in self.flights:
+            first, phase = flight.first, flight.phase
+            last = first + len(flight)
+            there.extend([job for job in tickets if first <= job < last and phase[job - first] != ENDED])
+        return there
 
     def take_ended(self) -> list[tuple[Flight, int]]:
         """The jobs that have ended since the last call, in the order in which they did."""
@@ -332,7 +337,7 @@ class Medium:
     def _draw(self, flight: Flight, i: int, watts: float, seconds: float, since: float | None = None) -> None:
         """A device on a battery begins to draw; whether that will see it through is known now."""
         battery = self.batteries.open(flight.device[i])
-        ticket = flight.first + i
+        ticket, flight.on_battery = flight.first + i, True
         began = self.env.now if since is None else since
         self._loads[ticket] = (battery, battery.connect(began, watts, seconds))
         battery.owners[ticket] = (flight, i)

@@ -17,7 +17,7 @@ from netsim.cell.disciplines import Discipline
 from netsim.cell.jobs import Jobs
 from netsim.cell.medium import Medium
 from netsim.cell.port import Outcomes
-from netsim.cell.recording import CLOCK, Ended, record_ended, record_left_out
+from netsim.cell.recording import CLOCK, Ended, Rows, record_ended, record_left_out
 from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.selection.view import View
@@ -174,23 +174,25 @@ class RadioCell:
 
     def _record_waits(self) -> None:
         """Everybody waits for the others: before its wave, and from its own end to that of the round."""
-        now, began, recorder = self.now, self._began, self.recorder
+        now, began = self.now, self._began
         for jobs in self._played:
-            early = jobs.began - began > CLOCK * np.spacing(jobs.began)
-            ended = jobs.values["ended_at"]
-            late = (now - ended > TOGETHER * (now - began)) & (now - ended > CLOCK * math.ulp(now))
-            before, after = np.full(len(jobs), began), np.full(len(jobs), now)
-            for which, t0, t1 in ((early, before, jobs.began), (late, ended, after)):
-                if which.any():
-                    count = int(which.sum())
-                    recorder.add_rows({
-                        "kind": np.full(count, SPAN), "name": np.full(count, recorder.text("wait")),
-                        "device": jobs.device[which], "job": jobs.job[which], "t0": t0[which], "t1": t1[which],
-                        "value": np.zeros(count), "energy_j": np.zeros(count)})
+            rows, ended = Rows(self.recorder, jobs), jobs.values["ended_at"]
+            if jobs.began[0] > began:
+                early = jobs.began - began > CLOCK * np.spacing(jobs.began)
+                if early.any():
+                    rows.add(SPAN, "wait", early, np.full(len(jobs), began), jobs.began)
+            late = now - ended > max(TOGETHER * (now - began), CLOCK * math.ulp(now))
+            if late.any():
+                rows.add(SPAN, "wait", late, ended, np.full(len(jobs), now))
+            if rows.count:
+                rows.record()
 
     def _outcomes(self) -> Outcomes:
         """All jobs of the round, those that no plan was found for first."""
         out, played = len(self._left_out), self._played
+        if not out and len(played) == 1:
+            jobs, v = played[0], played[0].values
+            return Outcomes(jobs.device, jobs.arrived, v["compute_s"] + v["upload_s"], v["compute_j"] + v["upload_j"])
         nothing = np.zeros(out)
 
         def column(name: str) -> Floats:

@@ -16,6 +16,7 @@ from netsim.trace.schema import ARRIVED, CELL, INFEASIBLE
 CLOCK = 64      # units in the last place of the clock: a shorter wait is its rounding
 MEASURED = ("compute_s", "upload_s", "compute_j", "upload_j", "computed_at", "sent_from", "ended_at", "charge_1",
             "charge_2")
+DECIDED = ("gain", "bits", "cycles", "budget_j", "cpu_hz", "power_w", "bandwidth_hz", "planned_s")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +28,9 @@ class Ended:
     began: Floats
     cause: Ints                # the trace row of their allocation
     version: Ints
-    outcome: tuple[str, ...]
+    outcome: list[str]
     arrived: Bools
+    on_battery: bool           # whether any of them is
     values: dict[str, Floats]           # what was measured
     decided: dict[str, Floats]          # what was decided
 
@@ -39,24 +41,27 @@ class Ended:
     def of(cls, ended: list[tuple[Flight, int]]) -> Ended:
         """The columns of some jobs, in their order."""
         groups = _by_flight(ended)
-        outcome = tuple(flight.outcome[i] for flight, i in ended)
-        decided = ("gain", "bits", "cycles", "budget_j", "cpu_hz", "power_w", "bandwidth_hz", "planned_s")
+        outcome = [flight.outcome[i] for flight, i in ended]
+        head = _joined([flight.head(which) for flight, which in groups])
+        measured = _joined([
+            np.array([getattr(flight, name) for name in MEASURED])[:, which] for flight, which in groups])
+        decided = _joined([
+            np.array([getattr(flight.jobs, name) for name in DECIDED])[:, which] for flight, which in groups])
         return cls(
-            job=_joined([flight.first + which for flight, which in groups]),
-            device=_joined([flight.jobs.device[which] for flight, which in groups]),
+            job=head[0], device=_joined([flight.jobs.device[which] for flight, which in groups]),
             began=_joined([np.full(len(which), flight.began) for flight, which in groups]),
-            cause=_joined([np.full(len(which), flight.cause) for flight, which in groups]),
-            version=_joined([np.full(len(which), flight.version) for flight, which in groups]),
-            outcome=outcome, arrived=np.array([reason == ARRIVED for reason in outcome]),
-            values={name: _joined([np.array(getattr(flight, name))[which] for flight, which in groups])
-                    for name in MEASURED},
-            decided={name: _joined([getattr(flight.jobs, name)[which] for flight, which in groups])
-                     for name in decided},
+            cause=head[1], version=head[2], outcome=outcome,
+            arrived=np.array([reason == ARRIVED for reason in outcome]),
+            on_battery=any(flight.on_battery for flight, _ in groups),
+            values=dict(zip(MEASURED, measured, strict=True)), decided=dict(zip(DECIDED, decided, strict=True)),
         )
 
 
 def _by_flight(ended: list[tuple[Flight, int]]) -> list[tuple[Flight, Ints]]:
     """Stretches of jobs of one flight, with their positions in it."""
+    first = ended[0][0]
+    if first.open == 0 and len(first) == len(ended) and ended[-1][0] is first:      # all of one flight, and it alone
+        return [(first, np.array([i for _, i in ended]))]
     groups: list[tuple[Flight, list[int]]] = []
     for flight, i in ended:
         if not groups or groups[-1][0] is not flight:
@@ -66,7 +71,7 @@ def _by_flight(ended: list[tuple[Flight, int]]) -> list[tuple[Flight, Ints]]:
 
 
 def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=-1)
 
 
 def record_ended(
@@ -91,79 +96,91 @@ def record_ended(
 
 def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -> tuple[Ints, Ints]:
     """Spans, counters and drop-outs; returns each job's last row, and that of its upload, -1 where there is none."""
-    v, everybody = jobs.values, np.arange(len(jobs))
-    sent = np.flatnonzero(~np.isnan(v["sent_from"]))
-    until = np.where(np.isnan(v["sent_from"]), v["ended_at"], v["sent_from"])
-    waited = np.flatnonzero(until - v["computed_at"] > CLOCK * np.spacing(until))
-    dropped = np.flatnonzero(~jobs.arrived)
-    rows = _Rows(recorder, jobs)
-    compute = rows.add(SPAN, "compute", everybody, jobs.began, v["computed_at"], energy_j=v["compute_j"])
-    rows.add_charge(v["charge_1"], v["computed_at"])
-    rows.add(SPAN, "wait", waited, v["computed_at"], until)
-    upload = rows.add(SPAN, "upload", sent, v["sent_from"], v["ended_at"], energy_j=v["upload_j"])
-    rows.add_charge(v["charge_2"], v["ended_at"])
-    drop = rows.add(INSTANT, [jobs.outcome[i] for i in dropped.tolist()], dropped, v["ended_at"], v["ended_at"])
+    v = jobs.values
+    sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
+    unsent = np.isnan(sent_from)
+    until = np.where(unsent, ended_at, sent_from)
+    rows = Rows(recorder, jobs)
+    compute = rows.add(SPAN, "compute", None, jobs.began, computed_at, energy_j=v["compute_j"])
+    if jobs.on_battery:
+        rows.add_charge(v["charge_1"], computed_at)
+    waited = until - computed_at > CLOCK * np.spacing(until)
+    if waited.any():
+        rows.add(SPAN, "wait", waited, computed_at, until)
+    sent = None if not unsent.any() else ~unsent
+    upload = rows.add(SPAN, "upload", sent, sent_from, ended_at, energy_j=v["upload_j"])
+    if jobs.on_battery:
+        rows.add_charge(v["charge_2"], ended_at)
+    dropped = None if jobs.arrived.all() else np.flatnonzero(~jobs.arrived)
+    if dropped is not None:
+        drop = rows.add(INSTANT, [jobs.outcome[i] for i in dropped.tolist()], dropped, ended_at, ended_at)
     rows.add_band(*band)
     seq = rows.record()
     last, uploads = seq[compute], np.full(len(jobs), -1)
-    uploads[sent] = seq[upload]
     recorder.add_links(jobs.cause, last)
-    recorder.add_links(last[sent], seq[upload])
-    last[sent] = seq[upload]
-    if len(dropped):
+    which = slice(None) if sent is None else sent
+    recorder.add_links(last[which], seq[upload])
+    uploads[which] = last[which] = seq[upload]
+    if dropped is not None:
         recorder.add_links(last[dropped], seq[drop])
         last[dropped] = seq[drop]
     return last, uploads
 
 
-class _Rows:
+class Rows:
     """Rows that are put in the order of time before they are recorded."""
 
     def __init__(self, recorder: Recorder, jobs: Ended) -> None:
         self.recorder = recorder
         self.jobs = jobs
         self.count = 0
-        self.pieces: list[tuple[NDArray[Any], ...]] = []
+        self.pieces: list[tuple[int, int | list[int], NDArray[Any], NDArray[Any] | int, Floats, Floats, Any, Any]] = []
 
     def add(
-        self, kind: int, name: str | list[str], which: Ints, t0: Floats, t1: Floats, *,
-        energy_j: Floats | None = None, value: Floats | None = None,
+        self, kind: int, name: str | list[str], which: Bools | Ints | None, t0: Floats, t1: Floats, *,
+        energy_j: Floats | float = 0.0, value: Floats | float = 0.0,
     ) -> slice:
-        """Rows of these jobs; returns their places."""
-        if not len(which):
-            return slice(self.count, self.count)
-        names = (np.full(len(which), self.recorder.text(name)) if isinstance(name, str)
-                 else np.array([self.recorder.text(each) for each in name]))
-        nothing = np.zeros(len(which))
-        job = np.full(len(which), -1) if kind == COUNTER else self.jobs.job[which]
-        return self._add(
-            np.full(len(which), kind), names, self.jobs.device[which], job, t0[which], t1[which],
-            nothing if value is None else value[which], nothing if energy_j is None else energy_j[which])
+        """Rows of these jobs (None: of all); returns their places."""
+        device, job = self.jobs.device, self.jobs.job
+        if which is not None:
+            device, job, t0, t1 = device[which], job[which], t0[which], t1[which]
+            energy_j = energy_j[which] if isinstance(energy_j, np.ndarray) else energy_j
+            value = value[which] if isinstance(value, np.ndarray) else value
+        names = self.recorder.text(name) if isinstance(name, str) else [self.recorder.text(each) for each in name]
+        return self._add(kind, names, device, job, t0, t1, value, energy_j)
 
     def add_charge(self, charge_j: Floats, t: Floats) -> None:
         """What is left in the batteries, where there are any."""
-        which = np.flatnonzero(~np.isnan(charge_j))
-        self.add(COUNTER, "battery", which, t, t, value=charge_j)
+        there = ~np.isnan(charge_j)
+        t = t[there]
+        self._add(COUNTER, self.recorder.text("battery"), self.jobs.device[there], -1, t, t, charge_j[there], 0.0)
 
     def add_band(self, t: Floats, hertz: Floats) -> None:
         """How the band in use changed."""
-        count = len(t)
-        whole = np.full(count, self.recorder.text("bandwidth"))
-        self._add(np.full(count, COUNTER), whole, np.full(count, CELL), np.full(count, -1), t, t, hertz,
-                  np.zeros(count))
+        self._add(COUNTER, self.recorder.text("bandwidth"), np.full(len(t), CELL), -1, t, t, hertz, 0.0)
 
-    def _add(self, *columns: NDArray[Any]) -> slice:
-        first, self.count = self.count, self.count + len(columns[0])
-        self.pieces.append(columns)
+    def _add(
+        self, kind: int, name: int | list[int], device: Ints, job: Ints | int, t0: Floats, t1: Floats, value: Any,
+        energy_j: Any,
+    ) -> slice:
+        first, self.count = self.count, self.count + len(device)
+        self.pieces.append((kind, name, device, job, t0, t1, value, energy_j))
         return slice(first, self.count)
 
     def record(self) -> Ints:
         """Record them by when they were complete; of one instant, in the order added. Returns the row of each place."""
-        columns = [_joined(list(pieces)) for pieces in zip(*self.pieces, strict=True)]
-        order = np.argsort(columns[5], kind="stable")
-        names = ("kind", "name", "device", "job", "t0", "t1", "value", "energy_j")
+        whole, times = np.empty((4, self.count), np.int64), np.empty((4, self.count))
+        place = 0
+        for kind, name, device, job, t0, t1, value, energy_j in self.pieces:
+            end = place + len(device)
+            whole[0, place:end], whole[1, place:end], whole[2, place:end], whole[3, place:end] = kind, name, device, job
+            times[0, place:end], times[1, place:end], times[2, place:end], times[3, place:end] = t0, t1, value, energy_j
+            place = end
+        order = np.argsort(times[1], kind="stable")
+        whole, times = whole[:, order], times[:, order]
         first = self.recorder.next_seq
-        self.recorder.add_rows({name: column[order] for name, column in zip(names, columns, strict=True)})
+        self.recorder.add_rows(dict(zip(("kind", "name", "device", "job"), whole, strict=True))
+                               | dict(zip(("t0", "t1", "value", "energy_j"), times, strict=True)))
         seq = np.empty(self.count, np.int64)
         seq[order] = np.arange(first, first + self.count)
         return seq
@@ -187,11 +204,12 @@ def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
     v, count = jobs.values, len(jobs)
     until = np.where(np.isnan(v["sent_from"]), v["ended_at"], v["sent_from"])
     texts = {reason: recorder.text(reason) for reason in dict.fromkeys(jobs.outcome)}
+    outcome = next(iter(texts.values())) if len(texts) == 1 else [texts[reason] for reason in jobs.outcome]
     recorder.add_jobs({
         "job": jobs.job, "round": np.full(count, version + 1), "version": jobs.version, "device": jobs.device,
         "t0": jobs.began, **jobs.decided, "compute_s": v["compute_s"], "wait_s": until - v["computed_at"],
         "upload_s": v["upload_s"], "t1": v["ended_at"], "energy_j": v["compute_j"] + v["upload_j"],
-        "outcome": np.array([texts[reason] for reason in jobs.outcome]), "staleness": version - jobs.version,
+        "outcome": np.full(count, outcome), "staleness": version - jobs.version,
     })
 
 

@@ -61,17 +61,17 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
         raise InputError(f"{where}: answered with {type(choice).__name__}, expected netsim.selection.Choice(devices)")
     devices = np.asarray(choice.devices)
     devices = devices if devices.size else devices.astype(np.int64)
-    if devices.ndim != 1 or not np.issubdtype(devices.dtype, np.integer):
+    if devices.ndim != 1 or devices.dtype.kind not in "iu":
         raise InputError(f"{where}: devices must be a flat array of whole numbers, found {_short(devices.tolist())}")
     count = len(view.population)
-    unknown = devices[(devices < 0) | (devices >= count)]
-    if unknown.size:
+    if devices.size and not (devices.min() >= 0 and devices.max() < count):
+        unknown = devices[(devices < 0) | (devices >= count)]
         raise InputError(f"{where}: chose unknown devices {_short(unknown)}; there are 0 to {count - 1}")
-    numbers, times = np.unique(devices, return_counts=True)
-    if (times > 1).any():
+    if len(set(devices.tolist())) < devices.size:
+        numbers, times = np.unique(devices, return_counts=True)
         raise InputError(f"{where}: chose devices more than once: {_short(numbers[times > 1])}")
-    if view.alive < count and not view.available[numbers].all():
-        gone = numbers[~view.available[numbers]]
+    if view.alive < count and not view.available[devices].all():
+        gone = np.sort(devices[~view.available[devices]])
         raise InputError(f"{where}: chose devices that are not available (battery empty): {_short(gone)}")
     wanted = min(view.cohort_size, view.alive)
     if devices.size != wanted and not (varies(method) and devices.size):

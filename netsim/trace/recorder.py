@@ -128,7 +128,7 @@ class Recorder:
     @staticmethod
     def _extend(columns: list[array[Any]], values: Iterable[Floats | Ints]) -> None:
         for column, more in zip(columns, values, strict=True):
-            column.frombytes(np.ascontiguousarray(more, column.typecode).tobytes())
+            column.frombytes(more.astype(column.typecode).tobytes())
 
     def __len__(self) -> int:
         return len(self._rows[0])
