@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from netsim.selection.clusters import features_of
+from netsim.selection.clusters import columns_of, features_of
 from netsim.selection.divergence import distances
 from netsim.selection.method import Method, newcomers, note_asked
 from netsim.selection.view import Choice, View
@@ -27,6 +28,9 @@ class KCenter(Method):
     needs: ClassVar[frozenset[str]] = frozenset({"weights"})
 
     layer: str = "all"
+
+    def check_model(self, layers: Mapping[str, slice]) -> None:
+        columns_of(layers, self.layer)
 
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:
         choice = newcomers(view, self.state, rng)
