@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from netsim.allocation.problem import TOLERANCE as ROUNDING
 from netsim.allocation.problem import Plan, Problem
 from netsim.base.errors import InputError
-from netsim.base.registry import Entry, Registry
+from netsim.base.registry import Entry, Registry, first_called
 
 
 @dataclass(frozen=True)
@@ -21,16 +20,6 @@ class Solver(Entry):
 
     keeps: str | None = None      # where a function says whom the method itself keeps of a cohort
     prices: bool = False          # its plan is the optimum whose shadow prices say what a little more would bring
-
-
-def _check_solver(name: str, found: Any) -> None:
-    """A scenario can call nothing but allocation methods."""
-    try:
-        parameters = inspect.signature(found).parameters if callable(found) else {}
-    except (TypeError, ValueError):                          # built-in functions without a signature
-        parameters = {}
-    if next(iter(parameters), None) != "problem":
-        raise InputError(f"allocation method {name} is none: its first parameter must be called problem")
 
 
 METHODS = Registry("allocation method", "allocation.method", {
@@ -46,7 +35,7 @@ METHODS = Registry("allocation method", "allocation.method", {
     "rra": Solver("netsim.allocation.rra:solve",
                   "least sending energy for a deadline; leaves out devices not worth it", {"lambda": "weight"},
                   keeps="netsim.allocation.rra:kept"),
-}, given=1, check=_check_solver)
+}, given=1, check=first_called("problem", "allocation method"))
 
 
 def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:

@@ -1,7 +1,7 @@
 """Users' code by import path: among what is installed only, and for a scenario only what is made for netsim.
 
-Importing a module runs it, so a scenario file that names ``"package.module:Name"`` could run anything that is installed.
-It gets what belongs to a package made for netsim: one whose distribution lists netsim among its requirements, or has an
+Importing a module runs it, so a scenario that names ``"package.module:Name"`` could run anything that is installed. It
+gets what belongs to a package made for netsim: one whose distribution lists netsim among its requirements, or has an
 entry point in the group ``netsim``. Everything else the user has to allow. Nothing is imported to find out.
 """
 

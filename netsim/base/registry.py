@@ -8,6 +8,7 @@ Fraction(1, 2)
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -99,6 +100,20 @@ class Registry(Mapping[str, E], Generic[E]):
         """The thing with its options: a new object, or, where netsim gives some arguments, a function of those."""
         found, arguments = self.find(name), self.options(name, options)
         return partial(found, **arguments) if self.given else found(**arguments)
+
+
+def first_called(parameter: str, what: str) -> Callable[[str, Any], None]:
+    """A check for functions that netsim calls: by the name of its first parameter one says what it is made for."""
+
+    def check(name: str, found: Any) -> None:
+        try:
+            parameters = inspect.signature(found).parameters if callable(found) else {}
+        except (TypeError, ValueError):                          # built-in functions without a signature
+            parameters = {}
+        if next(iter(parameters), None) != parameter:
+            raise InputError(f"{what} {name} is none: its first parameter must be called {parameter}")
+
+    return check
 
 
 def load(place: str) -> Any:

@@ -127,7 +127,7 @@ def test_a_file_at_fault(text: str, says: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "devices", "says"),
     [
-        ("majority", {"sigma": 1.2}, 5, "sigma = 1.2; allowed: 0 to 1"),
+        ("majority", {"sigma": 1.2}, 5, "sigma = 1.2: must be less than or equal to 1"),
         ("majority", {"sigma": float("nan")}, 5, "sigma = nan"),
         ("dirichlet", {"alpha": 0}, 5, "alpha = 0"),
         ("shards", {"per_device": 500}, 5, "per_device = 500; allowed: 1 to 200"),

@@ -12,7 +12,6 @@ from netsim.fleet.work import problem_for
 from netsim.scenario import builtin_scenarios, load_scenario
 from netsim.world.channel import round_gain
 
-
 DIGESTS = {      # stored trials are found by these: a change here is a change of what a scenario says
     "lab": "70ff3788c09fd2886be52b46858a86d4302c4671cd7321891a3eb8cb41076657",
     "mixed-fleet": "d01b7302154f9bd50dce0a38351c0ad3cb48011d2f372be43f9f959fb30e2655",
