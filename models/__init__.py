@@ -1,7 +1,7 @@
 """Neural networks that devices train: a registry of built-in ones, and users' own by import path.
 
 A model is a ``torch.nn.Module`` class that is called with the shape of one image, ``(channels, height, width)``,
-and the number of classes, and with its options, and whose ``forward`` turns a batch of images into a row of logits an image.
+the number of classes and its options, and whose ``forward`` turns a batch of images into a row of logits an image.
 It may offer ``forward_group`` besides (see :class:`netsim.models.cnn.CNN`); its devices are then trained
 several at a time.
 

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import simpy
 
-from netsim.allocation import Infeasible, Problem, allocate, check_method
+from netsim.allocation import Infeasible, Problem, allocate
 from netsim.allocation.diagnosis import largest_feasible
 from netsim.allocation.waves import Agenda, Planner
 from netsim.base.arrays import Bools, Floats, Ints, Weights
@@ -28,9 +28,9 @@ from netsim.fleet.population import Population, draw_population
 from netsim.fleet.work import problem_for
 from netsim.learning.sizes import samples_without_learning, upload_bits
 from netsim.learning.upload_table import Uploads
+from netsim.prepare import check_layers, prepare
 from netsim.run import Run
-from netsim.selection import METHODS, Choice, Selection, View, check_choice, check_state, make_selection
-from netsim.selection.clusters import columns_of
+from netsim.selection import Choice, Selection, View, check_choice, check_state
 from netsim.state import RunState
 from netsim.trace.rows import SERVER, Recorder
 from netsim.trace.run_directory import RunDirectory
@@ -60,16 +60,18 @@ def simulate(
     scenario: Scenario, out: Path | str | None = None, seed: int = 0, *,
     learning: bool = True, workers: int | None = None, resume: bool = False,
     progress: Callable[[RunProgress], None] | None = None, first_rounds: Path | None = None,
+    allow_import: bool = False,
 ) -> Run:
     """Simulate a scenario and return its run.
 
     ``out`` is the run's folder (without one, the run lives as long as the object returned). ``workers`` is how many
     processes train devices (default: one for each core); it changes nothing but the speed. ``resume`` goes on with
     the run that lies in ``out``, if one does. ``learning=False`` plays the rounds without training. ``first_rounds``
-    is a folder that many runs may share: those that begin alike train their first round once.
+    is a folder that many runs may share: those that begin alike train their first round once. ``allow_import`` lets
+    the scenario name code of packages that are not made for netsim.
     """
     learning = learning and scenario.trains
-    selection = prepare(scenario, learning=learning)
+    selection = prepare(scenario, learning=learning, allow_import=allow_import)
     keep = TemporaryDirectory(prefix="netsim-") if out is None else None
     path = Path(keep.name if keep else str(out))
     identity = {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, "learning": learning}
@@ -84,9 +86,9 @@ def simulate(
         if learning:
             from netsim.learning.learner import open_learner
 
-            learner = stack.enter_context(open_learner(scenario, seed, workers, first_rounds))
-            if scenario.selection.method in METHODS and hasattr(selection, "layer"):
-                columns_of(learner.layers, selection.layer)      # now, and not when the first round is over
+            learner = stack.enter_context(open_learner(
+                scenario, seed, workers, first_rounds, allow_import=allow_import))
+            check_layers(selection, learner.layers)
         samples = learner.samples if learner else samples_without_learning(scenario, seed)
         population = draw_population(scenario, seed, samples)
         if not resuming:
@@ -96,22 +98,6 @@ def simulate(
                  else RunState.fresh(len(population)))
         Simulation(scenario, seed, population, selection, learner, directory, state, progress).play()
     return Run(path, keep)
-
-
-def prepare(scenario: Scenario, *, learning: bool) -> Selection:
-    """Check what a scenario names before any long work starts; returns its selection method."""
-    check_method(scenario.allocation.method, scenario.allocation.options)
-    selection = make_selection(scenario.selection.method, scenario.selection.options)
-    if scenario.learning.aggregation == "unbiased" and scenario.selection.method in METHODS.keys() - {"icas"}:
-        raise InputError(
-            'learning.aggregation "unbiased" needs a selection that draws by known chances: take selection.method '
-            'icas, or "weighted"')
-    if selection.needs and not learning:
-        raise InputError(
-            f'selection.method "{scenario.selection.method}" needs {" and ".join(sorted(selection.needs))} of the '
-            "devices, which only learning gives: give the scenario a dataset and let it learn (without --no-learning; "
-            "in a sweep file, without learning = false), or take another method (fedavg, round-robin)")
-    return selection
 
 
 class Simulation:

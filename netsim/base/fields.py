@@ -19,7 +19,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from netsim.base import units
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, one_of
 
 
 def refuse(message: str, *at: str | int) -> PydanticCustomError:
@@ -110,6 +110,27 @@ class Measure:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"type": "string", "pattern": units.pattern(self.dimension), "title": self.dimension,
                 "examples": [units.example(self.dimension).strip('"')]}
+
+
+OWN = r"^[^:]+:[^:]+$"      # "package.module:Name"
+
+
+class Named:
+    """Marks a field as one of these names, or an import path of the user's own: ``Annotated[str, Named("a", "b")]``."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, str) or (value not in self.names and ":" not in value):
+            raise refuse(f'{one_of(str(value), self.names)} (one of your own: "package.module:Name")')
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string", "enum": list(self.names)}, {"type": "string", "pattern": OWN}]}
 
 
 def default(text: str, dimension: str) -> Quantity:

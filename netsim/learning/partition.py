@@ -27,7 +27,7 @@ def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, r
     training samples. A ``file`` brings its own D_n. A kind of the user's own is a function of the labels, the samples
     wanted of each device and a random generator, and of its options; it answers the sample numbers of each device.
     """
-    rule = PARTITIONS.make(settings.kind, _options(settings))
+    rule = PARTITIONS.make(settings.kind, partition_options(settings))
     if len(labels) < devices:
         raise InputError(f"{devices} devices cannot share {len(labels)} training samples: each needs one at least")
     wanted = np.zeros(devices, dtype=np.int64) if samples is None else samples
@@ -41,7 +41,7 @@ def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, r
     return parts
 
 
-def _options(settings: Any) -> dict[str, Any]:
+def partition_options(settings: Any) -> dict[str, Any]:
     """All keys of the table but its kind."""
     keys = dict(settings) if isinstance(settings, Model) else vars(settings)
     return {name: value for name, value in keys.items() if name != "kind"}
@@ -51,13 +51,13 @@ def _checked(kind: str, parts: Any, devices: int, stock: int) -> list[Ints]:
     """What a partition of the user's own answers, if it is one."""
     if not isinstance(parts, list | tuple) or len(parts) != devices:
         found = f"{len(parts)} entries" if isinstance(parts, list | tuple) else type(parts).__name__
-        raise InputError(f"partition {kind}: answered with {found}, expected a list with an array for each of {devices} "
-                         "devices")
+        raise InputError(f"partition {kind}: answered with {found}, expected a list with an array for each of the "
+                         f"{devices} devices")
     for device, part in enumerate(map(np.asarray, parts)):
         whole = part.ndim == 1 and part.size > 0 and np.issubdtype(part.dtype, np.integer)
         if not whole or part.min() < 0 or part.max() >= stock:
-            raise InputError(f"partition {kind}: the samples of device {device} must be whole numbers, 0 to {stock - 1}, "
-                             "one at least")
+            raise InputError(f"partition {kind}: the samples of device {device} must be whole numbers, one at least, "
+                             f"0 to {stock - 1}")
     return [np.asarray(part, dtype=np.int64) for part in parts]
 
 

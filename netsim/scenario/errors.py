@@ -116,7 +116,7 @@ def _what(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, typ
         field = checked_by.model_fields.get(last) if checked_by else None
         return f"is missing ({field.description})" if field is not None and field.description else "is missing"
     if kind == "union_tag_invalid":
-        kinds = [name for name in quoted(context["expected_tags"]) if name not in ("constant", "word")]
+        kinds = [name for name in quoted(context["expected_tags"]) if name not in ("constant", "word", "own")]
         if context["tag"] == "no dist":
             return f"a table here is a distribution and needs dist; {one_of('', kinds)}"
         tag = "dist" if "'constant'" in context["expected_tags"] else "kind"
