@@ -12,11 +12,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, distributions, packages_distributions
 from pathlib import Path
+from pkgutil import get_importer
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -108,11 +109,28 @@ def _files_run(module: str, where: str) -> Iterator[tuple[str, Path | None]]:
 def _spec(name: str, search: Any) -> ModuleSpec | None:
     """Where Python would find a module; unlike ``importlib.util.find_spec`` this never imports the package around."""
     for finder in sys.meta_path:
-        find = getattr(finder, "find_spec", None)
-        spec: ModuleSpec | None = find(name, search, None) if find else None
+        if finder is PathFinder and search is not None:
+            spec = _spec_below(name, search)
+        else:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, search, None) if find else None
         if spec is not None:
             return spec
     return None
+
+
+def _spec_below(name: str, folders: Iterable[str]) -> ModuleSpec | None:
+    """A module in the folders of a package; Python's own search wants the package around a namespace to be imported."""
+    portions: list[str] = []
+    for folder in folders:
+        finder: Any = get_importer(folder)
+        spec: ModuleSpec | None = finder.find_spec(name) if finder else None
+        if spec is not None and spec.loader is not None:
+            return spec
+        portions += (spec.submodule_search_locations or []) if spec else []
+    namespace = ModuleSpec(name, None, is_package=True)
+    namespace.submodule_search_locations = portions
+    return namespace if portions else None
 
 
 def _made_for_netsim(distribution: Distribution) -> bool:

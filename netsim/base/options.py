@@ -33,6 +33,12 @@ class Option:
     default: Any          # inspect.Parameter.empty where it must be given
 
     @property
+    def description(self) -> str:
+        """What the type says of it, if anything."""
+        marks = [mark.description for mark in get_args(self.hint) if isinstance(mark, FieldInfo) and mark.description]
+        return marks[0] if marks else ""
+
+    @property
     def needed(self) -> bool:
         return self.default is inspect.Parameter.empty
 
@@ -89,7 +95,9 @@ def _model(thing: Callable[..., Any], given: int) -> type[BaseModel]:
 
 def _hints(thing: Callable[..., Any]) -> dict[str, Any]:
     """The types of the arguments; none where they are written in names that are not there at run time."""
-    maker = thing.__init__ if isinstance(thing, type) and not dataclasses.is_dataclass(thing) else thing
+    maker: Any = thing
+    if isinstance(maker, type) and not dataclasses.is_dataclass(maker):
+        maker = vars(maker).get("__init__") or maker.__init__
     try:
         return get_type_hints(maker, include_extras=True)
     except (NameError, TypeError, AttributeError):
