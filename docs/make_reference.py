@@ -190,13 +190,13 @@ def options_in_words(registry: Any, name: str) -> str:
         return ""
     words = []
     for option in options_of(found, registry.given):
-        said = f" = {shown_default(option.default)}" if not option.needed and option.default != float("inf") else ""
+        said = "" if option.needed or option.default in (None, float("inf")) else f" = {shown_default(option.default)}"
         words.append(f"`{option.name}`{said}" + (f": {option.description}" if option.description else ""))
     return "; ".join(words)
 
 
 def shown_default(default: Any) -> str:
-    return "none" if default is None else f"{default:g}" if isinstance(default, float) else repr(default)
+    return f"{default:g}" if isinstance(default, float) else repr(default)
 
 
 # ---- commands ----

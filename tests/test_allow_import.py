@@ -193,7 +193,7 @@ def test_options_of_a_users_model_are_checked(site, tmp_path, monkeypatch):
     assert bits() - bits("learning.model.hidden=5") == 32 * (28 * 28 + 1 + 10)       # a hidden unit more
     assert bits("learning.model=netlab.nets:Net") == bits("learning.model.hidden=4")        # its default
     for change, says in (('hidden="six"', r'learning.model.hidden = "six": expected a whole number \(model netlab'),
-                         ("hiden=6", r'learning.model.hiden: unknown option .*; allowed: hidden; did you mean "hidden"')):
+                         ("hiden=6", r'learning.model.hiden: unknown option .*; did you mean "hidden"')):
         wrong = load_scenario(tmp_path / "own.toml", [f"learning.model.{change}"])
         with pytest.raises(InputError, match=says):
             prepare(wrong, learning=True, allow_import=True)
