@@ -97,7 +97,7 @@ def _hints(thing: Callable[..., Any]) -> dict[str, Any]:
     """The types of the arguments; none where they are written in names that are not there at run time."""
     maker: Any = thing
     if isinstance(maker, type) and not dataclasses.is_dataclass(maker):
-        maker = vars(maker).get("__init__") or maker.__init__
+        maker = inspect.getattr_static(maker, "__init__")
     try:
         return get_type_hints(maker, include_extras=True)
     except (NameError, TypeError, AttributeError):

@@ -9,6 +9,7 @@ Fraction(1, 2)
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from netsim.base.errors import InputError, one_of
 from netsim.base.imports import check_made_for_netsim, installed_object
+from netsim.base.options import checked
 
 
 @dataclass(frozen=True)
@@ -91,15 +93,17 @@ class Registry(Mapping[str, E], Generic[E]):
 
     def options(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, checked, as the arguments that they become."""
-        from netsim.base.options import checked
-
-        renamed = self._entries[name].renamed if name in self._entries else {}
-        return checked(self.find(name), options, self.given, self.table, f"{self.what} {name}", renamed)
+        return self._arguments(name, self.find(name), options)
 
     def make(self, name: str, options: Mapping[str, Any]) -> Any:
         """The thing with its options: a new object, or, where netsim gives some arguments, a function of those."""
-        found, arguments = self.find(name), self.options(name, options)
+        found = self.find(name)
+        arguments = self._arguments(name, found, options)
         return partial(found, **arguments) if self.given else found(**arguments)
+
+    def _arguments(self, name: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        renamed = self._entries[name].renamed if name in self._entries else {}
+        return checked(found, options, self.given, self.table, f"{self.what} {name}", renamed)
 
 
 def first_called(parameter: str, what: str) -> Callable[[str, Any], None]:
@@ -119,4 +123,4 @@ def first_called(parameter: str, what: str) -> Callable[[str, Any], None]:
 def load(place: str) -> Any:
     """One of our own objects, by ``"package.module:Name"``."""
     module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+    return getattr(sys.modules.get(module) or import_module(module), name)
