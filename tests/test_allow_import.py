@@ -277,6 +277,16 @@ class TestWhoseCodeItIs:
         with pytest.raises(InputError, match="there is no trap"):
             check_made_for_netsim("trap.methods:solve", "here")
 
+    def test_what_is_half_removed_says_nothing(self, site):
+        install(site, requires="netsim", entry_point="netsim")
+        (site / "mylab-1.0.dist-info" / "direct_url.json").write_text("{")
+        check_made_for_netsim("mylab.methods:solve", "here")
+        for broken in ("~ylab-1.0.dist-info", "gone-1.0.dist-info"):
+            (site / broken).mkdir()
+        check_made_for_netsim("mylab.methods:solve", "here")
+        with pytest.raises(InputError, match="--allow-import"):
+            check_made_for_netsim("numpy:load", "here")
+
     def test_nothing_is_imported_to_find_out(self, site):
         imported = install(site, requires="netsim")
         check_made_for_netsim("mylab.methods:solve", "here")

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, distributions, packages_distributions
 from pathlib import Path
@@ -135,11 +135,14 @@ def _spec_below(name: str, folders: Iterable[str]) -> ModuleSpec | None:
 
 def _made_for_netsim(distribution: Distribution) -> bool:
     """Whether netsim is among its requirements, or it has an entry point for netsim."""
-    if _plain(distribution.name) == US:
-        return False      # an editable netsim would answer for everything that lies in its folder
-    names = [re.match(r"[\w.-]+", requirement) for requirement in distribution.requires or ()]
-    return (any(name is not None and _plain(name[0]) == US for name in names)
-            or any(entry.group == US for entry in distribution.entry_points))
+    try:
+        if _plain(distribution.name) == US:
+            return False      # an editable netsim would answer for everything that lies in its folder
+        names = [re.match(r"[\w.-]+", requirement) for requirement in distribution.requires or ()]
+        return (any(name is not None and _plain(name[0]) == US for name in names)
+                or any(entry.group == US for entry in distribution.entry_points))
+    except Exception:      # what pip has left half removed says nothing for itself
+        return False
 
 
 def _plain(name: str | None) -> str:
@@ -163,15 +166,18 @@ def _holds(distribution: Distribution, file: Path, top: str) -> bool:
 def _editable_folder(distribution: Distribution) -> Path | None:
     """Where ``pip install -e`` found it."""
     text = distribution.read_text("direct_url.json")
-    origin = json.loads(text) if text else {}
-    if not origin.get("dir_info", {}).get("editable"):
-        return None
-    return Path(unquote(urlparse(origin["url"]).path)).resolve()
+    with suppress(ValueError, KeyError, AttributeError):      # written by other tools than pip too
+        origin = json.loads(text or "{}")
+        if origin.get("dir_info", {}).get("editable"):
+            return Path(unquote(urlparse(origin["url"]).path)).resolve()
+    return None
 
 
 def _stranger(name: str, file: Path | None, top: str, ours: list[Distribution]) -> str:
     """Why a module is not held to be made for netsim."""
-    owners = sorted(set(packages_distributions().get(top, ())))
+    owners: list[str] = []
+    with suppress(Exception):      # as above
+        owners = sorted(set(packages_distributions().get(top, ())))
     made = [owner for owner in owners if _plain(owner) in {_plain(distribution.name) for distribution in ours}]
     if made:
         return f"{name} would come from {file or 'nowhere'}, which is no file of the package {made[0]}"

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.base.arrays import Ints
@@ -75,6 +75,7 @@ def test_a_class_that_is_used_up_is_dealt_again() -> None:
     assert sorted(np.bincount(split("iid", [15, 1], devices=2, labels=labels)[0]).tolist()) == [1] * 5 + [2] * 5
 
 
+@settings(deadline=None)      # the first call of a kind makes the check of its options
 @given(
     kind=st.sampled_from([
         ("majority", {"sigma": 0.0}), ("majority", {"sigma": 0.37}), ("majority", {"sigma": 1.0}),
