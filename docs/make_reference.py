@@ -30,6 +30,7 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "Majority": "learning.partition, kind majority", "TwoClass": "learning.partition, kind two-class",
     "Iid": "learning.partition, kind iid", "Dirichlet": "learning.partition, kind dirichlet",
     "Shards": "learning.partition, kind shards", "PartitionFile": "learning.partition, kind file",
+    "OwnPartition": 'learning.partition, kind "package.module:function"', "Model": "learning.model, as a table",
     "NoServer": "learning.server, kind none", "ServerMomentum": "learning.server, kind momentum",
     "ServerAdam": "learning.server, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
     "Allocation": "[allocation]", "Rounds": "[rounds]", "End": "[end]",
@@ -60,7 +61,7 @@ def scenario() -> str:
         parts += [f"## {place}\n" if place.startswith("[") else f"### {place}\n", f"{table['description']}\n",
                   key_table(table["properties"], set(table.get("required", ())))]
         if table.get("additionalProperties"):
-            parts.append("All other keys are options of the method: see [methods](methods.md).\n")
+            parts.append("All other keys are options: see [methods](methods.md).\n")
     return "\n".join(parts)
 
 
@@ -139,30 +140,64 @@ def shown(default: Any) -> str:
 # ---- methods ----
 
 def methods() -> str:
-    """Allocation and selection methods with what can be set of each."""
+    """Everything that a scenario names, with what can be set of each."""
     from netsim.allocation import METHODS as ALLOCATION
-    from netsim.base.registry import installed_object
-    from netsim.selection.registry import METHODS as SELECTION
+    from netsim.analysis.export import FORMATS
+    from netsim.learning.aggregation import AGGREGATIONS
+    from netsim.learning.datasets import DATASETS
+    from netsim.learning.partition import PARTITIONS
+    from netsim.models import MODELS
+    from netsim.selection import METHODS as SELECTION
 
-    parts = ["# Methods", NOTE, "## Allocation\n",
+    parts = ["# Methods", NOTE,
+             "What is named here can also be code of your own, `\"package.module:Name\"`, of "
+             "[a package made for netsim](../guides/own-allocation.md#a-package-for-netsim).\n",
+             "## Allocation\n",
              "`[allocation] method = …`, or `netsim allocate --method NAME:option=value`. One of your own is "
-             '`"package.module:function"`: see [the guide](../guides/own-allocation.md).\n',
-             "| method | what it does | options |", "|---|---|---|"]
-    for name, method in ALLOCATION.items():
-        options = "; ".join(f"`{key}`: {option.allowed}" for key, option in method.options.items())
-        parts.append(f"| `{name}` | {method.summary} | {options} |")
-    parts += ["\n## Selection\n", "`[selection] method = …`. One of your own is `\"package.module:Name\"`: see "
-              "[the guide](../guides/own-selection.md). *Needs* says what only learning gives.\n",
-              "| method | what it does | options | needs |", "|---|---|---|---|"]
-    for name, (place, summary) in SELECTION.items():
-        kind = installed_object(place, "selection.method")
-        fields = [f for f in dataclasses.fields(kind) if f.init] if dataclasses.is_dataclass(kind) else []
-        options = ", ".join(f"`{f.name}`" + ("" if f.default is dataclasses.MISSING else f" = {f.default!r}")
-                            for f in fields)
-        needs = getattr(kind, "needs", None)
-        listed = ", ".join(sorted(needs)) if isinstance(needs, frozenset) else ""
-        parts.append(f"| `{name}` | {summary} | {options} | {listed} |")
+             'a function: see [the guide](../guides/own-allocation.md).\n', *registered(ALLOCATION),
+             "\n## Selection\n", "`[selection] method = …`. One of your own is a class: see "
+             "[the guide](../guides/own-selection.md). *Needs* says what only learning gives.\n",
+             "| method | what it does | options | needs |", "|---|---|---|---|"]
+    for name, entry in SELECTION.items():
+        needs = ", ".join(sorted(SELECTION.find(name).needs))
+        parts.append(f"| `{name}` | {entry.summary} | {options_in_words(SELECTION, name)} | {needs} |")
+    for title, where, registry in (
+            ("Models", "`[learning] model = …`, or with options `model = { name = …, … }`", MODELS),
+            ("Datasets", "`[learning] dataset = …`", DATASETS), ("Splits", "`learning.partition.kind`", PARTITIONS),
+            ("Aggregations", "`learning.aggregation`", AGGREGATIONS),
+            ("Export formats", "`netsim export RUN --format NAME`", FORMATS)):
+        parts += [f"\n## {title}\n", f"{where}.\n", *registered(registry)]
     return "\n".join(parts) + "\n"
+
+
+def registered(registry: Any) -> Iterator[str]:
+    """A registry as a table."""
+    if registry.table and any(options_in_words(registry, name) for name in registry):
+        yield "| name | what it does | options |\n|---|---|---|"
+        for name, entry in registry.items():
+            yield f"| `{name}` | {entry.summary} | {options_in_words(registry, name)} |"
+    else:
+        yield "| name | what it is |\n|---|---|"
+        for name, entry in registry.items():
+            yield f"| `{name}` | {entry.summary} |"
+
+
+def options_in_words(registry: Any, name: str) -> str:
+    """What can be set of one, with defaults and meanings; nothing of what a key alone names."""
+    from netsim.base.options import options_of
+
+    found = registry.find(name)
+    if registry.key.endswith((".dataset", ".aggregation")):
+        return ""
+    words = []
+    for option in options_of(found, registry.given):
+        said = "" if option.needed or option.default in (None, float("inf")) else f" = {shown_default(option.default)}"
+        words.append(f"`{option.name}`{said}" + (f": {option.description}" if option.description else ""))
+    return "; ".join(words)
+
+
+def shown_default(default: Any) -> str:
+    return f"{default:g}" if isinstance(default, float) else repr(default)
 
 
 # ---- commands ----

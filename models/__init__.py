@@ -1,7 +1,7 @@
 """Neural networks that devices train: a registry of built-in ones, and users' own by import path.
 
 A model is a ``torch.nn.Module`` class that is called with the shape of one image, ``(channels, height, width)``,
-and the number of classes, and whose ``forward`` turns a batch of images into a row of logits an image.
+the number of classes and its options, and whose ``forward`` turns a batch of images into a row of logits an image.
 It may offer ``forward_group`` besides (see :class:`netsim.models.cnn.CNN`); its devices are then trained
 several at a time.
 
@@ -12,79 +12,36 @@ Python file cannot have it run; only what was installed, or put on PYTHONPATH on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
+from netsim.base.errors import InputError
+from netsim.base.registry import Entry, Registry, load
 
-from netsim.base.errors import InputError, one_of
-from netsim.base.registry import installed_object
-from netsim.models.cnn import CNN, CifarCNN, FashionCNN, MnistCNN
+if TYPE_CHECKING:
+    from netsim.models.build import build_model
+    from netsim.models.cnn import CNN, CifarCNN, FashionCNN, MnistCNN
 
 __all__ = ["CNN", "MODELS", "CifarCNN", "FashionCNN", "MnistCNN", "build_model"]
 
-MODELS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
-    "mnist-cnn": MnistCNN,
-    "cifar-cnn": CifarCNN,
-    "fashion-cnn": FashionCNN,
-}
 
+def _check_class(name: str, found: Any) -> None:
+    from torch import nn
 
-def build_model(name: str, shape: tuple[int, int, int], classes: int, seed: int = 0) -> nn.Module:
-    """A freshly initialised model for images of ``shape`` (channels, height, width); the same one for the same seed.
-
-    Raises InputError, before any long work, for a model that is unknown or does not fit the data.
-    """
-    create = MODELS[name] if name in MODELS else _users_class(name)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        try:
-            model = create(shape, classes)
-        except InputError:
-            raise
-        except Exception as error:
-            raise InputError(f'model "{name}": {create.__name__}({shape}, {classes}) failed: {error}') from error
-    _check(name, model, shape, classes)
-    return model
-
-
-def _users_class(name: str) -> type[nn.Module]:
-    if ":" not in name:
-        raise InputError(f'model "{name}" is not known; {one_of(name, MODELS)}, or "package.module:Class"')
-    found = installed_object(name, "model")
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise InputError(f'model "{name}" is not a torch.nn.Module class')
-    return found
 
 
-def _check(name: str, model: nn.Module, shape: tuple[int, int, int], classes: int) -> None:
-    """Tries two blank images, since a misfit should show now and not in the first round."""
-    if not any(True for _ in model.parameters()):
-        raise InputError(f'model "{name}" has no parameters to train')
-    if any(parameter.dtype != torch.float32 for parameter in model.parameters()):
-        raise InputError(f'model "{name}" must have float32 parameters only')
-    if any(True for _ in model.buffers()):
-        raise InputError(
-            f'model "{name}" keeps buffers (batch normalisation?), which are not part of an upload; '
-            "use GroupNorm or LayerNorm instead"
-        )
-    frozen = [part for part, parameter in model.named_parameters() if not parameter.requires_grad]
-    if frozen:
-        raise InputError(f'model "{name}": {", ".join(frozen)} is not to be trained (requires_grad is off), but every '
-                         "parameter is trained and uploaded; keep what is fixed out of the parameters")
-    try:
-        with torch.random.fork_rng(devices=[]):
-            logits = model(torch.zeros(2, *shape))
-    except Exception as error:
-        raise InputError(f'model "{name}" does not take images of shape {shape}: {error}') from error
-    if not isinstance(logits, torch.Tensor) or logits.shape != (2, classes):
-        got = tuple(logits.shape)[1:] if isinstance(logits, torch.Tensor) else type(logits).__name__
-        raise InputError(f'model "{name}" answers {got} for an image, but the data have {classes} classes')
-    parameters = dict(model.named_parameters())
-    try:
-        slopes = torch.autograd.grad(logits.sum(), list(parameters.values()), allow_unused=True)
-    except RuntimeError as error:
-        raise InputError(f'model "{name}" cannot be trained by gradients: {error}') from error
-    unused = [part for part, slope in zip(parameters, slopes, strict=True) if slope is None]
-    if unused:
-        raise InputError(f'model "{name}": {", ".join(unused)} plays no part in its answers; leave it out')
+MODELS = Registry("model", "learning.model", {
+    "mnist-cnn": Entry("netsim.models.cnn:MnistCNN", "the paper's network for MNIST"),
+    "cifar-cnn": Entry("netsim.models.cnn:CifarCNN", "the paper's network for CIFAR-10"),
+    "fashion-cnn": Entry("netsim.models.cnn:FashionCNN", "the paper's network for FashionMNIST"),
+}, table="learning.model", given=2, check=_check_class)
+
+# Loaded when first used: a scenario is checked without torch.
+_HOMES = {"build_model": "build", "CNN": "cnn", "CifarCNN": "cnn", "FashionCNN": "cnn", "MnistCNN": "cnn"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return load(f"netsim.models.{_HOMES[name]}:{name}")
+    raise AttributeError(f"module 'netsim.models' has no attribute {name!r}")

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from netsim.allocation import Problem, check_method
+from netsim.allocation import METHODS, Problem, check_method
 from netsim.allocation.compare import Result, compare
 from netsim.base.arrays import Ints
 from netsim.base.method_options import with_options
 from netsim.base.streams import stream
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import problem_for
+from netsim.learning.named import permit_learning
 from netsim.learning.sizes import samples_without_learning, upload_bits
 from netsim.world.channel import round_gain
 
@@ -28,11 +29,13 @@ class OneRound:
     problem: Problem
 
 
-def one_round(scenario: Scenario, seed: int) -> OneRound:
+def one_round(scenario: Scenario, seed: int, *, allow_import: bool = False) -> OneRound:
     """A uniformly random cohort of the scenario's size, and the problem that it poses in round 1.
 
-    The draw depends on the seed alone, so all methods meet the same devices.
+    The draw depends on the seed alone, so all methods meet the same devices. ``allow_import`` lets the scenario name
+    code of packages that are not made for netsim: its model says how large an upload is, its split who holds what.
     """
+    permit_learning(scenario, allow_import=allow_import)
     population = draw_population(scenario, seed, samples_without_learning(scenario, seed))
     cohort = stream(seed, "cohort").choice(len(population), scenario.selection.cohort, replace=False)
     cohort.sort()
@@ -40,15 +43,20 @@ def one_round(scenario: Scenario, seed: int) -> OneRound:
     return OneRound(cohort, problem_for(scenario, population, cohort, gain=gain, bits=upload_bits(scenario)))
 
 
-def compare_methods(scenario: Scenario, methods: Sequence[str], seed: int) -> list[Result]:
+def compare_methods(
+    scenario: Scenario, methods: Sequence[str], seed: int, *, allow_import: bool = False,
+) -> list[Result]:
     """Each method's plan for the same cohort; without methods, the scenario's own.
 
     A method may carry options, as in ``fedl:lambda=2``; the scenario's own method has its options from there.
+    ``allow_import`` lets methods and scenario name code of packages that are not made for netsim.
     """
     own = scenario.allocation
     chosen = [with_options(text) for text in methods] or [(own.method, own.options)]
     chosen = [(name, options or (own.options if name == own.method else {})) for name, options in chosen]
+    for name, _ in chosen:
+        METHODS.permit(name, allow_import=allow_import)
     for name, options in chosen:
         check_method(name, options)
-    drawn = one_round(scenario, seed)
+    drawn = one_round(scenario, seed, allow_import=allow_import)
     return compare(drawn.problem, chosen, drawn.devices)

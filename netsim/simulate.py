@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from netsim.allocation import check_method
 from netsim.allocation.waves import planner_of
-from netsim.base.errors import InputError
 from netsim.cell.disciplines.planned import Planned
 from netsim.cell.radio_cell import RadioCell
 from netsim.fleet.device_table import device_table
@@ -23,8 +21,9 @@ from netsim.fleet.population import draw_population
 from netsim.fleet.work import RoundProblems
 from netsim.learning.none import NoLearning
 from netsim.learning.protocol import Learning
+from netsim.prepare import check_layers, prepare
 from netsim.run import Run
-from netsim.selection import METHODS, Selection, make_selection
+from netsim.selection import Selection
 from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.synchronous import RunProgress, Synchronous
@@ -41,16 +40,18 @@ def simulate(
     scenario: Scenario, out: Path | str | None = None, seed: int = 0, *,
     learning: bool = True, workers: int | None = None, resume: bool = False,
     progress: Callable[[RunProgress], None] | None = None, first_rounds: Path | None = None,
+    allow_import: bool = False,
 ) -> Run:
     """Simulate a scenario and return its run.
 
     ``out`` is the run's folder (without one, the run lives as long as the object returned). ``workers`` is how many
     processes train devices (default: one for each core); it changes nothing but the speed. ``resume`` goes on with
     the run that lies in ``out``, if one does. ``learning=False`` plays the rounds without training. ``first_rounds``
-    is a folder that many runs may share: those that begin alike train their first round once.
+    is a folder that many runs may share: those that begin alike train their first round once. ``allow_import`` lets
+    the scenario name code of packages that are not made for netsim.
     """
     learning = learning and scenario.trains
-    selection = prepare(scenario, learning=learning)
+    selection = prepare(scenario, learning=learning, allow_import=allow_import)
     keep = TemporaryDirectory(prefix="netsim-") if out is None else None
     path = Path(keep.name if keep else str(out))
     identity = {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, "learning": learning}
@@ -61,7 +62,9 @@ def simulate(
         stored = journal.resume() if resuming else None
         if not resuming:
             journal.claim()
-        learns = stack.enter_context(open_learning(scenario, seed, selection, path, learning, workers, first_rounds))
+        learns: Learning = stack.enter_context(
+            open_learning(scenario, seed, selection, path, workers, first_rounds) if learning
+            else nullcontext(NoLearning(scenario, seed)))
         population = draw_population(scenario, seed, learns.samples)
         if not resuming:
             journal.begin(scenario.to_toml(), device_table(scenario, population, learns.device_columns()))
@@ -97,37 +100,15 @@ def simulate(
 
 @contextmanager
 def open_learning(
-    scenario: Scenario, seed: int, selection: Selection, folder: Path, learning: bool, workers: int | None,
-    first_rounds: Path | None,
+    scenario: Scenario, seed: int, selection: Selection, folder: Path, workers: int | None, first_rounds: Path | None,
 ) -> Iterator[Learning]:
-    """What learns in this run: torch with its workers, or nothing."""
-    if not learning:
-        yield NoLearning(scenario, seed)
-        return
+    """Torch with its workers; what the scenario names has been permitted."""
     from netsim.learning.learner import open_learner
     from netsim.learning.torch_learning import TorchLearning
 
-    with open_learner(scenario, seed, workers, first_rounds) as learner:
-        check = getattr(selection, "check_layers", None)
-        if check:                                   # now, and not when the first round is over
-            check(learner.layers)
+    with open_learner(scenario, seed, workers, first_rounds, allow_import=True) as learner:
+        check_layers(selection, learner.layers)     # now, and not when the first round is over
         yield TorchLearning(scenario, learner, folder, keeps_models="weights" in selection.needs)
-
-
-def prepare(scenario: Scenario, *, learning: bool) -> Selection:
-    """Check what a scenario names before any long work starts; returns its selection method."""
-    check_method(scenario.allocation.method, scenario.allocation.options)
-    selection = make_selection(scenario.selection.method, scenario.selection.options)
-    if scenario.learning.aggregation == "unbiased" and scenario.selection.method in METHODS.keys() - {"icas"}:
-        raise InputError(
-            'learning.aggregation "unbiased" needs a selection that draws by known chances: take selection.method '
-            'icas, or "weighted"')
-    if selection.needs and not learning:
-        raise InputError(
-            f'selection.method "{scenario.selection.method}" needs {" and ".join(sorted(selection.needs))} of the '
-            "devices, which only learning gives: give the scenario a dataset and let it learn (without --no-learning; "
-            "in a sweep file, without learning = false), or take another method (fedavg, round-robin)")
-    return selection
 
 
 def summary(path: Path, journal: Journal, cell: RadioCell, server: Synchronous) -> dict[str, Any]:

@@ -30,15 +30,16 @@ KNOWS = {
     "report": {"analysis", "base", "trace"},
     "run": {"analysis", "base", "report", "trace"},
     "random_cohort": {"allocation", "base", "fleet", "learning", "scenario", "world"},
-    "simulate": {"allocation", "base", "cell", "fleet", "learning", "run", "scenario", "selection", "server", "trace",
+    "prepare": {"allocation", "base", "learning", "scenario", "selection"},
+    "simulate": {"allocation", "cell", "fleet", "learning", "prepare", "run", "scenario", "selection", "server", "trace",
                  "world"},
-    "sweep": {"base", "learning", "run", "scenario", "selection", "simulate", "trace"},
+    "sweep": {"base", "learning", "prepare", "run", "scenario", "selection", "simulate", "trace"},
     "paper": {"allocation", "base", "fleet", "learning", "models", "random_cohort", "run", "scenario", "selection",
               "sweep"},
     "lab": {"allocation", "analysis", "base", "cell", "fleet", "learning", "random_cohort", "report", "scenario",
             "trace"},
-    "cli": {"allocation", "analysis", "base", "lab", "learning", "paper", "random_cohort", "report", "run", "scenario",
-            "server", "simulate", "sweep", "trace"},
+    "cli": {"allocation", "analysis", "base", "lab", "learning", "paper", "prepare", "random_cohort", "report", "run",
+            "scenario", "server", "simulate", "sweep", "trace"},
 }
 LIGHT = {"__init__", "__main__"}      # the door: they name what they open
 MOST_LINES = 400
@@ -128,7 +129,7 @@ def test_importing_netsim_and_asking_for_help_load_nothing_heavy():
 
 
 def test_a_scenario_is_checked_without_torch():
-    program = ("from netsim import load_scenario\nfrom netsim.simulate import prepare\n"
+    program = ("from netsim import load_scenario\nfrom netsim.prepare import prepare\n"
                "prepare(load_scenario('paper'), learning=True)")
     assert not loaded_by(program) & {"torch", "torchvision", "sklearn", "matplotlib", "plotly"}
 

@@ -97,14 +97,14 @@ def test_a_selection_method_can_look_at_the_model_and_not_change_it(monkeypatch)
     installed(monkeypatch, Meddler=Meddler)
     scenario = load_scenario("quickstart", [*SMALL, "end.rounds=2", "selection.method=mylab:Meddler"])
     with pytest.raises(ValueError, match="read-only"):
-        simulate(scenario, workers=1)
+        simulate(scenario, workers=1, allow_import=True)
 
 
 def test_what_a_selection_method_remembers_is_numbers(monkeypatch):
     installed(monkeypatch, Writer=Writer)
     scenario = load_scenario("quickstart", [*SMALL, "end.rounds=2", "selection.method=mylab:Writer"])
     with pytest.raises(InputError, match=r'state\["mood"\] must be an array of numbers'):
-        simulate(scenario, workers=1)
+        simulate(scenario, workers=1, allow_import=True)
 
 
 def equal(problem: Problem, band: float = 1.0) -> Plan:
@@ -122,9 +122,9 @@ def equal(problem: Problem, band: float = 1.0) -> Plan:
 def test_an_allocation_that_is_no_plan_is_refused(monkeypatch, answer, said):
     installed(monkeypatch, solve=answer)
     with pytest.raises(InputError, match=said):
-        simulate(load_scenario("tiny", ["allocation.method=mylab:solve"]))
+        simulate(load_scenario("tiny", ["allocation.method=mylab:solve"]), allow_import=True)
 
 
 def test_a_plan_for_just_the_band_is_not_refused(monkeypatch):
     installed(monkeypatch, solve=equal)
-    assert simulate(load_scenario("tiny", ["allocation.method=mylab:solve"])).summary["rounds"] == 3
+    assert simulate(load_scenario("tiny", ["allocation.method=mylab:solve"]), allow_import=True).summary["rounds"] == 3

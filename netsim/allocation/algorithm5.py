@@ -12,13 +12,14 @@ from netsim import physics
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
 from netsim.base.arrays import Floats
+from netsim.base.fields import Tolerance
 from netsim.base.units import format
 
 BIG_ENOUGH = 1e6     # T_max in units of T_min
 CAP = 120            # turns of the loop; the interval is down to the last digit long before
 
 
-def solve(problem: Problem, tolerance: float = 1e-6) -> Plan:
+def solve(problem: Problem, tolerance: Tolerance = 1e-6) -> Plan:
     """The plan of Algorithm 5 with eps_0 = ``tolerance`` and b_max = B, its loop capped.
 
     Where the band can't be filled to 1 - eps_0 the last, too small shares stand; where it stays overfull

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from netsim.allocation.diagnosis import Obstacles, obstacles
-from netsim.allocation.methods import resolve
+from netsim.allocation.methods import METHODS
 from netsim.allocation.prices import Prices, shadow_prices
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.base.arrays import Ints
@@ -28,7 +28,7 @@ class Result:
     solve_s: float                  # wall time of the solver
     plan: Plan | None
     reason: str | None              # why there is no plan
-    prices: Prices | None           # what a little more would bring; of `sao`
+    prices: Prices | None           # what a little more would bring; of methods that have them
     obstacles: Obstacles | None     # what stands in the way; where there is no plan
 
     @property
@@ -63,16 +63,17 @@ def compare(problem: Problem, methods: Iterable[tuple[str, Mapping[str, Any]]], 
 
 def _result(problem: Problem, method: str, options: Mapping[str, Any], devices: Ints) -> Result:
     """One method's answer, timed without the import of its module."""
-    solver, arguments = resolve(method, options)
+    solver = METHODS.make(method, options)
     label = ":".join([method, ",".join(f"{name}={value}" for name, value in options.items())] if options else [method])
     began = perf_counter()
     try:
-        plan = solver(problem, **arguments)
+        plan = solver(problem)
     except Infeasible as why:
         solve_s = perf_counter() - began
         return Result(label, devices, problem, solve_s, None, str(why), None, obstacles(problem))
     solve_s = perf_counter() - began
-    prices = shadow_prices(problem, plan) if method == "sao" else None
+    priced = method in METHODS and METHODS[method].prices
+    prices = shadow_prices(problem, plan) if priced else None
     return Result(label, devices, problem, solve_s, plan, None, prices, None)
 
 

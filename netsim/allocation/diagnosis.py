@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from netsim.allocation.in_seconds import InSeconds
-from netsim.allocation.methods import METHODS, load, resolve
+from netsim.allocation.methods import METHODS
 from netsim.allocation.problem import Infeasible, Problem, plan_for
 from netsim.base.arrays import Bools, Floats, Ints
+from netsim.base.registry import load
 from netsim.base.units import format
 
 
@@ -100,16 +101,16 @@ def largest_feasible(problem: Problem, method: str = "sao", **options: Any) -> I
     Devices are taken by rising least bandwidth (:class:`InSeconds`), as many as the method accepts: for `sao` and
     `equal` no other choice has more. A method that chooses by itself (`rra`) is asked whom it keeps.
     """
-    solver, arguments = resolve(method, options)
     own = METHODS[method].keeps if method in METHODS else None
     if own:
-        kept: Ints = load(own)(problem, **arguments)
+        kept: Ints = load(own)(problem, **METHODS.options(method, options))
         return kept
+    solver = METHODS.make(method, options)
     order = np.argsort(InSeconds.of(problem).least_bandwidth_ever(), kind="stable")
 
     def accepts(count: int) -> bool:
         try:
-            solver(problem.subset(np.sort(order[:count])), **arguments)
+            solver(problem.subset(np.sort(order[:count])))
         except Infeasible:
             return False
         return True

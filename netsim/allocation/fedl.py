@@ -12,8 +12,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import require_feasible, too_dear
@@ -27,7 +29,11 @@ STEPS = 24           # rounds tried upwards from the shortest that can keep the 
 NO_BUDGET_S = 1e30   # seconds of sending that a budget would pay for if there were none
 
 
-def solve(problem: Problem, weight: float | str = "tuned") -> Plan:
+Weight = Annotated[
+    Annotated[float, Field(ge=0)] | Literal["tuned"], Field(alias="lambda", description='joules a second, or "tuned"')]
+
+
+def solve(problem: Problem, weight: Weight = "tuned") -> Plan:
     """The plan with the least total energy plus ``weight`` joules for each second of the round.
 
     ``"tuned"`` stands for the largest weight whose plan keeps every budget; see :func:`tune`.

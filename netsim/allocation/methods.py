@@ -1,73 +1,41 @@
-"""The allocation methods by name, what can be set of each, and the call that solves a problem with one."""
+"""The allocation methods by name, and the call that solves a problem with one."""
 
 from __future__ import annotations
 
-import inspect
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from netsim.allocation.problem import TOLERANCE as ROUNDING
 from netsim.allocation.problem import Plan, Problem
-from netsim.base import units
-from netsim.base.errors import InputError, one_of
-from netsim.base.registry import installed_object
+from netsim.base.errors import InputError
+from netsim.base.registry import Entry, Registry, first_called
 
 
 @dataclass(frozen=True)
-class Option:
-    """A setting of a method as the user writes it, and the parameter of its function that it becomes."""
+class Solver(Entry):
+    """An allocation method: a function of a problem and its options."""
 
-    parameter: str
-    allowed: str
-    accepts: Callable[[Any], bool]
-    dimension: str | None = None      # of what may also be written with its unit, as in scenario files
-
-    def read(self, value: Any) -> Any:
-        """The value in SI units."""
-        return units.parse(value, self.dimension) if self.dimension and isinstance(value, str) else value
+    keeps: str | None = None      # where a function says whom the method itself keeps of a cohort
+    prices: bool = False          # its plan is the optimum whose shadow prices say what a little more would bring
 
 
-@dataclass(frozen=True)
-class Solver:
-    """An allocation method: what it does in a line, where it lives, what can be set."""
-
-    summary: str
-    target: str                                            # "package.module:function", imported when first used
-    options: Mapping[str, Option] = field(default_factory=dict)
-    keeps: str | None = None                               # where the method itself says whom it keeps of a cohort
-
-
-def _number(value: Any) -> bool:
-    """A real number; a truth value is none, nor is NaN."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
-
-
-DEADLINE = Option("deadline", 'a time above 0, such as "300 ms"',
-                  lambda value: _number(value) and 0.0 < value < math.inf, "time")
-REWARD = Option("weight", 'an energy above 0, such as "1 mJ"', lambda value: _number(value) and value > 0.0, "energy")
-WEIGHT = Option("weight", 'joules a second, at least 0, or "tuned"',
-                lambda value: value == "tuned" or (_number(value) and 0.0 <= value < math.inf))
-TOLERANCE = Option("tolerance", "a number between 0 and 1", lambda value: _number(value) and 0.0 < value < 1.0)
-
-METHODS: dict[str, Solver] = {
-    "sao": Solver("exact optimum: the shortest round that keeps every budget", "netsim.allocation.sao:solve"),
-    "equal": Solver("equal bandwidth, each CPU as fast as its budget allows", "netsim.allocation.equal:solve"),
-    "algorithm5": Solver("the paper's Algorithm 5 to the letter", "netsim.allocation.algorithm5:solve",
-                         {"tolerance": TOLERANCE}),
-    "algorithm6": Solver("the paper's Algorithm 6 to the letter: a common power", "netsim.allocation.power:algorithm6",
-                         {"tolerance": TOLERANCE}),
-    "sao-common-power": Solver("sao with the best power common to all", "netsim.allocation.power:common"),
-    "sao-joint": Solver("exact optimum with a power for each device", "netsim.allocation.joint:solve"),
-    "fedl": Solver("least total energy + lambda x round; keeps budgets only if lambda is tuned",
-                   "netsim.allocation.fedl:solve", {"lambda": WEIGHT}),
-    "rra": Solver("least sending energy for a deadline; leaves out devices not worth it", "netsim.allocation.rra:solve",
-                  {"deadline": DEADLINE, "lambda": REWARD}, keeps="netsim.allocation.rra:kept"),
-}
+METHODS = Registry("allocation method", "allocation.method", {
+    "sao": Solver("netsim.allocation.sao:solve", "exact optimum: the shortest round that keeps every budget",
+                  prices=True),
+    "equal": Solver("netsim.allocation.equal:solve", "equal bandwidth, each CPU as fast as its budget allows"),
+    "algorithm5": Solver("netsim.allocation.algorithm5:solve", "the paper's Algorithm 5 to the letter"),
+    "algorithm6": Solver("netsim.allocation.power:algorithm6", "the paper's Algorithm 6 to the letter: a common power"),
+    "sao-common-power": Solver("netsim.allocation.power:common", "sao with the best power common to all"),
+    "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device"),
+    "fedl": Solver("netsim.allocation.fedl:solve",
+                   "least total energy + lambda x round; keeps budgets only if lambda is tuned", {"weight": "lambda"}),
+    "rra": Solver("netsim.allocation.rra:solve",
+                  "least sending energy for a deadline; leaves out devices not worth it", {"lambda": "weight"},
+                  keeps="netsim.allocation.rra:kept"),
+}, given=1, check=first_called("problem", "allocation method"))
 
 
 def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
@@ -83,8 +51,7 @@ def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
     >>> f"{plan.round_s:.4f} s", [f"{b / 1e3:.0f} kHz" for b in plan.bandwidth_hz]
     ('1.1941 s', ['410 kHz', '590 kHz'])
     """
-    solver, arguments = resolve(method, options)
-    plan: Plan = solver(problem, **arguments)
+    plan: Plan = METHODS.make(method, options)(problem)
     if method not in METHODS:
         check_plan(plan, problem, method)
     return plan
@@ -110,44 +77,4 @@ def check_plan(plan: Any, problem: Problem, method: str) -> None:
 
 def check_method(method: str, options: Mapping[str, Any]) -> None:
     """Raise :class:`InputError` unless the method is there and takes these options."""
-    resolve(method, options)
-
-
-def resolve(method: str, options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """The method's function and the arguments that the options become."""
-    if method in METHODS:
-        known, arguments = METHODS[method].options, {}
-        for name, given in options.items():
-            if name not in known:
-                allowed = one_of(name, known) if known else "it has none"
-                raise InputError(f"allocation method {method}: unknown option {name!r}; {allowed}")
-            try:
-                value = known[name].read(given)
-            except InputError as error:
-                raise InputError(f"allocation method {method}, option {name}: {error}") from None
-            if not known[name].accepts(value):
-                allowed = known[name].allowed
-                raise InputError(f"allocation method {method}, option {name}: found {given!r}; allowed: {allowed}")
-            arguments[known[name].parameter] = value
-        return load(METHODS[method].target), arguments
-    if ":" not in method:
-        raise InputError(f"unknown allocation method {method!r}; {one_of(method, METHODS)}, or package.module:function")
-    solver = installed_object(method, "allocation method")
-    try:
-        parameters = inspect.signature(solver).parameters if callable(solver) else {}
-    except (TypeError, ValueError):                          # built-in functions without a signature
-        parameters = {}
-    if next(iter(parameters), None) != "problem":            # a scenario can call nothing but allocation methods
-        raise InputError(f"allocation method {method} is none: its first parameter must be called problem")
-    try:
-        inspect.signature(solver).bind(None, **options)
-    except TypeError as error:
-        raise InputError(f"allocation method {method} does not take the options {dict(options)!r}: {error}") from None
-    return solver, dict(options)
-
-
-def load(target: str) -> Callable[..., Any]:
-    """One of our own functions, by ``"package.module:function"``."""
-    module, _, name = target.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
+    METHODS.options(method, options)

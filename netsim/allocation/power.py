@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from netsim.allocation import algorithm5, sao
 from netsim.allocation.problem import Infeasible, Plan, Problem
+from netsim.base.fields import Tolerance
 
 LEVELS = 24      # powers tried before the best is refined; the round had one minimum over p in every layout tried
 
@@ -20,7 +21,7 @@ def with_common_power(problem: Problem, power_w: float) -> Problem:
     return replace(problem, power_w=np.clip(power_w, low, high))
 
 
-def algorithm6(problem: Problem, tolerance: float = 1e-4) -> Plan:
+def algorithm6(problem: Problem, tolerance: Tolerance = 1e-4) -> Plan:
     """Algorithm 6 to the letter with eps_3 = ``tolerance``, over Algorithm 5.
 
     It compares with the best round so far, which can lead it away from the optimum, and never tries the greatest power.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import brentq
@@ -18,11 +19,15 @@ from netsim.allocation import sao
 from netsim.allocation.diagnosis import largest_feasible, listing
 from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.base.arrays import Bools, Floats, Ints, frozen
+from netsim.base.fields import Joules, Seconds, key
 from netsim.base.units import format
 from netsim.physics import LN2
 
 NOTHING = 1e-9       # a smaller part of a device counts as none
 MOST_NATS = 700.0    # nats a symbol at an equal share beyond which the energy leaves the floating-point range
+
+Deadline = Annotated[Seconds | None, key('a time, such as "300 ms"; by default the shortest round there is')]
+Reward = Annotated[Joules, key('an energy, such as "1 mJ": what a device is worth; by default any')]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +40,7 @@ class Shares:
     objective: float      # joules less rewards at the relaxed optimum
 
 
-def solve(problem: Problem, deadline: float | None = None, weight: float = math.inf) -> Plan:
+def solve(problem: Problem, deadline: Deadline = None, weight: Reward = math.inf) -> Plan:
     """The shares with which all devices meet the deadline at the least sending energy.
 
     ``deadline`` is in seconds; None is the shortest round there is, that of `sao`. Where the method leaves devices out
@@ -56,7 +61,7 @@ def solve(problem: Problem, deadline: float | None = None, weight: float = math.
     return plan_for(problem, bandwidth_hz, problem.cpu_max_hz, power_w)
 
 
-def kept(problem: Problem, deadline: float | None = None, weight: float = math.inf) -> Ints:
+def kept(problem: Problem, deadline: Deadline = None, weight: Reward = math.inf) -> Ints:
     """Whom of the cohort the method keeps; with the deadline of `sao`, whom `sao` can serve."""
     if deadline is None:
         return largest_feasible(problem, "sao")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -11,20 +11,30 @@ import polars as pl
 
 from netsim.analysis.names import all_names
 from netsim.analysis.parts import each_part
-from netsim.analysis.perfetto import write_perfetto
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError
 from netsim.base.files import packed, replace_file
+from netsim.base.registry import Entry, Registry, first_called
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
 
 
+FORMATS = Registry("export format", "--format", {
+    "perfetto": Entry("netsim.analysis.perfetto:write_perfetto", "for ui.perfetto.dev and chrome://tracing"),
+    "csv": Entry("netsim.analysis.export:write_csv", "the rows of the trace as text"),
+    "parquet": Entry("netsim.analysis.export:write_parquet", "the rows of the trace as one table"),
+}, given=2, check=first_called("run", "export format"))
+
+
 def export(run: StoredRun, format: str, path: Path) -> None:
-    """Write a run to a file, whole or not at all."""
-    if format not in FORMATS:
-        raise InputError(f'no export format "{format}"; {one_of(format, FORMATS)}')
+    """Write a run to a file, whole or not at all.
+
+    ``format`` is a name in :data:`FORMATS`, or ``"package.module:function"`` for the user's own: a function of a run
+    and of a file that is open to be written.
+    """
+    write = FORMATS.make(format, {})
     try:
-        replace_file(path, lambda file: FORMATS[format](run, file))
+        replace_file(path, partial(write, run))
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
@@ -42,18 +52,13 @@ def _tables(run: StoredRun) -> Iterator[pl.DataFrame]:
         )
 
 
-def _write_csv(run: StoredRun, file: IO[bytes]) -> None:
+def write_csv(run: StoredRun, file: IO[bytes]) -> None:
+    """The rows as text, the causes of a row separated by spaces."""
     for number, table in enumerate(_tables(run)):
         spaced = pl.col("after").list.eval(pl.element().cast(pl.String)).list.join(" ").fill_null("")
         table.with_columns(spaced).write_csv(file, include_header=number == 0)
 
 
-def _write_parquet(run: StoredRun, file: IO[bytes]) -> None:
+def write_parquet(run: StoredRun, file: IO[bytes]) -> None:
+    """The rows as one table."""
     packed(partial(pl.concat(_tables(run)).write_parquet, compression="zstd"))(file)
-
-
-FORMATS: dict[str, Callable[[StoredRun, IO[bytes]], None]] = {
-    "perfetto": write_perfetto,
-    "csv": _write_csv,
-    "parquet": _write_parquet,
-}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -18,7 +19,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from netsim.base import units
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, one_of
 
 
 def refuse(message: str, *at: str | int) -> PydanticCustomError:
@@ -72,17 +73,23 @@ MOST = 1_000_000_000
 
 
 class Measure:
-    """Marks a field as text with a unit of one dimension: ``Annotated[float, Measure("energy")]``."""
+    """Marks a field as text with a unit of one dimension: ``Annotated[float, Measure("energy")]``.
 
-    def __init__(self, dimension: str, sign: Literal["positive", "not negative", "any"] = "positive") -> None:
+    ``bare`` lets a number in SI units stand for itself, as Python code gives it.
+    """
+
+    def __init__(
+        self, dimension: str, sign: Literal["positive", "not negative", "any"] = "positive", *, bare: bool = False,
+    ) -> None:
         self.dimension = dimension
         self.sign = sign
+        self.bare = bare
 
     def read(self, value: Any) -> Quantity:
         if isinstance(value, Quantity):
             return value
         try:
-            si = units.parse(value, self.dimension)
+            si = self._si(value)
         except InputError as problem:
             raise refuse(str(problem)) from None
         if (self.sign == "positive" and si <= 0) or (self.sign == "not negative" and si < 0):
@@ -90,7 +97,12 @@ class Measure:
             raise refuse(f"the {self.dimension} must be {bound} 0")
         if abs(si) > LARGEST or 0 < abs(si) < 1 / LARGEST or (self.dimension == "decibels" and abs(si) > MOST_DB):
             raise refuse(f"is out of all proportion for a {self.dimension}")
-        return Quantity(si, value)
+        return Quantity(si, str(value))
+
+    def _si(self, value: Any) -> float:
+        if self.bare and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+        return units.parse(value, self.dimension)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read, serialization=AS_WRITTEN)
@@ -98,6 +110,27 @@ class Measure:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"type": "string", "pattern": units.pattern(self.dimension), "title": self.dimension,
                 "examples": [units.example(self.dimension).strip('"')]}
+
+
+OWN = r"^[^:]+:[^:]+$"      # "package.module:Name"
+
+
+class Named:
+    """Marks a field as one of these names, or an import path of the user's own: ``Annotated[str, Named("a", "b")]``."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, str) or (value not in self.names and ":" not in value):
+            raise refuse(f'{one_of(str(value), self.names)} (one of your own: "package.module:Name")')
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string", "enum": list(self.names)}, {"type": "string", "pattern": OWN}]}
 
 
 def default(text: str, dimension: str) -> Quantity:
@@ -120,8 +153,11 @@ Gain = Annotated[float, Measure("gain")]
 Decibels = Annotated[float, Measure("decibels", "any")]
 Deviation = Annotated[float, Measure("decibels", "not negative")]
 Time = Annotated[float, Measure("time")]
+Seconds = Annotated[float, Measure("time", bare=True)]      # of methods that are called from Python too
+Joules = Annotated[float, Measure("energy", bare=True)]
 DataSize = Annotated[float, Measure("data size")]
 Natural = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(_whole), "natural number"]     # named in the JSON Schema
 Positive = Annotated[float, Field(gt=0, le=LARGEST), "positive number"]
 NotNegative = Annotated[float, Field(ge=0, le=LARGEST), "number"]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Tolerance = Annotated[float, Field(gt=0, lt=1, description="a number between 0 and 1")]

@@ -13,10 +13,14 @@ def with_options(text: str) -> tuple[str, dict[str, Any]]:
 
     >>> with_options("fedl:lambda=tuned")
     ('fedl', {'lambda': 'tuned'})
+    >>> with_options("mylab.by_need:solve:exponent=0.5")
+    ('mylab.by_need:solve', {'exponent': 0.5})
     """
-    name, _, rest = text.partition(":")
-    if "=" not in rest:
+    head, equals, _ = text.partition("=")
+    name, colon, _ = head.rpartition(":")
+    if not (equals and colon):
         return text, {}
+    rest = text[len(name) + 1:]
     options = {}
     for pair in rest.split(","):
         key, equals, value = pair.partition("=")

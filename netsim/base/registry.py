@@ -1,46 +1,126 @@
-"""Finding users' code by import path, among what is installed only."""
+"""One registry for everything that a user may bring: by name, or ``"package.module:Name"`` for code of their own.
+
+>>> from netsim.base.registry import Entry, Registry
+>>> COINS = Registry("coin", "purse.coin", {"fair": Entry("fractions:Fraction", "heads or tails")})
+>>> COINS.make("fair", {"numerator": 1, "denominator": 2})
+Fraction(1, 2)
+"""
 
 from __future__ import annotations
 
-import importlib
-import os
+import inspect
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from typing import Any, Generic, TypeVar
 
-from netsim.base.errors import InputError
-
-
-def installed_object(path: str, what: str) -> Any:
-    """The object that ``"package.module:Name"`` names; importing runs the module, so only installed code is found."""
-    module_name, _, name = path.partition(":")
-    if not all(part.isidentifier() for part in [*module_name.split("."), name]):
-        raise InputError(f'{what} "{path}" is not of the form "package.module:Name"')
-    if any(part.startswith("_") for part in module_name.split(".")):      # importing __main__ is running a program
-        raise InputError(f'{what} "{path}": {module_name} is private; name a public module')
-    try:
-        with _installed_code_only():
-            module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
-        raise InputError(
-            f'{what} "{path}": cannot import {module_name} ({error}); it must be installed (pip install …) '
-            "or lie on PYTHONPATH"
-        ) from error
-    if not hasattr(module, name):
-        raise InputError(f'{what} "{path}": {module_name} has no {name}')
-    return getattr(module, name)
+from netsim.base.errors import InputError, one_of
+from netsim.base.imports import check_made_for_netsim, installed_object
+from netsim.base.options import checked
 
 
-@contextmanager
-def _installed_code_only() -> Iterator[None]:
-    """Hides the current directory from imports, unless PYTHONPATH names it."""
-    chosen = {Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
-    here = Path.cwd().resolve()
-    before = list(sys.path)
-    sys.path[:] = [entry for entry in before if entry and (Path(entry).resolve() != here or here in chosen)]
-    try:
-        yield
-    finally:
-        sys.path[:] = before
+@dataclass(frozen=True)
+class Entry:
+    """Something built in: where it lives and what it does; a kind of thing that declares more has a subclass."""
+
+    place: str                                                   # "package.module:Name", imported when first used
+    summary: str                                                 # in a line
+    renamed: Mapping[str, str] = field(default_factory=dict)     # other names for options, and the right ones
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class Registry(Mapping[str, E], Generic[E]):
+    """The built-in things of one kind by name; each method takes a user's own by import path as well.
+
+    ``what`` they are called, ``key`` is where a scenario names one. Their options are their arguments, and stand in
+    ``table``, by default the table of the key. ``given`` counts the first arguments, which netsim gives itself: with
+    any, ``make`` leaves a function to be called with them. ``check`` raises an InputError for what is of another kind;
+    nothing of a user's is called before.
+    """
+
+    def __init__(
+        self, what: str, key: str, entries: Mapping[str, E], *, table: str | None = None, given: int = 0,
+        check: Callable[[str, Any], None] | None = None,
+    ) -> None:
+        self.what = what
+        self.key = key
+        self.table = table or key.rpartition(".")[0]
+        self.given = given
+        self._entries = dict(entries)
+        self._check = check
+
+    def __getitem__(self, name: str) -> E:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._entries)
+
+    @property
+    def summaries(self) -> dict[str, str]:
+        return {name: entry.summary for name, entry in self._entries.items()}
+
+    def permit(self, name: str, *, allow_import: bool = False) -> None:
+        """Raise InputError for a name that is unknown, or for code not made for netsim that nobody has allowed.
+
+        Whoever executes a scenario asks first. Nothing is imported.
+        """
+        if name not in self._entries and ":" not in name:
+            raise InputError(f'{self.key}: unknown {self.what} "{name}" (one of your own: "package.module:Name"); '
+                             f"{one_of(name, self._entries)}")
+        if name not in self._entries and not allow_import:
+            check_made_for_netsim(name, self.key)
+
+    def find(self, name: str) -> Any:
+        """The object behind a name or import path; who calls this with an import path means it."""
+        if name in self._entries:
+            return load(self._entries[name].place)
+        self.permit(name, allow_import=True)
+        found = installed_object(name, self.key)
+        if self._check:
+            self._check(name, found)
+        return found
+
+    def options(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, checked, as the arguments that they become."""
+        return self._arguments(name, self.find(name), options)
+
+    def make(self, name: str, options: Mapping[str, Any]) -> Any:
+        """The thing with its options: a new object, or, where netsim gives some arguments, a function of those."""
+        found = self.find(name)
+        arguments = self._arguments(name, found, options)
+        return partial(found, **arguments) if self.given else found(**arguments)
+
+    def _arguments(self, name: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        renamed = self._entries[name].renamed if name in self._entries else {}
+        return checked(found, options, self.given, self.table, f"{self.what} {name}", renamed)
+
+
+def first_called(parameter: str, what: str) -> Callable[[str, Any], None]:
+    """A check for functions that netsim calls: by the name of its first parameter one says what it is made for."""
+
+    def check(name: str, found: Any) -> None:
+        try:
+            parameters = inspect.signature(found).parameters if callable(found) else {}
+        except (TypeError, ValueError):                          # built-in functions without a signature
+            parameters = {}
+        if next(iter(parameters), None) != parameter:
+            raise InputError(f"{what} {name} is none: its first parameter must be called {parameter}")
+
+    return check
+
+
+def load(place: str) -> Any:
+    """One of our own objects, by ``"package.module:Name"``."""
+    module, _, name = place.partition(":")
+    return getattr(sys.modules.get(module) or import_module(module), name)

@@ -36,6 +36,8 @@ Overrides = Annotated[list[str], typer.Option(
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of every random draw: the same seed, the same run.", min=0)]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that a run left.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE if it is there.")]
+AllowImport = Annotated[bool, typer.Option(
+    "--allow-import", help="Import, and so run, code that is named even if its package is not made for netsim.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output and nothing else there.")]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
-from netsim.cli.app import DESCRIBE, Force, Overrides, ScenarioName, Seed, app, writable
+from netsim.cli.app import DESCRIBE, AllowImport, Force, Overrides, ScenarioName, Seed, app, writable
 
 
 @app.command(rich_help_panel=DESCRIBE)
@@ -17,14 +17,15 @@ def check(
     scenario: ScenarioName,
     overrides: Overrides = [],  # noqa: B006
     as_toml: Annotated[bool, typer.Option("--toml", help="Print the scenario with all defaults filled in.")] = False,
+    allow_import: AllowImport = False,
 ) -> None:
     """Validate a scenario without running it."""
     from netsim.cli.show_runs import print_scenario
+    from netsim.prepare import prepare
     from netsim.scenario import load_scenario
-    from netsim.simulate import prepare
 
     loaded = load_scenario(scenario, overrides)
-    prepare(loaded, learning=loaded.trains)
+    prepare(loaded, learning=loaded.trains, allow_import=allow_import)
     if as_toml:
         print(loaded.to_toml(), end="")
     else:
@@ -61,11 +62,13 @@ def data(
     seed: Seed = 0,
     figure: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Draw the split, classes by devices (PNG, SVG or PDF).")] = None,
+    allow_import: AllowImport = False,
     force: Force = False,
 ) -> None:
     """Fetch and check a dataset; say in one line what is there, or what to do without a network."""
-    from netsim.learning.datasets import describe, fetch
+    from netsim.learning.datasets import DATASETS, describe, fetch
 
+    DATASETS.permit(name, allow_import=allow_import)
     if figure and not partition:
         raise InputError("--figure draws a split: give --partition too, e.g. --partition majority:sigma=0.8")
     fetch(name, root)
@@ -73,7 +76,7 @@ def data(
     if partition:
         from netsim.learning.splits import describe_split, draw_split, split_dataset
 
-        split = split_dataset(name, root, partition, devices, samples, seed)
+        split = split_dataset(name, root, partition, devices, samples, seed, allow_import=allow_import)
         print(describe_split(split))
         if figure:
             draw_split(split, writable(figure, force=force))

@@ -10,7 +10,18 @@ from typing import Annotated
 
 import typer
 
-from netsim.cli.app import EXPERIMENT, INTERRUPTED, SOME_FAILED, Force, Overrides, ScenarioName, Seed, app, writable
+from netsim.cli.app import (
+    EXPERIMENT,
+    INTERRUPTED,
+    SOME_FAILED,
+    AllowImport,
+    Force,
+    Overrides,
+    ScenarioName,
+    Seed,
+    app,
+    writable,
+)
 
 
 @app.command(rich_help_panel=EXPERIMENT)
@@ -21,6 +32,7 @@ def favor_train(
     episodes: Annotated[int, typer.Option(min=1, metavar="N", help="Training runs to learn from.")] = 50,
     seed: Seed = 0,
     workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes that train devices.")] = None,
+    allow_import: AllowImport = False,
     force: Force = False,
 ) -> None:
     """Train an agent for `selection.method = "favor"` on a scenario's devices and data."""
@@ -31,7 +43,7 @@ def favor_train(
     loaded = load_scenario(scenario, overrides)
     file = writable(out, force=force)
     with episode_bar(episodes) as progress:
-        save_policy(file, policy_for(loaded, episodes, seed, workers, progress))
+        save_policy(file, policy_for(loaded, episodes, seed, workers, progress, allow_import=allow_import))
     print(f"policy: {file}; use it with --set selection.method=favor --set selection.policy={file}")
 
 
@@ -43,6 +55,7 @@ def sweep(
     cluster: Annotated[str | None, typer.Option(
         metavar="ADDRESS", help="Run the cells on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
     status: Annotated[bool, typer.Option("--status", help="Only show how far the sweep is.")] = False,
+    allow_import: AllowImport = False,
 ) -> None:
     """Run many scenarios, each cell once: a sweep that was stopped, or that has grown, goes on where it was.
 
@@ -60,13 +73,13 @@ def sweep(
     from netsim.sweep.sweep import run_sweep, table
     from netsim.sweep.sweep_file import load_sweep
 
-    loaded = load_sweep(file)
+    loaded = load_sweep(file, allow_import=allow_import)
     if status:
         console.print_status(loaded.name, loaded.cells)
         return
     try:
         with console.cell_bar(loaded.name) as progress:
-            results = run_sweep(loaded, place_for(workers, cluster), progress)
+            results = run_sweep(loaded, place_for(workers, cluster), progress, allow_import=allow_import)
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with:  netsim {shlex.join(sys.argv[1:])}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
-from netsim.cli.app import LOOK, AsJson, Force, RunFolder, app, save_figure, writable
+from netsim.cli.app import LOOK, AllowImport, AsJson, Force, RunFolder, app, save_figure, writable
 
 
 class Table(StrEnum):
@@ -84,12 +84,15 @@ def export(
     format_: Annotated[str, typer.Option(
         "--format", metavar="FORMAT", help="perfetto (for ui.perfetto.dev and chrome://tracing), csv or parquet.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.")],
+    allow_import: AllowImport = False,
     force: Force = False,
 ) -> None:
     """Write a run's trace for other tools."""
+    from netsim.analysis.export import FORMATS
     from netsim.analysis.export import export as write
     from netsim.run import load_run
 
+    FORMATS.permit(format_, allow_import=allow_import)
     write(load_run(run), format_, writable(out, force=force))
     print(f"{format_}: {out}")
 

@@ -129,7 +129,7 @@ def print_scenario(scenario: Scenario) -> None:
     table.add_row("selection", f"{scenario.selection.method}, cohort of {scenario.selection.cohort}")
     table.add_row("allocation", scenario.allocation.method)
     if scenario.trains:
-        table.add_row("learning", f"{learning.model} on {learning.dataset}")
+        table.add_row("learning", f"{learning.model_name} on {learning.dataset}")
     Console(markup=False).print(table)
 
 

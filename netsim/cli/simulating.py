@@ -11,7 +11,18 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
-from netsim.cli.app import INTERRUPTED, SIMULATE, AsJson, Force, Overrides, ScenarioName, Seed, app, writable
+from netsim.cli.app import (
+    INTERRUPTED,
+    SIMULATE,
+    AllowImport,
+    AsJson,
+    Force,
+    Overrides,
+    ScenarioName,
+    Seed,
+    app,
+    writable,
+)
 
 
 @app.command(rich_help_panel=SIMULATE)
@@ -27,6 +38,7 @@ def run(
         min=1, metavar="N", help="Processes that train devices. Changes the speed only.",
         show_default="one a core")] = None,
     no_learning: Annotated[bool, typer.Option("--no-learning", help="Play the rounds without training.")] = False,
+    allow_import: AllowImport = False,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a scenario; leaves a run directory and prints where the time went."""
@@ -40,7 +52,8 @@ def run(
     try:
         with progress_bar(loaded.name, to_stderr=as_json) as progress:
             result = simulate(
-                loaded, folder, seed, learning=not no_learning, workers=workers, resume=resume, progress=progress)
+                loaded, folder, seed, learning=not no_learning, workers=workers, resume=resume, progress=progress,
+                allow_import=allow_import)
     except KeyboardInterrupt:
         again = shlex.join(arg for arg in sys.argv[1:] if arg != "--resume")
         add_out = "" if out else f" --out {folder}"
@@ -63,6 +76,7 @@ def allocate(
     figure: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Also draw each device's compute and upload time (PNG, SVG or PDF).")] = None,
     force: Force = False,
+    allow_import: AllowImport = False,
     as_json: AsJson = False,
 ) -> None:
     """One round's plan for one random cohort: bandwidth, CPU frequency, times and energies, methods side by side."""
@@ -70,7 +84,7 @@ def allocate(
     from netsim.random_cohort import compare_methods
     from netsim.scenario import load_scenario
 
-    results = compare_methods(load_scenario(scenario, overrides), methods, seed)
+    results = compare_methods(load_scenario(scenario, overrides), methods, seed, allow_import=allow_import)
     if figure:
         from netsim.allocation.compare import figure as draw
 

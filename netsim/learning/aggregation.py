@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from netsim.base.arrays import Floats, Ints, State, Weights
 from netsim.base.errors import InputError
+from netsim.base.registry import Entry, Registry
 
 if TYPE_CHECKING:
     from netsim.learning.trainer import Update
@@ -20,9 +22,10 @@ def aggregate(
 ) -> Weights:
     """The new global model from those uploaded, as a scenario's [learning] table says.
 
-    ``server`` is what the server remembers between rounds, and is brought up to date in place. Only ``unbiased`` needs
-    the ``chances`` with which the updates' devices were drawn (``Choice.chances``), in the order drawn, and ``total``,
-    the samples of all devices; in a first round with everybody nothing was drawn, and the weighted mean is unbiased.
+    ``server`` is what the server remembers between rounds, and is brought up to date in place. An aggregation asks for
+    what it needs by the names of its parameters: ``unbiased`` for the ``chances`` with which the updates' devices were
+    drawn (``Choice.chances``), in the order drawn, and ``total``, the samples of all devices; in a first round with
+    everybody nothing was drawn, and the weighted mean is unbiased.
     """
     for update in updates:
         if not np.isfinite(update.weights).all():
@@ -30,12 +33,10 @@ def aggregate(
                 f"the model of device {update.device} has grown beyond all numbers: learning.learning_rate = "
                 f"{settings.learning_rate:g} is too large here"
             )
-    models = [update.weights for update in updates]
     samples = [update.samples for update in updates]
-    if settings.aggregation == "unbiased" and chances is not None:
-        mean = unbiased(weights, models, samples, total, chances)
-    else:
-        mean = plain_mean(models) if settings.aggregation == "mean" else weighted_mean(models, samples)
+    offered = {"weights": weights, "models": [update.weights for update in updates], "samples": samples,
+               "total": total, "chances": chances}
+    mean = _mean(settings.aggregation, offered)
     gradients = [update.gradient for update in updates if update.gradient is not None]
     if gradients:
         server["gradient"] = weighted_mean(gradients, samples)    # FEDL's global gradient, for the next round
@@ -43,6 +44,41 @@ def aggregate(
     moved, state = SERVERS[settings.server.kind](weights, mean, server, **options)
     server.update(state)
     return moved
+
+
+def _mean(aggregation: str, offered: dict[str, Any]) -> Weights:
+    """The aggregate, made of what the aggregation asks for by the names of its parameters."""
+    name = "weighted" if needs_chances(aggregation) and offered["chances"] is None else aggregation
+    make = AGGREGATIONS.find(name)
+    mean: Weights = make(**{wanted: offered[wanted] for wanted in inspect.signature(make).parameters})
+    if name not in AGGREGATIONS and (np.shape(mean) != offered["weights"].shape or not np.isfinite(mean).all()):
+        raise InputError(f"aggregation {name}: answered with an array of shape {np.shape(mean)}, expected finite "
+                         f"weights, {offered['weights'].shape}")
+    return np.asarray(mean, dtype=np.float32)
+
+
+def needs_chances(aggregation: str) -> bool:
+    """Whether it counts by the chances with which devices were drawn."""
+    return "chances" in inspect.signature(AGGREGATIONS.find(aggregation)).parameters
+
+
+def _check_aggregation(name: str, found: Any) -> None:
+    """Nothing but a function that asks for what an aggregation is offered is ever called."""
+    try:
+        wanted = list(inspect.signature(found).parameters) if callable(found) else []
+    except (TypeError, ValueError):      # built-in functions without a signature
+        wanted = []
+    if "models" not in wanted or not set(wanted) <= set(OFFERED):
+        raise InputError(f"learning.aggregation: {name} is no aggregation: a function of models, and of others of "
+                         f"{', '.join(OFFERED)} if it likes")
+
+
+OFFERED = ("weights", "models", "samples", "total", "chances")
+AGGREGATIONS = Registry("aggregation", "learning.aggregation", {
+    "weighted": Entry("netsim.learning.aggregation:weighted_mean", "weighted by samples (eq. 4)"),
+    "mean": Entry("netsim.learning.aggregation:plain_mean", "a plain mean"),
+    "unbiased": Entry("netsim.learning.aggregation:unbiased", "by the chances of selection (ICAS)"),
+}, check=_check_aggregation)
 
 
 def weighted_mean(models: Sequence[Weights], samples: Sequence[int] | Ints) -> Weights:

@@ -7,6 +7,9 @@
 | ``cifar10`` | torchvision's layout below ROOT, or an image folder ``cifar10-images`` |
 | ``image-folder`` | ``ROOT/train/CLASS/*`` and ``ROOT/test/CLASS/*``, images of one size |
 
+One of the user's own, ``"package.module:function"``, is a function of the root folder that answers what
+``netsim.learning.sources.decoded`` makes of images and labels.
+
 Decoded images are kept as one memory-mapped array (netsim.learning.cache), so that forked workers share its pages.
 """
 
@@ -16,13 +19,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.arrays import Floats, Ints
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError
 from netsim.base.files import expanded
+from netsim.base.registry import Entry, Registry, first_called
 from netsim.learning import sources
 from netsim.learning.cache import cached
 
@@ -63,35 +68,36 @@ class Source:
     hint: str = ""
 
 
-SOURCES: dict[str, Source] = {
-    "mnist": Source(
-        lambda root: sources.find_idx([root / "MNIST" / "raw", *sources.plain(root, fashion=False)]),
-        lambda files: sources.read_idx(files, [str(digit) for digit in range(10)]),
-        lambda root: sources.download("MNIST", root),
-        "MNIST/raw/train-images-idx3-ubyte and the three files beside it (or their .gz)",
-    ),
-    "fashion-mnist": Source(
-        lambda root: sources.find_idx(
-            [root / "FashionMNIST" / "raw", *sources.plain(root, fashion=True), sources.DEBIAN_FASHION_MNIST]),
-        lambda files: sources.read_idx(files, sources.FASHION_CLASSES),
-        lambda root: sources.download("FashionMNIST", root),
-        "FashionMNIST/raw/train-images-idx3-ubyte and the three files beside it (or their .gz), "
-        "or Debian's package dataset-fashion-mnist",
-    ),
-    "cifar10": Source(
-        lambda root: sources.find_cifar10(root),
-        lambda files: sources.read_cifar10(files),
-        lambda root: sources.download("CIFAR10", root),
-        "cifar-10-batches-py/, or the images as cifar10-images/train/CLASS/* and cifar10-images/test/CLASS/*",
-    ),
-    "image-folder": Source(
-        sources.find_folder,
-        sources.read_folder,
-        None,
-        "train/CLASS/* and test/CLASS/*, with the same classes in both",
-    ),
-}
-NAMES = ("digits", *SOURCES)
+MNIST = Source(
+    lambda root: sources.find_idx([root / "MNIST" / "raw", *sources.plain(root, fashion=False)]),
+    lambda files: sources.read_idx(files, [str(digit) for digit in range(10)]),
+    lambda root: sources.download("MNIST", root),
+    "MNIST/raw/train-images-idx3-ubyte and the three files beside it (or their .gz)",
+)
+FASHION_MNIST = Source(
+    lambda root: sources.find_idx(
+        [root / "FashionMNIST" / "raw", *sources.plain(root, fashion=True), sources.DEBIAN_FASHION_MNIST]),
+    lambda files: sources.read_idx(files, sources.FASHION_CLASSES),
+    lambda root: sources.download("FashionMNIST", root),
+    "FashionMNIST/raw/train-images-idx3-ubyte and the three files beside it (or their .gz), "
+    "or Debian's package dataset-fashion-mnist",
+)
+CIFAR10 = Source(
+    lambda root: sources.find_cifar10(root),
+    lambda files: sources.read_cifar10(files),
+    lambda root: sources.download("CIFAR10", root),
+    "cifar-10-batches-py/, or the images as cifar10-images/train/CLASS/* and cifar10-images/test/CLASS/*",
+)
+IMAGE_FOLDER = Source(
+    sources.find_folder, sources.read_folder, None, "train/CLASS/* and test/CLASS/*, with the same classes in both")
+
+DATASETS = Registry("dataset", "learning.dataset", {
+    "digits": Entry("netsim.learning.sources:read_digits", "1,797 small handwritten digits; always there"),
+    "mnist": Entry("netsim.learning.datasets:MNIST", "handwritten digits"),
+    "fashion-mnist": Entry("netsim.learning.datasets:FASHION_MNIST", "grey pictures of clothes"),
+    "cifar10": Entry("netsim.learning.datasets:CIFAR10", "small colour pictures"),
+    "image-folder": Entry("netsim.learning.datasets:IMAGE_FOLDER", "pictures of your own, a folder a class"),
+}, check=first_called("root", "dataset"))
 ROOT = "data"    # where datasets lie unless told otherwise
 
 
@@ -102,9 +108,9 @@ def load_dataset(name: str, root: str | Path = ROOT) -> Dataset:
 
 @lru_cache(maxsize=4)
 def _load(name: str, root: str) -> Dataset:
-    if name == "digits":
-        return _dataset(name, sources.read_digits())
-    source = _source(name)
+    source = DATASETS.find(name)
+    if not isinstance(source, Source):
+        return _dataset(name, _checked(name, source(Path(root))))
     files = source.find(Path(root))
     if not files:
         fetch = f'run "netsim data {name} --root {root}" where there is a network, or ' if source.fetch else ""
@@ -112,10 +118,17 @@ def _load(name: str, root: str) -> Dataset:
     return _dataset(name, cached(name, Path(root), files, source.read))
 
 
-def _source(name: str) -> Source:
-    if name not in SOURCES:
-        raise InputError(f'dataset "{name}" is not known; {one_of(name, NAMES)}')
-    return SOURCES[name]
+def _checked(name: str, data: Any) -> sources.Decoded:
+    """What a function of the root folder answers: ours, or the user's own."""
+    if not isinstance(data, sources.Decoded):
+        raise InputError(f"dataset {name}: answered with {type(data).__name__}, expected what "
+                         "netsim.learning.sources.decoded(images, labels, train, names) makes")
+    if data.images.ndim != 4 or data.images.dtype != np.uint8 or len(data.images) != len(data.labels):
+        raise InputError(f"dataset {name}: images must be bytes, (samples, height, width, channels), with a label each")
+    if not 0 < data.train < len(data.labels) or data.labels.min() < 0 or data.labels.max() >= len(data.names):
+        raise InputError(f"dataset {name}: needs samples to train and to test on, with labels 0 to "
+                         f"{len(data.names) - 1}")
+    return data
 
 
 def _dataset(name: str, data: sources.Decoded) -> Dataset:
@@ -129,13 +142,12 @@ def _dataset(name: str, data: sources.Decoded) -> Dataset:
 def fetch(name: str, root: str | Path = ROOT) -> Dataset:
     """Downloads the dataset if it is not there yet, decodes and checks it; the only place that uses a network."""
     folder = expanded(str(root), "the data folder").resolve()
-    if name != "digits":
-        source = _source(name)
-        if source.fetch and not source.find(folder):
-            try:
-                source.fetch(folder)
-            except InputError as error:
-                raise InputError(f"{error}; without a network put into {folder} {source.hint}") from None
+    source = DATASETS.find(name)
+    if isinstance(source, Source) and source.fetch and not source.find(folder):
+        try:
+            source.fetch(folder)
+        except InputError as error:
+            raise InputError(f"{error}; without a network put into {folder} {source.hint}") from None
     return load_dataset(name, folder)
 
 

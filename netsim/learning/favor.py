@@ -153,15 +153,18 @@ class FederatedWorld:
 
 def policy_for(
     scenario: Scenario, episodes: int, seed: int = 0, workers: int | None = None,
-    progress: Callable[[EpisodeProgress], None] | None = None,
+    progress: Callable[[EpisodeProgress], None] | None = None, *, allow_import: bool = False,
 ) -> Policy:
-    """Trains a policy on a scenario's own devices and data; the radio plays no part in it."""
+    """Trains a policy on a scenario's own devices and data; the radio plays no part in it.
+
+    ``allow_import`` lets the scenario name code of packages that are not made for netsim.
+    """
     learning = scenario.learning
     if learning.dataset is None:
         raise InputError("learning.dataset: favor learns from training, and the scenario has no dataset")
     if learning.target_accuracy is None:
         raise InputError("learning.target_accuracy: favor's reward is the distance to it, and it is missing")
-    with open_learner(scenario, seed, workers) as learner:
+    with open_learner(scenario, seed, workers, allow_import=allow_import) as learner:
         world = FederatedWorld(learner, learning.target_accuracy, scenario.end.rounds)
         return Policy(world.compression, train_policy(world, episodes, seed, progress=progress))
 

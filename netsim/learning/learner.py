@@ -27,6 +27,7 @@ from netsim.base.streams import stream
 from netsim.fleet.population import draw_samples
 from netsim.learning.datasets import ROOT, Dataset, load_dataset
 from netsim.learning.first_rounds import key_of, trained_once
+from netsim.learning.named import permit_learning
 from netsim.learning.network import Network
 from netsim.learning.partition import majority_classes, partition
 from netsim.learning.pool import InProcess, cores, open_pool
@@ -35,6 +36,7 @@ from netsim.learning.trainer import Hyperparameters, Task, Update, sample_losses
 from netsim.models import build_model
 
 if TYPE_CHECKING:
+    from netsim.scenario.learning import ModelTable
     from netsim.scenario.schema import Scenario
 
 __all__ = ["Evaluation", "Learner", "Training", "Update", "open_learner"]
@@ -45,12 +47,30 @@ BLOCK = 1000   # test samples that a worker evaluates at a time
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """A model by its name, and what is set of it."""
+
+    name: str
+    options: Mapping[str, Any]
+
+    def __hash__(self) -> int:
+        return hash((self.name, repr(self.options)))
+
+    def build(self, data: Dataset, seed: int = 0) -> Network:
+        return Network(build_model(self.name, data.shape, data.classes, seed, self.options))
+
+
+def _chosen(model: str | ModelTable) -> Chosen:
+    return Chosen(model, {}) if isinstance(model, str) else Chosen(model.name, model.options)
+
+
+@dataclass(frozen=True)
 class Work:
     """What a worker must know besides a task's own arrays; small, since it travels with each of them."""
 
     dataset: str
     root: str
-    model: str
+    model: Chosen
     settings: Hyperparameters
 
     @property
@@ -59,12 +79,12 @@ class Work:
 
     @property
     def network(self) -> Network:
-        return _network(self.model, self.data.shape, self.data.classes)
+        return _network(self.model, self.data)
 
 
 @lru_cache(maxsize=4)
-def _network(model: str, shape: tuple[int, int, int], classes: int) -> Network:
-    return Network(build_model(model, shape, classes))
+def _network(model: Chosen, data: Dataset) -> Network:
+    return model.build(data)
 
 
 class Training:
@@ -85,7 +105,7 @@ class Learner:
         first_rounds: Path | None = None,
     ) -> None:
         how = {field.name: getattr(settings, field.name) for field in fields(Hyperparameters)}
-        self._work = Work(settings.dataset, settings.root or ROOT, settings.model, Hyperparameters(**how))
+        self._work = Work(settings.dataset, settings.root or ROOT, _chosen(settings.model), Hyperparameters(**how))
         self._wanted = settings.evaluation.samples
         self._parts = list(parts)
         self._seed = seed
@@ -103,7 +123,7 @@ class Learner:
     def initial_weights(self) -> Weights:
         """The model before the first round, the same for every method under a seed."""
         seed = int(stream(self._seed, "initial weights").integers(2**63))
-        return Network(build_model(self._work.model, self._work.data.shape, self.classes, seed)).weights()
+        return self._work.model.build(self._work.data, seed).weights()
 
     def train(
         self, round: int, weights: Weights, devices: Sequence[int], gradient: Weights | None = None
@@ -113,7 +133,7 @@ class Learner:
         ``gradient`` is FEDL's global gradient, where its local term is on.
         """
         groups: dict[int, Future[list[Update]]] = {}
-        own = ":" in self._work.model            # a user's model may change from one call to the next
+        own = ":" in self._work.model.name + self._work.dataset      # users' code may change from one call to the next
         shared = self._first_rounds if round == 1 and not own else None
         cut = self._groups(devices)
         if shared:      # processes that begin alike at the same time each start with another group
@@ -168,12 +188,15 @@ class Learner:
 
 @contextmanager
 def open_learner(
-    scenario: Scenario, seed: int, workers: int | None = None, first_rounds: Path | None = None
+    scenario: Scenario, seed: int, workers: int | None = None, first_rounds: Path | None = None, *,
+    allow_import: bool = False,
 ) -> Iterator[Learner]:
     """The learner of a scenario, with its own workers (as many as the machine has cores) until the block ends.
 
-    What the first round gives is looked up and kept in the folder ``first_rounds``, if there is one.
+    What the first round gives is looked up and kept in the folder ``first_rounds``, if there is one. ``allow_import``
+    lets the scenario name code of packages that are not made for netsim.
     """
+    permit_learning(scenario, allow_import=allow_import)
     parts = split(scenario, seed)
     count_parameters(scenario)    # a model that does not fit shows before any worker starts
     with open_pool(cores() if workers is None else workers) as pool:
@@ -190,7 +213,7 @@ def count_parameters(scenario: Scenario) -> int:
     """The size of the model that a scenario trains."""
     data, model = _data(scenario), scenario.learning.model
     assert model is not None, "a scenario with a dataset names a model"
-    return _network(model, data.shape, data.classes).size
+    return _network(_chosen(model), data).size
 
 
 def _data(scenario: Scenario) -> Dataset:

@@ -8,25 +8,26 @@ device gets a sample twice only if it asks for more of a class than there is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError
+from netsim.base.fields import Fraction, Model, Natural, Positive
 from netsim.base.files import expanded
+from netsim.base.registry import Entry, Registry, first_called
 
 
 def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, rng: np.random.Generator) -> list[Ints]:
-    """Sample numbers of each device, by ``settings.kind`` and its parameter (sigma, alpha, per_device or path).
+    """Sample numbers of each device, by ``settings.kind`` and its options (sigma, alpha, per_device or path).
 
     ``samples`` are the D_n wanted; those with 0, or all when it is None, share evenly what the others leave of the
-    training samples. A ``file`` brings its own D_n.
+    training samples. A ``file`` brings its own D_n. A kind of the user's own is a function of the labels, the samples
+    wanted of each device and a random generator, and of its options; it answers the sample numbers of each device.
     """
-    if settings.kind not in KINDS:
-        raise InputError(f'partition "{settings.kind}" is not known; {one_of(settings.kind, KINDS)}')
+    rule = PARTITIONS.make(settings.kind, partition_options(settings))
     if len(labels) < devices:
         raise InputError(f"{devices} devices cannot share {len(labels)} training samples: each needs one at least")
     wanted = np.zeros(devices, dtype=np.int64) if samples is None else samples
@@ -34,7 +35,30 @@ def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, r
     if open_ended.any():
         share = (len(labels) - int(wanted.sum())) // int(open_ended.sum())
         wanted = np.where(open_ended, max(1, share), wanted)
-    return KINDS[settings.kind](labels, settings, wanted, rng)
+    parts: list[Ints] = rule(labels, wanted, rng)
+    if settings.kind not in PARTITIONS:
+        return _checked(settings.kind, parts, devices, len(labels))
+    return parts
+
+
+def partition_options(settings: Any) -> dict[str, Any]:
+    """All keys of the table but its kind."""
+    keys = dict(settings) if isinstance(settings, Model) else vars(settings)
+    return {name: value for name, value in keys.items() if name != "kind"}
+
+
+def _checked(kind: str, parts: Any, devices: int, stock: int) -> list[Ints]:
+    """What a partition of the user's own answers, if it is one."""
+    if not isinstance(parts, list | tuple) or len(parts) != devices:
+        found = f"{len(parts)} entries" if isinstance(parts, list | tuple) else type(parts).__name__
+        raise InputError(f"partition {kind}: answered with {found}, expected a list with an array for each of the "
+                         f"{devices} devices")
+    for device, part in enumerate(map(np.asarray, parts)):
+        whole = part.ndim == 1 and part.size > 0 and np.issubdtype(part.dtype, np.integer)
+        if not whole or part.min() < 0 or part.max() >= stock:
+            raise InputError(f"partition {kind}: the samples of device {device} must be whole numbers, one at least, "
+                             f"0 to {stock - 1}")
+    return [np.asarray(part, dtype=np.int64) for part in parts]
 
 
 def majority_classes(labels: Ints, parts: list[Ints]) -> Ints:
@@ -42,9 +66,8 @@ def majority_classes(labels: Ints, parts: list[Ints]) -> Ints:
     return np.array([np.bincount(labels[part]).argmax() for part in parts], dtype=np.int64)
 
 
-def _majority(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+def majority(labels: Ints, samples: Ints, rng: np.random.Generator, sigma: Fraction = 0.8) -> list[Ints]:
     """A share sigma of one class, drawn uniformly for each device; the rest evenly from the other classes."""
-    sigma = _within("sigma", settings.sigma, 0.0, 1.0)
     classes = int(labels.max()) + 1
     stock = Stock(labels, rng)
     parts = []
@@ -61,7 +84,7 @@ def _majority(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generat
     return parts
 
 
-def _two_class(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+def two_class(labels: Ints, samples: Ints, rng: np.random.Generator) -> list[Ints]:
     """The paper's H: four fifths of one class, the rest of a second one, both drawn uniformly for each device."""
     classes = int(labels.max()) + 1
     if classes < 2:
@@ -77,27 +100,28 @@ def _two_class(labels: Ints, settings: Any, samples: Ints, rng: np.random.Genera
     return parts
 
 
-def _iid(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+def iid(labels: Ints, samples: Ints, rng: np.random.Generator) -> list[Ints]:
     """Every device draws from all samples alike."""
     stock = Stock(np.zeros(len(labels), dtype=np.int64), rng)
     return [stock.deal(np.array([size])) for size in samples]
 
 
-def _dirichlet(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+def dirichlet(labels: Ints, samples: Ints, rng: np.random.Generator, alpha: Positive = 0.5) -> list[Ints]:
     """Class shares of each device drawn from Dirichlet(alpha): the smaller alpha, the fewer classes on a device."""
-    alpha = _within("alpha", settings.alpha, 1e-6, 1e9)
     classes = int(labels.max()) + 1
     stock = Stock(labels, rng)
     return [stock.deal(_round(rng.dirichlet(np.full(classes, alpha)) * size)) for size in samples]
 
 
-def _shards(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+def shards(labels: Ints, samples: Ints, rng: np.random.Generator, per_device: Natural = 2) -> list[Ints]:
     """Samples sorted by class and cut into shards, ``per_device`` of them for each device at random.
 
     Shard i of size s_i starts at n * (s_0 + … + s_(i-1)) / sum s, so that the shards spread over all n samples
     when they are fewer and overlap their neighbours when they are more.
     """
-    per_device = int(_within("per_device", settings.per_device, 1, int(samples.min())))
+    if per_device > samples.min():
+        raise InputError(f"learning.partition.per_device = {per_device}; allowed: 1 to {samples.min()}, the samples of "
+                         "a device")
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     sizes = np.concatenate([np.diff(np.arange(per_device + 1) * size // per_device) for size in samples])
@@ -109,20 +133,20 @@ def _shards(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator
     return [np.concatenate([shards[i] for i in np.flatnonzero(owners == device)]) for device in range(len(samples))]
 
 
-def _file(labels: Ints, settings: Any, samples: Ints, rng: np.random.Generator) -> list[Ints]:
+def from_file(labels: Ints, samples: Ints, rng: np.random.Generator, path: str) -> list[Ints]:
     """JSON, ``{"0": [sample, …], "1": …}`` or a list of lists: the sample numbers of each device."""
-    path = expanded(settings.path, "learning.partition.path")
+    file = expanded(path, "learning.partition.path")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"partition file {path} cannot be read ({error})") from error
+        raise InputError(f"partition file {file} cannot be read ({error})") from error
     devices = len(samples)
     rows = dict(enumerate(content)) if isinstance(content, list) else content
     if not isinstance(rows, dict) or {str(key) for key in rows} != {str(device) for device in range(devices)}:
         found = f"{len(rows)} entries" if isinstance(rows, dict) else type(rows).__name__
-        raise InputError(f'partition file {path} must hold devices "0" to "{devices - 1}", found {found}')
+        raise InputError(f'partition file {file} must hold devices "0" to "{devices - 1}", found {found}')
     by_device = {int(key): row for key, row in rows.items()}
-    return [_row(path, device, by_device[device], len(labels)) for device in range(devices)]
+    return [_row(file, device, by_device[device], len(labels)) for device in range(devices)]
 
 
 def _row(path: Path, device: int, row: Any, stock: int) -> Ints:
@@ -135,14 +159,14 @@ def _row(path: Path, device: int, row: Any, stock: int) -> Ints:
     return np.array(row, dtype=np.int64)
 
 
-KINDS: dict[str, Callable[[Ints, Any, Ints, np.random.Generator], list[Ints]]] = {
-    "majority": _majority,
-    "two-class": _two_class,
-    "iid": _iid,
-    "dirichlet": _dirichlet,
-    "shards": _shards,
-    "file": _file,
-}
+PARTITIONS = Registry("partition", "learning.partition.kind", {
+    "majority": Entry("netsim.learning.partition:majority", "a share sigma of one class, the rest of the others"),
+    "two-class": Entry("netsim.learning.partition:two_class", "two classes a device, four to one (case H)"),
+    "iid": Entry("netsim.learning.partition:iid", "whatever the class"),
+    "dirichlet": Entry("netsim.learning.partition:dirichlet", "class shares drawn from Dirichlet(alpha)"),
+    "shards": Entry("netsim.learning.partition:shards", "sorted by class and cut, so many pieces a device"),
+    "file": Entry("netsim.learning.partition:from_file", "as a JSON file says"),
+}, given=3, check=first_called("labels", "partition"))
 
 
 class Stock:
@@ -178,8 +202,3 @@ def _round(shares: Floats) -> Ints:
     counts[np.argsort(counts - shares, kind="stable")[:left]] += 1
     return counts
 
-
-def _within(name: str, value: Any, low: float, high: float) -> float:
-    if not isinstance(value, int | float) or not low <= value <= high:
-        raise InputError(f"partition.{name} = {value!r}; allowed: {low:g} to {high:g}")
-    return float(value)

@@ -45,8 +45,11 @@ def decoded(images: NDArray[np.uint8], labels: Ints, train: int, names: Sequence
     return Decoded(images, labels, train, tuple(names), mean, np.maximum(spread, 1.0))
 
 
-def read_digits() -> Decoded:
-    """scikit-learn's 8x8 digits, grey levels 0 … 16, scaled to MNIST's 28x28; a fifth of each class is for testing."""
+def read_digits(root: Path | None = None) -> Decoded:
+    """scikit-learn's 8x8 digits, grey levels 0 … 16, scaled to MNIST's 28x28; a fifth of each class is for testing.
+
+    They come with scikit-learn, whatever the root folder.
+    """
     import torch
     from sklearn.datasets import load_digits
     from torch.nn import functional

@@ -13,7 +13,7 @@ from netsim.base.method_options import with_options
 from netsim.base.streams import stream
 from netsim.learning.datasets import Dataset, load_dataset
 from netsim.learning.figure import partition_figure
-from netsim.learning.partition import majority_classes, partition
+from netsim.learning.partition import PARTITIONS, majority_classes, partition
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +25,16 @@ class Split:
     parts: list[Ints]
 
 
-def split_dataset(name: str, root: str | Path, rule: str, devices: int, samples: int | None, seed: int) -> Split:
+def split_dataset(
+    name: str, root: str | Path, rule: str, devices: int, samples: int | None, seed: int, *, allow_import: bool = True,
+) -> Split:
     """A dataset split as a scenario under this seed would; ``rule`` is written ``kind:key=value``."""
     from pydantic import TypeAdapter, ValidationError
 
     from netsim.scenario.learning import Partition
 
     kind, options = with_options(rule)
+    PARTITIONS.permit(kind, allow_import=allow_import)
     try:
         settings = TypeAdapter(Partition).validate_python({"kind": kind, **options})
     except ValidationError as problem:

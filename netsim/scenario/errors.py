@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from netsim.base.errors import one_of
+from netsim.base.options import in_words, quoted, shown
 from netsim.scenario.fleet import Sheet
 
 MOST_SHOWN = 20
@@ -85,10 +85,10 @@ def _place(path: Path, table: dict[str, Any], layers: Sequence[Layer], sheets: M
     if len(path) == 5 and path[1] in sheets and path[2] == "devices":
         _, place, _, column, row = path
         sheet = sheets[int(place)]
-        return f'{sheet.path}, line {sheet.lines[int(row) + 1]}, column "{column}": {_show(found)}'
+        return f'{sheet.path}, line {sheet.lines[int(row) + 1]}, column "{column}": {shown(found)}'
     named = _by_name(table, path)
     key = ".".join(str(step) for step in named) or "the scenario"
-    value = "" if found is None or isinstance(found, dict | list) else f" = {_show(found)}"
+    value = "" if found is None or isinstance(found, dict | list) else f" = {shown(found)}"
     return f"{_source(layers, named)}: {key}{value}"
 
 
@@ -115,10 +115,8 @@ def _what(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, typ
     if kind == "missing":
         field = checked_by.model_fields.get(last) if checked_by else None
         return f"is missing ({field.description})" if field is not None and field.description else "is missing"
-    if kind == "literal_error":
-        return one_of(str(error["input"]), _quoted(context["expected"]))
     if kind == "union_tag_invalid":
-        kinds = [name for name in _quoted(context["expected_tags"]) if name not in ("constant", "word")]
+        kinds = [name for name in quoted(context["expected_tags"]) if name not in ("constant", "word", "own")]
         if context["tag"] == "no dist":
             return f"a table here is a distribution and needs dist; {one_of('', kinds)}"
         tag = "dist" if "'constant'" in context["expected_tags"] else "kind"
@@ -127,19 +125,7 @@ def _what(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, typ
         return 'expected a table with a kind, such as { kind = "..." }'
     if kind == "too_short":
         return f"needs at least {context['min_length']} {'entry' if context['min_length'] == 1 else 'entries'}"
-    return PLAIN.get(kind, re.sub(r"^Input should be", "must be", error["msg"]))
-
-
-PLAIN = {      # the commonest of pydantic's messages, in words that fit a TOML file
-    "model_type": "expected a table", "model_attributes_type": "expected a table", "dict_type": "expected a table",
-    "int_type": "expected a whole number", "float_type": "expected a number", "string_type": "expected text",
-    "tuple_type": "expected a list", "string_too_short": "must not be empty",
-    "too_long": "has too many entries",
-}
-
-
-def _quoted(text: str) -> list[str]:
-    return re.findall(r"'([^']*)'", text)
+    return in_words(kind, error["msg"], context, error["input"])
 
 
 def _by_name(table: dict[str, Any], path: Path) -> Path:
@@ -173,8 +159,3 @@ def _holds(table: Any, path: Path) -> bool:
         else:
             return False
     return True
-
-
-def _show(found: Any) -> str:
-    text = f'"{found}"' if isinstance(found, str) else str(found).lower() if isinstance(found, bool) else str(found)
-    return text if len(text) <= 80 else text[:77] + "..."

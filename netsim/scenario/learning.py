@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from netsim.base.fields import DataSize, Fraction, Model, Natural, NotNegative, Positive, key, refuse
+from netsim.base.fields import OWN, DataSize, Fraction, Model, Named, Natural, NotNegative, Positive, key, refuse
 
 
 class Majority(Model):
@@ -50,8 +50,39 @@ class PartitionFile(Model):
     path: Annotated[str, Field(min_length=1), key("JSON: device number to list of sample indices")]
 
 
+class OwnPartition(Model):
+    """A partition of your own, with its options."""
+
+    model_config = ConfigDict(extra="allow")
+    kind: Annotated[str, Field(pattern=OWN)]
+
+
+def _kind(table: Any) -> Any:
+    kind = table.get("kind") if isinstance(table, Mapping) else getattr(table, "kind", None)
+    return "own" if isinstance(kind, str) and ":" in kind else kind
+
+
 Partition = Annotated[
-    Majority | TwoClass | Iid | Dirichlet | Shards | PartitionFile, Field(discriminator="kind")]
+    Annotated[Majority, Tag("majority")] | Annotated[TwoClass, Tag("two-class")] | Annotated[Iid, Tag("iid")]
+    | Annotated[Dirichlet, Tag("dirichlet")] | Annotated[Shards, Tag("shards")] | Annotated[PartitionFile, Tag("file")]
+    | Annotated[OwnPartition, Tag("own")], Discriminator(_kind)]
+
+
+class ModelTable(Model):
+    """A network with options; all keys but its name are its options, which the network itself checks."""
+
+    model_config = ConfigDict(extra="allow")
+    name: Annotated[str, Field(min_length=1), key('a network, as the plain text would name it')]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys that belong to the network."""
+        return dict(self.model_extra or {})
+
+
+def _name_alone(model: Any) -> Any:
+    """A table without options says no more than the name in it."""
+    return model["name"] if isinstance(model, Mapping) and set(model) == {"name"} else model
 
 
 class NoServer(Model):
@@ -93,7 +124,9 @@ class LearningTable(Model):
 
     dataset: Annotated[str | None, key('"digits" is always there; without a dataset nothing is trained')] = None
     root: Annotated[str | None, key("folder with the data, relative to the scenario file")] = None
-    model: Annotated[str | None, key('a built-in network, or "package.module:Class" of an installed package')] = None
+    model: Annotated[
+        str | ModelTable | None, BeforeValidator(_name_alone),
+        key('a built-in network, or "package.module:Class" of an installed package')] = None
     bits: Annotated[DataSize | Literal["auto"], key('size of an upload; "auto": 32 bits a model parameter')] = "auto"
     partition: Annotated[Partition, key("how the samples are split over the devices")] = Majority(kind="majority")
     local_iterations: Annotated[
@@ -106,12 +139,22 @@ class LearningTable(Model):
     proximal: Annotated[NotNegative, key("FedProx's mu: pull towards the global model")] = 0.0
     fedl: Annotated[Positive | None, key("FEDL's eta: steps follow the global gradient of the last round too")] = None
     aggregation: Annotated[
-        Literal["weighted", "mean", "unbiased"],
+        str, Named("weighted", "mean", "unbiased"),
         key("weighted by samples (eq. 4), a plain mean, or by the chances of selection (ICAS)")] = "weighted"
     server: Annotated[ServerStep, key("what the server does with the aggregate")] = NoServer()
     target_accuracy: Annotated[
         Annotated[float, Field(gt=0, le=1)] | None, key("the run ends when the test accuracy reaches it")] = None
     evaluation: Annotated[EvaluationTable, key("when and on how much the global model is tested")] = EvaluationTable()
+
+    @property
+    def model_name(self) -> str | None:
+        """The network's name, whichever way it is written."""
+        return self.model.name if isinstance(self.model, ModelTable) else self.model
+
+    @property
+    def model_options(self) -> dict[str, Any]:
+        """What is set of the network."""
+        return self.model.options if isinstance(self.model, ModelTable) else {}
 
     @model_validator(mode="before")
     @classmethod

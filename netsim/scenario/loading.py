@@ -146,13 +146,21 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     merged = {name: value for name, value in below.items() if name not in gone}
     for name, value in above.items():
         old = merged.get(name)
-        if isinstance(old, dict) and isinstance(value, dict):
+        if name == "model" and isinstance(value, dict):
+            merged[name] = _merge_model(old, value)
+        elif isinstance(old, dict) and isinstance(value, dict):
             merged[name] = _merge(old, value)
         elif name == "population" and isinstance(old, list) and isinstance(value, list):
             merged[name] = _merge_by_name(old, value)
         else:
             merged[name] = value
     return merged
+
+
+def _merge_model(below: Any, above: dict[str, Any]) -> dict[str, Any]:
+    """Options over a model's name or over its other options; another model has other options."""
+    old = {"name": below} if isinstance(below, str) else below if isinstance(below, dict) else {}
+    return {**old, **above} if above.get("name", old.get("name")) == old.get("name") else above
 
 
 def _merge_by_name(below: list[Any], above: list[Any]) -> list[Any]:

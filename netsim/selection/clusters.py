@@ -30,7 +30,7 @@ class ClusterMethod(Method):
     clusters: Natural | None = None     # c; by default the number of classes in the data
     layer: str = "last"     # features: a layer's weights, "all", or "last": the output layer, fc2.weight in the paper
 
-    def check_layers(self, layers: Mapping[str, slice]) -> None:
+    def check_model(self, layers: Mapping[str, slice]) -> None:
         columns_of(layers, self.layer)
 
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:

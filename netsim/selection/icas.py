@@ -30,6 +30,7 @@ class Icas(Method):
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"gradient"})
+    gives: ClassVar[frozenset[str]] = frozenset({"chances"})
 
     rho: Annotated[float, Field(gt=0, le=1)] = 0.9
 

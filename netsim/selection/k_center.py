@@ -29,7 +29,7 @@ class KCenter(Method):
 
     layer: str = "all"
 
-    def check_layers(self, layers: Mapping[str, slice]) -> None:
+    def check_model(self, layers: Mapping[str, slice]) -> None:
         columns_of(layers, self.layer)
 
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:

@@ -20,11 +20,12 @@ class Method:
     """A selection method: its dataclass fields are its options, called once a round with a view and a random stream."""
 
     needs: ClassVar[frozenset[str]] = frozenset()     # see Selection
+    gives: ClassVar[frozenset[str]] = frozenset()     # "chances": of each device drawn, as Choice.probability
     varies: ClassVar[bool] = False                    # decides on the size of the cohort itself
     state: State = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def check_layers(self, layers: Mapping[str, slice]) -> None:
-        """Raise :class:`InputError` where the model lacks a layer that an option names."""
+    def check_model(self, layers: Mapping[str, slice]) -> None:
+        """Raise InputError where the method cannot work with a model of these layers; asked before the first round."""
 
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:
         raise NotImplementedError(f"{type(self).__name__} does not say whom it chooses: define __call__(view, rng)")

@@ -89,7 +89,7 @@ class Selection(Protocol):
 
     ``needs`` names what must be there: "weights" (global_weights and local_weights), "loss", "gradient",
     "local loss". ``state`` holds arrays that a method carries from round to round; a checkpoint keeps them.
-    A method may define ``check_layers(layers)`` to refuse, before the first round, a layer that the model lacks.
+    A method may define ``check_model(layers)`` to refuse, before the first round, a layer that the model lacks.
     """
 
     @property

@@ -80,7 +80,7 @@ class SweepProgress:
     at_most: bool = False       # no cell has shown yet after how many of its rounds it reaches its target
 
 
-def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
+def play(scenario: Scenario, seed: int, run: Path, learning: bool, allow_import: bool = False) -> Record:
     """Run a cell where this is called, from where its run directory says; returns its numbers.
 
     What only an unfinished run needs is removed at the end.
@@ -92,7 +92,8 @@ def play(scenario: Scenario, seed: int, run: Path, learning: bool) -> Record:
     start = time.monotonic()
     with ONE_AT_A_TIME:
         if not is_finished(run):
-            simulate(scenario, run, seed, learning=learning, workers=1, resume=True, first_rounds=first_rounds_of(run))
+            simulate(scenario, run, seed, learning=learning, workers=1, resume=True, first_rounds=first_rounds_of(run),
+                     allow_import=allow_import)
     for leftover in ("checkpoint.npz", "lock"):
         (run / leftover).unlink(missing_ok=True)
     done = Run(run)
@@ -112,10 +113,11 @@ def first_rounds_of(run: Path) -> Path:
 
 
 def run_cells(
-    cells: Sequence[Point], place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None
+    cells: Sequence[Point], place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
+    allow_import: bool = False,
 ) -> None:
     """Run all cells that have no record yet; one that fails leaves its error, and the others go on."""
-    queue = _Queue(cells)
+    queue = _Queue(cells, allow_import)
     looked = -math.inf
     while queue.left:
         queue.give_up_in_vain()
@@ -185,7 +187,8 @@ def sole_user(folder: Path) -> Iterator[None]:
 class _Queue:
     """The cells still to run and those under way; counts the others."""
 
-    def __init__(self, cells: Sequence[Point]) -> None:
+    def __init__(self, cells: Sequence[Point], allow_import: bool) -> None:
+        self._allow_import = allow_import                 # said to each worker: it asks again
         looked = [(cell, cell.finished) for cell in cells]
         done = [cell for cell, finished in looked if finished]
         self.left = [cell for cell, finished in looked if not finished]
@@ -210,7 +213,8 @@ class _Queue:
             cell = self.left.pop(0)
             cell.record.parent.mkdir(parents=True, exist_ok=True)
             cell.failure.unlink(missing_ok=True)
-            future = executor.submit(play, cell.scenario, cell.seed, cell.run.resolve(), cell.learning)
+            future = executor.submit(
+                play, cell.scenario, cell.seed, cell.run.resolve(), cell.learning, self._allow_import)
             self.running[future] = cell
 
     def settle(self, future: Future[Record]) -> None:

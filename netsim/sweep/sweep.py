@@ -18,12 +18,18 @@ if TYPE_CHECKING:
 COLUMNS = ("rounds", "simulated_s", "energy_j", "accuracy", "target_reached", "dropped")
 
 
-def run_sweep(sweep: Sweep, place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None) -> Path:
-    """Run what is left of a sweep; returns the Parquet table, which holds every finished cell."""
+def run_sweep(
+    sweep: Sweep, place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
+    allow_import: bool = False,
+) -> Path:
+    """Run what is left of a sweep; returns the Parquet table, which holds every finished cell.
+
+    ``allow_import`` goes along with every cell, to whatever process or machine runs it.
+    """
     different = {cell.record: cell for cell in sweep.cells}      # cells that come to the same are run once
     with sole_user(sweep.folder):
         try:
-            run_cells(list(different.values()), place, watch)
+            run_cells(list(different.values()), place, watch, allow_import=allow_import)
         finally:
             replace_file(sweep.folder / "table.parquet", table(sweep).write_parquet)
     return sweep.folder / "table.parquet"

@@ -48,8 +48,11 @@ class Sweep:
     cells: tuple[Point, ...]                # cells that come to the same scenario and seed share record and run
 
 
-def load_sweep(path: Path, results: Path = Path("results")) -> Sweep:
-    """Read a sweep file and check every scenario in it; raises InputError with file and key."""
+def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: bool = False) -> Sweep:
+    """Read a sweep file and check every scenario in it; raises InputError with file and key.
+
+    ``allow_import`` lets scenarios name code of packages that are not made for netsim.
+    """
     table = _read(path)
     name = table.get("name", path.stem)
     if not (isinstance(name, str) and name and name.isprintable() and name == Path(name).name and name[0] != "."):
@@ -62,7 +65,7 @@ def load_sweep(path: Path, results: Path = Path("results")) -> Sweep:
     folder = results / "sweeps" / name
     varied, cells = [], []
     for case in cases:
-        scenario = _scenario(path, base, {**fixed, **case}, learning)
+        scenario = _scenario(path, base, {**fixed, **case}, learning, allow_import)
         digest = scenario.digest
         for seed in seeds:
             key = f"{digest[:16]}-{seed}" + ("" if learning else "-rounds")
@@ -150,9 +153,9 @@ def _flat(path: Path, where: str, table: Any, above: str = "") -> dict[str, Any]
     return flat
 
 
-def _scenario(path: Path, base: str, settings: Mapping[str, Any], learning: bool) -> Scenario:
+def _scenario(path: Path, base: str, settings: Mapping[str, Any], learning: bool, allow_import: bool) -> Scenario:
     """The scenario with these keys set; paths among them hold from the sweep file's folder."""
-    from netsim.simulate import prepare
+    from netsim.prepare import prepare
 
     paths = {".".join(steps) for steps in PATHS}
     overrides = []
@@ -162,7 +165,7 @@ def _scenario(path: Path, base: str, settings: Mapping[str, Any], learning: bool
         overrides.append(override(key, value))
     try:
         scenario = load_scenario(base, overrides)
-        prepare(scenario, learning=learning and scenario.trains)
+        prepare(scenario, learning=learning and scenario.trains, allow_import=allow_import)
     except InputError as error:
         message = str(error).removeprefix("--set").lstrip(": ")      # they were set here, not on the command line
         raise InputError(f"{path}: {message}") from None

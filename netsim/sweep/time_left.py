@@ -160,7 +160,7 @@ def _effort(cell: Point) -> _Effort:
 
 
 def _kind(cell: Point) -> Kind:
-    return (cell.scenario.learning.dataset, cell.scenario.learning.model) if cell.learning else (None, None)
+    return (cell.scenario.learning.dataset, cell.scenario.learning.model_name) if cell.learning else (None, None)
 
 
 def _share(cell: Point) -> float:

@@ -74,8 +74,8 @@ def test_names_those_it_leaves_out_and_keeps_the_rest() -> None:
     left_out = 0
     for _ in range(20):
         problem = world(rng, 10)
-        options = {"deadline": float(rng.uniform(0.04, 0.2)), "lambda": float(10 ** rng.uniform(-4, -1))}
-        selected = rra_shares(problem, options["deadline"], options["lambda"]).selected
+        options = {"deadline": float(rng.uniform(0.04, 0.2)), "weight": float(10 ** rng.uniform(-4, -1))}
+        selected = rra_shares(problem, options["deadline"], options["weight"]).selected
         if selected.all():
             continue
         with pytest.raises(Infeasible, match="left out by rra") as caught:
@@ -97,7 +97,7 @@ def test_a_deadline_before_anyone_is_done_selects_nobody() -> None:
     assert shares.objective == 0.0
 
 
-@pytest.mark.parametrize("options", [{"deadline": 0}, {"deadline": "soon"}, {"lambda": -1}, {"lambda": math.nan}])
+@pytest.mark.parametrize("options", [{"deadline": 0}, {"deadline": "soon"}, {"weight": -1}, {"weight": math.nan}])
 def test_bad_options(options: dict[str, object]) -> None:
-    with pytest.raises(InputError, match="allocation method rra, option (deadline|lambda): (found|.soon. is no time)"):
+    with pytest.raises(InputError, match=r"allocation\.(deadline|weight) = .*: .*\(allocation method rra\)"):
         allocate(world(np.random.default_rng(1), 3), "rra", **options)

@@ -10,7 +10,7 @@ from netsim.base.method_options import with_options
     ("sao", ("sao", {})),
     ("fedl:lambda=2", ("fedl", {"lambda": 2})),
     ("fedl:lambda=tuned", ("fedl", {"lambda": "tuned"})),
-    ("rra:deadline=300ms,lambda=1e-3", ("rra", {"deadline": "300ms", "lambda": 1e-3})),
+    ("rra:deadline=300ms,weight=1e-3", ("rra", {"deadline": "300ms", "weight": 1e-3})),
     ("package.module:function", ("package.module:function", {})),
 ])
 def test_methods_with_and_without_options(text, found):

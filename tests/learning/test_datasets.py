@@ -71,8 +71,8 @@ def test_idx_files_are_read_packed_or_not(packed: bool, tmp_path: Path) -> None:
 
 def test_debians_fashion_files_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_mnist(tmp_path / "debian", np.arange(10), packed=True)
-    monkeypatch.setitem(
-        datasets.SOURCES, "fashion-mnist",
+    monkeypatch.setattr(
+        datasets, "FASHION_MNIST",
         datasets.Source(lambda root: sources.find_idx([root, tmp_path / "debian"]),
                         lambda files: sources.read_idx(files, sources.FASHION_CLASSES)))    # fmt: skip
     assert load_dataset("fashion-mnist", tmp_path / "elsewhere").names[9] == "Ankle boot"

@@ -12,6 +12,26 @@ from netsim.fleet.work import problem_for
 from netsim.scenario import builtin_scenarios, load_scenario
 from netsim.world.channel import round_gain
 
+DIGESTS = {      # stored trials are found by these: a change here is a change of what a scenario says
+    "lab": "70ff3788c09fd2886be52b46858a86d4302c4671cd7321891a3eb8cb41076657",
+    "mixed-fleet": "d01b7302154f9bd50dce0a38351c0ad3cb48011d2f372be43f9f959fb30e2655",
+    "paper": "f3b4409afd92930446a6bbd2ad09d20ba2897b0ff06533a7e0692eae0fd573a6",
+    "quickstart": "31756e4588e42f866822bfac7472ca805c1eb4bc16129991f4aa24798ed1bdb5",
+    "tiny": "01a2129f6c63d524fc25f1226323f7c667fd6b65f7c41d8ab5f2f69c0515bd22",
+}
+TRIALS = {       # and of scenarios that the paper's trials make of them
+    ("selection.method=rra-as-run",): "bde634cb24e3bc887fda03023d02ea785bac61b533e11a2158e8e97c5ae0a4e0",
+    ("selection.method=rra", "selection.weight=1 mJ"):
+        "426951469607b6d7a520146b8eb4554ebe51e902e0f8273a2c6757e1124921e9",
+    ("learning.dataset=mnist", "learning.model=mnist-cnn", "learning.partition.sigma=0.5", "learning.aggregation=mean"):
+        "f1789e279067cf957f097b32bcd7bf1527d09b10ba488b0094699be78d3b6176",
+}
+
+
+def test_digests_are_those_of_the_stored_trials():
+    assert {name: load_scenario(name).digest for name in builtin_scenarios()} == DIGESTS
+    assert {changes: load_scenario("paper", changes).digest for changes in TRIALS} == TRIALS
+
 
 @pytest.mark.parametrize("name", ["mixed-fleet", "paper", "quickstart", "tiny"])
 def test_is_there_and_described(name):

@@ -34,11 +34,10 @@ class NoState:
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_every_method_is_there_and_says_its_rule(name):
-    place, line = METHODS[name]
-    module, _, kind = place.partition(":")
+    module, _, kind = METHODS[name].place.partition(":")
     assert issubclass(getattr(import_module(module), kind), Method)
     assert f"``{name}``" in import_module(module).__doc__
-    assert line
+    assert METHODS[name].summary
 
 
 def test_a_users_method_by_import_path(view, rng):
@@ -55,14 +54,16 @@ def test_a_users_method_by_import_path(view, rng):
     ("subprocess:Popen", {"args": "true"}, "no selection method"),
     ("os:system", {"command": "true"}, "no selection method"),
     (f"{__name__}:NoState", {}, 'no dict "state"'),
-    (f"{__name__}:NoState", {"norm": "l1"}, "takes no options, since it is no dataclass"),
+    (f"{__name__}:NoState", {"norm": "l1"}, "takes none"),
     ("fedavg", {"norm": "l1"}, "takes none"),
     ("divergence", {"nrm": "l1"}, 'allowed: clusters, layer, norm; did you mean "norm"'),
-    ("divergence", {"norm": "l3"}, "should be 'l2' or 'l1'"),
+    ("divergence", {"norm": "l3"}, 'selection.norm = "l3": allowed: l1, l2; did you mean "l2"?'),
     ("kmeans", {"clusters": 0}, "greater than or equal to 1"),
-    ("kmeans", {"clusters": "ten"}, "valid integer"),
-    ("kmeans", {"clusters": True}, "valid integer"),
+    ("kmeans", {"clusters": "ten"}, 'selection.clusters = "ten": expected a whole number'),
+    ("kmeans", {"clusters": True}, "expected a whole number"),
     ("kmeans", {"state": {}}, 'selection.state: unknown option'),
+    ("rra", {"lambda": "1 mJ"}, 'it is called "weight"'),
+    ("rra-as-run", {"lambda": "1 mJ"}, 'it is called "weight"'),
 ])
 def test_bad_input(method, options, says):
     with pytest.raises(InputError, match="selection") as error:

@@ -1,0 +1,187 @@
+"""Users' code by import path: among what is installed only, and for a scenario only what is made for netsim.
+
+Importing a module runs it, so a scenario that names ``"package.module:Name"`` could run anything that is installed. It
+gets what belongs to a package made for netsim: one whose distribution lists netsim among its requirements, or has an
+entry point in the group ``netsim``. Everything else the user has to allow. Nothing is imported to find out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import Distribution, distributions, packages_distributions
+from pathlib import Path
+from pkgutil import get_importer
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from netsim.base.errors import InputError
+
+US = "netsim"
+HOW = "if you trust it, allow it with --allow-import (in Python, allow_import=True)"
+
+
+def installed_object(path: str, what: str) -> Any:
+    """The object that ``"package.module:Name"`` names; importing runs the module, so only installed code is found."""
+    module_name, name = _parts(path, what)
+    try:
+        module = sys.modules.get(module_name) or _import(module_name)
+    except (Exception, SystemExit) as error:
+        raise InputError(f'{what} "{path}": cannot import {module_name} ({error}); {INSTALL}') from error
+    if not hasattr(module, name):
+        raise InputError(f'{what} "{path}": {module_name} has no {name}')
+    return getattr(module, name)
+
+
+INSTALL = "it must be installed (pip install …) or lie on PYTHONPATH"
+
+
+def check_made_for_netsim(path: str, what: str) -> None:
+    """Raise :class:`InputError` unless all code that importing ``"package.module:Name"`` runs is made for netsim."""
+    module, _ = _parts(path, what)
+    top = module.partition(".")[0]
+    if top == US:
+        return
+    if top in sys.stdlib_module_names:
+        raise InputError(f'{what} "{path}" is not imported: {top} is a part of Python and not made for netsim; {HOW}')
+    with _installed_code_only():
+        ours = [distribution for distribution in distributions() if _made_for_netsim(distribution)]
+        for name, file in _files_run(module, f'{what} "{path}"'):
+            if file is None or not any(_holds(distribution, file, top) for distribution in ours):
+                raise InputError(f'{what} "{path}" is not imported: {_stranger(name, file, top, ours)}; {HOW}')
+
+
+def _parts(path: str, what: str) -> tuple[str, str]:
+    module_name, _, name = path.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), name]):
+        raise InputError(f'{what} "{path}" is not of the form "package.module:Name"')
+    if any(part.startswith("_") for part in module_name.split(".")):      # importing __main__ is running a program
+        raise InputError(f'{what} "{path}": {module_name} is private; name a public module')
+    return module_name, name
+
+
+def _import(module_name: str) -> Any:
+    with _installed_code_only():
+        return importlib.import_module(module_name)
+
+
+@contextmanager
+def _installed_code_only() -> Iterator[None]:
+    """Hides the current directory from imports, unless PYTHONPATH names it."""
+    chosen = {Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
+    here = Path.cwd().resolve()
+    before = list(sys.path)
+    sys.path[:] = [entry for entry in before if entry and (Path(entry).resolve() != here or here in chosen)]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _files_run(module: str, where: str) -> Iterator[tuple[str, Path | None]]:
+    """The packages around a module and the module itself, each with the file that importing it runs, if it has one.
+
+    A folder without ``__init__.py`` runs nothing. What is there already is taken as it is: importing it again would
+    give just that.
+    """
+    search: Any = None
+    steps = module.split(".")
+    for count in range(1, len(steps) + 1):
+        name = ".".join(steps[:count])
+        there = sys.modules.get(name)
+        spec = getattr(there, "__spec__", None) if there else _spec(name, search)
+        if there is None and spec is None:
+            raise InputError(f"{where}: cannot import {module} (there is no {name}); {INSTALL}")
+        search = getattr(there, "__path__", None) if there else spec and spec.submodule_search_locations
+        file = getattr(there, "__file__", None) or (spec.origin if spec and spec.has_location else None)
+        if file is not None or search is None or count == len(steps):
+            yield name, Path(file).resolve() if file else None
+        if search is None and count < len(steps):
+            raise InputError(f"{where}: cannot import {module} ({name} is no package); {INSTALL}")
+
+
+def _spec(name: str, search: Any) -> ModuleSpec | None:
+    """Where Python would find a module; unlike ``importlib.util.find_spec`` this never imports the package around."""
+    for finder in sys.meta_path:
+        if finder is PathFinder and search is not None:
+            spec = _spec_below(name, search)
+        else:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, search, None) if find else None
+        if spec is not None:
+            return spec
+    return None
+
+
+def _spec_below(name: str, folders: Iterable[str]) -> ModuleSpec | None:
+    """A module in the folders of a package; Python's own search wants the package around a namespace to be imported."""
+    portions: list[str] = []
+    for folder in folders:
+        finder: Any = get_importer(folder)
+        spec: ModuleSpec | None = finder.find_spec(name) if finder else None
+        if spec is not None and spec.loader is not None:
+            return spec
+        portions += (spec.submodule_search_locations or []) if spec else []
+    namespace = ModuleSpec(name, None, is_package=True)
+    namespace.submodule_search_locations = portions
+    return namespace if portions else None
+
+
+def _made_for_netsim(distribution: Distribution) -> bool:
+    """Whether netsim is among its requirements, or it has an entry point for netsim."""
+    try:
+        if _plain(distribution.name) == US:
+            return False      # an editable netsim would answer for everything that lies in its folder
+        names = [re.match(r"[\w.-]+", requirement) for requirement in distribution.requires or ()]
+        return (any(name is not None and _plain(name[0]) == US for name in names)
+                or any(entry.group == US for entry in distribution.entry_points))
+    except Exception:      # what pip has left half removed says nothing for itself
+        return False
+
+
+def _plain(name: str | None) -> str:
+    return re.sub(r"[-_.]+", "-", name or "").lower()
+
+
+def _holds(distribution: Distribution, file: Path, top: str) -> bool:
+    """Whether a file is one that the distribution has brought, or lies in the folder that it was installed from."""
+    for entry in distribution.files or ():
+        if entry.name == file.name and Path(str(distribution.locate_file(entry))).resolve() == file:
+            return True
+    folder = _editable_folder(distribution)
+    if folder is None:
+        return False
+    for root in (folder, folder / "src"):
+        if file.is_relative_to(root) and file.relative_to(root).parts[0] in (top, f"{top}.py"):
+            return True
+    return False
+
+
+def _editable_folder(distribution: Distribution) -> Path | None:
+    """Where ``pip install -e`` found it."""
+    text = distribution.read_text("direct_url.json")
+    with suppress(ValueError, KeyError, AttributeError):      # written by other tools than pip too
+        origin = json.loads(text or "{}")
+        if origin.get("dir_info", {}).get("editable"):
+            return Path(unquote(urlparse(origin["url"]).path)).resolve()
+    return None
+
+
+def _stranger(name: str, file: Path | None, top: str, ours: list[Distribution]) -> str:
+    """Why a module is not held to be made for netsim."""
+    owners: list[str] = []
+    with suppress(Exception):      # as above
+        owners = sorted(set(packages_distributions().get(top, ())))
+    made = [owner for owner in owners if _plain(owner) in {_plain(distribution.name) for distribution in ours}]
+    if made:
+        return f"{name} would come from {file or 'nowhere'}, which is no file of the package {made[0]}"
+    if owners:
+        return (f"the package {owners[0]} is not made for netsim (netsim is not among its requirements, and it has no "
+                f"entry point in the group {US})")
+    return f"{name} ({file or 'without a file'}) belongs to no installed package"

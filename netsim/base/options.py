@@ -1,0 +1,135 @@
+"""Options of what a user brings: the fields of a dataclass or the arguments of a function, checked by their types."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
+
+from netsim.base.errors import InputError, one_of
+
+RULES = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+PLAIN = {      # the commonest of pydantic's messages, in words that fit a TOML file
+    "model_type": "expected a table", "model_attributes_type": "expected a table", "dict_type": "expected a table",
+    "int_type": "expected a whole number", "float_type": "expected a number", "string_type": "expected text",
+    "tuple_type": "expected a list", "list_type": "expected a list", "bool_type": "expected true or false",
+    "string_too_short": "must not be empty", "too_long": "has too many entries",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """A setting as the user writes it, and the argument that it becomes."""
+
+    name: str
+    argument: str
+    hint: Any
+    default: Any          # inspect.Parameter.empty where it must be given
+
+    @property
+    def description(self) -> str:
+        """What the type says of it, if anything."""
+        marks = [mark.description for mark in get_args(self.hint) if isinstance(mark, FieldInfo) and mark.description]
+        return marks[0] if marks else ""
+
+    @property
+    def needed(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+
+@lru_cache(maxsize=256)
+def options_of(thing: Callable[..., Any], given: int = 0) -> tuple[Option, ...]:
+    """What can be set of a function or class: all arguments but the first ``given``, which netsim gives itself.
+
+    ``Annotated[float, Field(alias="lambda")]`` is an argument that the user knows by another name.
+    """
+    hints = _hints(thing)
+    arguments = list(inspect.signature(thing).parameters.values())[given:]
+    return tuple(Option(_alias(hints.get(argument.name)) or argument.name, argument.name,
+                        hints.get(argument.name, Any), argument.default)
+                 for argument in arguments if argument.kind in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY))
+
+
+def checked(
+    thing: Callable[..., Any], options: Mapping[str, Any], given: int, table: str, who: str,
+    renamed: Mapping[str, str],
+) -> dict[str, Any]:
+    """The arguments that the options become; InputError says which is wrong, what was found and what is allowed.
+
+    ``table`` is where the options stand in a scenario, ``who`` has them, ``renamed`` are other names for them.
+    """
+    known = options_of(thing, given)
+    names = [option.name for option in known]
+    for name in options:
+        if name not in names:
+            right = renamed.get(name)
+            allowed = (f'it is called "{right}"' if right else one_of(name, names) if names else "it takes none")
+            raise InputError(f"{table}.{name}: unknown option of {who}; {allowed}")
+    for option in known:
+        if option.needed and option.name not in options:
+            raise InputError(f"{table}.{option.name}: {who} needs it, and it is missing")
+    if not options:
+        return {}
+    try:
+        model = _model(thing, given).model_validate(dict(options))
+    except ValidationError as problem:
+        raise InputError(_said(problem, options, table, who)) from None
+    return {option.argument: getattr(model, f"field_{place}")
+            for place, option in enumerate(known) if option.name in options}
+
+
+@lru_cache(maxsize=256)
+def _model(thing: Callable[..., Any], given: int) -> type[BaseModel]:
+    """The options as a pydantic model; the fields have names of their own, since an option may be called anything."""
+    fields: dict[str, Any] = {
+        f"field_{place}": (option.hint, Field(... if option.needed else option.default, alias=option.name))
+        for place, option in enumerate(options_of(thing, given))}
+    return create_model("Options", __config__=RULES, **fields)
+
+
+def _hints(thing: Callable[..., Any]) -> dict[str, Any]:
+    """The types of the arguments; none where they are written in names that are not there at run time."""
+    maker: Any = thing
+    if isinstance(maker, type) and not dataclasses.is_dataclass(maker):
+        maker = inspect.getattr_static(maker, "__init__")
+    try:
+        return get_type_hints(maker, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _alias(hint: Any) -> str | None:
+    return next((mark.alias for mark in get_args(hint) if isinstance(mark, FieldInfo) and mark.alias), None)
+
+
+def _said(problem: ValidationError, options: Mapping[str, Any], table: str, who: str) -> str:
+    """All that is wrong with the first option at fault; of a value with several forms, why it is none of them."""
+    errors = problem.errors()
+    name = str(errors[0]["loc"][0])
+    whats = [in_words(error["type"], error["msg"], error.get("ctx", {}), error["input"])
+             for error in errors if error["loc"][0] == name]
+    return f"{table}.{name} = {shown(options[name])}: {'; or '.join(dict.fromkeys(whats))} ({who})"
+
+
+def in_words(kind: str, message: str, context: Mapping[str, Any], found: Any) -> str:
+    """A complaint of pydantic's in words that fit a TOML file."""
+    if kind == "literal_error":
+        return one_of(str(found), quoted(context["expected"]))
+    return PLAIN.get(kind, re.sub(r"^(Input should be|Value error,)", "must be", message))
+
+
+def quoted(text: str) -> Sequence[str]:
+    """The names in a message of pydantic's."""
+    return re.findall(r"'([^']*)'", text)
+
+
+def shown(found: Any) -> str:
+    """A value as a TOML file has it, cut where it is long."""
+    text = f'"{found}"' if isinstance(found, str) else str(found).lower() if isinstance(found, bool) else str(found)
+    return text if len(text) <= 80 else text[:77] + "..."
