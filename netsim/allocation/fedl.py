@@ -15,6 +15,7 @@ import numpy as np
 
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import require_feasible, too_dear
+from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.market import Balance, Market
 from netsim.allocation.problem import Infeasible, Plan, Problem
@@ -28,6 +29,7 @@ ROWS = 64            # rounds looked at together: fewer if the devices are many
 MOST = 6_000         # rounds looked at before what is left is searched for its least excess
 
 
+@within_floats
 def solve(problem: Problem, weight: float | str = "tuned") -> Plan:
     """The plan with the least total energy plus ``weight`` joules for each second of the round.
 
@@ -39,6 +41,7 @@ def solve(problem: Problem, weight: float | str = "tuned") -> Plan:
     return market.plan(problem, market.weighing(weight))
 
 
+@np.errstate(all="ignore")
 def tune(problem: Problem) -> tuple[float, Plan]:
     """The largest weight whose plan keeps every budget, and that plan; inf where even the shortest round keeps them.
 

@@ -23,6 +23,7 @@ from netsim.allocation.problem import Plan, Problem, fill, plan_for
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.physics import efficiency
 
+AMPLE = 1e9          # times the signals' J: a wider band makes no upload shorter by more than rounding
 NO_BUDGET_S = 1e30   # seconds of sending that a budget would pay for if there were none
 
 
@@ -84,7 +85,8 @@ class Market:
     @classmethod
     def of(cls, problem: Problem) -> Market:
         devices = replace(InSeconds.of(problem), budget=np.full(len(problem), NO_BUDGET_S))
-        return cls(devices, problem.power_w, problem.compute_weight * np.square(problem.cycles), problem.bandwidth_hz)
+        band_hz = min(problem.bandwidth_hz, AMPLE * float(problem.snr_hz.sum()))
+        return cls(devices, problem.power_w, problem.compute_weight * np.square(problem.cycles), band_hz)
 
     @cached_property
     def soonest(self) -> float:
@@ -267,7 +269,7 @@ class Bids:
         left = np.maximum(self.rounds - upload, devices.fastest)
         haste = 2.0 * self.market.work / left**3
         by_price = np.where(fixed, 0.0, 1.0 / slope)                             # ds / d ln mu
-        by_time = np.where(fixed, 1.0 / (upload * (bend - 1.0 / s)), 3.0 * haste / left / (power + haste) / slope)
+        by_time = np.where(fixed, s / (upload * _rest(s, s / np.expm1(s))), 3.0 * haste / left / (power + haste) / slope)
         by_time = np.where(idle, 0.0, by_time)                                   # ds / dT at the same price
         shrink = _bandwidth(devices, s) * bend
         drift = -(shrink * by_time).sum(axis=1, keepdims=True) / (shrink * by_price).sum(axis=1, keepdims=True)
@@ -283,7 +285,7 @@ class Bids:
         left = np.maximum(self.rounds - upload, self.market.devices.fastest)
         haste = np.where(idle, 0.0, 2.0 * self.market.work / left**3)
         cost = self.market.power + haste
-        stretch = (bend - 1.0 / s) * upload                                  # d upload / ds = u (v - 1)/s
+        stretch = _rest(s, s / np.expm1(s)) / s * upload                     # d upload / ds = u (v - 1)/s
         return np.log(cost) - value, 3.0 * haste / left * stretch / cost - value_slope, bend
 
 
@@ -297,6 +299,11 @@ def _bandwidth(devices: InSeconds, s: Floats) -> Floats:
     return devices.nats / (devices.limit * np.expm1(s))
 
 
+def _rest(s: Floats, y: Floats) -> Floats:
+    """v - 1 = s + y - 1, by series where it cancels."""
+    return np.where(s < 1e-2, s * (0.5 + s * (1 / 12 - s * s / 720)), s + y - 1.0)
+
+
 def _value(devices: InSeconds, s: Floats) -> tuple[Floats, Floats, Floats]:
     """ln(-b'(u)), the bandwidth that a second more of upload saves; its derivative in s; and -d ln b/ds = v/s.
 
@@ -305,7 +312,7 @@ def _value(devices: InSeconds, s: Floats) -> tuple[Floats, Floats, Floats]:
     grown = np.expm1(s)
     y = s / grown
     v = s + y
-    rest = v - 1.0
+    rest = _rest(s, y)
     value = np.log(devices.nats / (devices.limit * devices.limit)) + 2.0 * np.log(y) - np.log(s * rest / v)
     slope = -(v + rest) / s - (1.0 - y * rest / s) / (v * rest)
     return value, slope, v / s
