@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim import physics
+from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
 from netsim.base.arrays import Floats
@@ -19,6 +20,7 @@ BIG_ENOUGH = 1e6     # T_max in units of T_min
 CAP = 120            # turns of the loop; the interval is down to the last digit long before
 
 
+@within_floats
 def solve(problem: Problem, tolerance: Tolerance = 1e-6) -> Plan:
     """The plan of Algorithm 5 with eps_0 = ``tolerance`` and b_max = B, its loop capped.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +33,7 @@ class Obstacles:
         return np.setdiff1d(np.arange(len(self.need_hz)), self.cohort)
 
 
+@np.errstate(all="ignore")
 def obstacles(problem: Problem) -> Obstacles:
     """Everything that a user needs to see to mend an infeasible problem."""
     devices = InSeconds.of(problem)
@@ -61,6 +63,8 @@ def explain(problem: Problem, found: Obstacles) -> str:
         first = (f"{listing(problem, found.in_the_way)}: to keep every budget the cell needs "
                  f"{format(float(found.need_hz.sum()), 'frequency')}, it has {band}")
     more = found.budget_scaling
+    if math.isinf(more):
+        return f"{first}; the largest part of the cohort that fits has {len(found.cohort)} of {len(problem)} devices"
     growth = f"were {more:.4g} times as large" if more >= 2.0 else f"grew by {100.0 * (more - 1.0):.3g} %"
     return (f"{first}; the largest part of the cohort that fits has {len(found.cohort)} of {len(problem)} devices; "
             f"all fit if every budget {growth}")
@@ -76,6 +80,7 @@ def too_dear(problem: Problem, least_j: Floats, dear: Bools) -> str:
     return f"{listing(problem, who)}: budget below the least possible energy (device {problem.name(worst)}: {against})"
 
 
+@np.errstate(all="ignore")
 def budget_scaling(problem: Problem) -> float:
     """The least factor on all budgets that makes the problem feasible; below 1 where there is room to spare.
 
@@ -92,9 +97,13 @@ def budget_scaling(problem: Problem) -> float:
 
     least = float(np.max(_least_energy(problem, problem.bandwidth_hz) / problem.budget_j))
     enough = float(np.max(_least_energy(problem, problem.bandwidth_hz / len(problem)) / problem.budget_j))
-    return first_not_positive(missing, least, enough)
+    try:
+        return first_not_positive(missing, least, enough)
+    except (ArithmeticError, ValueError):                # no factor that floating point can hold
+        return math.inf
 
 
+@np.errstate(all="ignore")
 def largest_feasible(problem: Problem, method: str = "sao", **options: Any) -> Ints:
     """Positions of the largest part of the cohort that the method has a plan for, in rising order; perhaps none.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.allocation.diagnosis import too_dear
+from netsim.allocation.extremes import within_floats
 from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.base.units import format
 
 
+@within_floats
 def solve(problem: Problem) -> Plan:
     """Share the band equally, b = B/S, and let each CPU run as fast as its budget allows."""
     share = fill(np.ones(len(problem)), problem.bandwidth_hz)

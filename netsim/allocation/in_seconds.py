@@ -33,13 +33,16 @@ class InSeconds:
     slowest: Floats       # computing time at cpu_min
 
     @classmethod
-    def of(cls, problem: Problem) -> InSeconds:
+    def of(cls, problem: Problem, power_w: Floats | None = None) -> InSeconds:
+        """The problem at its own powers, or at others; several for each device give a row each."""
+        power = problem.power_w if power_w is None else power_w
+        snr_hz = problem.snr_hz if power_w is None else problem.gain * power / problem.noise_w_per_hz
         nats = problem.bits * physics.LN2
-        work = problem.compute_weight * np.square(problem.cycles) / problem.power_w
+        work = problem.compute_weight * np.square(problem.cycles) / power
         return cls(
             nats=nats,
-            limit=nats / problem.snr_hz,
-            budget=problem.budget_j / problem.power_w,
+            limit=nats / snr_hz,
+            budget=problem.budget_j / power,
             work=work,
             scale=np.maximum(np.cbrt(work), 1e-60),
             fastest=np.maximum(problem.cycles / problem.cpu_max_hz, INSTANT_S),

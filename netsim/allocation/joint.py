@@ -11,18 +11,21 @@ Each device's optimum is thus one stationary point, clipped; and the sum of the 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from netsim import physics
 from netsim.allocation import sao
+from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.allocation.roots import first_not_positive
 from netsim.base.arrays import Floats
+from netsim.base.errors import InputError
 
 
+@within_floats
 def solve(problem: Problem) -> Plan:
     """The shortest round over bandwidth, CPU frequency and each device's own power within its range."""
     devices = Devices.of(problem)
@@ -41,10 +44,10 @@ def solve(problem: Problem) -> Plan:
 def _at_given_powers(problem: Problem) -> list[Plan]:
     """The plans of `sao` at the least power, which has one if any has, at the greatest and at that of the problem."""
     low, high = problem.power_range_w
-    plans = [sao.solve(replace(problem, power_w=low))]
+    plans = [sao.solve(problem.with_power(low))]
     for power_w in (high, np.clip(problem.power_w, low, high)):
-        with contextlib.suppress(Infeasible):
-            plans.append(sao.solve(replace(problem, power_w=power_w)))
+        with contextlib.suppress(Infeasible, InputError):
+            plans.append(sao.solve(problem.with_power(power_w)))
     return plans
 
 
@@ -70,11 +73,12 @@ class Devices:
     least_j: Floats       # z ln 2 N0 / h: the energy that sending takes in unlimited bandwidth
 
     @classmethod
-    def of(cls, problem: Problem) -> Devices:
-        low, high = problem.power_range_w
+    def of(cls, problem: Problem, powers: tuple[Floats, Floats] | None = None) -> Devices:
+        """The problem with its own power ranges, or with others; several for each device give a row each."""
+        low, high = powers or problem.power_range_w
         return cls(
-            weak=InSeconds.of(replace(problem, power_w=low)), strong=InSeconds.of(replace(problem, power_w=high)),
-            low_w=low, high_w=high, budget_j=problem.budget_j, work=problem.compute_weight * np.square(problem.cycles),
+            weak=InSeconds.of(problem, low), strong=InSeconds.of(problem, high), low_w=low, high_w=high,
+            budget_j=problem.budget_j, work=problem.compute_weight * np.square(problem.cycles),
             least_j=problem.bits * physics.LN2 * problem.noise_w_per_hz / problem.gain,
         )
 

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from netsim.allocation import algorithm5, sao
+from netsim.allocation.extremes import within_floats
+from netsim.allocation.in_seconds import BLOCK
+from netsim.allocation.joint import Devices
 from netsim.allocation.problem import Infeasible, Plan, Problem
+from netsim.base.arrays import Bools, Floats
+from netsim.base.errors import InputError
 from netsim.base.fields import Tolerance
 
-LEVELS = 24      # powers tried before the best is refined; the round had one minimum over p in every layout tried
+LEVELS = 24      # powers tried first
+NARROW = 0.02    # pieces of the range, in logarithms of watts, that hold one minimum
 
 
 def with_common_power(problem: Problem, power_w: float) -> Problem:
     """The problem with every device sending at this power, or at the end of its range that is nearest."""
     low, high = problem.power_range_w
-    return replace(problem, power_w=np.clip(power_w, low, high))
+    return problem.with_power(np.clip(power_w, low, high))
 
 
+@within_floats
 def algorithm6(problem: Problem, tolerance: Tolerance = 1e-4) -> Plan:
     """Algorithm 6 to the letter with eps_3 = ``tolerance``, over Algorithm 5.
 
@@ -44,25 +51,81 @@ def algorithm6(problem: Problem, tolerance: Tolerance = 1e-4) -> Plan:
     return plan
 
 
+@within_floats
 def common(problem: Problem) -> Plan:
     """`sao` with the one power for all that makes its round shortest.
 
-    A tour of the range, then a bounded minimiser around the best power met. Less power never makes a problem
-    infeasible (the least bandwidth for a budget is proportional to the power), so if the least has no plan none has.
+    Where the devices' ranges differ the round can have several minima over the power. So after a tour of the range,
+    pieces of it that surely hold nothing shorter are left out, the others cut smaller until what is left is narrow.
+    Less power never makes a problem infeasible (the least bandwidth for a budget is proportional to the power), so if
+    the least has no plan none has.
     """
     low, high = math.log(problem.power_range_w[0].min()), math.log(problem.power_range_w[1].max())
-    plans = {low: sao.solve(with_common_power(problem, math.exp(low)))}
-
-    def round_s(log_power: float) -> float:
-        try:
-            plans[log_power] = sao.solve(with_common_power(problem, math.exp(log_power)))
-        except Infeasible:
-            return 1e300                    # not inf, of which the minimiser would make NaN
-        return plans[log_power].round_s
-
+    search = Search(problem, {low: sao.solve(with_common_power(problem, math.exp(low)))})
     if high > low:
-        tour = np.linspace(low, high, LEVELS)
-        best = int(np.argmin([round_s(x) for x in tour]))
-        around = tour[max(best - 1, 0)], tour[min(best + 1, LEVELS - 1)]
-        minimize_scalar(round_s, bounds=around, method="bounded", options={"xatol": 1e-9})
-    return min(plans.values(), key=lambda plan: plan.round_s)
+        search.tour(np.linspace(low, high, LEVELS))
+        pieces = np.linspace(low, high, LEVELS)
+        left = np.stack([pieces[:-1], pieces[1:]], axis=1)
+        while len(left):
+            left = left[search.may_be_shorter(left)]
+            narrow = left[:, 1] - left[:, 0] <= NARROW
+            if narrow.all():
+                break
+            parts = np.linspace(left[~narrow, 0], left[~narrow, 1], 5)
+            left = np.concatenate([left[narrow], np.stack([parts[:-1].ravel(), parts[1:].ravel()], axis=1)])
+        for start, end in _runs(left):
+            search.tour(np.linspace(start, end, 2 + math.ceil((end - start) / NARROW)))
+    return search.best
+
+
+@dataclass(frozen=True)
+class Search:
+    """The powers met so far, as logarithms, and their plans."""
+
+    problem: Problem
+    plans: dict[float, Plan]
+
+    @property
+    def best(self) -> Plan:
+        return min(self.plans.values(), key=lambda plan: plan.round_s)
+
+    def round_s(self, log_power: float) -> float:
+        """The round with this common power."""
+        try:
+            self.plans[log_power] = sao.solve(with_common_power(self.problem, math.exp(log_power)))
+        except (Infeasible, InputError):
+            return 1e300                    # not inf, of which the minimiser would make NaN
+        return self.plans[log_power].round_s
+
+    def tour(self, powers: Floats) -> None:
+        """Try these powers one after the other, and look closer around each that is better than its neighbours."""
+        rounds = [math.inf, *(self.round_s(x) for x in powers), math.inf]
+        best = min(rounds)
+        for k in range(1, len(rounds) - 1):
+            if rounds[k] <= min(rounds[k - 1], rounds[k + 1]) and rounds[k] <= best * 1.1:
+                around = powers[max(k - 2, 0)], powers[min(k, len(powers) - 1)]
+                minimize_scalar(self.round_s, bounds=around, method="bounded", options={"xatol": 1e-9})
+
+    def may_be_shorter(self, pieces: Floats) -> Bools:
+        """Whether a piece of powers may hold a round that is shorter than the best by more than rounding.
+
+        It does not if the band is too small for such a round even when each device takes its own best power in the
+        piece (:mod:`netsim.allocation.joint`).
+        """
+        low, high = self.problem.power_range_w
+        powers = np.clip(np.exp(pieces)[:, :, None], low, high)
+        found = [Devices.of(self.problem, (part[:, 0], part[:, 1])).need(self.best.round_s * (1.0 - 1e-9))
+                 for part in np.array_split(powers, 1 + powers.size // BLOCK)]
+        total = np.concatenate([need.bandwidth_hz.sum(axis=1) for need in found])
+        return np.asarray(total <= self.problem.bandwidth_hz)
+
+
+def _runs(pieces: Floats) -> list[tuple[float, float]]:
+    """Pieces that touch each other as one."""
+    runs: list[tuple[float, float]] = []
+    for start, end in sorted(map(tuple, pieces.tolist())):
+        if runs and start <= runs[-1][1] + 1e-12:
+            runs[-1] = runs[-1][0], end
+        else:
+            runs.append((start, end))
+    return runs

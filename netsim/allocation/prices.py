@@ -20,6 +20,7 @@ class Prices:
     budget_s_per_j: Floats        # dT/de_n, one entry for each device
 
 
+@np.errstate(all="ignore")
 def shadow_prices(problem: Problem, plan: Plan) -> Prices:
     """The prices at the plan of `sao`, by the implicit function theorem on sum b_n(T, e_n) = B.
 

@@ -27,5 +27,7 @@ def first_not_positive(function: Callable[[float], float], low: float, high: flo
     if ends[high] < 0.0:
         x = float(brentq(bounded, low, high, xtol=math.ulp(0.0), rtol=1e-15, maxiter=500))
     while function(x) > 0.0:
+        if math.isinf(x):
+            raise ArithmeticError("no value is large enough")
         x, step = x * (1.0 + step), 2.0 * step
     return x

@@ -17,6 +17,7 @@ from scipy.special import lambertw
 
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import largest_feasible, listing
+from netsim.allocation.extremes import refusing, within_floats
 from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.fields import Joules, Seconds, key
@@ -40,6 +41,7 @@ class Shares:
     objective: float      # joules less rewards at the relaxed optimum
 
 
+@within_floats
 def solve(problem: Problem, deadline: Deadline = None, weight: Reward = math.inf) -> Plan:
     """The shares with which all devices meet the deadline at the least sending energy.
 
@@ -75,6 +77,12 @@ def rra_shares(problem: Problem, deadline_s: float, weight: float) -> Shares:
     whole or not at all, according to whether nu is below what it can pay, nu_k. Falling nu lets more devices in
     and gives each more, so one price fills the band; a device that exactly pays it may be taken in part.
     """
+    with refusing(problem):
+        return _relaxed(problem, deadline_s, weight)
+
+
+def _relaxed(problem: Problem, deadline_s: float, weight: float) -> Shares:
+    """Prices at which devices are worth it, from the dearest down to the one that fills the band."""
     full, scale, reach = _terms(problem, deadline_s)
     nats = _worthwhile(problem, weight)
     payable = np.where(reach & (nats > 0.0), np.inf, 0.0)          # nu_k: where its marginal cost is the weight
@@ -165,7 +173,7 @@ def _shares(full: Floats, scale: Floats, beta: Floats) -> Floats:
         return math.log(np.sum(need / _nats(np.exp(x) / scale)))       # nearly a straight line
 
     low, high = float(log_price.min()) - 1e-9, float(log_price.max()) + 1e-9
-    gamma[on] = need / _nats(math.exp(brentq(excess, low, high, xtol=1e-14)) / scale)
+    gamma[on] = need / _nats(math.exp(brentq(excess, low, high, xtol=1e-14, maxiter=500)) / scale)
     gamma /= gamma.sum()
     return gamma
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.allocation.diagnosis import require_feasible
+from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Plan, Problem, fill, plan_for
 from netsim.base.arrays import Floats
@@ -18,7 +19,7 @@ PROBES = 160         # devices times rounds that are looked at together for hard
 PARTS = {rows: np.linspace(0.0, 1.0, rows)[:, None] for rows in range(4, 17)}     # of a bracket, as a column
 
 
-@np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
+@within_floats
 def solve(problem: Problem) -> Plan:
     """The plan with the shortest round that keeps every budget.
 
@@ -110,6 +111,7 @@ class Bracket:
     sure: bool            # that there is one
 
     @classmethod
+    @np.errstate(all="ignore")
     def of(cls, devices: InSeconds, bandwidth_hz: float) -> Bracket:
         """With the whole band none beats T; with an equal share some need a round no longer than T, some no shorter.
 
@@ -149,9 +151,9 @@ def _between(low: float, high: float, total_hz: float, *ends: tuple[float, float
     """
     (much, steep), (little, flat) = ends
     width = 1.0 / little - 1.0 / much
-    part = (1.0 / total_hz - 1.0 / much) / width
+    part = (1.0 / total_hz - 1.0 / much) / width if width > 0.0 else 0.5
     rest = 1.0 - part
-    if steep > 0.0 and flat > 0.0 and much < math.inf:
+    if steep > 0.0 and flat > 0.0 and much < math.inf and width > 0.0:
         bend = rest * much * much / steep - part * little * little / flat
         guess = (low * rest * rest * (1.0 + 2.0 * part) + high * part * part * (1.0 + 2.0 * rest)
                  + part * rest * width * bend)
@@ -176,7 +178,7 @@ class Shortest:
         return cls(round_s, np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
 
 
-@np.errstate(divide="ignore", invalid="ignore", over="ignore")   # a round too short needs infinite bandwidth
+@np.errstate(all="ignore")       # a round too short needs infinite bandwidth
 def shortest_round(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest:
     """The round T at which the least bandwidths of the devices add up to B; the problem must be feasible.
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from netsim.allocation import Infeasible, Plan, Problem, allocate
+from netsim.allocation import METHODS, Infeasible, Plan, Problem
 from netsim.allocation.diagnosis import budget_scaling, largest_feasible
+from netsim.allocation.methods import check_plan
 from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
 
@@ -123,9 +124,15 @@ class Planner:
 
 
 def planner_of(method: str, options: Mapping[str, Any]) -> Callable[[Callable[[Ints], Problem]], Planner]:
-    """A planner by an allocation method, once it is known how a cell poses problems."""
+    """A planner by an allocation method, once it is known how a cell poses problems; the method is made once."""
+    solve = METHODS.make(method, options)
+    own = method not in METHODS
+
+    def planned(problem: Problem) -> Plan:
+        plan: Plan = solve(problem)
+        if own:
+            check_plan(plan, problem, method)
+        return plan
+
     return lambda problem: Planner(
-        problem=problem,
-        allocate=lambda posed: allocate(posed, method, **options),
-        largest=lambda posed: largest_feasible(posed, method, **options),
-    )
+        problem=problem, allocate=planned, largest=lambda posed: largest_feasible(posed, method, **options))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from time import sleep
+from types import ModuleType
 
 import numpy as np
 import pytest
 from allocation_worlds import paper_world, with_budgets
 
-from netsim.allocation import allocate
+from netsim.allocation import Plan, Problem, allocate
 from netsim.allocation.compare import compare, figure
 from netsim.base.errors import InputError
 
@@ -58,3 +61,15 @@ def test_a_picture_without_any_plan(tmp_path: Path) -> None:
     figure(results, tmp_path / "plan.png")
     with pytest.raises(InputError, match=r"plan\.xyz: .*not supported"):
         figure(results, tmp_path / "plan.xyz")
+
+
+def test_loading_a_library_is_not_solving(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow_at_first(problem: Problem) -> Plan:
+        if "netsim_test_library" not in sys.modules:
+            monkeypatch.setitem(sys.modules, "netsim_test_library", ModuleType("netsim_test_library"))
+            sleep(0.3)
+        return allocate(problem)
+
+    monkeypatch.setattr("netsim.allocation.compare.resolve", lambda *_: (slow_at_first, {}))
+    result, = compare(with_budgets(paper_world(np.random.default_rng(1), 4), 2.0), [("mine", {})], np.arange(4))
+    assert result.solve_s < 0.2

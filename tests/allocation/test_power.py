@@ -124,3 +124,26 @@ def test_algorithm6_ends_for_any_tolerance() -> None:
     problem = ranged(with_budgets(paper_world(np.random.default_rng(2), 4), 2.0))
     fine, finer = (allocate(problem, "algorithm6", tolerance=tolerance) for tolerance in (1e-12, 1e-300))
     assert finer.round_s == pytest.approx(fine.round_s, rel=1e-6)
+
+
+def test_the_best_common_power_among_several_minima() -> None:
+    """Where ranges differ, the round over the power can fall and rise more than once."""
+    rng = np.random.default_rng(1)
+    several = 0
+    for _ in range(20):
+        problem = with_budgets(paper_world(rng, int(rng.integers(2, 9))), rng.uniform(1.05, 3.0))
+        middle = problem.power_w * 10 ** rng.uniform(-1, 1, len(problem))
+        problem = replace(problem, power_min_w=middle * 10 ** -rng.uniform(0, 1, len(problem)),
+                          power_max_w=middle * 10 ** rng.uniform(0, 1, len(problem)))
+        rounds = []
+        for power_w in np.geomspace(problem.power_min_w.min(), problem.power_max_w.max(), 400):
+            try:
+                rounds.append(allocate(with_common_power(problem, power_w), "sao").round_s)
+            except Infeasible:
+                rounds.append(1e9)
+        if min(rounds) == 1e9:
+            continue
+        falls = np.diff(rounds) < 0
+        several += int((falls[1:] & ~falls[:-1]).sum()) > 0 and bool(falls[0])
+        assert allocate(problem, "sao-common-power").round_s <= min(rounds) * (1 + 1e-9)
+    assert several >= 2

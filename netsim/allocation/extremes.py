@@ -1,0 +1,54 @@
+"""Values that floating point can hold one by one but not work with: an answer, or one sentence that says so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+import numpy as np
+
+from netsim.allocation.problem import Infeasible, Plan, Problem
+from netsim.base.errors import InputError
+
+Options = ParamSpec("Options")
+Solve = Callable[Concatenate[Problem, Options], Plan]
+
+
+def within_floats(solve: Solve[Options]) -> Solve[Options]:
+    """A method that refuses what its arithmetic cannot carry: no warnings, no NaN in a plan, no traceback."""
+
+    @wraps(solve)
+    def checked(problem: Problem, /, *args: Options.args, **options: Options.kwargs) -> Plan:
+        with refusing(problem):
+            plan = solve(problem, *args, **options)
+        if not (math.isfinite(plan.round_s) and math.isfinite(plan.energy_j)):
+            raise InputError(f"{beyond(problem)} (a round of {plan.round_s} s, {plan.energy_j} J)")
+        return plan
+
+    return checked
+
+
+@contextmanager
+def refusing(problem: Problem) -> Iterator[None]:
+    """Arithmetic without warnings whose faults are the problem's."""
+    with np.errstate(all="ignore"):
+        try:
+            yield
+        except (Infeasible, InputError):
+            raise
+        except (ArithmeticError, ValueError, RuntimeError) as error:     # a root that is nowhere or does not settle
+            raise InputError(f"{beyond(problem)} ({error})") from None
+
+
+def beyond(problem: Problem) -> str:
+    """Which values are so far apart that a plan is lost in rounding."""
+    spread = {
+        "bits": problem.bits, "cycles": problem.cycles, "gain": problem.gain, "power_w": problem.power_w,
+        "budget_j": problem.budget_j, "cpu_min_hz": problem.cpu_min_hz, "cpu_max_hz": problem.cpu_max_hz,
+    }
+    ranges = ", ".join(f"{name} {array.min():.3g} to {array.max():.3g}" for name, array in spread.items())
+    return ("values too far apart for a plan that floating point can hold: "
+            f"bandwidth_hz {problem.bandwidth_hz:.3g}, noise_w_per_hz {problem.noise_w_per_hz:.3g}, {ranges}")

@@ -1,0 +1,318 @@
+"""The devices as buyers of bandwidth: what they choose at a price, and the price that fills the band; for `fedl`.
+
+For a round of T seconds a device that uploads for a time u computes for T - u, so its bandwidth b(u) and its energy
+p u + W/(T - u)^2 (W = G U^2) follow from u. At a price mu of bandwidth each device takes the u at which a second more
+of upload costs as much energy as it saves bandwidth, p + 2 W/(T - u)^3 = -mu b'(u), the second term only while the CPU
+is above its minimum. The price is right where the band is filled. A longer round would then save a device -mu b'(u) - p
+joules a second, if that is positive, and T is right where this adds up to lambda.
+
+Whatever depends on T or on the price is a row for each of several T, so that many rounds cost little more than one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+
+from netsim.allocation import sao
+from netsim.allocation.in_seconds import InSeconds
+from netsim.allocation.problem import Plan, Problem, fill, plan_for
+from netsim.base.arrays import Bools, Floats, Ints
+from netsim.physics import efficiency
+
+AMPLE = 1e9          # times the signals' J: a wider band makes no upload shorter by more than rounding
+NO_BUDGET_S = 1e30   # seconds of sending that a budget would pay for if there were none
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """Price and spectral efficiencies at which the band is filled in rounds of these lengths, a row each."""
+
+    rounds: Floats        # columns, but for nats
+    nats: Floats          # s = ln(1 + J/b), which fixes a device's bandwidth and upload time
+    log_price: Floats     # ln mu, mu in J/Hz
+    weights: Floats       # what all devices would save by a longer round, in J/s: the lambda that leads here
+    slopes: Floats        # d weight / d round
+    drift: Floats         # d ln mu / d round
+
+    def rows(self, which: slice | Ints | Bools) -> Balance:
+        """Some of the rounds."""
+        return Balance(self.rounds[which], self.nats[which], self.log_price[which], self.weights[which],
+                       self.slopes[which], self.drift[which])
+
+    def row(self, k: int) -> Balance:
+        """One of the rounds."""
+        return self.rows(slice(k, k + 1))
+
+    def then(self, other: Balance) -> Balance:
+        """These rounds and others after them."""
+        pairs = ((getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+        return Balance(*(np.concatenate(pair) for pair in pairs))
+
+    # Of one round, or of the first:
+
+    @property
+    def round_s(self) -> float:
+        return float(self.rounds[0, 0])
+
+    @property
+    def weight(self) -> float:
+        return float(self.weights[0, 0])
+
+    @property
+    def bent(self) -> float:
+        """weight^(-1/3)"""
+        return self.weight ** (-1 / 3) if self.weight > 0.0 else math.inf
+
+    @property
+    def bent_slope(self) -> float:
+        """d bent / d round"""
+        return -float(self.slopes[0, 0]) * self.bent**4 / 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Market:
+    """The devices as buyers of bandwidth."""
+
+    devices: InSeconds
+    power: Floats
+    work: Floats          # W
+    bandwidth_hz: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Market:
+        devices = replace(InSeconds.of(problem), budget=np.full(len(problem), NO_BUDGET_S))
+        band_hz = min(problem.bandwidth_hz, AMPLE * float(problem.snr_hz.sum()))
+        return cls(devices, problem.power_w, problem.compute_weight * np.square(problem.cycles), band_hz)
+
+    @cached_property
+    def soonest(self) -> float:
+        """The round of an infinite weight, every CPU at its fastest; a hair more, so that there is room for a price."""
+        bracket = sao.Bracket.of(self.devices, self.bandwidth_hz)
+        return sao.shortest_round(self.devices, self.bandwidth_hz, bracket).round_s * (1.0 + 1e-11)
+
+    @cached_property
+    def cheapest(self) -> float:
+        """A price, as a logarithm, at which one device alone would take the whole band."""
+        nats = np.log1p(self.devices.nats / (self.devices.limit * self.bandwidth_hz))     # ln(1 + J/B)
+        return float(np.max(np.log(self.power) - _value(self.devices, nats)[0])) - 1e-6
+
+    @cached_property
+    def idle(self) -> Balance:
+        """The balance of weight 0, every CPU at its slowest."""
+        at = self.balance(math.inf, self._start())
+        end = float(np.max(self.devices.slowest + _upload(self.devices, at.nats)))
+        return replace(at, rounds=np.array([[max(self.soonest, end)]]))
+
+    def _start(self) -> Balance:
+        """A guess: equal shares, and a price at which the median device does not care."""
+        nats = efficiency(self.devices.limit / self.devices.upload_time(self.bandwidth_hz / len(self.power)))
+        log_price = float(np.median(np.log(self.power) - _value(self.devices, nats)[0]))
+        unknown, zero = np.array([[math.nan]]), np.array([[0.0]])
+        return Balance(unknown, nats[None, :], np.array([[log_price]]), weights=zero, slopes=zero, drift=zero)
+
+    def weighing(self, weight: float) -> Balance:
+        """The balance that a weight leads to, searched on weight^(-1/3), which is nearly a straight line in T.
+
+        By Newton where that is a small step, else by the secant of the bracket: each CPU that comes to rest at its
+        slowest puts a short steep piece into the line, which Newton would take for the whole.
+        """
+        if weight <= 0.0:
+            return self.idle
+        target, low, high = weight ** (-1 / 3), None, None
+        at = self.balance(1.3 * self.soonest, self._start())
+        for attempt in range(200):
+            low, high = (at, high) if at.weight > weight else (low, at)
+            if at is high and at.round_s <= self.soonest:        # no round is short enough for such a weight
+                return at
+            rise = at.bent_slope
+            step = (target - at.bent) / rise if 0.0 < rise < math.inf else math.nan
+            if abs(step) <= 1e-10 * at.round_s:
+                return self.balance(max(at.round_s + step, self.soonest), at)
+            t = at.round_s + step
+            if low is None or high is None:
+                if not t > self.soonest:
+                    t = self.soonest if low is None else 2.0 * low.round_s
+            else:
+                width = high.round_s - low.round_s
+                if width <= 1e-12 * low.round_s:
+                    return at
+                if not (low.round_s < t < high.round_s and abs(step) <= width / 10.0):
+                    straight = high.weight > 0.0 and attempt % 5 < 4
+                    part = (target - low.bent) / (high.bent - low.bent) if straight else 0.5
+                    t = low.round_s + width * min(max(part, 0.05), 0.95)
+            at = self.balance(t, at)
+        raise ArithmeticError(f"the round of weight {weight!r} did not settle")
+
+    def compute_time(self, at: Balance) -> Floats:
+        """As long as the round leaves, within what the CPU can do."""
+        return self.devices.clip(at.rounds - _upload(self.devices, at.nats))
+
+    def energy(self, at: Balance) -> Floats:
+        """Joules of each device."""
+        energy: Floats = self.power * _upload(self.devices, at.nats) + self.work / np.square(self.compute_time(at))
+        return energy
+
+    def plan(self, problem: Problem, at: Balance) -> Plan:
+        """The plan at the balance of one round."""
+        cpu_hz = np.clip(problem.cycles / self.compute_time(at)[0], problem.cpu_min_hz, problem.cpu_max_hz)
+        return plan_for(problem, fill(_bandwidth(self.devices, at.nats[0]), problem.bandwidth_hz), cpu_hz)
+
+    def least_energy(self, shorter: Floats, at: Balance) -> Floats:
+        """Joules below which no device falls in any round between the ``shorter`` ones and those of a balance.
+
+        In a longer round bandwidth is wanted less, so its price falls with T. A device uploads for longer in a longer
+        round and at a higher price, and computes for longer in a longer round and at a lower price. So between two
+        rounds no upload is shorter than in the shorter round at the price of the longer, and no computing longer than
+        in the longer round at its own price.
+        """
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            nats, _ = Bids.of(self, shorter).at(at.log_price, at.nats)
+            least: Floats = self.power * _upload(self.devices, nats) + self.work / np.square(self.compute_time(at))
+        return least
+
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
+    def balance(self, rounds: float | Floats, start: Balance) -> Balance:
+        """The price at which the devices fill the band in a round of T seconds, by Newton on its logarithm."""
+        rounds = np.reshape(np.asarray(rounds, dtype=np.float64), (-1, 1))
+        bids = Bids.of(self, rounds)
+        low, high = np.full_like(rounds, self.cheapest), bids.dearest + 1.0
+        foreseen = start.log_price + start.drift * (rounds - start.rounds)
+        log_price = np.where((low < foreseen) & (foreseen < high), foreseen, np.clip(start.log_price, low, high))
+        nats = start.nats
+        for _ in range(200):
+            nats, response = bids.at(log_price, nats)
+            bandwidth_hz = _bandwidth(self.devices, nats)
+            total = bandwidth_hz.sum(axis=1, keepdims=True)
+            excess = np.log(total / self.bandwidth_hz)
+            slope = -(bandwidth_hz * response).sum(axis=1, keepdims=True) / total           # d ln total / d ln price
+            step = np.where(slope < 0.0, -excess / slope, np.nan)
+            done = (np.abs(excess) <= 1e-13) | (high - low <= 1e-15 * np.abs(high)) | (
+                np.abs(step) <= 4e-16 * np.abs(log_price))
+            done |= (log_price >= bids.dearest) & (excess > 0.0)             # no price makes them take less
+            if done.all():
+                break
+            low, high = np.where(excess > 0.0, log_price, low), np.where(excess > 0.0, high, log_price)
+            guess = log_price + step
+            guess = np.where((low < guess) & (guess < high), guess, (low + high) / 2.0)
+            log_price = np.where(done, log_price, guess)
+        return Balance(rounds, nats, log_price, *bids.weight(log_price, nats))
+
+
+@dataclass(frozen=True, eq=False)
+class Bids:
+    """How the devices choose in a round of T seconds: by the logarithm of the price, between these marks.
+
+    Below ``idle`` a device keeps its CPU at its slowest and has time to spare; up to ``busy`` it stays just there; then
+    the CPU speeds up until, from ``spent`` on, it is at its fastest.
+    """
+
+    market: Market
+    rounds: Floats        # a column; the others have a row for each of its rounds
+    slowest: Floats       # spectral efficiency that leaves the time to compute at cpu_min
+    fastest: Floats       # ... at cpu_max
+    idle: Floats
+    busy: Floats
+    spent: Floats
+
+    @classmethod
+    def of(cls, market: Market, rounds: Floats) -> Bids:
+        devices, power = market.devices, market.power
+        slowest = efficiency(devices.limit / np.maximum(rounds - devices.slowest, devices.limit))
+        fastest = efficiency(devices.limit / np.maximum(rounds - devices.fastest, devices.limit))
+        at_slowest, at_fastest = -_value(devices, slowest)[0], -_value(devices, fastest)[0]
+        reached = slowest > 0.0                  # else the round is too short for the slowest CPU
+        return cls(
+            market, rounds, slowest, fastest,
+            np.where(reached, np.log(power) + at_slowest, -np.inf),
+            np.where(reached, np.log(power + 2.0 * market.work / devices.slowest**3) + at_slowest, -np.inf),
+            np.log(power + 2.0 * market.work / devices.fastest**3) + at_fastest,
+        )
+
+    @property
+    def dearest(self) -> Floats:
+        """The price from which on every CPU is at its fastest."""
+        return np.asarray(np.minimum(self.spent.max(axis=1, keepdims=True), 1e3))
+
+    def at(self, log_price: Floats, start: Floats) -> tuple[Floats, Floats]:
+        """Spectral efficiencies at a price, and how the logarithm of the bandwidth falls with that of the price."""
+        idle = log_price < self.idle
+        fixed = (~idle & (log_price <= self.busy)) | (log_price >= self.spent)
+        low, high = np.where(idle, 0.0, self.slowest), np.where(idle, self.slowest, self.fastest)
+        low = np.where(log_price >= self.spent, self.fastest, low)
+        high = np.where(fixed, low, high)
+        s = np.where((start > low) & (start < high), start, np.where(high < 600.0, (low + high) / 2.0, low + 1.0))
+        for _ in range(100):
+            cost, slope, bend = self._log_cost(s, idle)
+            gap = log_price - cost
+            low, high = np.where(gap > 0.0, s, low), np.where(gap < 0.0, s, high)
+            guess = s + gap / slope
+            good = (guess >= low) & (guess <= high)
+            change = np.where(good, np.abs(guess - s), high - low)
+            s = np.where(good, guess, (low + high) / 2.0)
+            if (fixed | (change <= np.where(good, 1e-8, 1e-14) * s)).all():      # Newton's next step is within 1e-16
+                break
+        s = np.where(fixed, high, s)
+        return s, np.where(fixed, 0.0, bend / slope)
+
+    def weight(self, log_price: Floats, s: Floats) -> tuple[Floats, Floats, Floats]:
+        """What all devices would save by a longer round, in J/s; its derivative as the price follows; d ln mu / dT."""
+        devices, power = self.market.devices, self.market.power
+        idle = log_price < self.idle
+        fixed = (~idle & (log_price <= self.busy)) | (log_price >= self.spent)
+        _, slope, bend = self._log_cost(s, idle)
+        value, value_slope, _ = _value(devices, s)
+        upload = _upload(devices, s)
+        left = np.maximum(self.rounds - upload, devices.fastest)
+        haste = 2.0 * self.market.work / left**3
+        by_price = np.where(fixed, 0.0, 1.0 / slope)                             # ds / d ln mu
+        by_time = np.where(fixed, s / (upload * _rest(s, s / np.expm1(s))), 3.0 * haste / left / (power + haste) / slope)
+        by_time = np.where(idle, 0.0, by_time)                                   # ds / dT at the same price
+        shrink = _bandwidth(devices, s) * bend
+        drift = -(shrink * by_time).sum(axis=1, keepdims=True) / (shrink * by_price).sum(axis=1, keepdims=True)
+        gross = np.where(idle, 0.0, np.exp(log_price + value))                   # p + saved
+        saved = np.where(idle, 0.0, np.maximum(gross - power, 0.0))
+        change = np.where(saved > 0.0, gross * (drift + value_slope * (by_time + by_price * drift)), 0.0)
+        return saved.sum(axis=1, keepdims=True), change.sum(axis=1, keepdims=True), drift      # drift: d ln mu / dT
+
+    def _log_cost(self, s: Floats, idle: Bools) -> tuple[Floats, Floats, Floats]:
+        """The price at which a device would choose s, as a logarithm; its derivative; and -d ln b / ds."""
+        value, value_slope, bend = _value(self.market.devices, s)
+        upload = _upload(self.market.devices, s)
+        left = np.maximum(self.rounds - upload, self.market.devices.fastest)
+        haste = np.where(idle, 0.0, 2.0 * self.market.work / left**3)
+        cost = self.market.power + haste
+        stretch = _rest(s, s / np.expm1(s)) / s * upload                     # d upload / ds = u (v - 1)/s
+        return np.log(cost) - value, 3.0 * haste / left * stretch / cost - value_slope, bend
+
+
+def _upload(devices: InSeconds, s: Floats) -> Floats:
+    """Upload time at a spectral efficiency."""
+    return devices.limit * np.expm1(s) / s
+
+
+def _bandwidth(devices: InSeconds, s: Floats) -> Floats:
+    """Bandwidth at a spectral efficiency."""
+    return devices.nats / (devices.limit * np.expm1(s))
+
+
+def _rest(s: Floats, y: Floats) -> Floats:
+    """v - 1 = s + y - 1, by series where it cancels."""
+    return np.where(s < 1e-2, s * (0.5 + s * (1 / 12 - s * s / 720)), s + y - 1.0)
+
+
+def _value(devices: InSeconds, s: Floats) -> tuple[Floats, Floats, Floats]:
+    """ln(-b'(u)), the bandwidth that a second more of upload saves; its derivative in s; and -d ln b/ds = v/s.
+
+    With y = s/(e^s - 1) and v = s + y: b = z ln 2/(limit (e^s - 1)), u = limit/y, -b' = (b/u) v/(v - 1).
+    """
+    grown = np.expm1(s)
+    y = s / grown
+    v = s + y
+    rest = _rest(s, y)
+    value = np.log(devices.nats / (devices.limit * devices.limit)) + 2.0 * np.log(y) - np.log(s * rest / v)
+    slope = -(v + rest) / s - (1.0 - y * rest / s) / (v * rest)
+    return value, slope, v / s

@@ -1,0 +1,91 @@
+"""The tuned lambda of `fedl`: the largest whose plan keeps every budget, also where energies rise and fall with T."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from fedl_scan import largest_by_scan, with_a_good_weight, world
+
+from netsim.allocation import Problem, fedl
+from netsim.allocation.fedl import Pieces, Tuning, tune
+from netsim.allocation.market import Market
+
+TWO = Problem(
+    bits=448e3, cycles=[1.2012e8, 7.9698e7], capacitance=1e-28, gain=[2.0291e-9, 1.7713e-9], power_w=[.47901, .0038288],
+    budget_j=[.0042384, .00065682], cpu_min_hz=2e8, cpu_max_hz=2e9, bandwidth_hz=4292100, noise_w_per_hz=3.9811e-21)
+
+
+def test_two_devices_one_of_which_spends_more_in_a_longer_round() -> None:
+    weight, plan = tune(TWO)
+    assert weight >= .00383355
+    assert not plan.over_budget.any()
+    assert fedl.solve(TWO, 1.00001 * weight).over_budget.any()
+    assert fedl.solve(TWO, 0.9 * weight).over_budget.any()       # once kept, budgets need not stay kept
+
+
+def test_where_some_lambda_is_good_it_finds_one_no_smaller() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        problem, weight = with_a_good_weight(rng)
+        found, plan = tune(problem)
+        assert found >= weight * (1 - 1e-6)
+        assert not plan.over_budget.any()
+
+
+def test_a_fine_scan_finds_no_larger_one() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(6):
+        problem, _ = with_a_good_weight(rng)
+        round_s, weight = largest_by_scan(problem, points=1000)
+        found, plan = tune(problem)
+        assert found >= weight * (1 - 1e-6)
+        assert plan.round_s <= round_s * (1 + 1e-9)
+
+
+def test_what_is_left_out_is_proved() -> None:
+    """Between two rounds no device spends less than the bound, and the bound closes in on it."""
+    rng = np.random.default_rng(4)
+    for _ in range(30):
+        market = Market.of(world(rng))
+        low, high = sorted(rng.uniform(market.soonest, market.idle.round_s, 2))
+        for width in (1.0, 1e-3):
+            end = low + (high - low) * width
+            at = market.balance(np.linspace(low, end, 20), market.idle)
+            least = market.least_energy(np.array([[low]]), at.row(19))[0]
+            energy = market.energy(at)
+            assert (energy >= least * (1 - 1e-11)).all()
+        assert least == pytest.approx(energy[0], rel=0.1)
+
+
+def test_what_bounds_leave_open_is_searched_for_its_least_excess(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fedl, "MOST", 5 * fedl.ROWS)             # so few rounds that bounds leave narrow pieces open
+    rng = np.random.default_rng(5)
+    searched = 0
+
+    def lowest(self: Tuning, left: Pieces, found: Callable[[Tuning, Pieces], Any] = Tuning.lowest) -> Any:
+        nonlocal searched
+        searched += 1
+        return found(self, left)
+
+    monkeypatch.setattr(Tuning, "lowest", lowest)
+    for _ in range(30):
+        problem, weight = world(rng), float(10 ** rng.uniform(-4, 3))
+        problem = replace(problem, budget_j=fedl.solve(problem, weight).device_energy_j * (1 + 1e-8))
+        assert tune(problem)[0] >= weight * (1 - 1e-6)
+    assert searched >= 5
+
+
+def test_many_rounds_at_once_are_what_they_are_one_by_one() -> None:
+    problem = world(np.random.default_rng(6))
+    market = Market.of(problem)
+    rounds = np.linspace(market.soonest, market.idle.round_s, 7)
+    together = market.balance(rounds, market.idle)
+    excess = Tuning(market, problem.budget_j).excess(together)
+    for k, round_s in enumerate(rounds.tolist()):
+        alone = market.balance(round_s, market.idle)
+        np.testing.assert_allclose(market.energy(alone)[0], market.energy(together)[k], rtol=1e-11)
+        assert excess[k] == pytest.approx(Tuning(market, problem.budget_j).excess(alone)[0], abs=1e-11)
