@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from netsim.base.files import replace_file, replace_text
+from netsim.base.files import make_folder, read_json, replace_file, replace_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ class About:
 
 def write_report(folder: Path, report: Report, about: About) -> None:
     """figure.png, figure.svg, numbers.csv, numbers.json, about.json and the text README.md."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for ending, options in (("png", {"dpi": 130}), ("svg", {})):
         save_figure(report.figure, folder / f"figure.{ending}", **options)
     replace_text(folder / "numbers.csv", _csv(report.rows))
@@ -72,8 +72,8 @@ def write_report(folder: Path, report: Report, about: About) -> None:
 def read_report(folder: Path) -> tuple[About, list[Finding]] | None:
     """What was written about a target; None where that is missing, or is something else."""
     try:
-        about = About(**json.loads((folder / "about.json").read_text()))
-        findings = [Finding(**entry) for entry in json.loads((folder / "numbers.json").read_text())["findings"]]
+        about = About(**read_json(folder / "about.json", "a report"))
+        findings = [Finding(**entry) for entry in read_json(folder / "numbers.json", "a report")["findings"]]
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return about, findings

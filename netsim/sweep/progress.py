@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -15,6 +16,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from netsim.base import units
+from netsim.base.errors import InputError, readable
+from netsim.base.files import read_text
 from netsim.base.screen import screen
 from netsim.sweep.points import Point, SweepProgress
 
@@ -152,11 +155,18 @@ def _energy(energy_j: float) -> str:
     return units.format(energy_j, "energy")
 
 
+def _first_line(failure: Path) -> str:
+    try:
+        return readable(read_text(failure, "the error of a cell").partition("\n")[0])
+    except (OSError, InputError) as error:
+        return str(error)
+
+
 def print_failures(cells: Sequence[Point]) -> int:
     """The first line of each error, and where the rest is; returns how many cells failed."""
     console = Console(stderr=True, markup=False)
     failed = [cell for cell in {cell.record: cell for cell in cells}.values() if cell.failure.exists()]
     for cell in failed:
-        reason = cell.failure.read_text().partition("\n")[0]
+        reason = _first_line(cell.failure)
         console.print(f"failed: {cell.run.name}: {reason} ({cell.failure})", highlight=False, soft_wrap=True)
     return len(failed)

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.base.errors import InputError, one_of
-from netsim.base.files import expanded
+from netsim.base.files import expanded, read_toml
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
 from netsim.scenario.toml_text import dumps
@@ -73,13 +72,11 @@ def load_sweep(path: Path, results: Path = Path("results")) -> Sweep:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        table = read_toml(path, "a sweep file")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such sweep file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: can't be read: {error}") from None
-    except (ValueError, RecursionError) as error:      # also a number of thousands of digits
-        raise InputError(f"{path}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror}") from None
     for key in table:
         if key not in KEYS:
             raise InputError(f'{path}: unknown key "{key}" in a sweep file; {one_of(key, KEYS)}')
