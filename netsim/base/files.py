@@ -51,9 +51,10 @@ def open_to_write(path: Path, *, keep: bool = False) -> IO[bytes]:
     return file
 
 
-def make_folder(path: Path) -> Path:
-    """Make a folder of our own naming, with those above it; one that is there may be no link."""
-    refuse_link(path)
+def make_folder(path: Path, levels: int = 1) -> Path:
+    """Make a folder, with those above it; of its last ``levels`` names, those that we gave, none may be a link."""
+    for folder in (path, *path.parents)[:levels]:
+        refuse_link(folder)
     path.mkdir(parents=True, exist_ok=True)
     return path
 

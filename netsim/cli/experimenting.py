@@ -57,20 +57,20 @@ def sweep(
     """
     from netsim.sweep import progress as console
     from netsim.sweep.executor import place_for
-    from netsim.sweep.sweep import run_sweep, table
+    from netsim.sweep import sweep as sweeps
     from netsim.sweep.sweep_file import load_sweep
 
     loaded = load_sweep(file)
     if status:
-        console.print_status(loaded.name, loaded.cells)
+        console.print_status(loaded.name, sweeps.status(loaded))
         return
     try:
         with console.cell_bar(loaded.name) as progress:
-            results = run_sweep(loaded, place_for(workers, cluster), progress)
+            results = sweeps.run_sweep(loaded, place_for(workers, cluster), progress)
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with:  netsim {shlex.join(sys.argv[1:])}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    found = table(loaded)
+    found = sweeps.table(loaded)
     if found.height:
         console.print_results(found, list(dict.fromkeys(key for case in loaded.varied for key in case)))
     print(f"results: {results}")

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 RECORDED = {"rounds", "by_round", "seconds"}     # some of what every record has
+OUR_LEVELS = 3            # sweeps/NAME/cells, or cells/DATASET/SIGMA: what we name below the folder of the results
 MOST_BYTES = 500 * MEGABYTE      # of a record: four numbers for each of a million rounds
 BY_ROUND = ("round_s", "energy_j", "arrived", "accuracy")
 MOST_BREAKDOWNS = 3       # so often may a worker die under a cell before the cell is held to be the reason
@@ -173,7 +174,7 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
         start = time.monotonic()
         record = {**note, **measure()}
         record["seconds"] = round(time.monotonic() - start, 1)
-        make_folder(path.parent)
+        make_folder(path.parent, OUR_LEVELS)
         write_record(path, record)
     return record
 
@@ -181,8 +182,7 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
 @contextmanager
 def sole_user(folder: Path) -> Iterator[None]:
     """Hold a folder for as long as the block takes, so that no other process runs its cells meanwhile."""
-    make_folder(folder.parent)
-    make_folder(folder)
+    make_folder(folder, levels=2)
     with open_to_write(folder / "lock", keep=True) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -217,8 +217,8 @@ class _Queue:
         """Hand out cells, in their order, as many as may run at a time."""
         while self.left and not self.broken and (at_once is None or len(self.running) < at_once):
             cell = self.left.pop(0)
-            make_folder(cell.record.parent)
-            make_folder(cell.run.parent)
+            make_folder(cell.record.parent, OUR_LEVELS)
+            make_folder(cell.run.parent, OUR_LEVELS)
             for folder in (cell.run, first_rounds_of(cell.run)):      # a worker could not tell where they lead
                 refuse_link(folder)
             cell.failure.unlink(missing_ok=True)
