@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from netsim.base.errors import InputError
-
 if TYPE_CHECKING:
+    from netsim.base.errors import InputError
     from netsim.run import Run, load_run
     from netsim.scenario import Scenario, load_scenario
     from netsim.simulate import simulate
@@ -21,8 +20,8 @@ __all__ = ["InputError", "Run", "Scenario", "load_run", "load_scenario", "simula
 
 # Loaded when first used: `import netsim` and `netsim --help` stay light.
 _HOMES = {
-    "Run": "netsim.run", "load_run": "netsim.run", "Scenario": "netsim.scenario", "load_scenario": "netsim.scenario",
-    "simulate": "netsim.simulate",
+    "InputError": "netsim.base.errors", "Run": "netsim.run", "load_run": "netsim.run", "Scenario": "netsim.scenario",
+    "load_scenario": "netsim.scenario", "simulate": "netsim.simulate",
 }
 
 

@@ -56,8 +56,8 @@ def sweep(
       grid.cell.bandwidth = ["10 MHz", "20 MHz"]
     """
     from netsim.sweep import progress as console
-    from netsim.sweep.executor import place_for
     from netsim.sweep import sweep as sweeps
+    from netsim.sweep.executor import place_for
     from netsim.sweep.sweep_file import load_sweep
 
     loaded = load_sweep(file)
