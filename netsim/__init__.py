@@ -6,11 +6,10 @@
 ['round', 't0', 't1', 'round_s']
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False      # nothing is imported before `python -m netsim` has taken the current folder off the path
 if TYPE_CHECKING:
+    from typing import Any
+
     from netsim.base.errors import InputError
     from netsim.run import Run, load_run
     from netsim.scenario import Scenario, load_scenario
@@ -25,7 +24,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name in _HOMES:
         from importlib import import_module
 

@@ -14,6 +14,7 @@ from netsim.analysis.parts import each_part
 from netsim.analysis.perfetto import write_perfetto
 from netsim.base.errors import InputError, one_of
 from netsim.base.files import packed, replace_file
+from netsim.base.spreadsheet import safe_table
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
@@ -44,7 +45,7 @@ def _tables(run: StoredRun) -> Iterator[pl.DataFrame]:
 def _write_csv(run: StoredRun, file: IO[bytes]) -> None:
     for number, table in enumerate(_tables(run)):
         spaced = pl.col("after").list.eval(pl.element().cast(pl.String)).list.join(" ").fill_null("")
-        table.with_columns(spaced).write_csv(file, include_header=number == 0)
+        safe_table(table.with_columns(spaced)).write_csv(file, include_header=number == 0)
 
 
 def _write_parquet(run: StoredRun, file: IO[bytes]) -> None:

@@ -42,10 +42,10 @@ def open_to_write(path: Path, *, keep: bool = False) -> IO[bytes]:
         if error.errno == errno.ELOOP:
             raise _is_link(path) from None
         raise
-    file = os.fdopen(number, "r+b")
     if not stat.S_ISREG(os.fstat(number).st_mode):
-        file.close()
-        raise InputError(f"{path}: is no file; take it away")
+        os.close(number)
+        raise InputError(f"{path}: is no plain file; take it away")
+    file = os.fdopen(number, "r+b")
     if not keep:
         file.truncate()
     return file

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from netsim.cli.app import EXPERIMENT, INTERRUPTED, SOME_FAILED, Force, Overrides, ScenarioName, Seed, app, writable
+from netsim.cli.app import EXPERIMENT, SOME_FAILED, Force, Overrides, ScenarioName, Seed, app, resumable, writable
 
 
 @app.command(rich_help_panel=EXPERIMENT)
@@ -64,12 +64,8 @@ def sweep(
     if status:
         console.print_status(loaded.name, sweeps.status(loaded))
         return
-    try:
-        with console.cell_bar(loaded.name) as progress:
-            results = sweeps.run_sweep(loaded, place_for(workers, cluster), progress)
-    except KeyboardInterrupt:
-        print(f"\ninterrupted; go on with:  netsim {shlex.join(sys.argv[1:])}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+    with resumable(shlex.join(sys.argv[1:])), console.cell_bar(loaded.name) as progress:
+        results = sweeps.run_sweep(loaded, place_for(workers, cluster), progress)
     found = sweeps.table(loaded)
     if found.height:
         console.print_results(found, list(dict.fromkeys(key for case in loaded.varied for key in case)))
@@ -116,11 +112,8 @@ def reproduce(
     folder = out or Path("results") / ("quick" if quick else "paper")
     context = Context(folder, quick, trials, str(data), workers, stored, tuple(datasets), cluster)
     began = time.time()
-    try:
+    with resumable(shlex.join(sys.argv[1:])):
         make(targets, context, print)
-    except KeyboardInterrupt:
-        print(f"\ninterrupted; go on with:  netsim {shlex.join(sys.argv[1:])}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
     if (folder / "README.md").exists():
         print(f"table: {folder / 'README.md'}")
     if any(error.stat().st_mtime >= began for error in context.cells.rglob("*.error")):

@@ -128,8 +128,9 @@ def safe_path() -> Iterator[None]:
 
 
 def _serve(parent: Connection) -> None:
-    """A worker's life. Ctrl-C goes to the whole terminal, but the parent alone answers it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A worker's life. Ctrl-C, and often SIGTERM, go to all processes, but the parent alone answers them."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         fn, args, kwargs = parent.recv()

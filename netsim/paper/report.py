@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from netsim.base.files import make_folder, read_json, replace_file, replace_text
+from netsim.base.spreadsheet import safe_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,10 +93,10 @@ def save_figure(figure: Figure, path: Path, **options: Any) -> None:
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(safe_cell, columns))
     for row in rows:
-        writer.writerow({name: short(value) for name, value in row.items()})
+        writer.writerow([safe_cell(short(row.get(name, ""))) for name in columns])
     return text.getvalue()
 
 

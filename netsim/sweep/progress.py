@@ -123,7 +123,7 @@ def print_results(found: pl.DataFrame, varied: Sequence[str]) -> None:
     console = screen()
     console.print(table)
     if len(cases) > MOST_ROWS:
-        console.print(f"… and {len(cases) - MOST_ROWS} more cases", highlight=False)
+        console.print(f"... and {len(cases) - MOST_ROWS} more cases", highlight=False)
 
 
 def spread(values: pl.Series, say: Callable[[float], str]) -> str:
