@@ -207,6 +207,20 @@ def expanded(path: str, where: str) -> Path:
     if "\0" in path:
         raise InputError(f"{where} = {path!r}; a path has no zero bytes")
     try:
-        return Path(path).expanduser()
+        return Path(native(path)).expanduser()
     except RuntimeError:
         raise InputError(f'{where} = "{path}"; there is no such user here') from None
+
+
+def native(path: str) -> str:
+    """A path that stands in a file, as the system is to be asked for it: a locale may know no UTF-8."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return os.fsdecode(path.encode("utf-8", "surrogateescape"))
+    return path
+
+
+def as_text(given: str) -> str:
+    """A word of the command line, or a file's name, as the UTF-8 that it is, whatever the locale made of it."""
+    return os.fsencode(given).decode("utf-8", "replace") if any("\udc80" <= c <= "\udcff" for c in given) else given

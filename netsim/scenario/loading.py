@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from netsim.base.errors import InputError, one_of
-from netsim.base.files import MEGABYTE, expanded, read_toml
+from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
 from netsim.scenario.devices import Fleet
 from netsim.scenario.errors import Layer, explain
 from netsim.scenario.fleet import Sheet, read_fleet, read_gains
@@ -48,7 +48,7 @@ def load_scenario(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Sc
     """
     path = _find(str(name_or_path))
     layers = _read_layers(path)
-    below = {"name": path.stem}
+    below = {"name": as_text(path.stem)}
     for layer in layers:
         below = _merge(below, layer.table)
     if overrides:
@@ -90,7 +90,7 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
         return [layer]
     if not isinstance(base, str):
         raise InputError(f'{path}: base = {base!r}; expected a file or a built-in scenario, such as "paper.toml"')
-    beside = place.parent / base
+    beside = place.parent / native(base)
     builtin = builtin_scenarios().get(base.removesuffix(".toml"))
     lower = beside if base.endswith(".toml") and (beside.exists() or builtin is None) else builtin
     if lower is None:
@@ -167,7 +167,7 @@ def _merge_by_name(below: list[Any], above: list[Any]) -> list[Any]:
 def _read_overrides(overrides: Sequence[str], below: dict[str, Any]) -> dict[str, Any]:
     """The overrides as one layer; a population is addressed by its name."""
     layer: dict[str, Any] = {}
-    for override in overrides:
+    for override in map(as_text, overrides):
         where = f"--set {override}"
         path, equals, text = override.partition("=")
         if not equals:
