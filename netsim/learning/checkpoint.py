@@ -26,7 +26,8 @@ def load_state(path: str | Path) -> State:
         with open_to_read(Path(path), "a checkpoint", MOST_BYTES) as file:
             tensors = torch.load(file, weights_only=True, map_location="cpu")
     except Exception as error:      # a file that is something else fails in all sorts of ways
-        raise InputError(f"checkpoint {path} cannot be read ({type(error).__name__}: {error})") from error
+        reason = str(error).partition("\n")[0]      # torch goes on with advice that does not fit here
+        raise InputError(f"checkpoint {path} cannot be read ({type(error).__name__}: {reason})") from error
     if not isinstance(tensors, dict) or not all(isinstance(value, torch.Tensor) for value in tensors.values()):
         raise InputError(f"checkpoint {path} does not hold named arrays")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import warnings
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -175,7 +176,8 @@ def _decode(files: list[Path]) -> NDArray[np.uint8]:
     colour = False
     for position, file in enumerate(files):
         try:
-            with open_to_read(file, "an image", MOST_IMAGE_BYTES) as opened, Image.open(opened) as image:
+            with (warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
+                  open_to_read(file, "an image", MOST_IMAGE_BYTES) as opened, Image.open(opened) as image):
                 _check_size(file, image.size, len(files))      # before anything is decoded
                 if image.mode.startswith(("I", "F")):      # PIL would cut off all that is brighter than 255
                     raise InputError(f"{file} has more than 8 bits a pixel; turn it into 8 bits")
@@ -184,7 +186,7 @@ def _decode(files: list[Path]) -> NDArray[np.uint8]:
         except InputError:
             raise
         except (OSError, SyntaxError, ValueError, EOFError, zlib.error, struct.error,
-                Image.DecompressionBombError) as error:
+                Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
             raise InputError(f"{file} cannot be decoded ({error}); replace it or take it away") from error
         if images is None:
             images = np.empty((len(files), *pixels.shape), dtype=np.uint8)

