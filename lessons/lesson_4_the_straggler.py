@@ -66,7 +66,7 @@ def _(clock, load_scenario, method, place, simulate):
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "straggler.toml"
-        file.write_text(text)
+        file.write_text(text, encoding="utf-8")
         run = simulate(load_scenario(file), seed=1, learning=False)
     return (run,)
 

@@ -6,13 +6,11 @@
 ['round', 't0', 't1', 'round_s']
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-from netsim.base.errors import InputError
-
+TYPE_CHECKING = False      # nothing is imported before `python -m netsim` has taken the current folder off the path
 if TYPE_CHECKING:
+    from typing import Any
+
+    from netsim.base.errors import InputError
     from netsim.run import Run, load_run
     from netsim.scenario import Scenario, load_scenario
     from netsim.simulate import simulate
@@ -21,12 +19,12 @@ __all__ = ["InputError", "Run", "Scenario", "load_run", "load_scenario", "simula
 
 # Loaded when first used: `import netsim` and `netsim --help` stay light.
 _HOMES = {
-    "Run": "netsim.run", "load_run": "netsim.run", "Scenario": "netsim.scenario", "load_scenario": "netsim.scenario",
-    "simulate": "netsim.simulate",
+    "InputError": "netsim.base.errors", "Run": "netsim.run", "load_run": "netsim.run", "Scenario": "netsim.scenario",
+    "load_scenario": "netsim.scenario", "simulate": "netsim.simulate",
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name in _HOMES:
         from importlib import import_module
 

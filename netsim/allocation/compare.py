@@ -16,7 +16,7 @@ from netsim.allocation.methods import METHODS
 from netsim.allocation.prices import Prices, shadow_prices
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.base.arrays import Ints
-from netsim.base.errors import InputError
+from netsim.base.pictures import save_figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,4 @@ def figure(results: Sequence[Result], path: Path) -> None:
     axes.set_title("solid: compute, pale: upload, dotted: the round", loc="right", fontsize="small", color="0.4")
     axes.spines[["top", "right"]].set_visible(False)
     canvas.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, fontsize="small")
-    try:
-        canvas.savefig(path, dpi=150)
-    except ValueError as error:                                # a suffix that is no picture format
-        raise InputError(f"{path}: {error}") from None
+    save_figure(canvas, path)

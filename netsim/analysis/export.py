@@ -14,6 +14,7 @@ from netsim.analysis.parts import each_part
 from netsim.base.errors import InputError
 from netsim.base.files import packed, replace_file
 from netsim.base.registry import Entry, Registry, first_called
+from netsim.base.spreadsheet import safe_table
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
@@ -56,7 +57,7 @@ def write_csv(run: StoredRun, file: IO[bytes]) -> None:
     """The rows as text, the causes of a row separated by spaces."""
     for number, table in enumerate(_tables(run)):
         spaced = pl.col("after").list.eval(pl.element().cast(pl.String)).list.join(" ").fill_null("")
-        table.with_columns(spaced).write_csv(file, include_header=number == 0)
+        safe_table(table.with_columns(spaced)).write_csv(file, include_header=number == 0)
 
 
 def write_parquet(run: StoredRun, file: IO[bytes]) -> None:

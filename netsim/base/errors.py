@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+MOST_TOLD = 10             # complaints about one thing; then only how many more
+MOST_CHARACTERS = 1_990    # of a message, so that it stays below 2,000 with "error: " before it
+_HEAD = 1_400
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 class InputError(ValueError):
     """Something that the user gave is at fault; the message says what, where and what is allowed."""
 
+    def __init__(self, message: str = "") -> None:
+        super().__init__(readable(message))
+
 
 class WorkerError(RuntimeError):
     """A worker process ended without an answer, most often for want of memory."""
+
+
+def readable(message: str) -> str:
+    """A message that may quote a stranger's file: without what would steer a terminal, cut in the middle if long."""
+    text = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), message)
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    mark = f" ... ({len(text) - MOST_CHARACTERS} characters left out) ... "
+    return text[:_HEAD] + mark + text[_HEAD + len(mark) - MOST_CHARACTERS:]
+
+
+def and_more(complaints: int) -> list[str]:
+    """A last line for more complaints than are told."""
+    return [f"... and {complaints - MOST_TOLD:,} more"] if complaints > MOST_TOLD else []
 
 
 def one_of(found: str, allowed: Iterable[str]) -> str:

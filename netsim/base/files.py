@@ -1,26 +1,83 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, through no link; and strangers' files, read within bounds."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import re
+import stat
+import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from netsim.base.errors import InputError
+
+MEGABYTE = 1_000_000
+MOST_BYTES = 64 * MEGABYTE       # of a file that is read whole, where the reader says nothing else
+MOST_NESTED = 50                 # tables or lists inside each other, in a file of a stranger
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+# A dotted key of more parts than may be nested: tomllib's time and memory grow with the square of their number.
+_NAME = r"""(?>[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![\w-]){_NAME}(?:[ \t]*+\.[ \t]*+{_NAME}){{{MOST_NESTED}}}")
+
+
+# Writing: each of these makes a file or folder where its name says, never where a link leads.
+
+def open_to_write(path: Path, *, keep: bool = False) -> IO[bytes]:
+    """Open a file for writing, made if it is missing and else emptied, or kept as it is; refuses a link.
+
+    Whatever writes into a folder that may come from a stranger opens its files here, or by ``replace_file``.
+    """
+    refuse_link(path)
+    nonblocking = getattr(os, "O_NONBLOCK", 0)      # a pipe that nobody reads would make us wait for ever
+    flags = os.O_RDWR | os.O_CREAT | _NO_LINK | nonblocking
+    try:
+        number = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _is_link(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise InputError(f"{path}: is no plain file; take it away")
+    file = os.fdopen(number, "r+b")
+    if not keep:
+        file.truncate()
+    return file
+
+
+def make_folder(path: Path, levels: int = 1) -> Path:
+    """Make a folder, with those above it; of its last ``levels`` names, those that we gave, none may be a link."""
+    for folder in (path, *path.parents)[:levels]:
+        refuse_link(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def refuse_link(path: Path) -> None:
+    """Raise InputError where a name that we would write to leads elsewhere."""
+    if path.is_symlink():
+        raise _is_link(path)
+
+
+def _is_link(path: Path) -> InputError:
+    return InputError(f"{path}: is a link, and netsim writes through none here; take it away")
 
 
 def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Let ``write`` fill a temporary file, flush it to the disk, then give it its name.
 
-    A crash at any moment leaves the old file or the new one, never a piece.
+    A crash at any moment leaves the old file or the new one, never a piece. A link of that name is replaced too.
     """
     temporary = path.with_name(path.name + ".tmp")
     try:
         temporary.unlink(missing_ok=True)      # what a crash left, or a link into somebody's files
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
         with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
             write(file)
             file.flush()
@@ -41,7 +98,7 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 def allocate_file(path: Path, size: int) -> None:
     """A file of zeros that has all its room on the disk already, where the system can promise that."""
-    with path.open("wb") as file:
+    with open_to_write(path) as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
         except AttributeError:              # macOS
@@ -66,11 +123,104 @@ def replace_text(path: Path, text: str) -> None:
     replace_file(path, lambda file: file.write(text.encode()))
 
 
+# Reading: what a stranger may have written is a plain file of a bounded size, or it is refused in one sentence.
+
+def open_to_read(path: Path, what: str, most: int = MOST_BYTES) -> IO[bytes]:
+    """Open a plain file of at most so many bytes; ``what`` it should be, for the message: "a scenario".
+
+    OSError where it is missing or may not be read; InputError for a pipe, a device, a folder and what is too large.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        number = os.open(path, flags)
+    except ValueError:
+        raise InputError(f"{str(path)!r}: a path has no zero bytes") from None
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(number)
+        raise InputError(f"{path}: can't be read as {what}: it is no plain file")
+    if status.st_size > most:
+        os.close(number)
+        raise _too_large(path, what, most)
+    return os.fdopen(number, "rb")
+
+
+def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
+    """A stranger's file; refused as ``open_to_read`` does."""
+    with open_to_read(path, what, most) as file:
+        content = file.read(most + 1)      # some files, such as those of /proc, do not tell their size
+    if len(content) > most:
+        raise _too_large(path, what, most)
+    return content
+
+
+def _too_large(path: Path, what: str, most: int) -> InputError:
+    return InputError(f"{path}: is larger than {most / MEGABYTE:g} MB; that is not {what}")
+
+
+def read_text(path: Path, what: str, most: int = MOST_BYTES) -> str:
+    """A stranger's text in UTF-8, with or without a byte order mark, its line ends as ``\\n``."""
+    try:
+        text = read_bytes(path, what, most).decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{path}: is no UTF-8 text ({problem.reason} at byte {problem.start})") from None
+    return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+def read_toml(path: Path, what: str, most: int = MOST_BYTES) -> dict[str, Any]:
+    """A stranger's TOML file."""
+    text = read_text(path, what, most)
+    if _LONG_KEY.search(text):
+        raise _too_deep(path)
+    table: dict[str, Any] = _parsed(path, "TOML", lambda: tomllib.loads(text))
+    return table
+
+
+def read_json(path: Path, what: str, most: int = MOST_BYTES) -> Any:
+    """A stranger's JSON file."""
+    text = read_text(path, what, most)
+    return _parsed(path, "JSON", lambda: json.loads(text))
+
+
+def _parsed(path: Path, kind: Literal["TOML", "JSON"], parse: Callable[[], Any]) -> Any:
+    try:
+        content = parse()
+    except ValueError as problem:      # also a number of thousands of digits
+        raise InputError(f"{path}: not valid {kind}: {problem}") from None
+    except RecursionError:
+        raise _too_deep(path) from None
+    level: list[Any] = [[content]]
+    for _ in range(MOST_NESTED + 1):
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)
+                 if isinstance(inner, dict | list)]
+        if not level:
+            return content
+    raise _too_deep(path)
+
+
+def _too_deep(path: Path) -> InputError:
+    return InputError(f"{path}: tables or lists are nested too deeply; {MOST_NESTED} levels are allowed")
+
+
 def expanded(path: str, where: str) -> Path:
     """With ~ for the user's own folder; raises InputError for what can be no path."""
     if "\0" in path:
         raise InputError(f"{where} = {path!r}; a path has no zero bytes")
     try:
-        return Path(path).expanduser()
+        return Path(native(path)).expanduser()
     except RuntimeError:
         raise InputError(f'{where} = "{path}"; there is no such user here') from None
+
+
+def native(path: str) -> str:
+    """A path that stands in a file, as the system is to be asked for it: a locale may know no UTF-8."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return os.fsdecode(path.encode("utf-8", "surrogateescape"))
+    return path
+
+
+def as_text(given: str) -> str:
+    """A word of the command line, or a file's name, as the UTF-8 that it is, whatever the locale made of it."""
+    return os.fsencode(given).decode("utf-8", "replace") if any("\udc80" <= c <= "\udcff" for c in given) else given

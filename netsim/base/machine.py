@@ -22,7 +22,8 @@ def versions() -> dict[str, str]:
 def processor() -> str:
     """The processor's name and widest vector unit; on another one torch adds up in another order."""
     with suppress(OSError, KeyError):
-        about = dict(re.findall(r"^(model name|flags)\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        about = dict(re.findall(r"^(model name|flags)\s*: (.*)", text, re.MULTILINE))
         units = [unit for flag, unit in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in about["flags"].split()]
         return ", ".join([about["model name"], *units[:1]])
     return platform.processor() or platform.machine()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 
 from netsim.base.errors import InputError, WorkerError
 from netsim.cli.app import INPUT_AT_FAULT, SOME_FAILED, app
+from netsim.cli.streams import prepare_streams
 
 __all__ = ["app", "main"]
 
@@ -17,8 +17,12 @@ for group in ("simulating", "looking", "describing", "experimenting", "teaching"
 
 def main() -> None:
     """Run the command line; the user's mistakes end in one message and exit code 2."""
+    prepare_streams()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(INPUT_AT_FAULT)
@@ -26,9 +30,10 @@ def main() -> None:
         print(f"error: {error}; what was complete is kept, and an interrupted run goes on with --resume",
               file=sys.stderr)
         sys.exit(SOME_FAILED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())   # the reader, e.g. `head`, has gone
-        sys.exit(0)
+    except MemoryError as error:
+        what = f" ({error})" if str(error) else ""
+        print(f"error: not enough memory for this{what}; take fewer devices, or smaller files", file=sys.stderr)
+        sys.exit(INPUT_AT_FAULT)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"error: {where}{error.strerror or error}; nothing that was complete is lost, and an interrupted run "

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError
 from netsim.cli.help_pages import Program
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 INPUT_AT_FAULT = 2
 INTERRUPTED = 130
+TERMINATED = 143
 SOME_FAILED = 1
 
 SIMULATE, LOOK, DESCRIBE, EXPERIMENT, TEACH = (
@@ -43,6 +44,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on st
 
 def writable(path: Path, *, force: bool) -> Path:
     """A path that may be written: an existing file is not overwritten unless forced."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give the name of a file")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is no plain file; give another name")
     if path.exists() and not force:
         raise InputError(f"{path}: already there; give another name, or --force to overwrite it")
     if not path.parent.is_dir():
@@ -50,10 +55,23 @@ def writable(path: Path, *, force: bool) -> Path:
     return path
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Save a figure in the format that the file's name asks for."""
-    allowed = figure.canvas.get_supported_filetypes()
-    if path.suffix[1:].lower() not in allowed:
-        raise InputError(f'{path}: no picture format "{path.suffix}"; {one_of(path.suffix[1:], allowed)}')
-    figure.savefig(path, dpi=150)
-    print(f"figure: {path}", file=sys.stderr)
+class Terminated(KeyboardInterrupt):
+    """Somebody asked this process to end (SIGTERM): it ends as by Ctrl-C, but says so."""
+
+
+@contextmanager
+def resumable(again: str) -> Iterator[None]:
+    """Ctrl-C or SIGTERM end what is under way, and say by which command it goes on."""
+    def stop(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)      # who asks again means at once
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        word, code = ("terminated", TERMINATED) if isinstance(stopped, Terminated) else ("interrupted", INTERRUPTED)
+        print(f"\n{word}; go on with:  netsim {again}", file=sys.stderr)
+        raise typer.Exit(code) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)

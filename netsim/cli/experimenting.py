@@ -12,7 +12,6 @@ import typer
 
 from netsim.cli.app import (
     EXPERIMENT,
-    INTERRUPTED,
     SOME_FAILED,
     AllowImport,
     Force,
@@ -20,6 +19,7 @@ from netsim.cli.app import (
     ScenarioName,
     Seed,
     app,
+    resumable,
     writable,
 )
 
@@ -69,21 +69,17 @@ def sweep(
       grid.cell.bandwidth = ["10 MHz", "20 MHz"]
     """
     from netsim.sweep import progress as console
+    from netsim.sweep import sweep as sweeps
     from netsim.sweep.executor import place_for
-    from netsim.sweep.sweep import run_sweep, table
     from netsim.sweep.sweep_file import load_sweep
 
     loaded = load_sweep(file, allow_import=allow_import)
     if status:
-        console.print_status(loaded.name, loaded.cells)
+        console.print_status(loaded.name, sweeps.status(loaded))
         return
-    try:
-        with console.cell_bar(loaded.name) as progress:
-            results = run_sweep(loaded, place_for(workers, cluster), progress, allow_import=allow_import)
-    except KeyboardInterrupt:
-        print(f"\ninterrupted; go on with:  netsim {shlex.join(sys.argv[1:])}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
-    found = table(loaded)
+    with resumable(shlex.join(sys.argv[1:])), console.cell_bar(loaded.name) as progress:
+        results = sweeps.run_sweep(loaded, place_for(workers, cluster), progress, allow_import=allow_import)
+    found = sweeps.table(loaded)
     if found.height:
         console.print_results(found, list(dict.fromkeys(key for case in loaded.varied for key in case)))
     print(f"results: {results}")
@@ -129,11 +125,8 @@ def reproduce(
     folder = out or Path("results") / ("quick" if quick else "paper")
     context = Context(folder, quick, trials, str(data), workers, stored, tuple(datasets), cluster)
     began = time.time()
-    try:
+    with resumable(shlex.join(sys.argv[1:])):
         make(targets, context, print)
-    except KeyboardInterrupt:
-        print(f"\ninterrupted; go on with:  netsim {shlex.join(sys.argv[1:])}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
     if (folder / "README.md").exists():
         print(f"table: {folder / 'README.md'}")
     if any(error.stat().st_mtime >= began for error in context.cells.rglob("*.error")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,9 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
-from netsim.cli.app import LOOK, AllowImport, AsJson, Force, RunFolder, app, save_figure, writable
+from netsim.base.pictures import save_figure
+from netsim.base.spreadsheet import safe_table
+from netsim.cli.app import LOOK, AllowImport, AsJson, Force, RunFolder, app, writable
 
 
 class Table(StrEnum):
@@ -46,10 +49,11 @@ def breakdown(
     shares = None if round_ is None and device is None else found.only(round_, device)
     if figure:
         save_figure(opened.figure("breakdown" if round_ is None else "gantt", round_), writable(figure, force=force))
+        print(f"figure: {figure}", file=sys.stderr)
     if as_json:
         print(json.dumps(found.as_json() if shares is None else shares.to_dicts()))
     elif as_csv:
-        print((getattr(found, by.value) if shares is None else shares).write_csv(), end="")
+        print(safe_table(getattr(found, by.value) if shares is None else shares).write_csv(), end="")
     elif shares is None:
         print_breakdown(opened, found)
     else:
@@ -73,7 +77,7 @@ def critical_path(
     if as_json:
         print(json.dumps(path.as_json()))
     elif as_csv:
-        print(path.steps.write_csv(), end="")
+        print(safe_table(path.steps).write_csv(), end="")
     else:
         print_critical_path(opened, path)
 

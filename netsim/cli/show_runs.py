@@ -32,11 +32,14 @@ LINES = 20   # of progress where there is no terminal to redraw a bar on
 
 
 @contextmanager
-def progress_bar(name: str, *, to_stderr: bool) -> Iterator[Callable[[RunProgress], None]]:
-    """A live bar with round, simulated time, accuracy and energy; without a terminal, some lines of text."""
-    console = Console(stderr=to_stderr)
+def progress_bar(name: str) -> Iterator[Callable[[RunProgress], None]]:
+    """A live bar with round, simulated time, accuracy and energy; without a terminal, some lines of text.
+
+    On standard error: standard output is for the result alone.
+    """
+    console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda at: print_line(at, sys.stderr if to_stderr else sys.stdout)
+        yield print_line
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
                TextColumn("{task.fields[now]}"), TimeElapsedColumn())
@@ -56,10 +59,10 @@ def episode_bar(episodes: int) -> Iterator[Callable[[Episode], None]]:
             task, completed=at.episode, now=f"{at.steps} steps, reward {at.total_reward:.2f}")
 
 
-def print_line(at: RunProgress, file: object) -> None:
+def print_line(at: RunProgress) -> None:
     """One line of progress, about twenty in a run."""
     if at.round == 1 or at.round == at.rounds or at.round % math.ceil(at.rounds / LINES) == 0:
-        print(f"round {at.round}/{at.rounds}  {describe(at)}", file=file, flush=True)     # type: ignore[call-overload]
+        print(f"round {at.round}/{at.rounds}  {describe(at)}", file=sys.stderr, flush=True)
 
 
 def describe(at: RunProgress) -> str:

@@ -12,7 +12,6 @@ import typer
 
 from netsim.base.errors import InputError
 from netsim.cli.app import (
-    INTERRUPTED,
     SIMULATE,
     AllowImport,
     AsJson,
@@ -21,6 +20,7 @@ from netsim.cli.app import (
     ScenarioName,
     Seed,
     app,
+    resumable,
     writable,
 )
 
@@ -49,16 +49,13 @@ def run(
 
     loaded = load_scenario(scenario, overrides)
     folder = out or next_free(Path("results"), f"{loaded.name}-seed{seed}", resume=resume)
-    try:
-        with progress_bar(loaded.name, to_stderr=as_json) as progress:
-            result = simulate(
-                loaded, folder, seed, learning=not no_learning, workers=workers, resume=resume, progress=progress,
-                allow_import=allow_import)
-    except KeyboardInterrupt:
-        again = shlex.join(arg for arg in sys.argv[1:] if arg != "--resume")
-        add_out = "" if out else f" --out {folder}"
-        print(f"\ninterrupted; go on with:  netsim {again}{add_out} --resume", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+    if resume and not (folder / "run.json").exists():
+        print(f"{folder}: no run to go on with, so a new one begins", file=sys.stderr)
+    again = [arg for arg in sys.argv[1:] if arg != "--resume"] + ([] if out else ["--out", str(folder)])
+    with resumable(shlex.join([*again, "--resume"])), progress_bar(loaded.name) as progress:
+        result = simulate(
+            loaded, folder, seed, learning=not no_learning, workers=workers, resume=resume, progress=progress,
+            allow_import=allow_import)
     if as_json:
         print(json.dumps(result.summary))
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated
 
 import typer
@@ -19,3 +21,5 @@ def lab(
     from netsim.lab.serve import serve
 
     serve(port, open_browser=not no_browser)
+    sys.stdout.flush()
+    os._exit(0)      # a page may still be computing in a thread of its own, and nobody waits for it any more

@@ -62,7 +62,7 @@ def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) 
                 'population samples = "auto" follow the data split, which is not made without learning: give a number')
     if len(samples) != scenario.size:
         raise ValueError(f"{len(samples)} sample counts for {scenario.size} devices")
-    tables = [TableDraw(table, seed).properties(scenario.cell) for table in scenario.population]
+    tables = [draw.properties(scenario.cell) for draw in table_draws(scenario, seed)]
     arrays = {name: frozen(np.concatenate([table[name] for table in tables])) for name in tables[0]}
     trace = scenario.cell.gain_trace
     if trace is not None:
@@ -76,8 +76,8 @@ def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) 
 
 def draw_samples(scenario: Scenario, seed: int) -> Ints | None:
     """D_n as the scenario gives it; None where it is "auto", so that the data split decides."""
-    drawn = [TableDraw(table, seed)("samples", table.samples)
-             for table in scenario.population if table.samples != "auto"]
+    drawn = [draw("samples", draw.table.samples)
+             for draw in table_draws(scenario, seed) if draw.table.samples != "auto"]
     if len(drawn) < len(scenario.population):
         return None
     counts: Ints = np.clip(np.rint(np.concatenate(drawn)), 1, MOST).astype(np.int64)
@@ -87,8 +87,9 @@ def draw_samples(scenario: Scenario, seed: int) -> Ints | None:
 class TableDraw:
     """The draws of one ``[[population]]`` table."""
 
-    def __init__(self, table: PopulationTable, seed: int) -> None:
+    def __init__(self, table: PopulationTable, number: int, seed: int) -> None:
         self.table = table
+        self.number = number      # its place in the random streams
         self.seed = seed
 
     def __call__(self, name: str, value: Spread | None, column: str | None = None) -> Floats:
@@ -103,7 +104,7 @@ class TableDraw:
         return np.full(self.table.size, float(value))
 
     def rng(self, name: str) -> np.random.Generator:
-        return stream(self.seed, name, device=table_number(self.table))
+        return stream(self.seed, name, device=self.number)
 
     def properties(self, cell: Cell) -> dict[str, Floats]:
         table = self.table
@@ -153,9 +154,27 @@ class TableDraw:
         return gain
 
 
-def table_number(table: PopulationTable) -> int:
-    """A population's place in the random streams; by name, so that another population changes nothing."""
-    return zlib.crc32(table.name.encode())
+def table_draws(scenario: Scenario, seed: int) -> list[TableDraw]:
+    """The draws of all tables, in their order."""
+    return [TableDraw(table, number, seed)
+            for table, number in zip(scenario.population, table_numbers(scenario), strict=True)]
+
+
+def table_numbers(scenario: Scenario) -> list[int]:
+    """The populations' places in the random streams; by name, so that another population changes nothing.
+
+    Names such as "plumless" and "buckeroo" have the same checksum: the later one of a scenario takes the next
+    checksum that is free, or both would draw the same devices.
+    """
+    numbers: list[int] = []
+    for table in scenario.population:
+        name = table.name.encode()
+        number = zlib.crc32(name)
+        while number in numbers:
+            name += b"\0"
+            number = zlib.crc32(name)
+        numbers.append(number)
+    return numbers
 
 
 def linear(gain_db: Any) -> Floats:

@@ -6,20 +6,23 @@ import socket
 import sys
 import threading
 import webbrowser
+from contextlib import suppress
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from netsim.base.errors import InputError
+from netsim.lab.guard import Guard, new_token
 
 HOST = "127.0.0.1"
 PORT = 2718
 PORTS_TO_TRY = 50
+SESSION_S = 10         # how long a page that was closed may come back to what it had
+PATIENCE_S = 1         # how long pages that are open may hold up the end
 
 
 def serve(port: int = PORT, *, open_browser: bool = True) -> None:
-    """Show the lab at http://127.0.0.1:PORT/ and the lessons below it, until interrupted."""
+    """Show the lab at http://127.0.0.1:PORT/TOKEN/ and the lessons below it, until interrupted."""
     if find_spec("marimo") is None:
         raise InputError("the lab needs marimo: pip install 'netsim[lab]'")
     import uvicorn
@@ -28,13 +31,16 @@ def serve(port: int = PORT, *, open_browser: bool = True) -> None:
     taken = listening.getsockname()[1]
     if taken != port:
         print(f"port {port} is taken; using {taken}", file=sys.stderr)
-    address = f"http://{HOST}:{taken}/"
+    token = new_token()
+    address = f"http://{HOST}:{taken}/{token}/"
     print(f"netsim lab: {address}  (stop with Ctrl+C)", flush=True)
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
     # between two programs of one machine, compression only takes time
-    server = uvicorn.Server(uvicorn.Config(pages(), log_level="warning", ws_per_message_deflate=False))
-    server.run(sockets=[listening])
+    server = uvicorn.Server(uvicorn.Config(
+        pages(token, taken), log_level="error", ws_per_message_deflate=False, timeout_graceful_shutdown=PATIENCE_S))
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
 
 
 def free_socket(port: int) -> socket.socket:
@@ -51,16 +57,15 @@ def free_socket(port: int) -> socket.socket:
     raise InputError(f"no free port from {port} on, {PORTS_TO_TRY} tried; give another with --port")
 
 
-def pages() -> Any:
-    """The lab at / and each lesson at /lesson-N/, to be asked for under a local name only."""
+def pages(token: str, port: int) -> Guard:
+    """The lab at /TOKEN/ and each lesson at /TOKEN/lesson-N/, for those who have the address."""
     import marimo
-    from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    site = marimo.create_asgi_app(quiet=True)
+    site = marimo.create_asgi_app(quiet=True, session_ttl=SESSION_S)
     for number, lesson in enumerate(lessons(), start=1):
-        site = site.with_app(path=f"/lesson-{number}", root=str(lesson))
-    site = site.with_app(path="", root=str(folder() / "lab.py"))
-    return TrustedHostMiddleware(site.build(), allowed_hosts=[HOST, "localhost"])
+        site = site.with_app(path=f"/{token}/lesson-{number}", root=str(lesson))
+    site = site.with_app(path=f"/{token}", root=str(folder() / "lab.py"))
+    return Guard(site.build(), token, port)
 
 
 def lessons() -> list[Path]:

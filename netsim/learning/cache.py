@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.base.files import replace_file, replace_text
+from netsim.base.errors import InputError
+from netsim.base.files import make_folder, read_json, replace_file, replace_text
 from netsim.learning.sources import Decoded
 
 
@@ -31,7 +32,7 @@ def cached(name: str, root: Path, files: list[Path], read: Callable[[list[Path]]
             return _open(folder / key)
     data = read(files)
     for folder in folders:
-        with suppress(OSError):
+        with suppress(OSError, InputError):      # may not be written, or leads elsewhere
             _write(folder / key, data)
             return _open(folder / key)
     return data
@@ -51,7 +52,7 @@ def _user_cache() -> Path:
 
 def _write(target: Path, data: Decoded) -> None:
     """Writes beside the target and renames, so that nobody ever sees half a cache."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     scratch = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     try:
         scratch.chmod(0o755)
@@ -66,7 +67,7 @@ def _write(target: Path, data: Decoded) -> None:
 
 
 def _open(folder: Path) -> Decoded:
-    meta = json.loads((folder / "meta.json").read_text())
+    meta = read_json(folder / "meta.json", "a cache")
     return Decoded(
         np.load(folder / "images.npy", mmap_mode="r"),
         np.load(folder / "labels.npy"),

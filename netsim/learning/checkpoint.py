@@ -9,7 +9,9 @@ import torch
 
 from netsim.base.arrays import State
 from netsim.base.errors import InputError
-from netsim.base.files import packed, replace_file
+from netsim.base.files import MEGABYTE, open_to_read, packed, replace_file
+
+MOST_BYTES = 20_000 * MEGABYTE
 
 
 def save_state(path: str | Path, state: State) -> None:
@@ -21,9 +23,11 @@ def save_state(path: str | Path, state: State) -> None:
 def load_state(path: str | Path) -> State:
     """The arrays that ``save_state`` wrote; only tensors are read, never code."""
     try:
-        tensors = torch.load(path, weights_only=True, map_location="cpu")
+        with open_to_read(Path(path), "a checkpoint", MOST_BYTES) as file:
+            tensors = torch.load(file, weights_only=True, map_location="cpu")
     except Exception as error:      # a file that is something else fails in all sorts of ways
-        raise InputError(f"checkpoint {path} cannot be read ({type(error).__name__}: {error})") from error
+        reason = str(error).partition("\n")[0]      # torch goes on with advice that does not fit here
+        raise InputError(f"checkpoint {path} cannot be read ({type(error).__name__}: {reason})") from error
     if not isinstance(tensors, dict) or not all(isinstance(value, torch.Tensor) for value in tensors.values()):
         raise InputError(f"checkpoint {path} does not hold named arrays")
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from netsim.base.arrays import Ints
-from netsim.base.errors import InputError
+from netsim.base.pictures import save_figure
 
 
 def class_counts(labels: Ints, parts: Sequence[Ints], classes: int) -> Ints:
@@ -37,7 +37,4 @@ def partition_figure(
     figure.colorbar(shown, ax=main, label="samples", pad=0.01)
     if title:
         figure.suptitle(title)
-    try:
-        figure.savefig(file, dpi=150)
-    except (OSError, ValueError) as error:    # ValueError: a file ending that matplotlib does not know
-        raise InputError(f"figure {file} cannot be written ({error})") from error
+    save_figure(figure, Path(file))

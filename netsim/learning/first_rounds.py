@@ -17,7 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from netsim.base.arrays import Weights
-from netsim.base.files import replace_file
+from netsim.base.files import make_folder, open_to_read, replace_file
 from netsim.base.machine import versions
 from netsim.learning.datasets import Dataset
 from netsim.learning.trainer import Task, Update
@@ -45,7 +45,7 @@ def trained_once(folder: Path, key: str, train: Callable[[], list[Update]]) -> l
         return _read(path)
     updates = train()
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         mine = path.with_suffix(f".{os.getpid()}")      # another worker may be writing the same
         replace_file(mine, lambda file: np.savez(file, **_columns(updates)))    # type: ignore[arg-type]
         mine.replace(path)
@@ -65,7 +65,7 @@ def _columns(updates: Sequence[Update]) -> dict[str, np.ndarray]:
 
 
 def _read(path: Path) -> list[Update]:
-    with np.load(path, allow_pickle=False) as stored:
+    with open_to_read(path, "a first round", MOST_BYTES) as file, np.load(file, allow_pickle=False) as stored:
         columns = {name: stored[name] for name in stored.files}
     gradients = columns.get("gradient", [None] * len(columns["device"]))
     return [

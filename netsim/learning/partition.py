@@ -7,7 +7,6 @@ device gets a sample twice only if it asks for more of a class than there is.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,10 @@ import numpy as np
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
 from netsim.base.fields import Fraction, Model, Natural, Positive
-from netsim.base.files import expanded
+from netsim.base.files import MEGABYTE, expanded, read_json
 from netsim.base.registry import Entry, Registry, first_called
+
+MOST_BYTES = 500 * MEGABYTE      # of a file with a split
 
 
 def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, rng: np.random.Generator) -> list[Ints]:
@@ -137,9 +138,9 @@ def from_file(labels: Ints, samples: Ints, rng: np.random.Generator, path: str) 
     """JSON, ``{"0": [sample, …], "1": …}`` or a list of lists: the sample numbers of each device."""
     file = expanded(path, "learning.partition.path")
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"partition file {file} cannot be read ({error})") from error
+        content = read_json(file, "a split", MOST_BYTES)
+    except (OSError, InputError) as error:
+        raise InputError(f"partition file {file} cannot be read ({error})") from None
     devices = len(samples)
     rows = dict(enumerate(content)) if isinstance(content, list) else content
     if not isinstance(rows, dict) or {str(key) for key in rows} != {str(device) for device in range(devices)}:

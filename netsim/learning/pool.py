@@ -12,8 +12,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -60,7 +61,8 @@ class Workers(Executor):
         for _ in range(count):
             here, there = context.Pipe()
             process = context.Process(target=_serve, args=(there,), daemon=True)
-            process.start()
+            with safe_path():
+                process.start()
             there.close()    # the worker's death now ends the pipe
             self._processes.append(process)
             ends.append(here)
@@ -107,9 +109,28 @@ class Workers(Executor):
         worker.close()
 
 
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Processes that are started meanwhile do not look for modules in the current folder.
+
+    A spawned one is a ``python -c``, for which that folder comes first: a ``struct.py`` beside a stranger's sweep file
+    would be run by each worker, and by the process that watches over them. What this one imports from, they do too.
+    """
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
 def _serve(parent: Connection) -> None:
-    """A worker's life. Ctrl-C goes to the whole terminal, but the parent alone answers it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A worker's life. Ctrl-C, and often SIGTERM, go to all processes, but the parent alone answers them."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         fn, args, kwargs = parent.recv()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import struct
+import warnings
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +16,17 @@ from numpy.typing import NDArray
 
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
+from netsim.base.files import MEGABYTE, open_to_read, read_bytes
 
 DEBIAN_FASHION_MNIST = Path("/usr/share/dataset-fashion-mnist")
 FASHION_CLASSES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )
 IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+MOST_BYTES = 500 * MEGABYTE          # of an IDX file, packed or not; MNIST's largest has 47 MB
+MOST_PIXELS = 16_000_000             # of one image: those that devices learn from have a thousandth of that
+MOST_IMAGE_BYTES = 100 * MEGABYTE
+MOST_DECODED = 32_000 * MEGABYTE     # of all images of a folder together
 IMAGE_ENDINGS = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
 
@@ -99,7 +106,7 @@ def read_idx(files: list[Path], names: Sequence[str]) -> Decoded:
 def _idx(file: Path) -> NDArray[np.uint8]:
     """An IDX file of bytes: two zeros, type 8, the number of dimensions, each of them as a big-endian integer, data."""
     try:
-        raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        raw = _unpacked(file) if file.suffix == ".gz" else read_bytes(file, "an IDX file", MOST_BYTES)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{file} cannot be read ({error}); fetch it again") from error
     dimensions = raw[3] if len(raw) >= 4 and raw[:3] == b"\0\0\x08" else 0
@@ -108,6 +115,15 @@ def _idx(file: Path) -> NDArray[np.uint8]:
     if not dimensions or len(shape) != dimensions or len(raw) != start + int(np.prod(shape)):
         raise InputError(f"{file} is not a whole IDX file ({len(raw):,} bytes); fetch it again")
     return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
+
+
+def _unpacked(file: Path) -> bytes:
+    """A small file may unpack to more than any memory holds, so it is not unpacked further than it may go."""
+    with open_to_read(file, "an IDX file", MOST_BYTES) as packed, gzip.open(packed) as content:
+        raw = content.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise InputError(f"{file}: unpacks to more than {MOST_BYTES / MEGABYTE:g} MB; that is no IDX file")
+    return raw
 
 
 def find_folder(root: Path) -> list[Path]:
@@ -147,6 +163,15 @@ def _check_classes(labels: Ints, train: int, names: Sequence[str], where: Path) 
             raise InputError(f"{where}: no {part} image of class {', '.join(missing)}")
 
 
+def _check_size(file: Path, size: tuple[int, int], count: int) -> None:
+    width, height = size
+    if width * height > MOST_PIXELS:
+        raise InputError(f"{file} is {width}x{height} pixels; at most {MOST_PIXELS / 1e6:g} million are allowed")
+    if 3 * width * height * count > MOST_DECODED:
+        raise InputError(f"{file} is {width}x{height} pixels, and there are {count:,} images: together they are more "
+                         f"than {MOST_DECODED // MEGABYTE:,} MB; bring them to a smaller size")
+
+
 def _decode(files: list[Path]) -> NDArray[np.uint8]:
     from PIL import Image
 
@@ -154,14 +179,17 @@ def _decode(files: list[Path]) -> NDArray[np.uint8]:
     colour = False
     for position, file in enumerate(files):
         try:
-            with Image.open(file) as image:
+            with (warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
+                  open_to_read(file, "an image", MOST_IMAGE_BYTES) as opened, Image.open(opened) as image):
+                _check_size(file, image.size, len(files))      # before anything is decoded
                 if image.mode.startswith(("I", "F")):      # PIL would cut off all that is brighter than 255
                     raise InputError(f"{file} has more than 8 bits a pixel; turn it into 8 bits")
                 colour = colour or image.mode not in ("1", "L", "LA")
                 pixels = np.asarray(image.convert("RGB"))
         except InputError:
             raise
-        except (OSError, SyntaxError, ValueError) as error:
+        except (OSError, SyntaxError, ValueError, EOFError, zlib.error, struct.error,
+                Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
             raise InputError(f"{file} cannot be decoded ({error}); replace it or take it away") from error
         if images is None:
             images = np.empty((len(files), *pixels.shape), dtype=np.uint8)

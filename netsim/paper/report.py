@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from netsim.base.files import replace_file, replace_text
+from netsim.base.files import make_folder, read_json, replace_file, replace_text
+from netsim.base.spreadsheet import safe_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +60,7 @@ class About:
 
 def write_report(folder: Path, report: Report, about: About) -> None:
     """figure.png, figure.svg, numbers.csv, numbers.json, about.json and the text README.md."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for ending, options in (("png", {"dpi": 130}), ("svg", {})):
         save_figure(report.figure, folder / f"figure.{ending}", **options)
     replace_text(folder / "numbers.csv", _csv(report.rows))
@@ -72,8 +73,8 @@ def write_report(folder: Path, report: Report, about: About) -> None:
 def read_report(folder: Path) -> tuple[About, list[Finding]] | None:
     """What was written about a target; None where that is missing, or is something else."""
     try:
-        about = About(**json.loads((folder / "about.json").read_text()))
-        findings = [Finding(**entry) for entry in json.loads((folder / "numbers.json").read_text())["findings"]]
+        about = About(**read_json(folder / "about.json", "a report"))
+        findings = [Finding(**entry) for entry in read_json(folder / "numbers.json", "a report")["findings"]]
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return about, findings
@@ -92,10 +93,10 @@ def save_figure(figure: Figure, path: Path, **options: Any) -> None:
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(safe_cell, columns))
     for row in rows:
-        writer.writerow({name: short(value) for name, value in row.items()})
+        writer.writerow([safe_cell(short(row.get(name, ""))) for name in columns])
     return text.getvalue()
 
 

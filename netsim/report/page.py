@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.base import units
 from netsim.base.errors import InputError
-from netsim.base.files import replace_text
+from netsim.base.files import MEGABYTE, read_text, replace_text
 from netsim.report.comparison_data import comparison_data, labels_of
 from netsim.report.run_data import run_data
 
@@ -141,7 +141,7 @@ def unfinished(run: AnalysedRun) -> str:
 
 def scenario_text(run: AnalysedRun) -> str:
     """The scenario as it was run, cut where it is too long for a page (a fleet of thousands, say)."""
-    text = (run.path / "scenario.toml").read_text()
+    text = read_text(run.path / "scenario.toml", "a scenario", 500 * MEGABYTE)
     return text if len(text) < 50_000 else text[:50_000] + "\n… (the rest is in scenario.toml)\n"
 
 

@@ -9,11 +9,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from netsim.base.errors import one_of
+from netsim.base.errors import MOST_TOLD, and_more, one_of
 from netsim.base.options import in_words, quoted, shown
 from netsim.scenario.fleet import Sheet
 
-MOST_SHOWN = 20
 Path = tuple[str | int, ...]
 
 
@@ -34,18 +33,15 @@ def explain(
     ``classes`` tells which model checked which table (by the table's id), ``sheets`` which CSV file a population's
     devices came from.
     """
-    complaints: dict[Path, list[str]] = {}
-    for error in problem.errors():
-        path = _path(table, error)
-        complaints.setdefault(path, []).append(_what(error, path, table, classes))
-    lines = [
-        f"{_place(path, table, layers, sheets)}: {_join(whats)}"
-        for path, whats in complaints.items()
-        if not _follows(path, whats, complaints)
-    ]
-    if len(lines) > MOST_SHOWN:
-        lines = [*lines[:MOST_SHOWN], f"... and {len(lines) - MOST_SHOWN} more"]
-    return "\n".join(lines)
+    complaints: dict[Path, list[ErrorDetails]] = {}
+    for error in problem.errors(include_url=False):
+        complaints.setdefault(_path(table, error), []).append(error)
+    around = {path[:length] for path in complaints for length in range(len(path))}      # all tables with one inside
+    told = [path for path, errors in complaints.items() if not (path in around and _too_short(errors))]
+    lines = [f"{_place(path, table, layers, sheets)}: "
+             f"{_join([_what(error, path, table, classes) for error in complaints[path]])}"
+             for path in told[:MOST_TOLD]]      # only these: a CSV file may be wrong in each of a million rows
+    return "\n".join([*lines, *and_more(len(told))])
 
 
 def _path(table: Any, error: ErrorDetails) -> Path:
@@ -97,10 +93,9 @@ def _join(whats: Sequence[str]) -> str:
     return "; or ".join(dict.fromkeys(whats))
 
 
-def _follows(path: Path, whats: Sequence[str], complaints: Mapping[Path, Sequence[str]]) -> bool:
-    """Whether a list is found too short only because its entries are at fault."""
-    inner = any(len(other) > len(path) and other[: len(path)] == path for other in complaints)
-    return inner and all(what.startswith("needs at least") for what in whats)
+def _too_short(errors: Sequence[ErrorDetails]) -> bool:
+    """Whether a list is only found too short, which it is where its entries are at fault."""
+    return all(error["type"] == "too_short" for error in errors)
 
 
 def _what(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, type[BaseModel]]) -> str:

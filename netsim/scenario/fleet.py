@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from netsim.base.errors import InputError, one_of
+from netsim.base.files import MEGABYTE, read_text
+
+MOST_BYTES = 500 * MEGABYTE
 
 
 @dataclass(frozen=True)
@@ -23,19 +27,16 @@ class Sheet:
 def read_sheet(path: Path) -> Sheet:
     """Read a CSV file, or say what is wrong with it."""
     rows, lines = [], []
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path}: is no file")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            for row in reader:
-                if any(cell.strip() for cell in row):
-                    rows.append([cell.strip() for cell in row])
-                    lines.append(reader.line_num)
+        reader = csv.reader(io.StringIO(read_text(path, "a table", MOST_BYTES), newline=""), strict=True)
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                rows.append([cell.strip() for cell in row])
+                lines.append(reader.line_num)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path}: can't be read as text: {problem}") from None
+    except OSError as problem:
+        raise InputError(f"{path}: can't be read: {problem.strerror}") from None
     except csv.Error as problem:
         raise InputError(f"{path}, line {len(lines) + 1} or after: {problem}") from None
     if not rows:

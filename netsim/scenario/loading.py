@@ -16,13 +16,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from netsim.base.errors import InputError, one_of
-from netsim.base.files import expanded
+from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
 from netsim.scenario.devices import Fleet
 from netsim.scenario.errors import Layer, explain
 from netsim.scenario.fleet import Sheet, read_fleet, read_gains
 from netsim.scenario.schema import Scenario
 
-MOST_BYTES = 500_000_000
+MOST_BYTES = 500 * MEGABYTE      # a fleet of millions, written out with the run
+MOST_BASES = 20
 PATHS = (    # and population.*.devices
     ("cell", "gain_trace"), ("learning", "root"), ("learning", "partition", "path"), ("selection", "policy"))
 
@@ -47,7 +48,7 @@ def load_scenario(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Sc
     """
     path = _find(str(name_or_path))
     layers = _read_layers(path)
-    below = {"name": path.stem}
+    below = {"name": as_text(path.stem)}
     for layer in layers:
         below = _merge(below, layer.table)
     if overrides:
@@ -79,6 +80,8 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
     if place in above:
         chain = " -> ".join(str(file) for file in (*above[above.index(place):], place))
         raise InputError(f"{path}: the base files go round in a circle: {chain}")
+    if len(above) > MOST_BASES:
+        raise InputError(f"{path}: more than {MOST_BASES} base files on top of each other")
     table = _read_toml(path)
     layer = Layer(str(path), table)
     _absolute(layer, place.parent)
@@ -87,7 +90,7 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
         return [layer]
     if not isinstance(base, str):
         raise InputError(f'{path}: base = {base!r}; expected a file or a built-in scenario, such as "paper.toml"')
-    beside = place.parent / base
+    beside = place.parent / native(base)
     builtin = builtin_scenarios().get(base.removesuffix(".toml"))
     lower = beside if base.endswith(".toml") and (beside.exists() or builtin is None) else builtin
     if lower is None:
@@ -101,20 +104,12 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: larger than {MOST_BYTES // 10**6} MB; that is no scenario")
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return read_toml(path, "a scenario", MOST_BYTES)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; built-in scenarios have no ending: "
                          f"{', '.join(builtin_scenarios())}") from None
-    except UnicodeDecodeError as problem:
-        raise InputError(f"{path}: is no UTF-8 text ({problem.reason} at byte {problem.start})") from None
     except OSError as problem:
         raise InputError(f"{path}: can't be read: {problem.strerror}") from None
-    except ValueError as problem:      # also a number of thousands of digits
-        raise InputError(f"{path}: not valid TOML: {problem}") from None
-    except RecursionError:
-        raise InputError(f"{path}: tables or lists are nested too deeply") from None
 
 
 def _absolute(layer: Layer, folder: Path) -> None:
@@ -180,7 +175,7 @@ def _merge_by_name(below: list[Any], above: list[Any]) -> list[Any]:
 def _read_overrides(overrides: Sequence[str], below: dict[str, Any]) -> dict[str, Any]:
     """The overrides as one layer; a population is addressed by its name."""
     layer: dict[str, Any] = {}
-    for override in overrides:
+    for override in map(as_text, overrides):
         where = f"--set {override}"
         path, equals, text = override.partition("=")
         if not equals:

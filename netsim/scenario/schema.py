@@ -14,11 +14,13 @@ from pydantic import ConfigDict, Field, Strict, model_validator
 
 from netsim.base.errors import InputError
 from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
+from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
 from netsim.scenario.devices import MOST_DEVICES, Cell, PopulationTable
 from netsim.scenario.learning import LearningTable
 
 BITS_A_PARAMETER = 32
+MOST_BYTES = 500 * MEGABYTE      # of a file whose content counts
 
 
 class MethodTable(Model):
@@ -162,8 +164,8 @@ class Scenario(Model):
 
 def _content(path: str) -> str:
     """The hash of a file; the path itself where it can't be read, which is reported when the file is needed."""
-    with suppress(OSError):
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    with suppress(OSError, InputError):
+        return hashlib.sha256(read_bytes(Path(path), "part of a scenario", MOST_BYTES)).hexdigest()
     return path
 
 

@@ -22,7 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
-from netsim.base.files import replace_text
+from netsim.base.files import (
+    MEGABYTE,
+    make_folder,
+    open_to_write,
+    read_json,
+    refuse_link,
+    replace_text,
+)
 from netsim.sweep.time_left import TimeLeft
 
 if TYPE_CHECKING:
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 RECORDED = {"rounds", "by_round", "seconds"}     # some of what every record has
+OUR_LEVELS = 3            # sweeps/NAME/cells, or cells/DATASET/SIGMA: what we name below the folder of the results
+MOST_BYTES = 500 * MEGABYTE      # of a record: four numbers for each of a million rounds
 BY_ROUND = ("round_s", "energy_j", "arrived", "accuracy")
 MOST_BREAKDOWNS = 3       # so often may a worker die under a cell before the cell is held to be the reason
 LOOK_EVERY_S = 0.5
@@ -64,7 +73,7 @@ class Point:
     def rounds_played(self) -> int:
         """How far its run is, as far as can be seen from here."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return int(json.loads((self.run / "run.json").read_text())["round"])
+            return int(read_json(self.run / "run.json", "a run's own word")["round"])
         return 0
 
 
@@ -143,8 +152,8 @@ def write_record(path: Path, record: Record) -> None:
 def read_record(path: Path) -> Record:
     """What a finished cell left."""
     try:
-        record: Record = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        record: Record = read_json(path, "a record", MOST_BYTES)
+    except (OSError, InputError) as error:
         raise InputError(f"{path}: no record of a cell ({error}); delete it, and it is made again") from None
     if not isinstance(record, dict) or not record.keys() >= RECORDED:
         raise InputError(f"{path}: no record of a cell; delete it, and it is made again")
@@ -153,8 +162,8 @@ def read_record(path: Path) -> Record:
 
 def matching_record(path: Path, note: Record) -> Record | None:
     """The record if it is there and about what the note says."""
-    with suppress(OSError, ValueError, AttributeError):
-        record: Record = json.loads(path.read_text())
+    with suppress(OSError, InputError, AttributeError):
+        record: Record = read_json(path, "a record", MOST_BYTES)
         if {name: record.get(name) for name in note} == note:
             return record
     return None
@@ -167,7 +176,7 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
         start = time.monotonic()
         record = {**note, **measure()}
         record["seconds"] = round(time.monotonic() - start, 1)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent, OUR_LEVELS)
         write_record(path, record)
     return record
 
@@ -175,8 +184,8 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
 @contextmanager
 def sole_user(folder: Path) -> Iterator[None]:
     """Hold a folder for as long as the block takes, so that no other process runs its cells meanwhile."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("wb") as lock:
+    make_folder(folder, levels=2)
+    with open_to_write(folder / "lock", keep=True) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -211,7 +220,10 @@ class _Queue:
         """Hand out cells, in their order, as many as may run at a time."""
         while self.left and not self.broken and (at_once is None or len(self.running) < at_once):
             cell = self.left.pop(0)
-            cell.record.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(cell.record.parent, OUR_LEVELS)
+            make_folder(cell.run.parent, OUR_LEVELS)
+            for folder in (cell.run, first_rounds_of(cell.run)):      # a worker could not tell where they lead
+                refuse_link(folder)
             cell.failure.unlink(missing_ok=True)
             future = executor.submit(
                 play, cell.scenario, cell.seed, cell.run.resolve(), cell.learning, self._allow_import)

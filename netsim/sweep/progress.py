@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -15,11 +16,15 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from netsim.base import units
+from netsim.base.errors import MOST_TOLD, InputError, and_more, readable
+from netsim.base.files import read_text
 from netsim.base.screen import screen
 from netsim.sweep.points import Point, SweepProgress
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from netsim.sweep.sweep import SweepStatus
 
 MOST_ROWS = 40         # of results that are shown
 LINE_EVERY_S = 60      # where there is no terminal to redraw a bar on
@@ -77,24 +82,22 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def print_status(name: str, cells: Sequence[Point]) -> None:
+def print_status(name: str, status: SweepStatus) -> None:
     """How many cells are finished, under way, failed and waiting; the failed ones with their errors."""
-    different = list({cell.record: cell for cell in cells}.values())
-    finished = [cell for cell in different if cell.finished]
-    failed = [cell for cell in different if not cell.finished and cell.failure.exists()]
-    begun = [cell for cell in different if cell not in finished and cell not in failed and cell.rounds_played]
     table = Table(title=f"sweep {name}", show_header=False, title_justify="left")
-    table.add_row("cells", str(len(different)))
-    table.add_row("finished", str(len(finished)))
-    table.add_row("begun", str(len(begun)))
-    table.add_row("failed", str(len(failed)))
-    table.add_row("waiting", str(len(different) - len(finished) - len(begun) - len(failed)))
+    table.add_row("cells", str(status.total))
+    table.add_row("finished", str(status.finished))
+    table.add_row("begun", str(len(status.begun)))
+    table.add_row("failed", str(len(status.failed)))
+    table.add_row("waiting", str(status.waiting))
     console = Console(markup=False)
     console.print(table)
-    for cell in begun:
+    for cell in status.begun[:MOST_ROWS]:
         rounds = cell.scenario.end.rounds
         console.print(f"begun: {cell.run.name}, round {cell.rounds_played} of {rounds}", highlight=False)
-    print_failures(failed)
+    if len(status.begun) > MOST_ROWS:
+        console.print(f"... and {len(status.begun) - MOST_ROWS:,} more are begun", highlight=False)
+    print_failures(status.failed)
 
 
 def print_results(found: pl.DataFrame, varied: Sequence[str]) -> None:
@@ -120,7 +123,7 @@ def print_results(found: pl.DataFrame, varied: Sequence[str]) -> None:
     console = screen()
     console.print(table)
     if len(cases) > MOST_ROWS:
-        console.print(f"… and {len(cases) - MOST_ROWS} more cases", highlight=False)
+        console.print(f"... and {len(cases) - MOST_ROWS} more cases", highlight=False)
 
 
 def spread(values: pl.Series, say: Callable[[float], str]) -> str:
@@ -152,11 +155,20 @@ def _energy(energy_j: float) -> str:
     return units.format(energy_j, "energy")
 
 
+def _first_line(failure: Path) -> str:
+    try:
+        return readable(read_text(failure, "the error of a cell").partition("\n")[0])
+    except (OSError, InputError) as error:
+        return str(error)
+
+
 def print_failures(cells: Sequence[Point]) -> int:
     """The first line of each error, and where the rest is; returns how many cells failed."""
     console = Console(stderr=True, markup=False)
     failed = [cell for cell in {cell.record: cell for cell in cells}.values() if cell.failure.exists()]
-    for cell in failed:
-        reason = cell.failure.read_text().partition("\n")[0]
+    for cell in failed[:MOST_TOLD]:
+        reason = _first_line(cell.failure)
         console.print(f"failed: {cell.run.name}: {reason} ({cell.failure})", highlight=False, soft_wrap=True)
+    for line in and_more(len(failed)):
+        console.print(line, highlight=False)
     return len(failed)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,42 @@ def run_sweep(
         finally:
             replace_file(sweep.folder / "table.parquet", table(sweep).write_parquet)
     return sweep.folder / "table.parquet"
+
+
+@dataclass(frozen=True)
+class SweepStatus:
+    """How far a sweep is; cells that come to the same count once."""
+
+    total: int
+    finished: int
+    begun: list[Point]
+    failed: list[Point]
+
+    @property
+    def waiting(self) -> int:
+        return self.total - self.finished - len(self.begun) - len(self.failed)
+
+
+def status(sweep: Sweep) -> SweepStatus:
+    """By the names of the files that cells leave: of a million cells only those under way are looked into."""
+    different = {scenario.digest: scenario for _, scenario in sweep.cases}
+    files, runs = _names(sweep.folder / "cells"), _names(sweep.folder / "runs")
+    finished = 0
+    begun, failed = [], []
+    for digest, scenario in different.items():
+        for seed in sweep.seeds:
+            key = sweep.key(digest, seed)
+            if f"{key}.json" in files:
+                finished += 1
+            elif f"{key}.error" in files:
+                failed.append(sweep.cell(scenario, key, seed))
+            elif key in runs and (cell := sweep.cell(scenario, key, seed)).rounds_played:
+                begun.append(cell)
+    return SweepStatus(len(different) * len(sweep.seeds), finished, begun, failed)
+
+
+def _names(folder: Path) -> set[str]:
+    return set(os.listdir(folder)) if folder.is_dir() else set()
 
 
 def table(sweep: Sweep) -> pl.DataFrame:

@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from netsim.base.errors import InputError, one_of
-from netsim.base.files import expanded
+from netsim.base.files import expanded, read_toml
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
 from netsim.scenario.toml_text import dumps
@@ -44,8 +44,29 @@ class Sweep:
 
     name: str
     folder: Path
-    varied: tuple[dict[str, Any], ...]     # for each cell, the keys that differ from cell to cell
-    cells: tuple[Point, ...]                # cells that come to the same scenario and seed share record and run
+    cases: tuple[tuple[dict[str, Any], Scenario], ...]      # the keys that differ from case to case, and what they give
+    seeds: tuple[int, ...]
+    learning: bool
+
+    @cached_property
+    def varied(self) -> tuple[dict[str, Any], ...]:
+        """For each cell, the keys that differ from cell to cell."""
+        return tuple(case for case, _ in self.cases for _ in self.seeds)
+
+    @cached_property
+    def cells(self) -> tuple[Point, ...]:
+        """Each case under each seed; cells that come to the same scenario and seed share record and run."""
+        told = [(scenario, scenario.digest) for _, scenario in self.cases]
+        return tuple(self.cell(scenario, self.key(digest, seed), seed)
+                     for scenario, digest in told for seed in self.seeds)
+
+    def key(self, digest: str, seed: int) -> str:
+        """What the files of a cell are called."""
+        return f"{digest[:16]}-{seed}" + ("" if self.learning else "-rounds")
+
+    def cell(self, scenario: Scenario, key: str, seed: int) -> Point:
+        """A cell with its places."""
+        return Point(scenario, seed, self.folder / "cells" / f"{key}.json", self.folder / "runs" / key, self.learning)
 
 
 def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: bool = False) -> Sweep:
@@ -63,26 +84,17 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
     base, seeds, fixed = _base(path, table), _seeds(path, table), _flat(path, "set", table.get("set", {}))
     cases = _cases(path, table, len(seeds))
     folder = results / "sweeps" / name
-    varied, cells = [], []
-    for case in cases:
-        scenario = _scenario(path, base, {**fixed, **case}, learning, allow_import)
-        digest = scenario.digest
-        for seed in seeds:
-            key = f"{digest[:16]}-{seed}" + ("" if learning else "-rounds")
-            cells.append(Point(scenario, seed, folder / "cells" / f"{key}.json", folder / "runs" / key, learning))
-            varied.append(case)
-    return Sweep(name, folder, tuple(varied), tuple(cells))
+    found = tuple((case, _scenario(path, base, {**fixed, **case}, learning, allow_import)) for case in cases)
+    return Sweep(name, folder, found, tuple(seeds), learning)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        table = read_toml(path, "a sweep file")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such sweep file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: can't be read: {error}") from None
-    except (ValueError, RecursionError) as error:      # also a number of thousands of digits
-        raise InputError(f"{path}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror}") from None
     for key in table:
         if key not in KEYS:
             raise InputError(f'{path}: unknown key "{key}" in a sweep file; {one_of(key, KEYS)}')

@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.base.arrays import Floats, frozen
 from netsim.base.streams import stream
-from netsim.fleet.population import Population, linear, table_number
+from netsim.fleet.population import Population, linear, table_numbers
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -31,6 +31,6 @@ def round_gain(scenario: Scenario, population: Population, seed: int, round: int
     if scenario.cell.fading == "none":
         return population.gain
     # Rayleigh: the received power is exponentially distributed around its mean.
-    factors = [stream(seed, "fading", round, table_number(table)).standard_exponential(table.size)
-               for table in scenario.population]
+    factors = [stream(seed, "fading", round, number).standard_exponential(table.size)
+               for table, number in zip(scenario.population, table_numbers(scenario), strict=True)]
     return frozen(population.gain * np.maximum(np.concatenate(factors), np.finfo(float).tiny))

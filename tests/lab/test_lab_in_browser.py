@@ -35,7 +35,7 @@ def address():
         server = subprocess.Popen(
             [sys.executable, "-m", "netsim", "lab", "--no-browser", "--port", str(port)], text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/", server.stdout.readline())
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/[\w-]+/", server.stdout.readline())
         assert int(found[1]) > port
         assert server.stderr.readline() == f"port {port} is taken; using {found[1]}\n"
         yield found[0]

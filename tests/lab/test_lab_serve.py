@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import sys
 from contextlib import closing
@@ -40,27 +39,3 @@ def test_no_port_at_all(monkeypatch):
         "SO_REUSEADDR": socket.SO_REUSEADDR}))
     with pytest.raises(InputError, match="no free port from 65530 on"):
         serve.free_socket(65530)
-
-
-@pytest.mark.slow
-def test_only_for_this_machine():
-    """A page of another site that got its name to point here (DNS rebinding) is refused."""
-    pytest.importorskip("marimo")
-
-    async def status(host: str) -> int:
-        sent: list[dict] = []
-
-        async def receive():
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message):
-            sent.append(message)
-
-        scope = {"type": "http", "http_version": "1.1", "method": "GET", "path": "/", "raw_path": b"/", "root_path": "",
-                 "query_string": b"", "headers": [(b"host", host.encode())], "scheme": "http",
-                 "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1)}
-        await serve.pages()(scope, receive, send)
-        return sent[0]["status"]
-
-    assert serve.HOST == "127.0.0.1"
-    assert asyncio.run(status("evil.example")) == 400

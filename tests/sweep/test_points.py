@@ -15,7 +15,7 @@ from netsim.sweep import points as cells
 from netsim.sweep.executor import Place, this_machine
 from netsim.sweep.points import Point, SweepProgress, kept_record, run_cells, sole_user
 from netsim.sweep.progress import _count, describe, print_results, print_status, spread
-from netsim.sweep.sweep import run_sweep, table
+from netsim.sweep.sweep import run_sweep, status, table
 from netsim.sweep.sweep_file import Sweep, load_sweep
 
 HERE = Place(InProcess, at_once=1)
@@ -105,7 +105,7 @@ def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(
     assert (states[-1].finished, states[-1].failed, states[-1].total) == (2, 2, 4)
     assert describe(states[-1]) == "2 of 4 cells, 2 failed"
     assert sweep.cells[1].failure.read_text().startswith("ValueError: out of luck\n")
-    print_status(sweep.name, sweep.cells)
+    print_status(sweep.name, status(sweep))
     assert "out of luck" in capsys.readouterr().err
     run_sweep(sweep, HERE)
     assert len(table(sweep)) == 4
@@ -196,7 +196,7 @@ def test_errors_are_shown_to_the_letter(sweep: Sweep, capsys: pytest.CaptureFixt
     cell = sweep.cells[0]
     cell.failure.parent.mkdir(parents=True)
     cell.failure.write_text("/data/[/x]/[red]y: no such folder\n")
-    print_status("[bold]name", [cell])
+    print_status("[bold]name", status(sweep))
     shown = capsys.readouterr()
     assert "/data/[/x]/[red]y: no such folder" in shown.err
     assert "sweep [bold]name" in shown.out

@@ -1,0 +1,87 @@
+"""Who may talk to the lab: whoever has its address, from a page of its own, about what its pages need."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# What the pages ask for, below their own address. Nothing here names a file of this machine by its path.
+NEEDED = re.compile(r"""
+      (lesson-\d+/?)?                                       # a page
+    ( | ws | health
+      | assets/[\w.@-]+ | [\w-]+\.(png|ico|json|css|js)     # marimo's own
+      | @file/[\w.-]+                                       # what a page made: a picture, a text to take along
+      | api/kernel/(instantiate|set_ui_element_value|set_model_value|function_call)
+      | api/(usage|version|status) )""", re.VERBOSE)
+HEADERS = ((b"referrer-policy", b"same-origin"), (b"x-content-type-options", b"nosniff"),
+           (b"x-frame-options", b"SAMEORIGIN"), (b"cross-origin-resource-policy", b"same-origin"))
+
+
+def new_token() -> str:
+    """Words that nobody guesses, to stand in the address."""
+    return secrets.token_urlsafe(16)
+
+
+class Guard:
+    """Stands before the pages: everything else is refused before they see it.
+
+    A page elsewhere in the same browser can send requests here, also by a name of its own that leads to this machine,
+    and so can every program of this machine. The first is known by its Origin and Host, and neither has the token.
+    """
+
+    def __init__(self, pages: Application, token: str, port: int) -> None:
+        self._pages = pages
+        self._token = token
+        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["type"]
+        if kind not in ("http", "websocket"):      # the server's own start and end
+            await self._pages(scope, receive, send)
+        elif self.lets_in(scope):
+            await self._pages(scope, receive, _with_headers(send) if kind == "http" else send)
+        elif kind == "http":
+            await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
+            await send({"type": "http.response.body", "body": b"Open the lab by the address that it printed.\n"})
+        else:
+            await receive()                        # the wish to connect
+            await send({"type": "websocket.close", "code": 1008})
+
+    def lets_in(self, scope: Scope) -> bool:
+        """Whether a request has the token, comes from a page of ours, and asks for what pages need."""
+        headers: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1").lower())
+        host, origin = headers.get("host", []), headers.get("origin", [])
+        if len(host) != 1 or host[0] not in self._hosts:
+            return False
+        if scope["type"] == "websocket" and not origin:      # every browser sends it
+            return False
+        if origin and origin != [f"http://{host[0]}"]:
+            return False
+        token, _, rest = str(scope["path"]).removeprefix("/").partition("/")
+        if not secrets.compare_digest(token.encode(), self._token.encode()):
+            return False
+        if "file" in parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True):
+            return False                                     # marimo would open it
+        return NEEDED.fullmatch(rest) is not None
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = {name for name, _ in HEADERS}
+            kept = [pair for pair in message.get("headers", ()) if pair[0].lower() not in own]
+            message = {**message, "headers": [*kept, *HEADERS]}
+        await send(message)
+
+    return send_with

@@ -1,0 +1,145 @@
+"""Files of strangers: read within bounds, written through no link."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netsim.base import files
+from netsim.base.errors import MOST_CHARACTERS, InputError, readable
+
+READERS: list[Callable[..., Any]] = [files.read_bytes, files.read_text, files.read_json, files.read_toml]
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "large", "link to a pipe"])
+def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path, read: Callable[..., Any], kind: str) -> None:
+    place = tmp_path / "file"
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "device":
+        place = Path("/dev/zero")
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "large":
+        with place.open("wb") as file:
+            file.truncate(files.MOST_BYTES + 1)
+    else:
+        os.mkfifo(tmp_path / "pipe")
+        place.symlink_to("pipe")
+    began = time.process_time()
+    with pytest.raises(InputError, match=r"no plain file|is larger than 64 MB; that is not a test"):
+        read(place, "a test")
+    assert time.process_time() - began < 1
+
+
+def test_a_file_that_does_not_tell_its_size_is_bounded_too() -> None:
+    with pytest.raises(InputError, match="larger than 1e-05 MB"):
+        files.read_bytes(Path("/proc/self/status"), "a test", most=10)
+
+
+@pytest.mark.parametrize("text", [
+    "a = " + "[" * 100_000, "a = " + "[" * 60 + "]" * 60, "a = " + "{a = " * 60 + "1" + "}" * 60,
+    ".".join("a" * 100) + " = 1", ".".join("a" * 200_000) + " = 1", "[" + " . ".join("a" * 100_000) + "]",
+    "[[" + ".".join(['"a b"'] * 100_000) + "]]", ".".join(["'x'"] * 1000) + " = 1",
+])
+def test_toml_that_is_nested_too_deeply(tmp_path: Path, text: str) -> None:
+    (tmp_path / "deep.toml").write_text(text, encoding="utf-8")
+    began = time.process_time()
+    with pytest.raises(InputError, match="nested too deeply"):
+        files.read_toml(tmp_path / "deep.toml", "a test")
+    assert time.process_time() - began < 2
+
+
+def test_toml_that_only_looks_so(tmp_path: Path) -> None:
+    lines = ["a = [" + "0.5, " * 10_000 + "]", f"b = '{'word. Word ' * 1000}'", f"c = '{'x' * 1_000_000}'",
+             ".".join("d" * 40) + " = 1"]
+    (tmp_path / "wide.toml").write_text("\n".join(lines), encoding="utf-8")
+    assert len(files.read_toml(tmp_path / "wide.toml", "a test")["a"]) == 10_000
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[" * 60 + "]" * 60, '{"a":' * 60 + "1" + "}" * 60])
+def test_json_that_is_nested_too_deeply(tmp_path: Path, text: str) -> None:
+    (tmp_path / "deep.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="nested too deeply"):
+        files.read_json(tmp_path / "deep.json", "a test")
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    (b"\xff\xfe\x00", "no UTF-8 text"), (b"9" * 5000, "not valid JSON"), (b"{", "not valid JSON"),
+    (b"", "not valid JSON"),
+])
+def test_what_is_no_json(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "bad.json").write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        files.read_json(tmp_path / "bad.json", "a test")
+
+
+def test_a_zero_byte_in_a_path() -> None:
+    with pytest.raises(InputError, match="zero bytes"):
+        files.read_text(Path("a\0b"), "a test")
+
+
+WRITERS: dict[str, Callable[[Path], Any]] = {
+    "open_to_write": lambda path: files.open_to_write(path).close(),
+    "open_to_write, kept": lambda path: files.open_to_write(path, keep=True).close(),
+    "allocate_file": lambda path: files.allocate_file(path, 10),
+    "make_folder": files.make_folder,
+    "make_folder, one above": lambda path: files.make_folder(path / "inner", levels=2),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+@pytest.mark.parametrize("target", ["a file", "a folder", "nothing"])
+def test_nothing_is_written_through_a_link(tmp_path: Path, write: Callable[[Path], Any], target: str) -> None:
+    outside = tmp_path / "outside"
+    if target == "a file":
+        outside.write_bytes(b"precious")
+    elif target == "a folder":
+        outside.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(outside)
+    with pytest.raises(InputError, match="link: is a link"):
+        write(link)
+    if target == "a file":
+        assert outside.read_bytes() == b"precious"
+    else:
+        assert not outside.exists() or not list(outside.iterdir())
+
+
+@pytest.mark.parametrize("name", ["file", "file.tmp"])
+def test_a_file_that_is_replaced_takes_the_place_of_a_link(tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"precious")
+    (tmp_path / name).symlink_to(outside)
+    files.replace_text(tmp_path / "file", "new")
+    assert outside.read_bytes() == b"precious"
+    assert not (tmp_path / "file").is_symlink()
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_a_pipe_is_not_written_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is no plain file"):
+        files.open_to_write(tmp_path / "pipe")
+
+
+def test_a_file_that_is_kept_or_emptied(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_bytes(b"old")
+    files.open_to_write(tmp_path / "lock", keep=True).close()
+    assert (tmp_path / "lock").read_bytes() == b"old"
+    files.open_to_write(tmp_path / "lock").close()
+    assert (tmp_path / "lock").read_bytes() == b""
+
+
+def test_a_message_is_short_and_steers_no_terminal() -> None:
+    assert len(str(InputError("x" * 100_000))) == MOST_CHARACTERS
+    assert str(InputError("begin" + "x" * 100_000 + "end")).startswith("begin")
+    assert str(InputError("begin" + "x" * 100_000 + "end")).endswith("end")
+    assert str(InputError("x" * MOST_CHARACTERS)) == "x" * MOST_CHARACTERS
+    assert readable("a\x1b[31mb\r\u202ec\nd\te") == "a\\x1b[31mb\\r\\u202ec\nd\te"

@@ -1,0 +1,168 @@
+"""The lab answers those who have its address, from a page of its own, and ends when it is told to."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from chromium import Browser, needs_chromium
+
+pytest.importorskip("marimo", reason="no marimo here: the lab is not tried")
+
+from netsim.lab import serve
+
+TOKEN = "just-for-this-test"
+PAGES = ("", "lesson-1/")
+UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+           "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+
+
+class Lab:
+    """The lab in a thread, and how to talk to it."""
+
+    def __init__(self) -> None:
+        import uvicorn
+
+        listening = serve.free_socket(22000)
+        self.port = listening.getsockname()[1]
+        self.pages = serve.pages(TOKEN, self.port)
+        self.server = uvicorn.Server(uvicorn.Config(self.pages, log_level="error", timeout_graceful_shutdown=1))
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [listening]}, daemon=True)
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.01)
+
+    def status(self, path: str, method: str = "GET", **headers: str | None) -> int:
+        """The status of an answer; None for a header leaves it out."""
+        given = {"Host": f"127.0.0.1:{self.port}", **{name.replace("_", "-"): value for name, value in headers.items()}}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in given.items():
+            if value is not None:
+                connection.putheader(name, value)
+        connection.endheaders()
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    def shakes_hands(self, path: str, **headers: str | None) -> int:
+        """The answer to a wish for a websocket: 101 where it is granted."""
+        own = {"Origin": f"http://127.0.0.1:{self.port}", **headers}
+        return self.status(path, **UPGRADE, **own)
+
+    @property
+    def sessions(self) -> int:
+        """How many pages have a session."""
+        managers = [route.app.state.session_manager for route in self.pages._pages.routes if hasattr(route, "app")
+                    and hasattr(route.app, "state")]
+        return sum(len(manager.sessions) for manager in managers)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serve, "SESSION_S", 1)
+        opened = Lab()
+        yield opened
+        opened.server.should_exit = True
+        opened.thread.join(10)
+
+
+def test_a_page_is_shown_to_those_who_have_its_address(lab: Lab) -> None:
+    for page in PAGES:
+        assert lab.status(f"/{TOKEN}/{page}") == 200
+        assert lab.status(f"/{TOKEN}/{page}", Host=f"localhost:{lab.port}") == 200
+        assert lab.status(f"/{TOKEN}/{page}health", Origin=f"http://127.0.0.1:{lab.port}") == 200
+        assert lab.shakes_hands(f"/{TOKEN}/{page}ws?session_id=s-1") == 101
+
+
+@pytest.mark.parametrize("path", [
+    "/", "/lesson-1/", "/health", "/ws?session_id=s-1", "//", "/x/", f"/{TOKEN}x/", f"/{TOKEN[:-1]}/",
+    f"/x/../{TOKEN}/", f"/?access_token={TOKEN}", f"//{TOKEN}/", "/assets/index.css",
+])
+def test_nobody_without_the_token(lab: Lab, path: str) -> None:
+    assert lab.status(path) == 403
+    assert lab.shakes_hands(path) == 403
+
+
+@pytest.mark.parametrize("host", [
+    "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}",
+    "127.0.0.1:{port}@evil.example", "", None, "0.0.0.0:{port}", "[::1]:{port}",
+])
+def test_under_no_other_name(lab: Lab, host: str | None) -> None:
+    """A site that got its name to point here (DNS rebinding) knows no token, and would be refused with one."""
+    named = None if host is None else host.format(port=lab.port)
+    for page in PAGES:
+        assert lab.status(f"/{TOKEN}/{page}", Host=named) in (400, 403)
+        assert lab.shakes_hands(f"/{TOKEN}/{page}ws?session_id=s-1", Host=named) in (400, 403)
+
+
+@pytest.mark.parametrize("origin", [
+    "http://evil.example", "null", "https://127.0.0.1:{port}", "http://127.0.0.1", "http://127.0.0.1:1",
+    "http://127.0.0.1:{port}.evil.example", "http://localhost:{port}", "file://",
+])
+def test_from_no_other_page(lab: Lab, origin: str) -> None:
+    """Not from localhost either where the page is at 127.0.0.1: to a browser they are two."""
+    for page in PAGES:
+        named = origin.format(port=lab.port)
+        assert lab.status(f"/{TOKEN}/{page}", Origin=named) == 403
+        assert lab.status(f"/{TOKEN}/{page}api/kernel/instantiate", "POST", Origin=named) == 403
+        assert lab.shakes_hands(f"/{TOKEN}/{page}ws?session_id=s-1", Origin=named) == 403
+        assert lab.shakes_hands(f"/{TOKEN}/{page}ws?session_id=s-1", Origin=None) == 403
+
+
+@pytest.mark.parametrize("path", [
+    "?file=/etc/passwd", "?file=", "?x=1&file=%2Fetc%2Fpasswd", "../../../etc/passwd", "..%2f..%2fetc%2fpasswd",
+    "%2e%2e/%2e%2e/etc/passwd", "public/../../etc/passwd", "public/lab.py", "api/files/list_files",
+    "api/files/file_details", "api/kernel/run", "api/kernel/scratchpad/run", "api/kernel/read_code", "api/export/html",
+    "api/home/workspace_files", "api/home/recent_files", "api/environment", "terminal/ws", "lsp/pylsp",
+    "openapi.json/x", "assets/../../x", "assets//etc/passwd", "@file/../../etc/passwd", "@file/10-/etc/passwd",
+    "og/thumbnail?file=x",
+])
+@pytest.mark.parametrize("page", PAGES)
+def test_no_file_of_this_machine_is_read_by_its_path(lab: Lab, page: str, path: str) -> None:
+    for method in ("GET", "POST"):
+        assert lab.status(f"/{TOKEN}/{page}{path}", method, Origin=f"http://127.0.0.1:{lab.port}") in (403, 404)
+    assert lab.shakes_hands(f"/{TOKEN}/{page}{path}") in (403, 404)
+
+
+def test_the_session_of_a_page_that_was_closed_is_freed(lab: Lab) -> None:
+    from websockets.sync.client import connect
+
+    def settled(count: int) -> bool:
+        until = time.monotonic() + 10
+        while lab.sessions != count and time.monotonic() < until:
+            time.sleep(0.05)
+        return lab.sessions == count
+
+    assert settled(0)
+    address, origin = f"ws://127.0.0.1:{lab.port}/{TOKEN}/ws", f"http://127.0.0.1:{lab.port}"
+    with connect(f"{address}?session_id=s-10", origin=origin), connect(f"{address}?session_id=s-11", origin=origin):
+        assert settled(2)
+    assert settled(0)
+
+
+@needs_chromium
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_within_two_seconds_with_a_page_open(kind: signal.Signals) -> None:
+    command = [sys.executable, "-m", "netsim", "lab", "--no-browser", "--port", "22500"]
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env={**os.environ, "PYTHONUNBUFFERED": "1"}) as server, Browser() as browser:
+        found: Any = re.search(r"http://\S+", server.stdout.readline())
+        page = browser.open(found[0])
+        page.wait_for("deep('svg[role=img]').length")
+        began = time.monotonic()
+        server.send_signal(kind)
+        server.wait(20)
+        assert time.monotonic() - began < 2
+        assert server.returncode in (0, 128 + kind, -kind)
+        assert "Traceback" not in server.stderr.read()

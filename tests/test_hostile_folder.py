@@ -1,0 +1,63 @@
+"""A folder of a stranger: no Python file in it is run, whatever it is called, wherever processes are started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+INSTALLED = ["numpy", "torch", "polars", "scipy", "simpy", "pydantic", "typer", "rich", "sklearn", "matplotlib",
+             "sitecustomize", "usercustomize", "click", "cloudpickle", "msgpack", "cycler", "PIL"]
+# what `python -m` itself imports with the current folder first, before any of our code: nobody but -P can help there
+PYTHONS_OWN = {"runpy", "importlib", "pkgutil"}
+NETSIM = Path(sys.executable).with_name("netsim")
+SWEEP = 'scenario = "tiny"\nseeds = 2\nlearning = false\n'
+
+
+def plant(folder: Path, names: set[str]) -> None:
+    note = str(folder / "ran")
+    for name in names:
+        (folder / f"{name}.py").write_text(
+            f"open({note!r}, 'a', encoding='utf-8').write({name!r} + ' ')\nraise ImportError('hostile')\n",
+            encoding="utf-8")
+
+
+def ran(folder: Path) -> str:
+    file = folder / "ran"
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+@pytest.mark.parametrize("command", ["script", "module"])
+@pytest.mark.parametrize("words", [
+    ["sweep", "two.toml", "--workers", "2"], ["reproduce", "--quick", "table2", "--out", "out"], ["run", "tiny"],
+    ["run", "quickstart", "--workers", "2", "--set", "end.rounds=1", "--set", "learning.local_iterations=1"],
+    ["check", "paper"], ["allocate", "tiny"],
+], ids=lambda words: words[0])
+def test_no_file_of_the_current_folder_is_run(tmp_path: Path, command: str, words: list[str]) -> None:
+    names = {*sys.stdlib_module_names, *INSTALLED}
+    plant(tmp_path, names if command == "script" else names - PYTHONS_OWN)
+    (tmp_path / "two.toml").write_text(SWEEP, encoding="utf-8")
+    start = [str(NETSIM)] if command == "script" else [sys.executable, "-m", "netsim"]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run([*start, *words], cwd=tmp_path, env=plain, capture_output=True, text=True, check=False,
+                          timeout=300)
+    assert ran(tmp_path) == ""
+    assert done.returncode == 0, done.stderr
+
+
+def test_workers_of_a_script_find_what_the_script_finds(tmp_path: Path) -> None:
+    """What lies beside a script is the user's own: it is imported, in workers too, but not what lies around."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "beside.py").write_text("def twice(number):\n    return 2 * number\n", encoding="utf-8")
+    (tmp_path / "own" / "script.py").write_text(
+        "from netsim.learning.pool import Workers\nimport beside\n"
+        'if __name__ == "__main__":\n'
+        '    with Workers(1, start="spawn") as workers:\n        print(workers.submit(beside.twice, 21).result())\n',
+        encoding="utf-8")
+    plant(tmp_path, {"struct", "numpy", "socket"})
+    done = subprocess.run([sys.executable, "own/script.py"], cwd=tmp_path, capture_output=True, text=True, check=False,
+                          timeout=60)
+    assert (done.stdout, ran(tmp_path)) == ("42\n", ""), done.stderr
