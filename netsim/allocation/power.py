@@ -18,6 +18,7 @@ from netsim.base.errors import InputError
 from netsim.base.fields import Tolerance
 
 LEVELS = 24      # powers tried first
+SHORTER = 1e-9   # relatively: a round that is shorter by less is the same
 NARROW = 0.02    # pieces of the range, in logarithms of watts, that hold one minimum
 
 
@@ -62,20 +63,24 @@ def common(problem: Problem) -> Plan:
     """
     low, high = math.log(problem.power_range_w[0].min()), math.log(problem.power_range_w[1].max())
     search = Search(problem, {low: sao.solve(with_common_power(problem, math.exp(low)))})
-    if high > low:
-        search.tour(np.linspace(low, high, LEVELS))
-        pieces = np.linspace(low, high, LEVELS)
-        left = np.stack([pieces[:-1], pieces[1:]], axis=1)
-        while len(left):
-            left = left[search.may_be_shorter(left)]
-            narrow = left[:, 1] - left[:, 0] <= NARROW
-            if narrow.all():
-                break
-            parts = np.linspace(left[~narrow, 0], left[~narrow, 1], 5)
-            left = np.concatenate([left[narrow], np.stack([parts[:-1].ravel(), parts[1:].ravel()], axis=1)])
-        for start, end in _runs(left):
-            search.tour(np.linspace(start, end, 2 + math.ceil((end - start) / NARROW)))
-    return search.best
+    if high == low:
+        return search.best
+    pieces = np.linspace(low, high, LEVELS)
+    search.tour(pieces, worse=1.0)
+    first = search.best
+    search.tour(pieces, worse=1.1)
+    left = np.stack([pieces[:-1], pieces[1:]], axis=1)
+    while len(left):
+        left = left[search.may_be_shorter(left)]
+        narrow = left[:, 1] - left[:, 0] <= NARROW
+        if narrow.all():
+            break
+        parts = np.linspace(left[~narrow, 0], left[~narrow, 1], 5)
+        left = np.concatenate([left[narrow], np.stack([parts[:-1].ravel(), parts[1:].ravel()], axis=1)])
+    for start, end in _runs(left):
+        search.tour(np.linspace(start, end, 2 + math.ceil((end - start) / NARROW)), worse=1.1)
+    # the round is flat around its minimum: what is shorter by rounding alone is no better
+    return search.best if search.best.round_s < first.round_s * (1.0 - SHORTER) else first
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,12 @@ class Search:
             return 1e300                    # not inf, of which the minimiser would make NaN
         return self.plans[log_power].round_s
 
-    def tour(self, powers: Floats) -> None:
-        """Try these powers one after the other, and look closer around each that is better than its neighbours."""
+    def tour(self, powers: Floats, worse: float) -> None:
+        """Try these powers, and look closer around those better than their neighbours and not much worse than all."""
         rounds = [math.inf, *(self.round_s(x) for x in powers), math.inf]
         best = min(rounds)
         for k in range(1, len(rounds) - 1):
-            if rounds[k] <= min(rounds[k - 1], rounds[k + 1]) and rounds[k] <= best * 1.1:
+            if rounds[k] <= min(rounds[k - 1], rounds[k + 1]) and rounds[k] <= best * worse:
                 around = powers[max(k - 2, 0)], powers[min(k, len(powers) - 1)]
                 minimize_scalar(self.round_s, bounds=around, method="bounded", options={"xatol": 1e-9})
 
@@ -114,7 +119,7 @@ class Search:
         """
         low, high = self.problem.power_range_w
         powers = np.clip(np.exp(pieces)[:, :, None], low, high)
-        found = [Devices.of(self.problem, (part[:, 0], part[:, 1])).need(self.best.round_s * (1.0 - 1e-9))
+        found = [Devices.of(self.problem, (part[:, 0], part[:, 1])).need(self.best.round_s * (1.0 - SHORTER))
                  for part in np.array_split(powers, 1 + powers.size // BLOCK)]
         total = np.concatenate([need.bandwidth_hz.sum(axis=1) for need in found])
         return np.asarray(total <= self.problem.bandwidth_hz)
