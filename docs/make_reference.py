@@ -172,7 +172,7 @@ def commands() -> str:
 
     parts = ["# Commands", NOTE,
              "`netsim COMMAND --help` says the same. Exit codes: 0 done; 2 the input is at fault, with one message on "
-             "standard error; 130 interrupted, and what was simulated can be resumed.\n"]
+             "standard error; 130 interrupted or 143 terminated, and what was simulated can be resumed.\n"]
     group: Any = typer.main.get_command(app)
     for name, command in group.commands.items():
         first, *more = (command.help or "").split("\n\n")
