@@ -209,7 +209,7 @@ def commands() -> str:
 
     parts = ["# Commands", NOTE,
              "`netsim COMMAND --help` says the same. Exit codes: 0 done; 2 the input is at fault, with one message on "
-             "standard error; 130 interrupted, and what was simulated can be resumed.\n"]
+             "standard error; 130 interrupted or 143 terminated, and what was simulated can be resumed.\n"]
     for command in command_texts(app):
         parts += [f"## netsim {command.name}\n", f"{command.summary}\n", *map(paragraph, command.paragraphs),
                   "| | |", "|---|---|",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import NoReturn
 
-from netsim.base.errors import InputError, WorkerError
+from netsim.base.errors import InputError, WorkerError, readable
 from netsim.cli.app import INPUT_AT_FAULT, SOME_FAILED, app
 from netsim.cli.streams import prepare_streams
 
@@ -24,18 +25,18 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(INPUT_AT_FAULT)
+        _end(str(error))
     except WorkerError as error:
-        print(f"error: {error}; what was complete is kept, and an interrupted run goes on with --resume",
-              file=sys.stderr)
-        sys.exit(SOME_FAILED)
+        _end(f"{error}; what was complete is kept, and an interrupted run goes on with --resume", SOME_FAILED)
     except MemoryError as error:
         what = f" ({error})" if str(error) else ""
-        print(f"error: not enough memory for this{what}; take fewer devices, or smaller files", file=sys.stderr)
-        sys.exit(INPUT_AT_FAULT)
+        _end(f"not enough memory for this{what}; take fewer devices, or smaller files")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"error: {where}{error.strerror or error}; nothing that was complete is lost, and an interrupted run "
-              "goes on with --resume", file=sys.stderr)
-        sys.exit(INPUT_AT_FAULT)
+        _end(f"{where}{error.strerror or error}; nothing that was complete is lost, and an interrupted run goes on "
+             "with --resume")
+
+
+def _end(message: str, code: int = INPUT_AT_FAULT) -> NoReturn:
+    print(f"error: {readable(message)}", file=sys.stderr)
+    sys.exit(code)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 
 from netsim.base.arrays import State
 from netsim.base.errors import InputError
-from netsim.base.files import replace_file, replace_text
+from netsim.base.files import make_folder, open_to_read, open_to_write, replace_file, replace_text
 from netsim.base.machine import processor, versions
 from netsim.trace.recorder import Recorder
 from netsim.trace.run_directory import FORMAT, read_info
@@ -39,6 +38,7 @@ from netsim.trace.store import (
 T = TypeVar("T")
 ROWS_A_PART = 20_000     # without learning; small parts would cost more than they save
 CHECKPOINT = "checkpoint.npz"
+MOST_BYTES = 1 << 36     # of a checkpoint: large models are large
 
 
 class Stateful(Protocol):
@@ -84,8 +84,9 @@ class Journal:
         if found - leftovers:
             raise InputError(
                 f"{self.path}: the folder is not empty; give --out another one, or --resume to go on with a run")
+        self.path.mkdir(parents=True, exist_ok=True)
         for table in TABLES:
-            (self.path / table).mkdir(parents=True, exist_ok=True)
+            make_folder(self.path / table)
         self._take_lock()
 
     def begin(self, scenario_toml: str, devices: bytes) -> None:
@@ -153,7 +154,8 @@ class Journal:
             self._lock = None
 
     def _load(self) -> State:
-        with np.load(self.path / CHECKPOINT, allow_pickle=False) as stored:      # it verifies the checksums of all
+        with (open_to_read(self.path / CHECKPOINT, "a checkpoint", MOST_BYTES) as file,
+              np.load(file, allow_pickle=False) as stored):      # it verifies the checksums of all
             return dict(stored)
 
     def _restore(self, state: State) -> None:
@@ -163,9 +165,7 @@ class Journal:
         """Delete the parts and checksums that the checkpoint does not know, and make sure that the rest is whole."""
         names = {"scenario.toml", "devices.parquet"}
         for table in TABLES:
-            folder = self.path / table
-            if folder.is_symlink():
-                raise InputError(f"{folder}: leads out of the run's folder; no run of netsim has that")
+            folder = make_folder(self.path / table)
             for path in folder.iterdir():
                 if path.suffix == ".tmp" or first_round_of(path) > self.round:
                     path.unlink()
@@ -184,8 +184,7 @@ class Journal:
         replace_text(self.path / "run.json", json.dumps(info, indent=2) + "\n")
 
     def _take_lock(self) -> None:
-        # not through a link that a stranger's folder may hold, and without emptying anything
-        self._lock = os.fdopen(os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644), "r+b")
+        self._lock = open_to_write(self.path / "lock", keep=True)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -14,13 +14,13 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from netsim.base.errors import InputError
+from netsim.base.files import MEGABYTE, open_to_read, read_json
 
 FORMAT = 2
 
@@ -34,7 +34,7 @@ def is_finished(path: Path) -> bool:
 
 def is_being_written(path: Path) -> bool:
     """Whether a living process holds the run open."""
-    with suppress(FileNotFoundError), (path / "lock").open("rb") as lock:
+    with suppress(FileNotFoundError), open_to_read(path / "lock", "a lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
@@ -48,10 +48,10 @@ def read_info(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise InputError(f"{path}: no such run directory")
     try:
-        info = json.loads(file.read_text())
+        info = read_json(file, "what is known of a run", MEGABYTE)
     except FileNotFoundError:
         raise InputError(f"{path}: not a run directory: it has no run.json") from None
-    except (ValueError, OSError) as error:
+    except OSError as error:
         raise InputError(f"{file}: unreadable ({error})") from None
     if isinstance(info, dict) and info.get("format") == 1:
         raise InputError(f"{path}: a run of format 1, as an older netsim wrote it; this one reads format {FORMAT}: "

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.base.errors import InputError
-from netsim.base.files import replace_file, replace_text
+from netsim.base.files import open_to_read, open_to_write, read_bytes, replace_file, replace_text
 from netsim.trace.recorder import Part
 from netsim.trace.schema import TABLES, polars_schema
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 CHECKSUMS = "checksums.sha256"
+MOST_BYTES = 1 << 40         # of a part: whatever a disk holds, but no endless file
 _LINE = re.compile(r"([0-9a-f]{64})  (\S[^\n]*)\n")
 
 
@@ -52,21 +53,21 @@ def write_file(path: Path, content: bytes) -> str:
 def add_checksums(folder: Path, sums: list[tuple[str, str]]) -> None:
     """Note the checksums of files that have just been written."""
     lines = "".join(f"{checksum}  {name}\n" for name, checksum in sums)
-    descriptor = os.open(folder / CHECKSUMS, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o666)
     try:
-        os.write(descriptor, lines.encode())
-        os.fsync(descriptor)
+        with open_to_write(folder / CHECKSUMS, keep=True) as file:
+            file.seek(0, os.SEEK_END)
+            file.write(lines.encode())
+            file.flush()
+            os.fsync(file.fileno())
     except OSError as error:
         error.filename = str(folder / CHECKSUMS)
         raise
-    finally:
-        os.close(descriptor)
 
 
 def read_checksums(folder: Path) -> dict[str, str]:
     """The noted checksums by file; the last one where a file was written again after a crash."""
     try:
-        text = (folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace")
+        text = read_bytes(folder / CHECKSUMS, "checksums").decode("utf-8", "replace")
     except OSError as error:
         raise InputError(f"{folder / CHECKSUMS}: unreadable ({error.strerror}); the run is damaged") from None
     return {name: checksum for checksum, name in _LINE.findall(text)}
@@ -82,7 +83,7 @@ def verify(folder: Path, name: str, checksums: dict[str, str]) -> None:
     """Raise :class:`InputError` unless a file is what was written."""
     path = folder / name
     try:
-        with path.open("rb") as file:
+        with open_to_read(path, "a file of a run", MOST_BYTES) as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None

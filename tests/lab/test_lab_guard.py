@@ -71,6 +71,7 @@ class Lab:
 def lab() -> Iterator[Lab]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(serve, "SESSION_S", 1)
+        patch.setitem(sys.modules, "__main__", sys.modules["__main__"])      # marimo puts a page's own there
         opened = Lab()
         yield opened
         opened.server.should_exit = True
