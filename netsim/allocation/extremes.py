@@ -13,6 +13,7 @@ import numpy as np
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.base.errors import InputError
 
+FAULTS = (ArithmeticError, ValueError, RuntimeError)     # a root that is nowhere, or does not settle
 Options = ParamSpec("Options")
 Solve = Callable[Concatenate[Problem, Options], Plan]
 
@@ -22,8 +23,11 @@ def within_floats(solve: Solve[Options]) -> Solve[Options]:
 
     @wraps(solve)
     def checked(problem: Problem, /, *args: Options.args, **options: Options.kwargs) -> Plan:
-        with refusing(problem):
-            plan = solve(problem, *args, **options)
+        with np.errstate(all="ignore"):                          # as `refusing`, without its price on a small plan
+            try:
+                plan = solve(problem, *args, **options)
+            except FAULTS as error:
+                raise _refusal(problem, error) from None
         if not (math.isfinite(plan.round_s) and math.isfinite(plan.energy_j)):
             raise InputError(f"{beyond(problem)} (a round of {plan.round_s} s, {plan.energy_j} J)")
         return plan
@@ -37,10 +41,13 @@ def refusing(problem: Problem) -> Iterator[None]:
     with np.errstate(all="ignore"):
         try:
             yield
-        except (Infeasible, InputError):
-            raise
-        except (ArithmeticError, ValueError, RuntimeError) as error:     # a root that is nowhere or does not settle
-            raise InputError(f"{beyond(problem)} ({error})") from None
+        except FAULTS as error:
+            raise _refusal(problem, error) from None
+
+
+def _refusal(problem: Problem, error: Exception) -> Exception:
+    """The problem's fault in a sentence; an answer, or a sentence of its own, stays what it is."""
+    return error if isinstance(error, (Infeasible, InputError)) else InputError(f"{beyond(problem)} ({error})")
 
 
 def beyond(problem: Problem) -> str:

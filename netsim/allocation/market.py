@@ -269,8 +269,8 @@ class Bids:
         left = np.maximum(self.rounds - upload, devices.fastest)
         haste = 2.0 * self.market.work / left**3
         by_price = np.where(fixed, 0.0, 1.0 / slope)                             # ds / d ln mu
-        hurried = 3.0 * haste / left / (power + haste) / slope
-        by_time = np.where(fixed, s / (upload * _rest(s, s / np.expm1(s))), hurried)
+        followed = s / (upload * _rest(s, s / np.expm1(s)))                      # with the CPU at an end of its range
+        by_time = np.where(fixed, followed, 3.0 * haste / left / (power + haste) / slope)
         by_time = np.where(idle, 0.0, by_time)                                   # ds / dT at the same price
         shrink = _bandwidth(devices, s) * bend
         drift = -(shrink * by_time).sum(axis=1, keepdims=True) / (shrink * by_price).sum(axis=1, keepdims=True)

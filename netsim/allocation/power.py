@@ -19,7 +19,8 @@ from netsim.base.fields import Tolerance
 
 LEVELS = 24      # powers tried first
 SHORTER = 1e-9   # relatively: a round that is shorter by less is the same
-NARROW = 0.02    # pieces of the range, in logarithms of watts, that hold one minimum
+NARROW = 0.02    # pieces of the range, in logarithms of watts, that hold one minimum; more in a range of many decades
+DIPS = 5         # powers better than their neighbours, the best of which are looked at closer
 
 
 def with_common_power(problem: Problem, power_w: float) -> Problem:
@@ -65,20 +66,20 @@ def common(problem: Problem) -> Plan:
     search = Search(problem, {low: sao.solve(with_common_power(problem, math.exp(low)))})
     if high == low:
         return search.best
-    pieces = np.linspace(low, high, LEVELS)
-    search.tour(pieces, worse=1.0)
+    pieces, width = np.linspace(low, high, LEVELS), max(NARROW, (high - low) / 400.0)
+    search.tour(pieces, dips=1)
     first = search.best
-    search.tour(pieces, worse=1.1)
+    search.tour(pieces, DIPS)
     left = np.stack([pieces[:-1], pieces[1:]], axis=1)
     while len(left):
         left = left[search.may_be_shorter(left)]
-        narrow = left[:, 1] - left[:, 0] <= NARROW
+        narrow = left[:, 1] - left[:, 0] <= width
         if narrow.all():
             break
         parts = np.linspace(left[~narrow, 0], left[~narrow, 1], 5)
         left = np.concatenate([left[narrow], np.stack([parts[:-1].ravel(), parts[1:].ravel()], axis=1)])
     for start, end in _runs(left):
-        search.tour(np.linspace(start, end, 2 + math.ceil((end - start) / NARROW)), worse=1.1)
+        search.tour(np.linspace(start, end, 2 + math.ceil((end - start) / width)), DIPS)
     # the round is flat around its minimum: what is shorter by rounding alone is no better
     return search.best if search.best.round_s < first.round_s * (1.0 - SHORTER) else first
 
@@ -96,33 +97,34 @@ class Search:
 
     def round_s(self, log_power: float) -> float:
         """The round with this common power."""
+        if log_power in self.plans:
+            return self.plans[log_power].round_s
         try:
             self.plans[log_power] = sao.solve(with_common_power(self.problem, math.exp(log_power)))
         except (Infeasible, InputError):
             return 1e300                    # not inf, of which the minimiser would make NaN
         return self.plans[log_power].round_s
 
-    def tour(self, powers: Floats, worse: float) -> None:
-        """Try these powers, and look closer around those better than their neighbours and not much worse than all."""
+    def tour(self, powers: Floats, dips: int) -> None:
+        """Try these powers one after the other, and look closer around some that are better than their neighbours."""
         rounds = [math.inf, *(self.round_s(x) for x in powers), math.inf]
-        best = min(rounds)
-        for k in range(1, len(rounds) - 1):
-            if rounds[k] <= min(rounds[k - 1], rounds[k + 1]) and rounds[k] <= best * worse:
-                around = powers[max(k - 2, 0)], powers[min(k, len(powers) - 1)]
-                minimize_scalar(self.round_s, bounds=around, method="bounded", options={"xatol": 1e-9})
+        better = [k for k in range(1, len(rounds) - 1) if rounds[k - 1] > rounds[k] <= rounds[k + 1]]
+        for k in sorted(better, key=lambda k: rounds[k])[:dips]:
+            around = powers[max(k - 2, 0)], powers[min(k, len(powers) - 1)]
+            minimize_scalar(self.round_s, bounds=around, method="bounded", options={"xatol": 1e-9})
 
     def may_be_shorter(self, pieces: Floats) -> Bools:
         """Whether a piece of powers may hold a round that is shorter than the best by more than rounding.
 
-        It does not if the band is too small for such a round even when each device takes its own best power in the
-        piece (:mod:`netsim.allocation.joint`).
+        It does not if no device's power changes in it, or if the band is too small for such a round even when each
+        device takes its own best power in the piece (:mod:`netsim.allocation.joint`).
         """
         low, high = self.problem.power_range_w
         powers = np.clip(np.exp(pieces)[:, :, None], low, high)
         found = [Devices.of(self.problem, (part[:, 0], part[:, 1])).need(self.best.round_s * (1.0 - SHORTER))
                  for part in np.array_split(powers, 1 + powers.size // BLOCK)]
         total = np.concatenate([need.bandwidth_hz.sum(axis=1) for need in found])
-        return np.asarray(total <= self.problem.bandwidth_hz)
+        return np.asarray((total <= self.problem.bandwidth_hz) & (powers[:, 0] < powers[:, 1]).any(axis=1))
 
 
 def _runs(pieces: Floats) -> list[tuple[float, float]]:

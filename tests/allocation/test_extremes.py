@@ -80,7 +80,7 @@ def check(problem: Problem, method: str, **given: float) -> bool:
     return True
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=100, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_an_answer_or_a_sentence(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ def test_an_answer_or_a_sentence(seed: int) -> None:
         check(problem, method, **options(method, rng))
 
 
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=20, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_comparing_and_leaving_out(seed: int) -> None:
     rng = np.random.default_rng(seed)
