@@ -89,7 +89,7 @@ def simulate(
 
         server = Synchronous(scenario, selector, learns, history, closed)
         if not server.ended(cell):
-            learns.open(len(population), cell.version)
+            learns.begin(len(population), cell.version)
         env.run(until=env.process(server.run(cell)))
         if len(recorder):
             journal.commit(cell.version, recorder, rooms, learns)

@@ -103,7 +103,7 @@ class Batteries:
         """Positions of those that are not on mains."""
         return np.flatnonzero(self._finite[devices]).tolist() if self.any_finite else []
 
-    def open(self, device: int) -> Battery:
+    def at_work(self, device: int) -> Battery:
         """The battery of a device that begins to work."""
         if device not in self._open:
             self._open[device] = Battery(float(self.capacity_j[device]), float(self.used_j[device]))

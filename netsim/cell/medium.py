@@ -336,7 +336,7 @@ class Medium:
 
     def _draw(self, flight: Flight, i: int, watts: float, seconds: float, since: float | None = None) -> None:
         """A device on a battery begins to draw; whether that will see it through is known now."""
-        battery = self.batteries.open(flight.device[i])
+        battery = self.batteries.at_work(flight.device[i])
         ticket, flight.on_battery = flight.first + i, True
         began = self.env.now if since is None else since
         self._loads[ticket] = (battery, battery.connect(began, watts, seconds))

@@ -43,7 +43,7 @@ class Learning(Protocol):
     def columns(self) -> Mapping[str, Callable[[], Any]]:
         """What a selection method may see of it, by the names of a view's columns."""
 
-    def open(self, devices: int, round: int) -> None:
+    def begin(self, devices: int, round: int) -> None:
         """Get ready for what comes after a round (0: for the first)."""
 
     def train(self, round: int, devices: Ints) -> None:

@@ -58,7 +58,7 @@ class TorchLearning:
             "layers": lambda: self.layers, "local_loss": lambda: local_loss, "classes": lambda: self._learner.classes,
         }
 
-    def open(self, devices: int, round: int) -> None:
+    def begin(self, devices: int, round: int) -> None:
         if self._keeps_models:
             self._table = UploadTable(self._folder, devices, self._learner.parameters, complete_round=round)
 

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 from time import sleep
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -70,6 +70,6 @@ def test_loading_a_library_is_not_solving(monkeypatch: pytest.MonkeyPatch) -> No
             sleep(0.3)
         return allocate(problem)
 
-    monkeypatch.setattr("netsim.allocation.compare.METHODS", SimpleNamespace(make=lambda *_: slow_at_first))
+    monkeypatch.setattr("netsim.allocation.compare.METHODS.make", lambda *_: slow_at_first)
     result, = compare(with_budgets(paper_world(np.random.default_rng(1), 4), 2.0), [("mine", {})], np.arange(4))
     assert result.solve_s < 0.2
