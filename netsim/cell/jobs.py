@@ -49,7 +49,7 @@ class Flight:
     """
 
     CHANGING = ("phase", "left", "rate", "since", "spent_s", "hz", "compute_s", "upload_s", "compute_j", "upload_j",
-                "computed_at", "sent_from", "ended_at", "charge_1", "charge_2", "room_row", "row", "stamp",
+                "computed_at", "sent_from", "ended_at", "charge_1", "charge_2", "room_row", "stamp",
                 "snr_hz", "planned_rate")
 
     def __init__(
@@ -89,7 +89,6 @@ class Flight:
         self.charge_2 = [np.nan] * count     # and when sending ended
         self.room_row = [-1] * count         # the trace row of the job whose end let this one send
         self.outcome = [ARRIVED] * count
-        self.row = [-1] * count              # the trace row that ended the job
         self.stamp = [0] * count             # rises when what was due is no longer
 
     def __len__(self) -> int:
@@ -119,8 +118,17 @@ class Flight:
         flight.open = sum(phase != ENDED for phase in flight.phase)
         return flight
 
-    def head(self, which: Ints) -> Ints:
+    def count(self, which: Ints | slice) -> int:
+        """How many jobs that is: some of them, or all."""
+        return len(self) if isinstance(which, slice) else len(which)
+
+    def head(self, which: Ints | slice) -> Ints:
         """Number, cause and version of some of the jobs, a row each."""
-        head = np.empty((3, len(which)), np.int64)
-        head[0], head[1], head[2] = self.first + which, self.cause, self.version
+        head = np.empty((3, self.count(which)), np.int64)
+        head[0] = self.first + (np.arange(len(self)) if isinstance(which, slice) else which)
+        head[1], head[2] = self.cause, self.version
         return head
+
+    def outcomes(self, which: Ints | slice) -> list[str]:
+        """How some of the jobs ended."""
+        return self.outcome if isinstance(which, slice) else [self.outcome[i] for i in which.tolist()]

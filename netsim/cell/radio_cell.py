@@ -165,12 +165,13 @@ class RadioCell:
 
     def _record_ended(self) -> None:
         """Write down the jobs that have ended; whatever comes next follows the last of them."""
-        ended = self.medium.take_ended()
-        jobs = record_ended(self.recorder, ended, self.medium.take_band(), self.version, self.medium.gave_room)
+        medium = self.medium
+        jobs = record_ended(
+            self.recorder, medium.take_ended(), medium.take_band(), self.version, medium.gave_room)
         if jobs is not None:
             self.batteries.draw(jobs.device, jobs.values["compute_j"] + jobs.values["upload_j"])
             self._played.append(jobs)
-            self._cause = np.array([flight.row[i] for flight, i in ended])
+            self._cause = jobs.last
 
     def _record_waits(self) -> None:
         """Everybody waits for the others: before its wave, and from its own end to that of the round."""

@@ -33,35 +33,40 @@ class Ended:
     on_battery: bool           # whether any of them is
     values: dict[str, Floats]           # what was measured
     decided: dict[str, Floats]          # what was decided
+    last: Ints                          # the trace row that ended each
 
     def __len__(self) -> int:
         return len(self.job)
 
     @classmethod
     def of(cls, ended: list[tuple[Flight, int]]) -> Ended:
-        """The columns of some jobs, in their order."""
+        """The columns of some jobs: of a whole flight by number, else in the order in which they ended."""
         groups = _by_flight(ended)
-        outcome = [flight.outcome[i] for flight, i in ended]
+        outcome = [reason for flight, which in groups for reason in flight.outcomes(which)]
         head = _joined([flight.head(which) for flight, which in groups])
-        measured = _joined([
-            np.array([getattr(flight, name) for name in MEASURED])[:, which] for flight, which in groups])
-        decided = _joined([
-            np.array([getattr(flight.jobs, name) for name in DECIDED])[:, which] for flight, which in groups])
+        measured = _joined([np.array([getattr(flight, name) for name in MEASURED])[:, which]
+                            for flight, which in groups])
         return cls(
             job=head[0], device=_joined([flight.jobs.device[which] for flight, which in groups]),
-            began=_joined([np.full(len(which), flight.began) for flight, which in groups]),
+            began=_joined([np.full(flight.count(which), flight.began) for flight, which in groups]),
             cause=head[1], version=head[2], outcome=outcome,
             arrived=np.array([reason == ARRIVED for reason in outcome]),
             on_battery=any(flight.on_battery for flight, _ in groups),
-            values=dict(zip(MEASURED, measured, strict=True)), decided=dict(zip(DECIDED, decided, strict=True)),
+            values=dict(zip(MEASURED, measured, strict=True)),
+            decided={name: _joined([getattr(flight.jobs, name)[which] for flight, which in groups])
+                     for name in DECIDED},
+            last=np.empty(len(outcome), np.int64),
         )
 
 
-def _by_flight(ended: list[tuple[Flight, int]]) -> list[tuple[Flight, Ints]]:
+Which = Ints | slice       # jobs of a flight: some of them, or all
+
+
+def _by_flight(ended: list[tuple[Flight, int]]) -> list[tuple[Flight, Which]]:
     """Stretches of jobs of one flight, with their positions in it."""
     first = ended[0][0]
     if first.open == 0 and len(first) == len(ended) and ended[-1][0] is first:      # all of one flight, and it alone
-        return [(first, np.array([i for _, i in ended]))]
+        return [(first, slice(None))]
     groups: list[tuple[Flight, list[int]]] = []
     for flight, i in ended:
         if not groups or groups[-1][0] is not flight:
@@ -85,17 +90,15 @@ def record_ended(
     if not ended:
         return None
     jobs = Ended.of(ended)
-    last, uploads = _record_rows(recorder, jobs, band)
-    for (flight, i), row in zip(ended, last.tolist(), strict=True):
-        flight.row[i] = row
+    uploads = _record_rows(recorder, jobs, band)
     if gave_room or any(flight.waited for flight, _ in ended):
-        _link_who_made_room(recorder, ended, uploads, gave_room)
+        _link_who_made_room(recorder, dict(zip(jobs.job.tolist(), uploads.tolist(), strict=True)), ended, gave_room)
     _record_jobs(recorder, jobs, version)
     return jobs
 
 
-def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -> tuple[Ints, Ints]:
-    """Spans, counters and drop-outs; returns each job's last row, and that of its upload, -1 where there is none."""
+def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -> Ints:
+    """Spans, counters and drop-outs; returns the row of each job's upload, -1 where there is none."""
     v = jobs.values
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
     unsent = np.isnan(sent_from)
@@ -116,15 +119,16 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
         drop = rows.add(INSTANT, [jobs.outcome[i] for i in dropped.tolist()], dropped, ended_at, ended_at)
     rows.add_band(*band)
     seq = rows.record()
-    last, uploads = seq[compute], np.full(len(jobs), -1)
-    recorder.add_links(jobs.cause, last)
+    last, uploads = seq[compute].copy(), np.full(len(jobs), -1)
+    recorder.add_links(jobs.cause, seq[compute])       # kept as they are until the part is taken
     which = slice(None) if sent is None else sent
-    recorder.add_links(last[which], seq[upload])
+    recorder.add_links(seq[compute][which], seq[upload])
     uploads[which] = last[which] = seq[upload]
     if dropped is not None:
         recorder.add_links(last[dropped], seq[drop])
         last[dropped] = seq[drop]
-    return last, uploads
+    jobs.last[:] = last
+    return uploads
 
 
 class Rows:
@@ -187,14 +191,15 @@ class Rows:
 
 
 def _link_who_made_room(
-    recorder: Recorder, ended: list[tuple[Flight, int]], uploads: Ints,
+    recorder: Recorder, uploads: dict[int, int], ended: list[tuple[Flight, int]],
     gave_room: dict[int, list[tuple[Flight, int]]],
 ) -> None:
     """A job that had to wait for the band followed the upload whose end made room for it."""
-    for (flight, i), upload in zip(ended, uploads.tolist(), strict=True):
-        for other, k in gave_room.pop(flight.first + i, ()):
+    for job, upload in uploads.items():
+        for other, k in gave_room.pop(job, ()):
             other.room_row[k] = upload
-    for (flight, i), upload in zip(ended, uploads.tolist(), strict=True):
+    for flight, i in ended:
+        upload = uploads[flight.first + i]
         if flight.room_row[i] >= 0 and upload >= 0:
             recorder.link(flight.room_row[i], upload)
 

@@ -52,7 +52,7 @@ class TorchLearning:
             return self._learner.local_loss(self._weights, devices.tolist())
 
         return {
-            "loss": self._loss.copy, "gradient_norm": self._gradient_norm.copy,
+            "loss": lambda: self._loss.copy(), "gradient_norm": lambda: self._gradient_norm.copy(),
             "global_weights": lambda: _read_only(self._weights),
             "local_weights": lambda: self._table.weights if self._table else None,
             "layers": lambda: self.layers, "local_loss": lambda: local_loss, "classes": lambda: self._learner.classes,

@@ -39,7 +39,8 @@ class History:
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
         """What a selection method may see of it, by the names of a view's columns."""
-        return {**{name: getattr(self, name).copy for name in ARRAYS}, "accuracy": lambda: tuple(self.accuracy)}
+        return {"last_round": lambda: self.last_round.copy(), "times_used": lambda: self.times_used.copy(),
+                "duration_s": lambda: self.duration_s.copy(), "accuracy": lambda: tuple(self.accuracy)}
 
     def snapshot(self) -> State:
         return {

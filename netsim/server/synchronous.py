@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from simpy.events import ProcessGenerator
@@ -77,12 +78,17 @@ class Synchronous:
     def select(self, cell: CellPort) -> Choice:
         """The cohort of a round: in the first everybody, later as the selection method says."""
         before = self.selector.clusters
-        view = cell.view(
-            cohort_size=lambda: self.scenario.selection.cohort, **self.history.columns(), **self.learning.columns())
+        view = cell.view(**self.columns)
         choice = Choice(np.flatnonzero(view.available)) if self.is_first(cell) else self.selector.choose(view)
         cell.count("cluster", self.selector.moved(before))
         cell.select(choice.devices)
         return choice
+
+    @cached_property
+    def columns(self) -> dict[str, Callable[[], Any]]:
+        """What the server adds to what a selection method may see."""
+        return {"cohort_size": lambda: self.scenario.selection.cohort, **self.history.columns(),
+                **self.learning.columns()}
 
     def is_first(self, cell: CellPort) -> bool:
         """Whether everybody takes part, since it is the first round."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.arrays import Floats, Ints, State
+from netsim.base.arrays import Ints, State
 from netsim.trace.schema import DERIVED, JOBS, KINDS, LINKS, ROWS, TABLES
 
 SPAN, INSTANT, COUNTER = range(len(KINDS))
@@ -67,9 +67,13 @@ class Recorder:
 
     def _begin(self) -> None:
         self._first = self.next_seq
+        self._seq = array("q")         # of the rows that were recorded one at a time
         self._rows: list[array[Any]] = [array(_TYPES[code]) for code in RECORDED.values()]
-        self._links: list[array[Any]] = [array(_TYPES[code]) for code in LINKS.values()]
-        self._jobs: list[array[Any]] = [array(_TYPES[code]) for code in JOBS.values()]
+        self._src, self._dst = array("q"), array("q")
+        # what was recorded many at once stays in pieces until it is taken
+        self._blocks: list[tuple[int, Mapping[str, NDArray[Any]]]] = []
+        self._links: list[tuple[Ints, Ints]] = []
+        self._jobs: list[Mapping[str, NDArray[Any]]] = []
         # numbered by their first use in the part, so that equal parts have equal numbers
         self._texts: dict[str, int] = {kind: number for number, kind in enumerate(KINDS)}
 
@@ -100,6 +104,7 @@ class Recorder:
     ) -> int:
         seq = self.next_seq
         self.next_seq += 1
+        self._seq.append(seq)
         row = (kind, self.text(name), device, job, t0, t1, value, energy_j)
         for column, entry in zip(self._rows, row, strict=True):
             column.append(entry)
@@ -109,45 +114,55 @@ class Recorder:
 
     def link(self, src: int, dst: int) -> None:
         """Row ``dst`` had to wait for row ``src``."""
-        self._links[0].append(src)
-        self._links[1].append(dst)
+        self._src.append(src)
+        self._dst.append(dst)
 
     def add_rows(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Many rows at once; ``kind`` and ``name`` as numbers of texts. They get the next numbers in their order."""
-        self._extend(self._rows, (columns[name] for name in RECORDED))
+        self._blocks.append((self.next_seq, columns))
         self.next_seq += len(columns["t0"])
 
     def add_links(self, src: Ints, dst: Ints) -> None:
         """Many links at once."""
-        self._extend(self._links, (src, dst))
+        self._links.append((src, dst))
 
     def add_jobs(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Jobs that have ended; ``outcome`` as numbers of texts."""
-        self._extend(self._jobs, (columns[name] for name in JOBS))
-
-    @staticmethod
-    def _extend(columns: list[array[Any]], values: Iterable[Floats | Ints]) -> None:
-        for column, more in zip(columns, values, strict=True):
-            column.frombytes(more.astype(column.typecode).tobytes())
+        self._jobs.append(columns)
 
     def __len__(self) -> int:
-        return len(self._rows[0])
+        return self.next_seq - self._first
 
     def take(self) -> Part:
         """All since the last call."""
-        def made(codes: Mapping[str, str], columns: list[array[Any]]) -> dict[str, NDArray[Any]]:
-            return {name: np.frombuffer(column, _NUMPY[codes[name]]) if column else np.zeros(0, _NUMPY[codes[name]])
-                    for name, column in zip(codes, columns, strict=True)}
-
-        rows = made(RECORDED, self._rows)
+        rows = self._take_rows()
         ends = (rows["kind"] == SPAN) & (rows["name"] == self.text("round"))
         counted = {"seq": np.arange(self._first, self.next_seq, dtype=np.int64),
                    "round": (self._rounds + 1 + np.cumsum(ends) - ends).astype(np.int32)}
         self._rounds += int(ends.sum())
-        part = Part({"trace": {**counted, **rows}, "links": made(LINKS, self._links), "jobs": made(JOBS, self._jobs)},
-                    tuple(self._texts))
+        jobs = {name: _joined([block[name] for block in self._jobs], code) for name, code in JOBS.items()}
+        part = Part({"trace": {**counted, **rows}, "links": self._take_links(), "jobs": jobs}, tuple(self._texts))
         self._begin()
         return part
+
+    def _take_rows(self) -> dict[str, NDArray[Any]]:
+        """The rows in the order of their numbers, however they were recorded."""
+        alone = np.array(self._seq, np.int64) - self._first
+        blocks = [columns for _, columns in self._blocks]
+        together = _joined([np.arange(first, first + len(columns["t0"])) for first, columns in self._blocks], "q")
+        rows = {}
+        for (name, code), column in zip(RECORDED.items(), self._rows, strict=True):
+            rows[name] = np.empty(len(self), _NUMPY[code])
+            rows[name][alone] = column
+            rows[name][together - self._first] = _joined([columns[name] for columns in blocks], code)
+        return rows
+
+    def _take_links(self) -> dict[str, NDArray[Any]]:
+        """All links by what they lead to, and then by what from."""
+        pairs = [(np.array(self._src, np.int64), np.array(self._dst, np.int64)), *self._links]
+        src, dst = (_joined(list(ends), "q") for ends in zip(*pairs, strict=True))
+        order = np.lexsort((src, dst))
+        return {"src": src[order], "dst": dst[order]}
 
     def snapshot(self) -> State:
         """What a checkpoint keeps: nothing is recorded and not taken when it is written."""
@@ -156,3 +171,8 @@ class Recorder:
     def restore(self, state: State) -> None:
         self.next_seq, self._rounds = (int(count) for count in state["counts"])
         self._begin()
+
+
+def _joined(pieces: list[NDArray[Any]], code: str) -> NDArray[Any]:
+    """The pieces of a column as one array of its type."""
+    return np.concatenate(pieces).astype(_NUMPY[code]) if pieces else np.zeros(0, _NUMPY[code])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from allocation_worlds import paper_world, with_budgets
 
-from netsim.allocation import Plan, Problem, allocate
+from netsim.allocation import Plan, Problem, allocate, sao
 from netsim.allocation.compare import compare, figure
 from netsim.base.errors import InputError
 
@@ -68,7 +68,7 @@ def test_loading_a_library_is_not_solving(monkeypatch: pytest.MonkeyPatch) -> No
         if "netsim_test_library" not in sys.modules:
             monkeypatch.setitem(sys.modules, "netsim_test_library", ModuleType("netsim_test_library"))
             sleep(0.3)
-        return allocate(problem)
+        return sao.solve(problem)
 
     monkeypatch.setattr("netsim.allocation.compare.METHODS.make", lambda *_: slow_at_first)
     result, = compare(with_budgets(paper_world(np.random.default_rng(1), 4), 2.0), [("mine", {})], np.arange(4))
