@@ -33,7 +33,7 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "OwnPartition": 'learning.partition, kind "package.module:function"', "Model": "learning.model, as a table",
     "NoServer": "learning.server, kind none", "ServerMomentum": "learning.server, kind momentum",
     "ServerAdam": "learning.server, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
-    "Allocation": "[allocation]", "Rounds": "[rounds]", "End": "[end]",
+    "Allocation": "[allocation]", "Rounds": "[rounds]", "Server": "[server]", "End": "[end]",
 }
 DISTRIBUTION = re.compile(r"(Uniform|Normal|LogNormal|Exponential|OneOf)")
 

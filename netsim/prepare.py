@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from netsim.allocation import METHODS as ALLOCATION
 from netsim.allocation import check_method
 from netsim.base.errors import InputError
+from netsim.base.registry import Registry
+from netsim.cell.disciplines import DISCIPLINES
 from netsim.learning.aggregation import needs_chances
 from netsim.learning.named import check_learning, permit_learning
 from netsim.selection import METHODS as SELECTION
 from netsim.selection import Selection, make_selection
+from netsim.server import SERVERS
+from netsim.world import CHANNELS
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -24,7 +28,16 @@ def permit(scenario: Scenario, *, allow_import: bool = False) -> None:
     """
     ALLOCATION.permit(scenario.allocation.method, allow_import=allow_import)
     SELECTION.permit(scenario.selection.method, allow_import=allow_import)
+    for registry, name in brought(scenario):
+        registry.permit(name, allow_import=allow_import)
     permit_learning(scenario, allow_import=allow_import)
+
+
+def brought(scenario: Scenario) -> list[tuple[Registry[Any], str]]:
+    """What else a scenario names, with where such things are looked up: discipline, channel, server."""
+    named = ((DISCIPLINES, scenario.allocation.sharing), (CHANNELS, scenario.cell.channel),
+             (SERVERS, scenario.server.kind if scenario.server else None))
+    return [(registry, name) for registry, name in named if name is not None]
 
 
 def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -> Selection:
@@ -34,6 +47,8 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     """
     permit(scenario, allow_import=allow_import)
     check_method(scenario.allocation.method, scenario.allocation.options)
+    for registry, name in brought(scenario):
+        registry.options(name, scenario.server.options if registry is SERVERS and scenario.server else {})
     selection = make_selection(scenario.selection.method, scenario.selection.options)
     aggregation = scenario.learning.aggregation
     if needs_chances(aggregation) and "chances" not in getattr(selection, "gives", ()):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from netsim.allocation.waves import planner_of
-from netsim.cell.disciplines.planned import Planned
+from netsim.cell.disciplines import DISCIPLINES
 from netsim.cell.radio_cell import RadioCell
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
@@ -24,13 +24,14 @@ from netsim.learning.protocol import Learning
 from netsim.prepare import check_layers, prepare
 from netsim.run import Run
 from netsim.selection import Selection
+from netsim.server import SERVERS
 from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.synchronous import RunProgress, Synchronous
 from netsim.trace.journal import Journal, Stateful, rows_a_part
 from netsim.trace.recorder import Recorder
 from netsim.trace.stored_run import PARTS
-from netsim.world.channel import Channel
+from netsim.world import CHANNELS
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -71,9 +72,11 @@ def simulate(
         env = simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
             lambda: float(stored["cell/clock"][0])))
         recorder, history = Recorder(), History(len(population))
+        channel = CHANNELS.make(scenario.cell.channel or "by round", {})(scenario, population, seed)
+        discipline = DISCIPLINES.make(scenario.allocation.sharing or "planned", {})
         cell = RadioCell(
-            env, population, Channel(scenario, population, seed), RoundProblems(scenario, population, bits=learns.bits),
-            Planned(), recorder, planner_of(scenario.allocation.method, scenario.allocation.options))
+            env, population, channel, RoundProblems(scenario, population, bits=learns.bits), discipline, recorder,
+            planner_of(scenario.allocation.method, scenario.allocation.options))
         selector = Selector(scenario.selection.method, selection, seed)
         rooms: dict[str, Stateful] = {
             "cell": cell, "history": history, "learning": learns, "selection": selector,
@@ -87,7 +90,8 @@ def simulate(
             if progress:
                 progress(at)
 
-        server = Synchronous(scenario, selector, learns, history, closed)
+        kind, options = (scenario.server.kind, scenario.server.options) if scenario.server else ("synchronous", {})
+        server: Synchronous = SERVERS.make(kind, options)(scenario, selector, learns, history, closed)
         if not server.ended(cell):
             learns.begin(len(population), cell.version)
         env.run(until=env.process(server.run(cell)))

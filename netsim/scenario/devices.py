@@ -76,11 +76,14 @@ class Cell(Model):
     fading: Annotated[
         Literal["none", "rayleigh"], key("rayleigh: every round and device draws a power factor of mean 1")] = "none"
     gain_trace: Annotated[GainTrace | None, OrPath(), key("recorded gains instead of path loss and shadowing")] = None
+    channel: Annotated[str | None, key('a channel of your own, "package.module:Name" of installed code')] = None
 
     @model_validator(mode="after")
     def _one_channel(self) -> Self:
         if self.gain_trace is not None and self.fading != "none":
             raise refuse('a recorded gain_trace has its fading in it; allowed beside it: "none"', "fading")
+        if self.channel is not None and (self.gain_trace is not None or self.fading != "none"):
+            raise refuse("a channel of your own says how gains change: take fading and gain_trace away", "channel")
         return self
 
 

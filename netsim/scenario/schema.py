@@ -45,6 +45,20 @@ class AllocationTable(MethodTable):
     """How bandwidth, CPU frequency and power are shared out."""
 
     method: Annotated[str, Field(min_length=1), key("such as sao or equal")] = "sao"
+    sharing: Annotated[str | None, key(
+        'how those who send share the band: "planned" (the default), "equal", "tdma", or "package.module:Name"')] = None
+
+
+class ServerTable(Model):
+    """Who dispatches jobs, waits for them and aggregates; all keys but the kind are its options."""
+
+    model_config = ConfigDict(extra="allow")
+    kind: Annotated[str, Field(min_length=1), key('"synchronous", or "package.module:Name" of installed code')]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys that belong to the server."""
+        return dict(self.model_extra or {})
 
 
 class Rounds(Model):
@@ -80,6 +94,7 @@ class Scenario(Model):
     selection: SelectionTable
     allocation: AllocationTable = AllocationTable()
     rounds: Rounds = Rounds()
+    server: Annotated[ServerTable | None, key("who dispatches jobs; synchronous rounds where it is not given")] = None
     end: End = End()
 
     @model_validator(mode="after")

@@ -84,7 +84,7 @@ def verify(folder: Path, name: str, checksums: dict[str, str]) -> None:
     path = folder / name
     try:
         with open_to_read(path, "a file of a run", MOST_BYTES) as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            found = hashlib.file_digest(file, "sha256").hexdigest()      # type: ignore[arg-type]
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     if found != checksums.get(name):

@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 
 
 class Channel:
-    """The gains of a scenario's devices under a seed, the same whoever asks and whatever the methods."""
+    """The gains of a scenario's devices under a seed, the same whoever asks and whatever the methods.
+
+    ``gain(round)`` has one entry for each device; ``changes`` is whether it differs from round to round.
+    """
+
+    changes = False
 
     def __init__(self, scenario: Scenario, population: Population, seed: int) -> None:
         self.changes = scenario.cell.fading != "none" or scenario.cell.gain_trace is not None
-        self.gain = lru_cache(maxsize=2)(lambda round: round_gain(scenario, population, seed, round))
+        self._gain = lru_cache(maxsize=2)(lambda round: round_gain(scenario, population, seed, round))
+
+    def gain(self, round: int) -> Floats:
+        """The channel gains in a round (the first is 1)."""
+        return self._gain(round)
 
 
 def round_gain(scenario: Scenario, population: Population, seed: int, round: int) -> Floats:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from netsim.base.arrays import Floats
+from netsim.base.errors import InputError
+from netsim.base.registry import Entry, Registry
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,3 +33,16 @@ class Discipline(Protocol):
 
     def bandwidth(self, active: Active, now: float) -> Floats:
         """Hertz for each, 0 for who has to wait, and no more than the band in all."""
+
+
+def _check(name: str, found: Any) -> None:
+    if not (isinstance(found, type) and hasattr(found, "bandwidth") and hasattr(found, "fixed")):
+        raise InputError(f'allocation.sharing: "{name}" is no discipline: a class with "fixed" and '
+                         "bandwidth(active, now)")
+
+
+DISCIPLINES = Registry("discipline", "allocation.sharing", {
+    "planned": Entry("netsim.cell.disciplines.planned:Planned", "the share that the plan gave, from start to end"),
+    "equal": Entry("netsim.cell.disciplines.equal:Equal", "equal parts, divided anew at each start and end"),
+    "tdma": Entry("netsim.cell.disciplines.tdma:Tdma", "the whole band for one after the other, first ready first"),
+}, check=_check)

@@ -1,0 +1,115 @@
+"""Disciplines, channels and servers of a user's own, by the same registry as methods and models."""
+
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from netsim import load_scenario, simulate
+from netsim.base.errors import InputError
+from netsim.cell.disciplines import DISCIPLINES
+from netsim.prepare import prepare
+from netsim.server import SERVERS
+from netsim.server.synchronous import Synchronous
+from netsim.world import CHANNELS
+
+
+class Halves:
+    """The first two share, the others wait."""
+
+    fixed = False
+
+    def bandwidth(self, active, now):
+        hertz = np.zeros(len(active.left_bits))
+        hertz[:2] = active.bandwidth_hz / 2
+        return hertz
+
+
+class Oversold(Halves):
+    def bandwidth(self, active, now):
+        return np.full(len(active.left_bits), active.bandwidth_hz)
+
+
+class Better:
+    """Every round twice the gain of the one before."""
+
+    changes = True
+
+    def __init__(self, scenario, population, seed):
+        self.mean = population.gain
+
+    def gain(self, round):
+        return self.mean * 2.0**round
+
+
+class Impatient(Synchronous):
+    """Plays no more rounds than it is told."""
+
+    def __init__(self, scenario, selector, learning, history, closed, patience: int = 2):
+        super().__init__(scenario, selector, learning, history, closed)
+        self.patience = patience
+
+    def ended(self, cell):
+        return super().ended(cell) or cell.version >= self.patience
+
+
+@pytest.fixture(autouse=True)
+def mylab(monkeypatch):
+    module = ModuleType("mylab")
+    vars(module).update(Halves=Halves, Oversold=Oversold, Better=Better, Impatient=Impatient)
+    monkeypatch.setitem(sys.modules, "mylab", module)
+
+
+def play(*changes):
+    return simulate(load_scenario("tiny", list(changes)), allow_import=True)
+
+
+def test_a_discipline_by_name_and_of_your_own():
+    planned = play().rounds["round_s"][0]
+    assert play("allocation.sharing=planned").rounds["round_s"][0] == planned
+    assert play("allocation.sharing=equal").rounds["round_s"][0] < planned      # what is free is given away again
+    run = play("allocation.sharing=mylab:Halves")
+    assert run.jobs["wait_s"].max() > 0.0
+    assert run.jobs["outcome"].unique().to_list() == ["arrived"]
+
+
+def test_a_discipline_that_oversells_the_band_is_told():
+    with pytest.raises(ValueError, match="Oversold gave"):
+        play("allocation.sharing=mylab:Oversold")
+
+
+def test_a_channel_of_your_own():
+    rounds = play("cell.channel=mylab:Better")
+    gains = rounds.jobs.filter(rounds.jobs["device"] == 0)["gain"].to_list()
+    assert gains[1] == pytest.approx(2 * gains[0])
+    assert rounds.rounds["upload_s"][1] < rounds.rounds["upload_s"][0]
+    with pytest.raises(InputError, match="channel of your own"):
+        load_scenario("tiny", ["cell.channel=mylab:Better", "cell.fading=rayleigh"])
+
+
+def test_a_server_of_your_own_with_options():
+    assert play("server.kind=mylab:Impatient").summary["rounds"] == 2
+    assert play("server.kind=mylab:Impatient", "server.patience=1").summary["rounds"] == 1
+    with pytest.raises(InputError, match="patience"):
+        play("server.kind=mylab:Impatient", 'server.patience="long"')
+
+
+@pytest.mark.parametrize("key", ["allocation.sharing", "cell.channel", "server.kind"])
+def test_what_is_of_another_kind_or_not_allowed_is_refused(key):
+    with pytest.raises(InputError, match="is no "):
+        prepare(load_scenario("tiny", [f"{key}=fractions:Fraction"]), learning=False, allow_import=True)
+    with pytest.raises(InputError, match="--allow-import"):
+        prepare(load_scenario("tiny", [f"{key}=mylab:Halves"]), learning=False)
+
+
+def test_each_registry_makes_all_that_it_names():
+    for registry in (DISCIPLINES, CHANNELS, SERVERS):
+        for name in registry:
+            assert registry.find(name)
+
+
+def test_a_key_that_is_not_given_does_not_change_the_digest():
+    plain = load_scenario("paper").to_toml()
+    assert "sharing" not in plain
+    assert "[server]" not in plain
