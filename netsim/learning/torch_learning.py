@@ -33,6 +33,7 @@ class TorchLearning:
         self._folder = folder
         self._keeps_models = keeps_models
         self._table: UploadTable | None = None
+        self._sums: Ints | None = None      # of the models in the table, as a checkpoint has them
         self._training: Training | None = None
         self._weights: Weights = learner.initial_weights()
         self._buffers = KeptBuffers(learner.buffers, len(learner.samples), local=kept_local(scenario.learning))
@@ -62,7 +63,7 @@ class TorchLearning:
 
     def open(self, devices: int, round: int) -> None:
         if self._keeps_models:
-            self._table = UploadTable(self._folder, devices, self._learner.parameters, complete_round=round)
+            self._table = UploadTable(self._folder, devices, self._learner.parameters, round, self._sums)
 
     def train(self, round: int, devices: Ints) -> None:
         if len(devices):
@@ -89,13 +90,15 @@ class TorchLearning:
         return self._learner.evaluate(self._weights, self._buffers.mean)
 
     def snapshot(self) -> State:
-        return {"weights": self._weights, "loss": self._loss, "gradient_norm": self._gradient_norm,
+        uploads = {"uploads": self._table.sums} if self._table else {}
+        return {**uploads, "weights": self._weights, "loss": self._loss, "gradient_norm": self._gradient_norm,
                 **self._buffers.snapshot(), **{f"server.{name}": array for name, array in self._server.items()}}
 
     def restore(self, state: State) -> None:
         if state["weights"].shape != (self._learner.parameters,):
             raise ValueError(f"it holds no model of {self._learner.parameters} parameters")
         self._weights = state["weights"]
+        self._sums = state["uploads"] if self._keeps_models else None
         self._buffers.restore(state)
         self._loss, self._gradient_norm = state["loss"].copy(), state["gradient_norm"].copy()
         self._server = {name.removeprefix("server."): array for name, array in state.items()

@@ -14,14 +14,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 
 from netsim.base.arrays import State
 from netsim.base.errors import InputError
-from netsim.base.files import replace_file, replace_text
 from netsim.base.machine import processor, versions
+from netsim.base.sealed import read_arrays, write_arrays, write_object
 from netsim.trace.recorder import Recorder
 from netsim.trace.run_directory import FORMAT, read_info
 from netsim.trace.schema import TABLES
@@ -31,6 +30,7 @@ from netsim.trace.store import (
     first_round_of,
     keep_checksums,
     read_checksums,
+    refuse_missing,
     verify,
     write_file,
     write_part,
@@ -120,7 +120,9 @@ class Journal:
         """What ``read`` makes of the checkpoint, or an error that names it."""
         try:
             return read()
-        except (ValueError, KeyError, IndexError, TypeError, OSError, RuntimeError, EOFError, BadZipFile) as error:
+        except InputError:
+            raise
+        except Exception as error:      # a file that is something else fails in all sorts of ways
             raise InputError(f"{self.path / CHECKPOINT}: not a checkpoint of this run ({error})") from None
 
     def restore(self, state: State, rooms: Mapping[str, Stateful]) -> None:
@@ -137,14 +139,14 @@ class Journal:
         self.round, self.trace_sha256 = round_, part.sha256(self.trace_sha256)
         state = {f"{room}/{name}": array for room, it in rooms.items() for name, array in it.snapshot().items()}
         state |= {"round": np.array(round_, np.int64), "trace_sha256": np.frombuffer(self.trace_sha256.encode(), "u1")}
-        replace_file(self.path / CHECKPOINT, lambda file: np.savez(file, **state))    # type: ignore[arg-type]
+        write_arrays(self.path / CHECKPOINT, state)
         self._write_info("running")
         uploads.settle()
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary and mark the run as finished."""
-        replace_text(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
-        self._write_info("finished")
+        checksum = write_file(self.path / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
+        self._write_info("finished", summary_sha256=checksum)
 
     def close(self) -> None:
         """Let others have the folder."""
@@ -153,8 +155,7 @@ class Journal:
             self._lock = None
 
     def _load(self) -> State:
-        with np.load(self.path / CHECKPOINT, allow_pickle=False) as stored:      # it verifies the checksums of all
-            return dict(stored)
+        return read_arrays(self.path / CHECKPOINT)
 
     def _restore(self, state: State) -> None:
         self.round, self.trace_sha256 = int(state["round"]), bytes(state["trace_sha256"]).decode("ascii")
@@ -171,17 +172,19 @@ class Journal:
                     path.unlink()
                 else:
                     names.add(f"{table}/{path.name}")
-        keep_checksums(self.path, names)
         checksums = read_checksums(self.path)
         for name in sorted(names):
             verify(self.path, name, checksums)
+        for table in TABLES:
+            refuse_missing(self.path, table, self.round, checksums)
+        keep_checksums(self.path, names)
 
-    def _write_info(self, status: str) -> None:
+    def _write_info(self, status: str, **more: str) -> None:
         info = {
             "format": FORMAT, **self.identity, "status": status, "round": self.round,
-            "trace_sha256": self.trace_sha256, "versions": versions(), "processor": processor(),
+            "trace_sha256": self.trace_sha256, "versions": versions(), "processor": processor(), **more,
         }
-        replace_text(self.path / "run.json", json.dumps(info, indent=2) + "\n")
+        write_object(self.path / "run.json", info)
 
     def _take_lock(self) -> None:
         # not through a link that a stranger's folder may hold, and without emptying anything

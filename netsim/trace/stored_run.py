@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
+from netsim.base.files import read_json
 from netsim.trace.run_directory import read_info
 from netsim.trace.schema import DROPS
 from netsim.trace.store import read_checksums, scan, verify
@@ -46,7 +46,8 @@ class StoredRun:
         file = self.path / "summary.json"
         if not file.exists():
             raise InputError(f"{self.path}: not finished (round {self.last_round} is complete); go on with --resume")
-        return dict(json.loads(file.read_text()))
+        verify(self.path, file.name, {file.name: self.info.get("summary_sha256", "")}, "run.json")
+        return dict(read_json(file, "a run's result"))
 
     @cached_property
     def scenario(self) -> Scenario:
