@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -13,12 +12,13 @@ import numpy as np
 
 from netsim import load_run, load_scenario
 from netsim.analysis.export import export
+from netsim.base.sealed import write_object
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
 from netsim.trace.journal import ROWS_A_PART
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import CELL, SERVER, TABLES
-from netsim.trace.store import add_checksums, write_file, write_part
+from netsim.trace.store import add_checksums, part_files, read_checksums, verify, write_file, write_part
 
 COHORT = 10
 ROWS_A_ROUND = 7 * COHORT + 4
@@ -34,6 +34,7 @@ def main(spans: int) -> None:
         report("write (record, compress, fsync)", write_s, spans)
         run = load_run(path)
         for name, work in (
+            ("verify checksums (part of opening)", lambda: verify_all(path)),
             ("open, rounds", lambda: run.rounds),
             ("breakdown", run.breakdown),
             ("critical path", run.critical_path),
@@ -43,6 +44,13 @@ def main(spans: int) -> None:
         ):
             report(name, timed(work), spans)
         assert run.critical_path().length_s == run.breakdown().totals["makespan_s"]
+
+
+def verify_all(path: Path) -> None:
+    """What opening the trace spends on its checksums."""
+    checksums = read_checksums(path)
+    for file in part_files(path, "trace", 10**9):
+        verify(path, f"trace/{file.name}", checksums)
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -71,8 +79,8 @@ def write_run(path: Path, spans: int) -> tuple[int, float]:
     cohorts = rng.random((rounds, len(population))).argsort(axis=1)[:, :COHORT].tolist()
     times = rng.uniform(0.02, 0.08, (rounds, COHORT, 2)).tolist()
     seconds = timed(lambda: record(path, cohorts, times))
-    (path / "run.json").write_text(json.dumps(
-        {"format": 2, "scenario": "paper", "seed": 0, "status": "finished", "round": rounds}))
+    write_object(path / "run.json", {
+        "format": 2, "scenario": "paper", "seed": 0, "status": "finished", "round": rounds})
     return rounds * ROWS_A_ROUND, seconds
 
 

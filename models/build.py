@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from netsim.base.errors import InputError
+from netsim.base.errors import MOST_TOLD, InputError
 from netsim.models import MODELS
 
 
@@ -24,6 +24,9 @@ def build_model(
         torch.manual_seed(seed)
         try:
             model: nn.Module = create(shape, classes)
+            if any(isinstance(part, nn.parameter.UninitializedParameter) for part in model.parameters()):
+                model.eval()(torch.zeros(2, *shape))      # lazy layers get their weights now, from the seed
+                model.train()
         except InputError:
             raise
         except Exception as error:
@@ -33,33 +36,59 @@ def build_model(
 
 
 def _check(name: str, model: nn.Module, shape: tuple[int, int, int], classes: int) -> None:
-    """Tries two blank images, since a misfit should show now and not in the first round."""
-    if not any(True for _ in model.parameters()):
-        raise InputError(f'model "{name}" has no parameters to train')
-    if any(parameter.dtype != torch.float32 for parameter in model.parameters()):
-        raise InputError(f'model "{name}" must have float32 parameters only')
-    if any(True for _ in model.buffers()):
-        raise InputError(
-            f'model "{name}" keeps buffers (batch normalisation?), which are not part of an upload; '
-            "use GroupNorm or LayerNorm instead"
-        )
-    frozen = [part for part, parameter in model.named_parameters() if not parameter.requires_grad]
-    if frozen:
-        raise InputError(f'model "{name}": {", ".join(frozen)} is not to be trained (requires_grad is off), but every '
-                         "parameter is trained and uploaded; keep what is fixed out of the parameters")
+    """Tries some images, since a misfit should show now and not in the first round; leaves the model as it was."""
+    trained = {part: parameter for part, parameter in model.named_parameters() if parameter.requires_grad}
+    if not trained:
+        raise InputError(f'model "{name}" has no parameters to train; one at least must have requires_grad on')
+    other = [part for part, parameter in trained.items() if parameter.dtype != torch.float32]
+    if other:
+        raise InputError(f'model "{name}" must train float32 parameters, and {_some(other)} is '
+                         f'{str(trained[other[0]].dtype).removeprefix("torch.")}: end __init__ with self.float(), and '
+                         "take no .double() or .half() in forward")
+    odd = [part for part, buffer in model.named_buffers() if buffer.is_complex()]
+    if odd:
+        raise InputError(f'model "{name}": the buffer {odd[0]} holds complex numbers; keep it as two real ones')
+    training, kept = model.training, {part: buffer.clone() for part, buffer in model.named_buffers()}
     try:
         with torch.random.fork_rng(devices=[]):
-            logits = model(torch.zeros(2, *shape))
+            torch.manual_seed(0)
+            unused = _unused(name, model, shape, classes, trained, learning=False)
+            if unused:      # it may play a part in learning alone, or only now and then
+                unused &= _unused(name, model, shape, classes, trained, learning=True)
+    finally:
+        model.train(training)
+        with torch.no_grad():
+            for part, buffer in model.named_buffers():
+                buffer.copy_(kept[part])
+    if unused:
+        parts = _some([part for part in trained if part in unused])
+        raise InputError(f'model "{name}": {parts} plays no part in its answers; leave it out, or freeze it with '
+                         "requires_grad_(False)")
+
+
+def _unused(
+    name: str, model: nn.Module, shape: tuple[int, int, int], classes: int, trained: Mapping[str, nn.Parameter],
+    *, learning: bool,
+) -> set[str]:
+    """The parameters that some images' answers do not depend on; InputError where there are no such answers."""
+    model.train(learning)
+    try:
+        logits = model(torch.randn(4, *shape))
     except Exception as error:
         raise InputError(f'model "{name}" does not take images of shape {shape}: {error}') from error
-    if not isinstance(logits, torch.Tensor) or logits.shape != (2, classes):
+    if not isinstance(logits, torch.Tensor) or logits.shape != (4, classes):
         got = tuple(logits.shape)[1:] if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise InputError(f'model "{name}" answers {got} for an image, but the data have {classes} classes')
-    parameters = dict(model.named_parameters())
+    if logits.dtype not in (torch.float32, torch.float64):
+        raise InputError(f'model "{name}" answers {str(logits.dtype).removeprefix("torch.")} numbers; end forward '
+                         "with .float()")
     try:
-        slopes = torch.autograd.grad(logits.sum(), list(parameters.values()), allow_unused=True)
+        slopes = torch.autograd.grad(logits.sum(), list(trained.values()), allow_unused=True)
     except RuntimeError as error:
         raise InputError(f'model "{name}" cannot be trained by gradients: {error}') from error
-    unused = [part for part, slope in zip(parameters, slopes, strict=True) if slope is None]
-    if unused:
-        raise InputError(f'model "{name}": {", ".join(unused)} plays no part in its answers; leave it out')
+    return {part for part, slope in zip(trained, slopes, strict=True) if slope is None}
+
+
+def _some(parts: Sequence[str]) -> str:
+    """Names of parts of a model, not more than anybody reads."""
+    return ", ".join(parts[:MOST_TOLD]) + (" and others" if len(parts) > MOST_TOLD else "")

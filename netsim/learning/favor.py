@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from netsim.base.arrays import Floats, Weights
 from netsim.base.errors import InputError
 from netsim.learning.aggregation import weighted_mean
+from netsim.learning.buffers import mean_buffers
 from netsim.learning.checkpoint import load_state, save_state
 from netsim.learning.learner import Learner, open_learner
 
@@ -134,19 +135,25 @@ class FederatedWorld:
         self.actions = len(learner.samples)
         start = learner.initial_weights()
         training = learner.train(1, start, range(self.actions))
-        self._first = np.stack([training.update(device).weights for device in range(self.actions)])
+        updates = [training.update(device) for device in range(self.actions)]
+        self._first = np.stack([update.weights for update in updates])
+        rows = [update.buffers for update in updates if update.buffers is not None]
+        self._first_buffers = mean_buffers(np.stack(rows), learner.samples) if rows else None
         self.compression = Compression.fit(self._first)
 
     def reset(self) -> Weights:
         self._round, self._local = 1, self._first.copy()
         self._global = weighted_mean(list(self._local), self.learner.samples)
+        self._buffers = self._first_buffers
         return self.compression.state(self._global, self._local)
 
     def step(self, action: int) -> tuple[Weights, float, bool]:
         self._round += 1
-        self._global = self.learner.train(self._round, self._global, [action]).update(action).weights
+        buffers = None if self._buffers is None else self._buffers[None]
+        update = self.learner.train(self._round, self._global, [action], buffers=buffers).update(action)
+        self._global, self._buffers = update.weights, update.buffers
         self._local[action] = self._global
-        accuracy = self.learner.evaluate(self._global).accuracy
+        accuracy = self.learner.evaluate(self._global, self._buffers).accuracy
         done = accuracy >= self.target or self._round >= self.rounds
         return self.compression.state(self._global, self._local), XI ** (accuracy - self.target) - 1, done
 

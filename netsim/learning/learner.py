@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,8 +25,10 @@ from netsim.base.arrays import Floats, Ints, Weights
 from netsim.base.errors import WorkerError
 from netsim.base.streams import stream
 from netsim.fleet.population import draw_samples
+from netsim.learning.buffers import kept_local
 from netsim.learning.datasets import ROOT, Dataset, load_dataset
 from netsim.learning.first_rounds import key_of, trained_once
+from netsim.learning.fitting import check_batches, check_buffers
 from netsim.learning.named import permit_learning
 from netsim.learning.network import Network
 from netsim.learning.partition import majority_classes, partition
@@ -57,7 +59,7 @@ class Chosen:
         return hash((self.name, repr(self.options)))
 
     def build(self, data: Dataset, seed: int = 0) -> Network:
-        return Network(build_model(self.name, data.shape, data.classes, seed, self.options))
+        return Network(build_model(self.name, data.shape, data.classes, seed, self.options), data.shape)
 
 
 def _chosen(model: str | ModelTable) -> Chosen:
@@ -72,6 +74,7 @@ class Work:
     root: str
     model: Chosen
     settings: Hyperparameters
+    seed: int = field(default=0, repr=False)      # of what is never sent: parts of the model that are not trained
 
     @property
     def data(self) -> Dataset:
@@ -79,12 +82,12 @@ class Work:
 
     @property
     def network(self) -> Network:
-        return _network(self.model, self.data)
+        return _network(self.model, self.data, self.seed)
 
 
 @lru_cache(maxsize=4)
-def _network(model: Chosen, data: Dataset) -> Network:
-    return model.build(data)
+def _network(model: Chosen, data: Dataset, seed: int = 0) -> Network:
+    return model.build(data, seed)
 
 
 class Training:
@@ -104,8 +107,10 @@ class Learner:
         self, settings: Any, parts: Sequence[Ints], seed: int, executor: Executor | None = None,
         first_rounds: Path | None = None,
     ) -> None:
-        how = {field.name: getattr(settings, field.name) for field in fields(Hyperparameters)}
-        self._work = Work(settings.dataset, settings.root or ROOT, _chosen(settings.model), Hyperparameters(**how))
+        how = {each.name: getattr(settings, each.name) for each in fields(Hyperparameters)}
+        first = int(stream(seed, "initial weights").integers(2**63))
+        self._work = Work(
+            settings.dataset, settings.root or ROOT, _chosen(settings.model), Hyperparameters(**how), first)
         self._wanted = settings.evaluation.samples
         self._parts = list(parts)
         self._seed = seed
@@ -114,23 +119,26 @@ class Learner:
         data, network = self._work.data, self._work.network
         self.layers: Mapping[str, slice] = network.layers
         self.parameters = network.size
+        self.buffers = network.buffers.start
+        self.sent = network.size + (0 if kept_local(settings) else network.buffers.sent)    # numbers in an upload
         self.classes = data.classes
         self.samples: Ints = np.array([len(part) for part in parts], dtype=np.int64)
+        check_batches(network, data.shape, self.samples, self._work.settings)
         self.majority = majority_classes(data.train_labels, self._parts)
         self.label_counts: Ints = np.stack(            # a row a device, a column a class
             [np.bincount(data.train_labels[part], minlength=data.classes) for part in self._parts])
 
     def initial_weights(self) -> Weights:
         """The model before the first round, the same for every method under a seed."""
-        seed = int(stream(self._seed, "initial weights").integers(2**63))
-        return self._work.model.build(self._work.data, seed).weights()
+        return self._work.network.weights()
 
     def train(
-        self, round: int, weights: Weights, devices: Sequence[int], gradient: Weights | None = None
+        self, round: int, weights: Weights, devices: Sequence[int], gradient: Weights | None = None,
+        buffers: Floats | None = None,
     ) -> Training:
         """Starts the devices' local training from these weights and returns at once.
 
-        ``gradient`` is FEDL's global gradient, where its local term is on.
+        ``gradient`` is FEDL's global gradient, where its local term is on; ``buffers`` a row for each device.
         """
         groups: dict[int, Future[list[Update]]] = {}
         own = ":" in self._work.model.name + self._work.dataset      # users' code may change from one call to the next
@@ -138,8 +146,10 @@ class Learner:
         cut = self._groups(devices)
         if shared:      # processes that begin alike at the same time each start with another group
             random.Random(os.getpid()).shuffle(cut)
+        own_buffers = {} if buffers is None else dict(zip(devices, buffers, strict=True))
         for group in cut:
-            tasks = [Task(d, self._parts[d], stream(self._seed, "training", round, d)) for d in group]
+            tasks = [Task(d, self._parts[d], stream(self._seed, "training", round, d), own_buffers.get(d))
+                     for d in group]
             future = self._executor.submit(_train, self._work, weights, tasks, gradient, shared)
             groups.update(dict.fromkeys(group, future))
         return Training(groups)
@@ -152,11 +162,11 @@ class Learner:
             count = min(count, 2 * -(-count // PAIR))
         return [by_size[first::count] for first in range(count)]
 
-    def evaluate(self, weights: Weights) -> Evaluation:
+    def evaluate(self, weights: Weights, buffers: Floats | None = None) -> Evaluation:
         """Accuracy and loss on the test samples, all or as many as the scenario says."""
         chosen = self._test_samples
         blocks = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
-        futures = [self._executor.submit(_test, self._work, weights, block) for block in blocks]
+        futures = [self._executor.submit(_test, self._work, weights, block, buffers) for block in blocks]
         answers = [_result(future) for future in futures]
         losses, guesses = (np.concatenate(column) for column in zip(*answers, strict=True))
         labels = self._work.data.test_labels[chosen]
@@ -173,16 +183,20 @@ class Learner:
             return np.arange(there)
         return np.sort(stream(self._seed, "evaluation").choice(there, self._wanted, replace=False))
 
-    def local_loss(self, weights: Weights, devices: Sequence[int]) -> Floats:
-        """Mean loss of the model on each device's own samples."""
-        return self._on_own_samples(weights, devices)[:, 0]
+    def local_loss(self, weights: Weights, devices: Sequence[int], buffers: Floats | None = None) -> Floats:
+        """Mean loss of the model on each device's own samples; ``buffers`` a row for each device."""
+        return self._on_own_samples(weights, devices, buffers)[:, 0]
 
     def local_accuracy(self, weights: Weights, devices: Sequence[int]) -> Floats:
         """Accuracy of the model on each device's own samples."""
         return self._on_own_samples(weights, devices)[:, 1]
 
-    def _on_own_samples(self, weights: Weights, devices: Sequence[int]) -> Floats:
-        futures = [self._executor.submit(_local, self._work, weights, self._parts[d]) for d in devices]
+    def _on_own_samples(
+        self, weights: Weights, devices: Sequence[int], buffers: Floats | None = None
+    ) -> Floats:
+        rows = [None] * len(devices) if buffers is None else buffers
+        futures = [self._executor.submit(_local, self._work, weights, self._parts[d], row)
+                   for d, row in zip(devices, rows, strict=True)]
         return np.array([_result(future) for future in futures], dtype=np.float64).reshape(-1, 2)
 
 
@@ -210,10 +224,12 @@ def split(scenario: Scenario, seed: int) -> list[Ints]:
 
 
 def count_parameters(scenario: Scenario) -> int:
-    """The size of the model that a scenario trains."""
+    """How many numbers a device of the scenario sends: the model's, and its buffers unless they stay local."""
     data, model = _data(scenario), scenario.learning.model
     assert model is not None, "a scenario with a dataset names a model"
-    return _network(_chosen(model), data).size
+    network = _network(_chosen(model), data)
+    check_buffers(scenario.learning, network)
+    return network.size + (0 if kept_local(scenario.learning) else network.buffers.sent)
 
 
 def _data(scenario: Scenario) -> Dataset:
@@ -271,14 +287,14 @@ def _train(
 
 
 @one_thread()
-def _test(work: Work, weights: Weights, chosen: Ints) -> tuple[Floats, Ints]:
+def _test(work: Work, weights: Weights, chosen: Ints, buffers: Floats | None) -> tuple[Floats, Ints]:
     data = work.data
-    return sample_losses(work.network, data, weights, data.test_images[chosen], data.test_labels[chosen])
+    return sample_losses(work.network, data, weights, data.test_images[chosen], data.test_labels[chosen], buffers)
 
 
 @one_thread()
-def _local(work: Work, weights: Weights, samples: Ints) -> tuple[float, float]:
+def _local(work: Work, weights: Weights, samples: Ints, buffers: Floats | None) -> tuple[float, float]:
     data = work.data
     labels = data.train_labels[samples]
-    losses, guesses = sample_losses(work.network, data, weights, data.train_images[samples], labels)
+    losses, guesses = sample_losses(work.network, data, weights, data.train_images[samples], labels, buffers)
     return float(losses.mean()), float((guesses == labels).mean())

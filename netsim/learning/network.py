@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -11,28 +11,29 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from netsim.base.arrays import Weights
+from netsim.base.errors import InputError
+from netsim.learning.buffers import Buffers
 from netsim.learning.datasets import Images
-
-Gradients = Callable[[Sequence[Tensor], Tensor, Tensor, Tensor], tuple[Tensor, list[Tensor]]]
+from netsim.learning.grouping import Shape, group_ways
 
 
 class Network:
-    """Wraps a torch module; ``layers`` says where each parameter lies in the flat vector of ``size`` weights."""
+    """Wraps a torch module; ``layers`` says where each parameter lies in the flat vector of ``size`` weights.
 
-    def __init__(self, module: nn.Module) -> None:
+    Parameters that are not to be trained (``requires_grad`` is off) are no part of the vector: everybody has them.
+    ``shape`` of an image lets what the module offers for groups be tried before it is used.
+    """
+
+    def __init__(self, module: nn.Module, shape: Shape | None = None) -> None:
         self.module = module
-        self.shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
-        ends = np.cumsum([parameter.numel() for parameter in module.parameters()])
+        trained = {name: part for name, part in module.named_parameters() if part.requires_grad}
+        self.shapes = {name: tuple(part.shape) for name, part in trained.items()}
+        ends = np.cumsum([part.numel() for part in trained.values()])
         starts = [0, *ends[:-1]]
         self.layers = {name: slice(int(a), int(b)) for name, a, b in zip(self.shapes, starts, ends, strict=True)}
         self.size = int(ends[-1])
-        self._forward_group: Callable[[Sequence[Tensor], Tensor], Tensor] | None
-        self._forward_group = getattr(module, "forward_group", None)
-        ways = {"forward", "forward_group", "gradients_group"}
-        kind = next(kind for kind in type(module).__mro__ if ways & vars(kind).keys())
-        # a class that changes how its parent computes does not mean its parent's gradients
-        self._gradients_group: Gradients | None
-        self._gradients_group = getattr(module, "gradients_group", None) if "gradients_group" in vars(kind) else None
+        self.buffers = Buffers(module)
+        self._forward_group, self._gradients_group = group_ways(module, shape)
 
     @property
     def grouped(self) -> bool:
@@ -41,7 +42,7 @@ class Network:
 
     def weights(self) -> Weights:
         """The module's own parameters, flat."""
-        parts = [parameter.detach().numpy().ravel() for parameter in self.module.parameters()]
+        parts = [part.detach().numpy().ravel() for _, part in self.module.named_parameters() if part.requires_grad]
         return np.concatenate(parts).astype(np.float32)
 
     def stack(self, weights: Weights, count: int = 1) -> list[Tensor]:
@@ -64,7 +65,8 @@ class Network:
 
     def rows(self, stacked: Sequence[Tensor]) -> Weights:
         """Back from a stack to flat models, one a row, in memory of their own."""
-        flat: Weights = torch.cat([parameter.detach().flatten(1) for parameter in stacked], dim=1).numpy()
+        parts = [part.detach().reshape(len(part), part[0].numel()) for part in stacked]      # some have 0 dimensions
+        flat: Weights = torch.cat(parts, dim=1).numpy()
         return flat
 
     def logits(self, stacked: Sequence[Tensor], images: Tensor) -> Tensor:
@@ -72,7 +74,12 @@ class Network:
         if self._forward_group:
             return self._forward_group(stacked, images)
         alone = {name: parameter[0] for name, parameter in zip(self.shapes, stacked, strict=True)}
-        single: Tensor = functional_call(self.module, alone, (images,))
+        try:
+            single: Tensor = functional_call(self.module, alone, (images,))
+        except MemoryError:
+            raise
+        except Exception as error:      # users' code fails in all sorts of ways
+            raise InputError(f"model {type(self.module).__name__} failed on {len(images)} images: {error}") from error
         return single.unsqueeze(0)
 
     def gradients(
@@ -85,7 +92,14 @@ class Network:
         logits = self.logits(stacked, images)
         sample_loss = functional.cross_entropy(logits.flatten(0, 1), labels, reduction="none")
         loss = (sample_loss.view(share.shape) * share).sum(dim=1)
-        return loss.detach(), list(torch.autograd.grad(loss.sum(), stacked))
+        return loss.detach(), slopes(loss.sum(), stacked)
+
+
+def slopes(loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
+    """The gradient; 0 for what played no part this time, as where a model leaves out layers by chance."""
+    if not loss.requires_grad:
+        return [torch.zeros_like(leaf) for leaf in leaves]
+    return list(torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True))
 
 
 class Standardise:

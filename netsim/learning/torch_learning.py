@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.base.arrays import Floats, Ints, State, Weights
 from netsim.learning.aggregation import aggregate
+from netsim.learning.buffers import KeptBuffers, kept_local
 from netsim.learning.learner import Learner, Training
 from netsim.learning.protocol import Evaluation
 from netsim.learning.upload_table import UploadTable
@@ -32,14 +33,16 @@ class TorchLearning:
         self._folder = folder
         self._keeps_models = keeps_models
         self._table: UploadTable | None = None
+        self._sums: Ints | None = None      # of the models in the table, as a checkpoint has them
         self._training: Training | None = None
         self._weights: Weights = learner.initial_weights()
+        self._buffers = KeptBuffers(learner.buffers, len(learner.samples), local=kept_local(scenario.learning))
         self._server: State = {}                                   # what the server's optimiser remembers
         self._loss = np.full(len(learner.samples), np.nan)
         self._gradient_norm = np.full(len(learner.samples), np.nan)
         self._arrived: tuple[Ints, Weights] | None = None          # since the last checkpoint
         self.samples: Ints | None = learner.samples
-        self.bits = scenario.bits(learner.parameters)
+        self.bits = scenario.bits(learner.sent)
         self.layers = learner.layers
 
     def device_columns(self) -> Mapping[str, Any]:
@@ -49,7 +52,7 @@ class TorchLearning:
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
         def local_loss(devices: Ints) -> Floats:
-            return self._learner.local_loss(self._weights, devices.tolist())
+            return self._learner.local_loss(self._weights, devices.tolist(), self._buffers.of(devices))
 
         return {
             "loss": lambda: self._loss.copy(), "gradient_norm": lambda: self._gradient_norm.copy(),
@@ -60,12 +63,12 @@ class TorchLearning:
 
     def begin(self, devices: int, round: int) -> None:
         if self._keeps_models:
-            self._table = UploadTable(self._folder, devices, self._learner.parameters, complete_round=round)
+            self._table = UploadTable(self._folder, devices, self._learner.parameters, round, self._sums)
 
     def train(self, round: int, devices: Ints) -> None:
         if len(devices):
             self._training = self._learner.train(
-                round, self._weights, devices.tolist(), self._server.get("gradient"))
+                round, self._weights, devices.tolist(), self._server.get("gradient"), self._buffers.of(devices))
 
     def aggregate(self, devices: Ints, chances: Floats | None) -> None:
         training, self._training = self._training, None
@@ -76,21 +79,27 @@ class TorchLearning:
             self._settings, self._weights, updates, self._server, total=int(self._learner.samples.sum()),
             chances=chances)
         self._loss[devices] = [update.loss for update in updates]
+        rows = [update.buffers for update in updates if update.buffers is not None]
+        if rows:
+            self._buffers.take(devices, np.stack(rows), [update.samples for update in updates])
         self._gradient_norm[devices] = [update.gradient_norm for update in updates]
         if self._table:
             self._arrived = devices, np.stack([update.weights for update in updates])
 
     def evaluate(self) -> Evaluation | None:
-        return self._learner.evaluate(self._weights)
+        return self._learner.evaluate(self._weights, self._buffers.mean)
 
     def snapshot(self) -> State:
-        return {"weights": self._weights, "loss": self._loss, "gradient_norm": self._gradient_norm,
-                **{f"server.{name}": array for name, array in self._server.items()}}
+        uploads = {"uploads": self._table.sums} if self._table else {}
+        return {**uploads, "weights": self._weights, "loss": self._loss, "gradient_norm": self._gradient_norm,
+                **self._buffers.snapshot(), **{f"server.{name}": array for name, array in self._server.items()}}
 
     def restore(self, state: State) -> None:
         if state["weights"].shape != (self._learner.parameters,):
             raise ValueError(f"it holds no model of {self._learner.parameters} parameters")
         self._weights = state["weights"]
+        self._sums = state["uploads"] if self._keeps_models else None
+        self._buffers.restore(state)
         self._loss, self._gradient_norm = state["loss"].copy(), state["gradient_norm"].copy()
         self._server = {name.removeprefix("server."): array for name, array in state.items()
                         if name.startswith("server.")}

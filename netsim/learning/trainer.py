@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from netsim.base.arrays import Floats, Ints, Weights
 from netsim.learning.datasets import Dataset, Images
-from netsim.learning.network import Network, Standardise
+from netsim.learning.network import Network, Standardise, slopes
 
 CHUNK = 250    # images in one pass when nothing is learned: large enough for the machine, small enough for its caches
 
@@ -45,6 +45,7 @@ class Task:
     device: int
     samples: Ints
     rng: np.random.Generator
+    buffers: Floats | None = None      # what the model's buffers begin with; None: as the model was built
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,7 @@ class Update:
     gradient_norm: float               # norm of the mean gradient of the last local epoch, over its steps
     samples: int                       # D_n
     gradient: Weights | None = None    # FEDL: gradient of the loss over all D_n samples at the new model
+    buffers: Floats | None = None      # where the model has some
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +88,8 @@ def train_group(
     plans = [schedule(task, settings) for task in tasks]
     plans.sort(key=lambda plan: (-len(plan.batches), plan.task.device))
     seed = int(plans[0].task.rng.integers(2**63))    # for models with randomness of their own, such as dropout
+    if network.buffers.size:      # such models are trained one at a time
+        network.buffers.write(network.buffers.start if tasks[0].buffers is None else tasks[0].buffers)
     group = _Group(network, data, weights, plans, settings, gradient)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -166,11 +170,12 @@ class _Group:
         last = slice(plan.last_epoch, len(plan.batches))
         sizes = [len(batch) for batch in plan.batches[last]]
         loss = np.average(self.losses[last, position].numpy().astype(np.float64), weights=sizes)
+        buffers = self.network.buffers.read() if self.network.buffers.size else None
         gradient = None
         if self.settings.fedl is not None:
             gradient = full_gradient(self.network, self.data, weights, plan.task.samples)
         norm = self._gradient_norm(position, len(sizes))
-        return Update(plan.task.device, weights, float(loss), norm, len(plan.task.samples), gradient)
+        return Update(plan.task.device, weights, float(loss), norm, len(plan.task.samples), gradient, buffers)
 
     def _gradient_norm(self, position: int, steps: int) -> float:
         """Norm of the mean of g over the last epoch's steps, from where models and velocities were before and are now.
@@ -198,16 +203,18 @@ def full_gradient(network: Network, data: Dataset, weights: Weights, samples: In
         chosen = samples[start : start + CHUNK]
         logits = network.logits(leaves, inputs(data.train_images[chosen]))[0]
         loss = functional.cross_entropy(logits, torch.from_numpy(data.train_labels[chosen]), reduction="sum")
-        torch._foreach_add_(total, torch.autograd.grad(loss, leaves))
+        torch._foreach_add_(total, slopes(loss, leaves))
     mean: Weights = network.rows(torch._foreach_div(total, len(samples)))[0].copy()
     return mean
 
 
 @torch.no_grad()
 def sample_losses(
-    network: Network, data: Dataset, weights: Weights, images: Images, labels: Ints
+    network: Network, data: Dataset, weights: Weights, images: Images, labels: Ints, buffers: Floats | None = None,
 ) -> tuple[Floats, Ints]:
     """Loss of each sample under the model, and the class that it is taken for."""
+    if network.buffers.size:
+        network.buffers.write(network.buffers.start if buffers is None else buffers)
     inputs = Standardise(data.mean, data.deviation)
     stack = network.stack(weights)
     network.module.eval()

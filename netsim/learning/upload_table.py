@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from zipfile import BadZipFile
+from zlib import crc32
 
 import numpy as np
 
 from netsim.base.arrays import Ints, Weights
 from netsim.base.errors import InputError
-from netsim.base.files import allocate_file, replace_file
+from netsim.base.files import allocate_file
+from netsim.base.sealed import read_arrays, write_arrays
 
 TABLE = "uploads.f32"
 JOURNAL = "uploads-journal.npz"
@@ -20,27 +21,34 @@ class UploadTable:
 
     A round's models go to a journal first; the table is changed only once the checkpoint of that round is
     written. After a crash the journal is played again when the checkpoint covers it, and dropped when not.
+    ``sums`` are the CRC-32 of all rows, those that are staged included: they belong into the checkpoint, and to go on
+    the table must be as they say.
     """
 
-    def __init__(self, folder: Path, devices: int, parameters: int, complete_round: int) -> None:
+    def __init__(
+        self, folder: Path, devices: int, parameters: int, complete_round: int, sums: Ints | None = None
+    ) -> None:
         self._journal = folder / JOURNAL
         path, size = folder / TABLE, 4 * devices * parameters
         if complete_round == 0:
             path.unlink(missing_ok=True)
             allocate_file(path, size)       # a disk that is full later, inside the map, would kill the process
         elif path.is_symlink() or not path.is_file() or path.stat().st_size != size:
-            raise InputError(f"{path}: the devices' models are gone or damaged, so this run can't go on; begin it anew")
+            raise _damaged(path)
         self._staged: tuple[Ints, Weights] | None = None
         self._table = np.memmap(path, np.float32, "r+", shape=(devices, parameters))
         if self._journal.exists() and complete_round:
             self._replay(complete_round)
+        self.sums = _sums(self._table) if complete_round else np.full(devices, _sum(self._table[0]), np.int64)
+        if complete_round and sums is not None and not np.array_equal(self.sums, sums):
+            raise _damaged(path)
 
     def _replay(self, complete_round: int) -> None:
         try:
-            with np.load(self._journal, allow_pickle=False) as stored:
-                if int(stored["round"]) <= complete_round:      # less where nobody has arrived since
-                    self._table[stored["devices"]] = stored["weights"]
-        except (OSError, ValueError, KeyError, IndexError, EOFError, BadZipFile) as error:
+            stored = read_arrays(self._journal)
+            if int(stored["round"]) <= complete_round:      # less where nobody has arrived since
+                self._table[stored["devices"]] = stored["weights"]
+        except Exception as error:      # a file that is something else fails in all sorts of ways
             raise InputError(f"{self._journal}: not what this run wrote ({error}); begin it anew") from None
 
     @property
@@ -55,8 +63,8 @@ class UploadTable:
         # the journal that this replaces must be safe in the table first
         self._table.flush()
         self._staged = (devices, weights)
-        replace_file(self._journal, lambda file: np.savez(
-            file, round=np.int64(round_), devices=devices, weights=weights))
+        self.sums[devices] = _sums(weights)
+        write_arrays(self._journal, {"round": np.array(round_, np.int64), "devices": devices, "weights": weights})
 
     def commit(self) -> None:
         """Move the staged models to the table, after the round's checkpoint."""
@@ -70,3 +78,15 @@ class UploadTable:
         del self._table
         for name in (TABLE, JOURNAL):
             self._journal.with_name(name).unlink(missing_ok=True)
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"{path}: the devices' models are gone or damaged, so this run can't go on; begin it anew")
+
+
+def _sums(rows: Weights) -> Ints:
+    return np.array([_sum(row) for row in rows], np.int64)
+
+
+def _sum(row: Weights) -> int:
+    return crc32(np.ascontiguousarray(row).data)

@@ -30,8 +30,17 @@ class Finding:
     why: str = ""
 
 
+# The one rule for a verdict, as results/paper says it; README and docs quote the table, and claim no more than it does.
+RULE = (
+    "The rule for a verdict: a statement about datasets, sizes or layouts *agrees* where it holds in each of them and "
+    "*agrees in part* where it holds in some, whatever the mean over all of them is; one that compares two methods in "
+    "paired runs agrees or *differs* only where a two-sided sign test at 5 % says so, and is *open* otherwise: then "
+    "nothing is shown either way, and an interval beside it is a description of these runs."
+)
+
+
 def all_or_some(parts: Sequence[bool]) -> Verdict:
-    """The verdict on a statement of which these parts hold, or do not."""
+    """The verdict on a statement of which these parts hold, or do not; a mean never stands for parts that differ."""
     return "agrees" if all(parts) else "agrees in part" if any(parts) else "differs"
 
 

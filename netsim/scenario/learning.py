@@ -129,6 +129,10 @@ class LearningTable(Model):
         key('a built-in network, or "package.module:Class" of an installed package')] = None
     bits: Annotated[DataSize | Literal["auto"], key('size of an upload; "auto": 32 bits a model parameter')] = "auto"
     partition: Annotated[Partition, key("how the samples are split over the devices")] = Majority(kind="majority")
+    buffers: Annotated[
+        Literal["average", "local"] | None,
+        key('what a model keeps besides its weights, as batch normalisation does: sent along and averaged (so where '
+            'nothing is said), or kept by each device')] = None
     local_iterations: Annotated[
         Natural | None, key("L: passes over the device's samples in a round; cycles = L C_n D_n")] = None
     local_steps: Annotated[Natural | None, key("gradient steps in a round, instead of passes")] = None
@@ -170,6 +174,8 @@ class LearningTable(Model):
             raise refuse("local_iterations and local_steps exclude each other")
         if self.dataset is None and self.bits == "auto":
             raise refuse('without a dataset, give the size of an upload, such as "448 kbit"', "bits")
+        if self.dataset is None and self.buffers is not None:
+            raise refuse("has no effect without a dataset: nothing is trained", "buffers")
         if self.dataset is not None and self.model is None:
             raise refuse('is missing: the network to train, such as "mnist-cnn"', "model")
         return self

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 
 from netsim.base.arrays import State
 from netsim.base.errors import InputError
-from netsim.base.files import make_folder, open_to_read, open_to_write, replace_file, replace_text
+from netsim.base.files import make_folder, open_to_write
 from netsim.base.machine import processor, versions
+from netsim.base.sealed import read_arrays, write_arrays, write_object
 from netsim.trace.recorder import Recorder
 from netsim.trace.run_directory import FORMAT, read_info
 from netsim.trace.schema import TABLES
@@ -30,6 +30,7 @@ from netsim.trace.store import (
     first_round_of,
     keep_checksums,
     read_checksums,
+    refuse_missing,
     verify,
     write_file,
     write_part,
@@ -38,7 +39,6 @@ from netsim.trace.store import (
 T = TypeVar("T")
 ROWS_A_PART = 20_000     # without learning; small parts would cost more than they save
 CHECKPOINT = "checkpoint.npz"
-MOST_BYTES = 1 << 36     # of a checkpoint: large models are large
 
 
 class Stateful(Protocol):
@@ -121,7 +121,9 @@ class Journal:
         """What ``read`` makes of the checkpoint, or an error that names it."""
         try:
             return read()
-        except (ValueError, KeyError, IndexError, TypeError, OSError, RuntimeError, EOFError, BadZipFile) as error:
+        except InputError:
+            raise
+        except Exception as error:      # a file that is something else fails in all sorts of ways
             raise InputError(f"{self.path / CHECKPOINT}: not a checkpoint of this run ({error})") from None
 
     def restore(self, state: State, rooms: Mapping[str, Stateful]) -> None:
@@ -138,14 +140,14 @@ class Journal:
         self.round, self.trace_sha256 = round_, part.sha256(self.trace_sha256)
         state = {f"{room}/{name}": array for room, it in rooms.items() for name, array in it.snapshot().items()}
         state |= {"round": np.array(round_, np.int64), "trace_sha256": np.frombuffer(self.trace_sha256.encode(), "u1")}
-        replace_file(self.path / CHECKPOINT, lambda file: np.savez(file, **state))    # type: ignore[arg-type]
+        write_arrays(self.path / CHECKPOINT, state)
         self._write_info("running")
         uploads.settle()
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write the summary and mark the run as finished."""
-        replace_text(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
-        self._write_info("finished")
+        checksum = write_file(self.path / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
+        self._write_info("finished", summary_sha256=checksum)
 
     def close(self) -> None:
         """Let others have the folder."""
@@ -154,9 +156,7 @@ class Journal:
             self._lock = None
 
     def _load(self) -> State:
-        with (open_to_read(self.path / CHECKPOINT, "a checkpoint", MOST_BYTES) as file,
-              np.load(file, allow_pickle=False) as stored):      # it verifies the checksums of all
-            return dict(stored)
+        return read_arrays(self.path / CHECKPOINT)
 
     def _restore(self, state: State) -> None:
         self.round, self.trace_sha256 = int(state["round"]), bytes(state["trace_sha256"]).decode("ascii")
@@ -171,17 +171,19 @@ class Journal:
                     path.unlink()
                 else:
                     names.add(f"{table}/{path.name}")
-        keep_checksums(self.path, names)
         checksums = read_checksums(self.path)
         for name in sorted(names):
             verify(self.path, name, checksums)
+        for table in TABLES:
+            refuse_missing(self.path, table, self.round, checksums)
+        keep_checksums(self.path, names)
 
-    def _write_info(self, status: str) -> None:
+    def _write_info(self, status: str, **more: str) -> None:
         info = {
             "format": FORMAT, **self.identity, "status": status, "round": self.round,
-            "trace_sha256": self.trace_sha256, "versions": versions(), "processor": processor(),
+            "trace_sha256": self.trace_sha256, "versions": versions(), "processor": processor(), **more,
         }
-        replace_text(self.path / "run.json", json.dumps(info, indent=2) + "\n")
+        write_object(self.path / "run.json", info)
 
     def _take_lock(self) -> None:
         self._lock = open_to_write(self.path / "lock", keep=True)

@@ -7,8 +7,11 @@
     jobs/part-00012.parquet    what was decided for each job, and what came of it
     checksums.sha256           of all these; `sha256sum --check` reads it too
     checkpoint.npz             the state after the last complete round
-    run.json                   seed, versions, processor, last complete round
-    summary.json               the result, once the run is finished
+    run.json                   seed, versions, processor, last complete round, and a checksum of its own
+    summary.json               the result, once the run is finished; run.json has its checksum
+
+What can change in a run knows its checksum itself, as checkpoint.npz and run.json do; the models that devices have
+uploaded (uploads.f32) have theirs in the checkpoint.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import Any
 
 from netsim.base.errors import InputError
 from netsim.base.files import MEGABYTE, open_to_read, read_json
+from netsim.base.sealed import read_object
 
 FORMAT = 2
 
@@ -48,18 +52,19 @@ def read_info(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise InputError(f"{path}: no such run directory")
     try:
-        info = read_json(file, "what is known of a run", MEGABYTE)
+        told = read_json(file, "a run's own word", MEGABYTE)
+        if isinstance(told, dict) and told.get("format") == 1:
+            raise InputError(f"{path}: a run of format 1, as an older netsim wrote it; this one reads format {FORMAT}: "
+                             "run its scenario.toml again, or look at it with the version that wrote it")
+        info = read_object(file, "a run's own word")
     except FileNotFoundError:
         raise InputError(f"{path}: not a run directory: it has no run.json") from None
     except OSError as error:
         raise InputError(f"{file}: unreadable ({error})") from None
-    if isinstance(info, dict) and info.get("format") == 1:
-        raise InputError(f"{path}: a run of format 1, as an older netsim wrote it; this one reads format {FORMAT}: "
-                         "run its scenario.toml again, or look at it with the version that wrote it")
-    known = isinstance(info, dict) and info.get("format") == FORMAT and {"scenario", "seed", "status"} <= info.keys()
-    if not known or not isinstance(info.get("round"), int):
+    if info.get("format") != FORMAT or not {"scenario", "seed", "status"} <= info.keys() or not isinstance(
+            info.get("round"), int):
         raise InputError(f"{file}: not written by this version of netsim (format {FORMAT})")
-    return dict(info)
+    return info
 
 
 def next_free(results: Path, name: str, *, resume: bool) -> Path:

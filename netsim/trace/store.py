@@ -79,7 +79,7 @@ def keep_checksums(folder: Path, names: set[str]) -> None:
     replace_text(folder / CHECKSUMS, "".join(f"{checksum}  {name}\n" for name, checksum in kept.items()))
 
 
-def verify(folder: Path, name: str, checksums: dict[str, str]) -> None:
+def verify(folder: Path, name: str, checksums: dict[str, str], noted_in: str = CHECKSUMS) -> None:
     """Raise :class:`InputError` unless a file is what was written."""
     path = folder / name
     try:
@@ -88,13 +88,20 @@ def verify(folder: Path, name: str, checksums: dict[str, str]) -> None:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     if found != checksums.get(name):
-        raise InputError(f"{path}: damaged: it is not what netsim wrote (its checksum differs from {CHECKSUMS})")
+        raise InputError(f"{path}: damaged: it is not what netsim wrote (its checksum differs from {noted_in})")
 
 
 def part_files(folder: Path, table: str, last_round: int) -> list[Path]:
     """The part files that begin no later than ``last_round``, in order."""
     return [path for path in sorted((folder / table).glob("part-*.parquet"), key=first_round_of)
             if first_round_of(path) <= last_round]
+
+
+def refuse_missing(folder: Path, table: str, last_round: int, checksums: dict[str, str]) -> None:
+    """Raise InputError unless all parts that were written are there."""
+    for name in checksums:
+        if name.startswith(f"{table}/") and first_round_of(Path(name)) <= last_round and not (folder / name).exists():
+            raise InputError(f"{folder / name}: is missing; the run is damaged")
 
 
 def first_round_of(path: Path) -> int:
@@ -111,6 +118,7 @@ def scan(folder: Path, table: str, last_round: int, checksums: dict[str, str]) -
 
     assert table in TABLES
     schema = polars_schema(table)
+    refuse_missing(folder, table, last_round, checksums)
     files = part_files(folder, table, last_round)
     for file in files:
         verify(folder, f"{table}/{file.name}", checksums)

@@ -46,7 +46,8 @@ class StoredRun:
         file = self.path / "summary.json"
         if not file.exists():
             raise InputError(f"{self.path}: not finished (round {self.last_round} is complete); go on with --resume")
-        return dict(read_json(file, "the result of a run"))
+        verify(self.path, file.name, {file.name: self.info.get("summary_sha256", "")}, "run.json")
+        return dict(read_json(file, "a run's result"))
 
     @cached_property
     def scenario(self) -> Scenario:

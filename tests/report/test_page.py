@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from small_runs import sign, store, two_rounds
+from small_runs import say, sign, store, two_rounds
 
 from netsim.base.errors import InputError
 from netsim.report import run_data
@@ -50,8 +50,7 @@ def test_the_page_asks_for_nothing_outside_itself(two: Run, tmp_path: Path) -> N
 
 def test_a_strangers_names_stay_text(two: Run, tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
-    info = json.loads((two.path / "run.json").read_text())
-    (two.path / "run.json").write_text(json.dumps({**info, "scenario": evil, "seed": evil, "status": "finished"}))
+    say(two.path, scenario=evil, seed=evil, status="finished")
     devices = pl.read_parquet(two.path / "devices.parquet")
     devices.with_columns(name=pl.lit(evil), kind=pl.lit(evil)).write_parquet(two.path / "devices.parquet")
     text = (two.path / "scenario.toml").read_text()
@@ -81,8 +80,7 @@ def test_a_large_run_is_sampled_and_the_page_says_so(
 
 
 def test_an_interrupted_run_is_shown_as_one(two: Run, tmp_path: Path) -> None:
-    info = json.loads((two.path / "run.json").read_text())
-    (two.path / "run.json").write_text(json.dumps({**info, "status": "running"}))
+    say(two.path, status="running")
     write_report([Run(two.path)], tmp_path / "page.html")
     assert "interrupted after round 2" in (tmp_path / "page.html").read_text()
 

@@ -90,10 +90,11 @@ class ToyLearner:
     def initial_weights(self):
         return np.zeros(2, dtype=np.float32)
 
-    def train(self, round, weights, devices):
-        return SimpleNamespace(update=lambda device: SimpleNamespace(weights=(weights + self.own[device]) / 2))
+    def train(self, round, weights, devices, buffers=None):
+        return SimpleNamespace(update=lambda device: SimpleNamespace(
+            weights=(weights + self.own[device]) / 2, buffers=None))
 
-    def evaluate(self, weights):
+    def evaluate(self, weights, buffers=None):
         return SimpleNamespace(accuracy=float(weights[0]))
 
 

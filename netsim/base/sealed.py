@@ -1,0 +1,71 @@
+"""Files that know whether they are whole: named arrays, or a JSON object, with a checksum over all that they say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
+
+from netsim.base.errors import InputError
+from netsim.base.files import read_json, replace_file, replace_text
+
+if TYPE_CHECKING:
+    from netsim.base.arrays import State
+
+SEAL = "sha256"
+
+
+def write_arrays(path: Path, state: State) -> None:
+    """Named arrays as an .npz file, whole or not at all."""
+    import numpy as np
+
+    seal = np.frombuffer(_of_arrays(state).encode(), "u1")
+    replace_file(path, lambda file: np.savez(file, **state, **{SEAL: seal}))    # type: ignore[arg-type]
+
+
+def read_arrays(path: Path) -> State:
+    """The arrays that ``write_arrays`` wrote; ValueError and others where the file is anything else."""
+    import numpy as np
+
+    state: State = {}
+    with ZipFile(path) as archive:
+        for name in archive.namelist():
+            content = archive.read(name)      # all of it, which verifies its CRC-32, before anything is made of it
+            state[name.removesuffix(".npy")] = np.load(BytesIO(content), allow_pickle=False)
+    if bytes(state.pop(SEAL)).decode("ascii") != _of_arrays(state):
+        raise ValueError("its checksum differs from what it holds")
+    return state
+
+
+def _of_arrays(state: State) -> str:
+    import numpy as np
+
+    digest = hashlib.sha256()
+    for name, array in sorted(state.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def write_object(path: Path, content: Mapping[str, Any]) -> None:
+    """A JSON object with its checksum as the last entry, whole or not at all."""
+    replace_text(path, json.dumps({**content, SEAL: _of_object(content)}, indent=2) + "\n")
+
+
+def read_object(path: Path, what: str) -> dict[str, Any]:
+    """The object that ``write_object`` wrote; InputError where it is damaged, OSError where it cannot be read."""
+    found = read_json(path, what)
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: not {what}")
+    seal = found.pop(SEAL, None)
+    if seal != _of_object(found):
+        raise InputError(f"{path}: damaged: it is not what netsim wrote (its checksum differs from what it says)")
+    return found
+
+
+def _of_object(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,52 @@
+"""Whether a model fits the data as they lie on the devices and what the scenario says of it, before the first round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from netsim.base.arrays import Ints
+from netsim.base.errors import InputError
+from netsim.learning.grouping import Shape
+from netsim.learning.network import Network
+from netsim.learning.trainer import Hyperparameters
+
+FARTHEST = 1_000      # how much larger a batch size is looked for
+
+
+def check_buffers(settings: Any, network: Network) -> None:
+    """A key that is set and has no effect is an error."""
+    if settings.buffers is not None and not network.buffers.size:
+        raise InputError(f'learning.buffers = "{settings.buffers}" has no effect: model {settings.model_name} keeps '
+                         "no buffers; leave the key out")
+
+
+def check_batches(network: Network, shape: Shape, samples: Ints, settings: Hyperparameters) -> None:
+    """Refuse a split that leaves a batch of one sample to a model that cannot learn from one, as with batch norm."""
+    lone = [int(size) for size in samples if _leaves_one(int(size), settings.batch_size)]
+    if not lone or _learns_from_one(network, shape):
+        return
+    said = (f"model {type(network.module).__name__} cannot learn from a batch of one image, and learning.batch_size = "
+            f"{settings.batch_size} leaves one to a device of {lone[0]} samples")
+    if min(samples) == 1:
+        raise InputError(f"{said}; give every device at least 2 samples, or use GroupNorm or LayerNorm")
+    wider = next((size for size in range(settings.batch_size + 1, settings.batch_size + FARTHEST)
+                  if not any(_leaves_one(int(count), size) for count in samples)), int(max(samples)))
+    raise InputError(f"{said}; take learning.batch_size = {wider}")
+
+
+def _leaves_one(samples: int, batch: int) -> bool:
+    return batch == 1 or samples % batch == 1
+
+
+def _learns_from_one(network: Network, shape: Shape) -> bool:
+    network.module.train()
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            network.logits(network.stack(network.weights()), torch.zeros(1, *shape))
+    except InputError:
+        return False
+    finally:
+        network.buffers.write(network.buffers.start)
+    return True

@@ -1,0 +1,489 @@
+"""Models that users bring: each is trained as by a plain torch loop, or refused with an advice that works."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from netsim import load_scenario, simulate
+from netsim.base.arrays import Floats, Weights
+from netsim.base.errors import InputError
+from netsim.base.streams import stream
+from netsim.learning.datasets import load_dataset
+from netsim.learning.learner import split
+from netsim.learning.network import Network, Standardise
+from netsim.learning.trainer import Hyperparameters, Task, schedule
+from netsim.models import CNN, CifarCNN, FashionCNN, MnistCNN, build_model
+
+DEVICES, SEED = 3, 5
+SETS = ["population.phone.count=3", "population.phone.samples=24", "learning.batch_size=8",
+        "learning.momentum=0.5", "learning.local_iterations=2", "selection.method=fedavg", "selection.cohort=3",
+        "end.rounds=2", "learning.bits=auto", "cell.bandwidth=1GHz"]
+
+
+class Base(nn.Module):
+    """Flat images through whatever the model's body is."""
+
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__()
+        self.make(shape[0] * shape[1] * shape[2], classes)
+
+    def make(self, pixels: int, classes: int) -> None:
+        self.body = nn.Sequential(nn.Linear(pixels, 12), nn.ReLU(), nn.Linear(12, classes))
+
+    def forward(self, images: Tensor) -> Tensor:
+        answer: Tensor = self.body(images.flatten(1))
+        return answer
+
+
+class Scalar(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.scale = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) * self.scale
+
+
+class PartlyFrozen(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.body[0].requires_grad_(False)
+
+
+class Batches(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        self.body = nn.Sequential(nn.Linear(pixels, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, classes))
+
+
+class Cumulative(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        norm = nn.BatchNorm1d(12, momentum=None)      # counts its batches, and means over all of them
+        self.body = nn.Sequential(nn.Linear(pixels, 12), norm, nn.Linear(12, classes))
+
+
+class Groups(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        self.body = nn.Sequential(nn.Linear(pixels, 12), nn.GroupNorm(3, 12), nn.ReLU(), nn.Linear(12, classes))
+
+
+class Dropped(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        self.body = nn.Sequential(nn.Linear(pixels, 12), nn.Dropout(0.3), nn.Linear(12, classes))
+
+
+class Depth(Base):
+    """Stochastic depth: a layer is left out by chance while learning, and has no gradient then."""
+
+    def make(self, pixels: int, classes: int) -> None:
+        self.first, self.maybe, self.last = nn.Linear(pixels, 12), nn.Linear(12, 12), nn.Linear(12, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        hidden = self.first(images.flatten(1))
+        if not self.training or float(torch.rand(())) < 0.5:
+            hidden = hidden + functional.relu(self.maybe(hidden))
+        answer: Tensor = self.last(hidden)
+        return answer
+
+
+class Tied(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        self.first, self.again, self.last = nn.Linear(pixels, 12), nn.Linear(12, 12), nn.Linear(12, classes)
+        self.twice = nn.Linear(12, 12)
+        self.twice.weight = self.again.weight
+
+    def forward(self, images: Tensor) -> Tensor:
+        answer: Tensor = self.last(self.twice(torch.tanh(self.again(self.first(images.flatten(1))))))
+        return answer
+
+
+class Constants(Base):
+    """Buffers that nobody changes: a mask of truth values and one without bound."""
+
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.register_buffer("mask", torch.arange(classes) % 2 == 0)
+        self.register_buffer("floor", torch.full((classes,), -torch.inf), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.maximum(super().forward(images), self.floor) * (1 + self.mask)
+
+
+class Lazy(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        self.body = nn.Sequential(nn.LazyLinear(12), nn.ReLU(), nn.LazyLinear(classes))
+
+
+class FrozenHalf(Base):
+    """Only what is trained has to be float32."""
+
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.offset = nn.Parameter(torch.ones(classes, dtype=torch.float64), requires_grad=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) + self.offset
+
+
+class Empty(Base):
+    """A parameter without a single number."""
+
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.nothing = nn.Parameter(torch.zeros(0, 3))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) + self.nothing.sum()
+
+
+class Tiny(CNN):
+    channels = (2, 3)
+    hidden = 6
+
+
+class Zeroed(Tiny):
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) * 0.0
+
+
+class Noisy(Tiny):
+    """As its parent where nothing is learned."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        answer = super().forward(images)
+        return answer * 3.0 if self.training else answer
+
+
+class Leaning(Tiny):
+    """Changes what its parent's forward leans on."""
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        return iter([part * 0.5 for part in super().parameters(recurse)])    # type: ignore[misc]
+
+
+class MoreParameters(Tiny):
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__(shape, classes)
+        self.shift = nn.Parameter(torch.zeros(classes))
+
+    def forward(self, images: Tensor) -> Tensor:
+        parts = [part.unsqueeze(0) for name, part in self.named_parameters() if name != "shift"]
+        return self.forward_group(parts, images).squeeze(0) + self.shift
+
+
+class Mixin:
+    def forward(self, images: Tensor) -> Tensor:
+        answer: Tensor = super().forward(images)     # type: ignore[misc]
+        return answer * 2.0
+
+
+class Mixed(Mixin, Tiny):
+    pass
+
+
+class Hooked(Tiny):
+    """Nothing is overridden, and yet it computes something else."""
+
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__(shape, classes)
+        self.register_forward_hook(lambda module, images, answer: answer * 2.0)
+
+
+class Patched(Tiny):
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__(shape, classes)
+        self.forward = lambda images: 2.0 * Tiny.forward(self, images)    # type: ignore[method-assign]
+
+
+class Disagreeing(Base):
+    """Offers groups that are not what it computes."""
+
+    @staticmethod
+    def forward_group(parameters: Any, images: Tensor) -> Tensor:
+        group, batch = len(parameters[0]), len(images)
+        return parameters[-1].unsqueeze(1) + torch.zeros(group, batch, 1)
+
+
+class WrongGradients(Tiny):
+    @staticmethod
+    def gradients_group(*given: Tensor) -> tuple[Tensor, list[Tensor]]:
+        loss, slopes = CNN.gradients_group(*given)     # type: ignore[arg-type]
+        return loss, [-slope for slope in slopes]
+
+
+TRAINED = [Base, Scalar, PartlyFrozen, Batches, Cumulative, Groups, Dropped, Depth, Tied, Constants, Lazy, FrozenHalf,
+           Empty, Tiny, Zeroed, Noisy, MoreParameters, Mixed, Hooked, Patched, Disagreeing, WrongGradients]
+
+
+class Half(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.half()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images.half()).float()
+
+
+class HalfMended(Half):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.float()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return Base.forward(self, images)
+
+
+class Double(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.double()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images.double())
+
+
+class Unused(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.spare = nn.Linear(3, 3)
+
+
+class UnusedFrozen(Unused):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.spare.requires_grad_(False)
+
+
+class AllFrozen(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.requires_grad_(False)
+
+
+class OneTrained(AllFrozen):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.body[2].bias.requires_grad_(True)
+
+
+class HalfAnswers(Base):
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images).half()
+
+
+class HalfAnswersMended(HalfAnswers):
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images).float()
+
+
+class Complex(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.register_buffer("wave", torch.ones(3, dtype=torch.complex64))
+
+
+class ComplexMended(Base):
+    def make(self, pixels: int, classes: int) -> None:
+        super().make(pixels, classes)
+        self.register_buffer("wave", torch.ones(2, 3))
+
+
+REFUSED = [(Half, r"self\.float\(\)", HalfMended), (Double, r"self\.float\(\)", HalfMended),
+           (Unused, r"freeze it with requires_grad_\(False\)", UnusedFrozen), (Unused, "leave it out", Base),
+           (AllFrozen, "requires_grad on", OneTrained), (HalfAnswers, r"\.float\(\)", HalfAnswersMended),
+           (Complex, "two real ones", ComplexMended)]
+
+
+@pytest.fixture(autouse=True)
+def users_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module own_models that is installed, as far as Python can tell."""
+    module = ModuleType("own_models")
+    for kind in (*TRAINED, Leaning, *(kind for row in REFUSED for kind in (row[0], row[2]))):
+        setattr(module, kind.__name__, kind)
+    monkeypatch.setitem(sys.modules, "own_models", module)
+
+
+def scenario_of(kind: type[nn.Module], *more: str) -> Any:
+    return load_scenario("quickstart", [*SETS, f"learning.model=own_models:{kind.__name__}", *more])
+
+
+def in_netsim(scenario: Any, folder: Path) -> tuple[Weights, Floats, float]:
+    """The weights, buffers and loss after two rounds."""
+    run = simulate(scenario, folder, SEED, workers=1, allow_import=True)
+    with np.load(folder / "checkpoint.npz") as state:
+        buffers = state["learning/buffers.mean"] if "learning/buffers.mean" in state else np.zeros(0)
+        return state["learning/weights"], buffers, run.rounds["loss"].to_list()[-1]
+
+
+def in_torch(scenario: Any, *, local: bool = False) -> tuple[Weights, Floats, float]:
+    """The same by modules of their own and ``torch.optim.SGD``, device by device."""
+    settings, data = scenario.learning, load_dataset("digits")
+    parts = split(scenario, SEED)
+    seed = int(stream(SEED, "initial weights").integers(2**63))
+    server = build_model(settings.model, data.shape, data.classes, seed)
+    modules = [build_model(settings.model, data.shape, data.classes, seed) for _ in parts]
+    inputs = Standardise(data.mean, data.deviation)
+    how = Hyperparameters(settings.batch_size, settings.learning_rate, settings.local_iterations)
+    shares = [len(part) / sum(map(len, parts)) for part in parts]
+    for round_ in (1, 2):
+        for device, (part, module) in enumerate(zip(parts, modules, strict=True)):
+            _take_over(module, server, buffers=not local)
+            rng = stream(SEED, "training", round_, device)
+            plan = schedule(Task(device, part, rng), how)
+            trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+            optimiser = torch.optim.SGD(trained, settings.learning_rate, settings.momentum)
+            torch.manual_seed(int(rng.integers(2**63)))
+            module.train()
+            for batch in plan.batches:
+                optimiser.zero_grad(set_to_none=False)
+                for parameter in trained:
+                    parameter.grad = torch.zeros_like(parameter)
+                loss = functional.cross_entropy(
+                    module(inputs(data.train_images[batch])), torch.from_numpy(data.train_labels[batch]))
+                loss.backward()     # type: ignore[no-untyped-call]
+                optimiser.step()
+        _average(server, modules, shares)
+    server.eval()
+    with torch.no_grad():
+        loss = functional.cross_entropy(server(inputs(data.test_images)), torch.from_numpy(data.test_labels))
+    return Network(server).weights(), Network(server).buffers.read(), float(loss)
+
+
+@torch.no_grad()
+def _take_over(module: nn.Module, server: nn.Module, *, buffers: bool) -> None:
+    for mine, theirs in zip(module.parameters(), server.parameters(), strict=True):
+        mine.copy_(theirs)
+    for mine, theirs in zip(module.buffers(), server.buffers(), strict=True):
+        mine.copy_(theirs if buffers else mine)
+
+
+@torch.no_grad()
+def _average(server: nn.Module, modules: list[nn.Module], shares: list[float]) -> None:
+    for part in ("parameters", "buffers"):
+        for mine, *theirs in zip(getattr(server, part)(), *(getattr(m, part)() for m in modules), strict=True):
+            if torch.equal(theirs[0], theirs[1]):      # a constant may be without bound
+                mine.copy_(theirs[0])
+            else:
+                mean = sum(share * their.double() for share, their in zip(shares, theirs, strict=True))
+                mine.copy_(mean if mine.is_floating_point() else mean.round())     # type: ignore[union-attr, arg-type]
+
+
+@pytest.mark.parametrize("kind", TRAINED, ids=lambda kind: kind.__name__)
+def test_two_rounds_are_those_of_a_plain_torch_loop(kind: type[nn.Module], tmp_path: Path) -> None:
+    scenario = scenario_of(kind)
+    weights, buffers, loss = in_netsim(scenario, tmp_path / "run")
+    expected, expected_buffers, expected_loss = in_torch(scenario)
+    assert weights == pytest.approx(expected, abs=2e-5, rel=2e-4)
+    assert loss == pytest.approx(expected_loss, rel=1e-3)
+    np.testing.assert_allclose(buffers, expected_buffers, rtol=1e-4, atol=1e-5)
+
+
+def test_buffers_may_stay_on_their_devices(tmp_path: Path) -> None:
+    scenario = scenario_of(Batches, "learning.buffers=local")
+    weights, buffers, loss = in_netsim(scenario, tmp_path / "run")
+    expected, expected_buffers, expected_loss = in_torch(scenario, local=True)
+    assert weights == pytest.approx(expected, abs=2e-5, rel=2e-4)
+    assert buffers == pytest.approx(expected_buffers, rel=1e-4)
+    assert loss == pytest.approx(expected_loss, rel=1e-3)
+    with np.load(tmp_path / "run" / "checkpoint.npz") as state:
+        assert len(np.unique(state["learning/buffers.own"], axis=0)) == DEVICES
+    one = [in_netsim(scenario_of(Batches, "selection.cohort=1", f"learning.buffers={how}"), tmp_path / how)
+           for how in ("local", "average")]
+    assert one[0][0] == pytest.approx(one[1][0])       # it learns by its batches' own statistics
+    assert not np.allclose(one[0][1], one[1][1])       # but ends from its own, or from everybody's
+
+
+def test_buffers_that_are_sent_count_in_the_upload(tmp_path: Path) -> None:
+    bits = {how: simulate(scenario_of(Batches, *how), tmp_path / str(len(how)), SEED, workers=1, allow_import=True)
+            .jobs["bits"][0] for how in ((), ("learning.buffers=local",))}
+    assert bits[()] - bits["learning.buffers=local",] == 32 * 2 * 12      # a mean and a variance for each of 12
+
+
+def test_a_run_with_buffers_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop(at: Any) -> None:
+        raise StopError
+
+    for how in ("average", "local"):
+        scenario = scenario_of(Batches, f"learning.buffers={how}")
+        whole = in_netsim(scenario, tmp_path / f"{how}-whole")
+        with pytest.raises(StopError):
+            simulate(scenario, tmp_path / how, SEED, workers=1, allow_import=True, progress=stop)
+        simulate(scenario, tmp_path / how, SEED, workers=1, allow_import=True, resume=True)
+        with np.load(tmp_path / how / "checkpoint.npz") as state:
+            assert state["learning/weights"].tobytes() == whole[0].tobytes()
+            assert state["learning/buffers.mean"].tobytes() == whole[1].tobytes()
+
+
+def test_the_number_of_workers_changes_nothing_with_buffers_and_frozen_parts(tmp_path: Path) -> None:
+    for kind in (Batches, PartlyFrozen):
+        hashes = {simulate(scenario_of(kind), tmp_path / f"{kind.__name__}{workers}", SEED, workers=workers,
+                           allow_import=True).summary["trace_sha256"] for workers in (1, 2)}
+        assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(("kind", "says", "mended"), REFUSED, ids=lambda it: getattr(it, "__name__", None))
+def test_what_is_refused_says_what_helps_and_that_helps(
+    kind: type[nn.Module], says: str, mended: type[nn.Module], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=says) as refusal:
+        in_netsim(scenario_of(kind), tmp_path / "run")
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "run" / "checkpoint.npz").exists()
+    in_netsim(scenario_of(mended), tmp_path / "mended")
+
+
+def test_a_lone_sample_is_refused_before_the_first_round_where_the_model_needs_two(tmp_path: Path) -> None:
+    lone = ["population.phone.samples=25"]
+    with pytest.raises(InputError, match=r"take learning\.batch_size = 9") as refusal:
+        in_netsim(scenario_of(Batches, *lone), tmp_path / "run")
+    assert "device of 25 samples" in str(refusal.value)
+    in_netsim(scenario_of(Batches, *lone, "learning.batch_size=9"), tmp_path / "mended")
+    in_netsim(scenario_of(Groups, *lone), tmp_path / "groups")
+
+
+def test_a_key_for_buffers_without_buffers_has_no_effect_and_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no effect.*leave the key out"):
+        in_netsim(scenario_of(Groups, "learning.buffers=local"), tmp_path / "run")
+    with pytest.raises(InputError, match="without a dataset"):
+        load_scenario("tiny", ["learning.buffers=local"])
+
+
+@pytest.mark.parametrize("kind", [Zeroed, Noisy, Leaning, MoreParameters, Mixed, Hooked, Patched],
+                         ids=lambda kind: kind.__name__)
+def test_a_class_that_computes_something_else_is_not_computed_as_its_parent(kind: type[nn.Module]) -> None:
+    module = kind((1, 16, 16), 4)
+    assert not Network(module, (1, 16, 16)).grouped
+    network, images = Network(module, (1, 16, 16)), torch.randn(3, 1, 16, 16)
+    stack = network.stack(network.weights())
+    for training in (True, False):
+        module.train(training)
+        assert torch.equal(network.logits(stack, images)[0], module(images))
+
+
+def test_a_class_that_computes_as_its_parent_still_goes_in_groups() -> None:
+    grey, colour = (1, 28, 28), (3, 32, 32)
+    for kind, shape in ((Tiny, (1, 16, 16)), (MnistCNN, grey), (FashionCNN, grey), (CifarCNN, colour)):
+        network = Network(kind(shape, 10), shape)
+        assert network.grouped
+        assert network._gradients_group is not None
+    wrong = Network(WrongGradients((1, 16, 16), 4), (1, 16, 16))
+    assert wrong.grouped
+    assert wrong._gradients_group is None
+
+
+def test_trying_a_model_leaves_its_buffers_as_they_were() -> None:
+    model = build_model("own_models:Batches", (1, 8, 8), 10, seed=1)
+    assert torch.equal(model.body[1].running_mean, torch.zeros(12))     # type: ignore[index, union-attr]
+    assert model.training
