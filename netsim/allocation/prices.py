@@ -120,14 +120,15 @@ def joint_prices(problem: Problem, plan: Plan) -> Prices:
     """The prices at the plan of `sao-joint`, from differences of what each device needs."""
     from netsim.allocation.joint import Devices
 
-    def need(round_s: float = plan.round_s, **changed: Floats) -> Floats:
+    def need(round_s: float = plan.round_s, **changed: Any) -> Floats:
         return Devices.of(replace(problem, **changed)).need(round_s).bandwidth_hz
 
     now = need()
     fall = float((need(plan.round_s * (1.0 - STEP)) - now).sum()) / (STEP * plan.round_s)
 
     def price(name: str, limit: Floats) -> Floats:
-        found: Any = (need(**{name: limit * (1.0 + STEP)}) - now) / (STEP * limit) / fall
+        more: Any = {name: limit * (1.0 + STEP)}
+        found = (need(**more) - now) / (STEP * limit) / fall
         return np.where(np.abs(found) * limit > 1e-9 * plan.round_s, found, 0.0)       # the rest is rounding
 
     slowest = np.where(plan.cpu_hz <= problem.cpu_min_hz * (1.0 + KINK), 1.0, 0.0)
