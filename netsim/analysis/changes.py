@@ -128,9 +128,12 @@ class Laboratory:
     def _of_no_use(self, change: Change) -> bool:
         """Whether it is plain that more changes nothing: an optimum whose limit is not reached."""
         found = self.was.place(change.device) if change.key in (CPU, BUDGET) and change.device is not None else None
-        if found is None or self.method not in ("sao", "equal") or len(self.was.agenda.waves) > 1:
+        if found is None or self.method not in ("sao", "equal"):
             return False
         wave, n = found
+        whole = self.replay.problem
+        if len(wave.devices) < len(whole) or not np.array_equal(wave.problem.budget_j, whole.budget_j):
+            return False                            # who fits, and what budgets are relaxed to, depends on all of them
         if change.key == CPU:
             return bool(wave.plan.cpu_hz[n] < wave.problem.cpu_max_hz[n] * (1 - BEYOND))
         return bool(wave.plan.device_energy_j[n] < wave.problem.budget_j[n] * (1 - BEYOND))

@@ -8,8 +8,8 @@ from netsim.analysis.changes import BAND, BUDGET, CPU, Change, Laboratory, limit
 from netsim.base import units
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY, DEADLINE
 
-FACTORS = (1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)      # of a limit, tried one after the other
-MOST_SAVED = 8           # drop-outs for whom a remedy is looked for
+FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0, 10.0)      # of a limit, tried one after the other
+MOST_SAVED = 5           # drop-outs for whom a remedy is looked for
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ def _remedies(there: Laboratory, names: dict[int, str], device: int, reason: str
         wave, n = place
         takes = float(wave.plan.compute_s[n] + wave.plan.upload_s[n])
         said.append(f"a deadline of {units.format(takes, 'time', up=True)}")
-    for key, whose in ((BUDGET, device), (CPU, device), (BAND, None)):
+    raised = {BATTERY_EMPTY: (), DEADLINE: ((CPU, device), (BAND, None))}
+    for key, whose in raised.get(reason, ((BUDGET, device), (BAND, None))):
         change = _least(there, device, key, whose)
         if change is not None:
             said.append(change.words(names, limit_now(there.replay.problem, change, there.method)))

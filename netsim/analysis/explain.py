@@ -29,9 +29,10 @@ from netsim.base import units
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
 
-MOST_PLANS = 10_000      # for the run as a whole; of a longer one, some rounds say which changes matter
+MOST_PLANS = 4_000       # for the run as a whole; of a longer one, some rounds say which changes matter
+DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10}      # plans of `sao` that one costs
 MOST_CHANGES = 12        # that are then played in all its rounds
-HALF = 0.5               # leaving a device out is told unless something of its own saves this part of it
+HALF = 0.5               # of what leaving a device out saves: where a limit of its own brings that, it is the answer
 LITTLE = 1e-6            # of a round: what a limit brings that is worth less does not bind
 NEXT = 1.01              # times a limit: what its next per cent brings
 MOST_HELD = 6            # limits of which that is told
@@ -151,17 +152,21 @@ def what_ifs(there: Laboratory, names: dict[int, str]) -> tuple[WhatIf, ...]:
 def ranked(found: dict[Change, float], round_s: float, names: dict[int, str], now: Any) -> tuple[WhatIf, ...]:
     """The changes by what they save.
 
-    Without a device a round is always shorter than with a better one: that is told only of devices of which nothing
-    else brings half as much.
+    Without a device a round is always shorter than with a better one, which is no answer to what is wrong with it. So
+    that is left out where a limit of its own brings at least half as much, and more than any change of the cell.
     """
     own: dict[int | None, float] = {}
     for change, saves in found.items():
-        if change.key in RAISED:
+        if change.key in RAISED or change.device is None:
             own[change.device] = max(saves, own.get(change.device, 0.0))
-    told = [WhatIf(change.words(names, now(change)), change.device, change.key, change.factor, round_s - saves, saves)
-            for change, saves in found.items()
-            if change.key != WITHOUT or own.get(change.device, 0.0) < HALF * saves or saves <= 0.0]
-    return tuple(sorted(told, key=lambda each: (-each.saves_s, each.factor or 0.0)))
+
+    def told(change: Change, saves: float) -> bool:
+        other = own.get(change.device, 0.0)
+        return change.key != WITHOUT or other < HALF * saves or other <= own.get(None, 0.0)
+
+    rows = [WhatIf(change.words(names, now(change)), change.device, change.key, change.factor, round_s - saves, saves)
+            for change, saves in found.items() if told(change, saves)]
+    return tuple(sorted(rows, key=lambda each: (-each.saves_s, each.factor or 0.0)))
 
 
 def bindings(there: Laboratory, names: dict[int, str]) -> tuple[Binding, ...]:
@@ -210,7 +215,7 @@ def whole_run(replays: Replays, names: dict[int, str]) -> Explanation:
     """The same changes over all rounds, each with its own cohort and plan."""
     numbers = sorted(replays.jobs)
     plans = sum(4 * replays.jobs[number].height + len(METHODS) + 1 for number in numbers)
-    picked = numbers[::math.ceil(plans / MOST_PLANS)]
+    picked = numbers[::math.ceil(plans * DEAR.get(replays.method, 1) / MOST_PLANS)]
     found, limits = _summed(replays, picked, None)
     if len(picked) < len(numbers):
         most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES]
