@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.allocation.diagnosis import Obstacles, obstacles
 from netsim.allocation.methods import METHODS
-from netsim.allocation.prices import Prices, shadow_prices
+from netsim.allocation.prices import Prices, Saving, prices_of, savings
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.base.arrays import Ints
 from netsim.base.pictures import save_figure
@@ -30,6 +30,7 @@ class Result:
     plan: Plan | None
     reason: str | None              # why there is no plan
     prices: Prices | None           # what a little more would bring; of methods that have them
+    savings: list[Saving]           # what named changes would bring; of the same methods
     obstacles: Obstacles | None     # what stands in the way; where there is no plan
 
     @property
@@ -71,10 +72,11 @@ def _result(problem: Problem, method: str, options: Mapping[str, Any], devices: 
     if len(sys.modules) > loaded:      # the time went into loading scipy
         plan, reason, solve_s = _timed(solver, problem)
     if plan is None:
-        return Result(label, devices, problem, solve_s, None, reason, None, obstacles(problem))
-    priced = method in METHODS and METHODS[method].prices
-    prices = shadow_prices(problem, plan) if priced else None
-    return Result(label, devices, problem, solve_s, plan, None, prices, None)
+        return Result(label, devices, problem, solve_s, None, reason, None, [], obstacles(problem))
+    prices = prices_of(problem, plan, method)
+    named = replace(problem, numbers=devices)
+    saved = savings(named, plan, prices, method, dict(options)) if prices else []
+    return Result(label, devices, problem, solve_s, plan, None, prices, saved, None)
 
 
 def _timed(solver: Callable[[Problem], Plan], problem: Problem) -> tuple[Plan | None, str | None, float]:

@@ -13,7 +13,9 @@ from netsim.allocation.methods import METHODS
 from netsim.allocation.problem import Infeasible, Problem, plan_for
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.registry import load
-from netsim.base.units import format
+from netsim.base.units import format, short_up
+
+LEAST_GROWTH = 1e-6   # per cent: less would be lost in the rounding of a budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +57,18 @@ def require_feasible(problem: Problem, devices: InSeconds) -> None:
 
 
 def explain(problem: Problem, found: Obstacles) -> str:
-    """The obstacles in a sentence or three."""
+    """The obstacles in a sentence or three; remedies are rounded up, so that they suffice when they are typed in."""
     band = format(problem.bandwidth_hz, "frequency")
     if found.hopeless.any():
         first = f"{too_dear(problem, found.least_energy_j, found.hopeless)}, even with the whole band of {band}"
     else:
         first = (f"{listing(problem, found.in_the_way)}: to keep every budget the cell needs "
-                 f"{format(float(found.need_hz.sum()), 'frequency')}, it has {band}")
+                 f"{format(float(found.need_hz.sum()), 'frequency', up=True)}, it has {band}")
     more = found.budget_scaling
     if math.isinf(more):
         return f"{first}; the largest part of the cohort that fits has {len(found.cohort)} of {len(problem)} devices"
-    growth = f"were {more:.4g} times as large" if more >= 2.0 else f"grew by {100.0 * (more - 1.0):.3g} %"
+    growth = (f"were {short_up(more)} times as large" if more >= 2.0
+              else f"grew by {short_up(max(100.0 * (more - 1.0), LEAST_GROWTH), 3)} %")
     return (f"{first}; the largest part of the cohort that fits has {len(found.cohort)} of {len(problem)} devices; "
             f"all fit if every budget {growth}")
 

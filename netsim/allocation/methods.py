@@ -19,17 +19,20 @@ class Solver(Entry):
     """An allocation method: a function of a problem and its options."""
 
     keeps: str | None = None      # where a function says whom the method itself keeps of a cohort
-    prices: bool = False          # its plan is the optimum whose shadow prices say what a little more would bring
+    prices: str | None = None     # where a function says what a little more of each limit would bring
 
 
 METHODS = Registry("allocation method", "allocation.method", {
     "sao": Solver("netsim.allocation.sao:solve", "exact optimum: the shortest round that keeps every budget",
-                  prices=True),
-    "equal": Solver("netsim.allocation.equal:solve", "equal bandwidth, each CPU as fast as its budget allows"),
+                  prices="netsim.allocation.prices:shadow_prices"),
+    "equal": Solver("netsim.allocation.equal:solve", "equal bandwidth, each CPU as fast as its budget allows",
+                    prices="netsim.allocation.prices:equal_prices"),
     "algorithm5": Solver("netsim.allocation.algorithm5:solve", "the paper's Algorithm 5 to the letter"),
     "algorithm6": Solver("netsim.allocation.power:algorithm6", "the paper's Algorithm 6 to the letter: a common power"),
-    "sao-common-power": Solver("netsim.allocation.power:common", "sao with the best power common to all"),
-    "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device"),
+    "sao-common-power": Solver("netsim.allocation.power:common", "sao with the best power common to all",
+                               prices="netsim.allocation.prices:common_power_prices"),
+    "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device",
+                        prices="netsim.allocation.prices:joint_prices"),
     "fedl": Solver("netsim.allocation.fedl:solve",
                    "least total energy + lambda x round; keeps budgets only if lambda is tuned", {"weight": "lambda"}),
     "rra": Solver("netsim.allocation.rra:solve",

@@ -1,35 +1,164 @@
-"""Shadow prices: how much shorter the best round would be with a little more of what is scarce."""
+"""Shadow prices: how the best round would change with a little more of what is scarce."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from netsim.allocation.in_seconds import InSeconds
+from netsim.allocation.methods import METHODS
 from netsim.allocation.problem import Plan, Problem
 from netsim.allocation.sao import Need
 from netsim.base.arrays import Floats, frozen
+from netsim.base.registry import load
+from netsim.physics import rate_slope
+
+KINK = 1e-10     # of a time: nearer to the end of a CPU's range, a device is at the kink itself
+TIED = 1e-12     # of a round: devices that end so close to each other are last together
+STEP = 1e-6      # relative, where a need has no derivative in closed form
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Derivatives of the shortest round; negative, or zero where more would not help."""
+    """Derivatives of the round, an entry for each device; negative where more of it makes the round shorter.
+
+    Where the round has a kink they tell of a little more, not of a little less. NaN where there is no answer, since
+    nobody can use a longer round; inf where a little more leaves no plan.
+    """
 
     bandwidth_s_per_hz: float     # dT/dB
-    budget_s_per_j: Floats        # dT/de_n, one entry for each device
+    budget_s_per_j: Floats        # dT/de_n
+    cpu_max_s_per_hz: Floats
+    cpu_min_s_per_hz: Floats
+    power_s_per_w: Floats         # of the power given; of the greatest allowed, by methods that choose it
+
+    @classmethod
+    def of(cls, bandwidth: float, *arrays: Floats) -> Prices:
+        """Read-only, and without negative zeros."""
+        return cls(float(bandwidth), *(frozen(array + 0.0) for array in arrays))
+
+
+def prices_of(problem: Problem, plan: Plan, method: str = "sao") -> Prices | None:
+    """The prices at a method's plan; None of a method that has none."""
+    place = METHODS[method].prices if method in METHODS else None
+    found: Prices | None = load(place)(problem, plan) if place else None
+    return found
 
 
 @np.errstate(all="ignore")
 def shadow_prices(problem: Problem, plan: Plan) -> Prices:
-    """The prices at the plan of `sao`, by the implicit function theorem on sum b_n(T, e_n) = B.
+    """The prices at the plan of `sao`, by the implicit function theorem on sum b_n(T, limits of n) = B.
 
-    Where time and energy both bind, a device turns the part ``gained`` of each further second of round into upload, and
-    the rest of each further second of sending that its budget pays for.
+    Of each further second of round a device turns the part ``gained`` into upload, and of each further second of
+    sending that its budget pays for the rest. With more power it needs less band for the same upload, b/p times the
+    elasticity less 1, but its budget pays for a shorter one. At the ends of a CPU's range these change: what shortens
+    the round takes them as they are in a shorter one.
     """
     need = Need.at(plan.round_s, InSeconds.of(problem))
-    slope = float(need.slope.sum())                                       # d need / dT
-    by_budget = -need.per_second * (1.0 - need.gained) / problem.power_w      # d need / de_n
-    if not slope < 0.0:                                                   # nobody can use a longer round: no answer
-        return Prices(np.nan, frozen(np.full(len(problem), np.nan)))
-    return Prices(1.0 / slope, frozen(0.0 - by_budget / slope))
+    shorter, longer = _sides(need)
+    falls, rises = need.per_second * shorter, need.per_second * longer
+    fall, rise = float(falls.sum()), float(rises.sum())
+    if not fall > 0.0:                                                     # nobody can use another round: no answer
+        return Prices.of(np.nan, *(np.full(len(problem), np.nan) for _ in range(4)))
+    devices, power = need.devices, problem.power_w
+    at_most = need.crossing_s < devices.fastest * (1.0 - KINK)
+    at_least = need.crossing_s >= devices.slowest * (1.0 - KINK)
+    sooner = np.where(at_most, problem.cycles / np.square(problem.cpu_max_hz), 0.0)
+    dearer = np.where(at_least, 2.0 * problem.compute_weight * problem.cpu_min_hz / power, 0.0)
+    louder = need.bandwidth_hz / power * (1.0 - need.per_second * need.upload_s / need.bandwidth_hz * longer)
+    own = np.where(louder < 0.0, fall - falls + rises, rise)
+    return Prices.of(
+        -1.0 / fall, -need.per_second * (1.0 - shorter) / power / fall, -need.per_second * sooner / fall,
+        np.where(dearer > 0.0, need.per_second * dearer / rise, 0.0), louder / own)
+
+
+def _sides(need: Need) -> tuple[Floats, Floats]:
+    """What is gained of a second more, in rounds that are a little shorter, and a little longer, than this one."""
+    devices = need.devices
+    quickest = np.abs(need.crossing_s / devices.fastest - 1.0) <= KINK
+    slowest = np.abs(need.crossing_s / devices.slowest - 1.0) <= KINK
+    between = 1.0 - need.delayed
+    shorter = np.where(quickest, 1.0, np.where(slowest, between, need.gained))
+    longer = np.where(slowest, 0.0, np.where(quickest, between, need.gained))
+    return shorter, longer
+
+
+@np.errstate(all="ignore")
+def equal_prices(problem: Problem, plan: Plan) -> Prices:
+    """The prices at the plan of `equal`: those of the device that is last; of several, only the band helps."""
+    share, snr = plan.bandwidth_hz, problem.snr_hz
+    rate = problem.bits / plan.upload_s
+    slower = plan.cpu_hz < problem.cpu_max_hz * (1.0 - KINK)              # its budget holds the CPU back
+    per_joule = np.where(slower, plan.compute_s / (2.0 * plan.compute_energy_j), 0.0)
+    by_upload = 1.0 + problem.power_w * per_joule                         # an upload that is shorter also saves energy
+    per_band = -plan.upload_s * rate_slope(share, snr) / rate / len(problem) * by_upload
+    per_rate = snr / problem.power_w / (1.0 + snr / share) / np.log(2.0) / rate           # d ln Q / dp
+    per_power = -plan.upload_s * per_rate * by_upload + plan.upload_s * per_joule
+    per_clock = np.where(slower, 0.0, -plan.compute_s / problem.cpu_max_hz)
+    total = plan.compute_s + plan.upload_s
+    last = total >= plan.round_s * (1.0 - TIED)
+    alone = int(last.sum()) == 1
+
+    def of_last(prices: Floats) -> Floats:
+        return np.where(last, prices if alone else np.maximum(prices, 0.0), 0.0)
+
+    return Prices.of(float(per_band[last].max()), of_last(-per_joule), of_last(per_clock), np.zeros(len(problem)),
+                     of_last(per_power))
+
+
+def common_power_prices(problem: Problem, plan: Plan) -> Prices:
+    """The prices at the plan of `sao-common-power`: those of `sao` at the best power, at which that itself has none."""
+    prices = shadow_prices(problem.with_power(plan.power_w), plan)
+    at_most = plan.power_w >= problem.power_range_w[1] * (1.0 - KINK)
+    return replace(prices, power_s_per_w=frozen(np.where(at_most, np.minimum(prices.power_s_per_w, 0.0), 0.0)))
+
+
+@np.errstate(all="ignore")
+def joint_prices(problem: Problem, plan: Plan) -> Prices:
+    """The prices at the plan of `sao-joint`, from differences of what each device needs."""
+    from netsim.allocation.joint import Devices
+
+    def need(round_s: float = plan.round_s, **changed: Any) -> Floats:
+        return Devices.of(replace(problem, **changed)).need(round_s).bandwidth_hz
+
+    now = need()
+    fall = float((need(plan.round_s * (1.0 - STEP)) - now).sum()) / (STEP * plan.round_s)
+
+    def price(name: str, limit: Floats) -> Floats:
+        more: Any = {name: limit * (1.0 + STEP)}
+        found = (need(**more) - now) / (STEP * limit) / fall
+        return np.where(np.abs(found) * limit > 1e-9 * plan.round_s, found, 0.0)       # the rest is rounding
+
+    slowest = np.where(plan.cpu_hz <= problem.cpu_min_hz * (1.0 + KINK), 1.0, 0.0)
+    room = np.maximum(problem.cpu_max_hz, problem.cpu_min_hz * (1.0 + STEP))
+    faster = (need(cpu_min_hz=problem.cpu_min_hz * (1.0 + STEP), cpu_max_hz=room) - now) / STEP / problem.cpu_min_hz
+    return Prices.of(-1.0 / fall, price("budget_j", problem.budget_j), price("cpu_max_hz", problem.cpu_max_hz),
+                     slowest * faster / fall, price("power_max_w", problem.power_range_w[1]))
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What a named change saves, by a plan made anew."""
+
+    change: str
+    seconds: float
+
+
+def savings(problem: Problem, plan: Plan, prices: Prices, method: str, options: dict[str, Any]) -> list[Saving]:
+    """What 1 MHz more of band, 1 mJ more for one device and 100 MHz more for one CPU would save.
+
+    The device is the one that a little more helps most; where none is helped, its line is left out.
+    """
+    solve = METHODS.make(method, options)
+    wider = replace(problem, bandwidth_hz=problem.bandwidth_hz + 1e6)
+    found = [Saving("1 MHz more", plan.round_s - solve(wider).round_s)]
+    for what, name, price, step in (("1 mJ more on", "budget_j", prices.budget_s_per_j, 1e-3),
+                                    ("100 MHz more CPU on", "cpu_max_hz", prices.cpu_max_s_per_hz, 1e8)):
+        best = int(np.argmin(price))
+        if price[best] < 0.0:
+            more = getattr(problem, name) + step * (np.arange(len(problem)) == best)
+            round_s = solve(replace(problem, **{name: more})).round_s
+            found.append(Saving(f"{what} device {problem.name(best)}", plan.round_s - round_s))
+    return found

@@ -12,6 +12,8 @@ from netsim.trace.stored_run import StoredRun
 if TYPE_CHECKING:
     import networkx as nx
 
+    from netsim.analysis.explain import Explanation
+
 
 class AnalysedRun(StoredRun):
     """What happened in a run, and why it took so long."""
@@ -20,9 +22,18 @@ class AnalysedRun(StoredRun):
         """Where time, energy and band went: ``.rounds``, ``.devices`` and ``.shares`` are frames; ``.totals``."""
         return self._breakdown
 
-    def critical_path(self) -> CriticalPath:
-        """What set the run's length: ``.steps``, ``.causes`` and ``.slack`` are frames, ``.length_s`` the makespan."""
-        return self._critical_path
+    def critical_path(self, round: int | None = None) -> CriticalPath:
+        """What set the run's length, or a round's: ``.steps``, ``.causes`` and ``.slack`` are frames, ``.length_s``."""
+        return self._critical_path if round is None else find_critical_path(self, round)
+
+    def explain(self, round: int | None = None, *, allow_import: bool = False) -> Explanation:
+        """Why a round took so long, and what would shorten it; by default the slowest, and the run as a whole.
+
+        ``.binding`` are the limits that hold it up, ``.what_if`` the changes, the largest saving first.
+        """
+        from netsim.analysis.explain import explain  # plans, and so scipy
+
+        return explain(self, round, allow_import=allow_import)
 
     @cached_property
     def _breakdown(self) -> Breakdown:

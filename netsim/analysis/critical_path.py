@@ -31,13 +31,15 @@ class CriticalPath:
     ``slack``    a row a device that took part: device, name, rounds, critical_rounds, least_s, mean_s: how much longer
                  its work could have taken without making a round longer
     ``together`` share of the rounds in which another device ended within a thousandth of the round's time of the
-                 last: there, no single device holds the others up
+                 last: there, the allocation lets all end together, and ``pace`` says what sets the pace
+    ``pace``     that in a sentence, by plans made anew for the slowest round; empty where none ends so
     """
 
     steps: pl.DataFrame
     causes: pl.DataFrame
     slack: pl.DataFrame
     together: float
+    pace: str = ""
 
     @property
     def start_s(self) -> float:
@@ -67,8 +69,8 @@ class CriticalPath:
                 said.append(f"What helps most: {best['device_name']}'s {best['part']}; without it the run would be up "
                             f"to {gain} shorter.")
         if self.together > 0:
-            said.append(f"In {self.together:.0%} of the rounds several devices end together: no single one holds the "
-                        "others up, so only more band, larger budgets or another cohort would shorten those.")
+            said.append(f"In {self.together:.0%} of the rounds several devices end together.")
+            said += [self.pace] if self.pace else []
         return said
 
     def as_json(self) -> dict[str, Any]:
@@ -77,8 +79,8 @@ class CriticalPath:
                 "causes": self.causes.to_dicts(), "slack": self.slack.to_dicts(), "steps": self.steps.to_dicts()}
 
 
-def find_critical_path(run: StoredRun) -> CriticalPath:
-    """The critical path of a run.
+def find_critical_path(run: StoredRun, round: int | None = None) -> CriticalPath:
+    """The critical path of a run, or the part of it that lies in one round.
 
     A link says that a row could not begin before another had ended. It is tight when the row did begin
     at that very instant. No chain can be longer than the time between its ends, so every chain
@@ -106,8 +108,13 @@ def find_critical_path(run: StoredRun) -> CriticalPath:
         .sort("seq").select("seq", "round", "name", "device", "device_name", "t0", "t1", "length_s")
     )
     worked = _worked(acts, run.links, _slack(src, dst, t0, t1, ends["seq"].to_numpy()))
-    return CriticalPath(
-        steps, _causes(steps, worked, len(ends)), _by_device(steps, worked, names), _together(run, worked))
+    if round is not None:
+        if not (ends["round"] == round).any():
+            raise InputError(f"no round {round} in this run; it has rounds 1 to {run.last_round}")
+        steps, worked, ends = (frame.filter(pl.col("round") == round) for frame in (steps, worked, ends))
+    together = _together(run, worked, len(ends))
+    return CriticalPath(steps, _causes(steps, worked, len(ends)), _by_device(steps, worked, names), together,
+                        _pace(run, round) if together > 0 else "")
 
 
 def causal_graph(run: StoredRun, round: int | None = None) -> nx.DiGraph:
@@ -218,8 +225,21 @@ def _by_device(steps: pl.DataFrame, worked: pl.DataFrame, names: pl.DataFrame) -
     )
 
 
-def _together(run: StoredRun, worked: pl.DataFrame) -> float:
+def _together(run: StoredRun, worked: pl.DataFrame, rounds: int) -> float:
     near = pl.col("slack_s") <= TOGETHER * pl.col("round_s")
     waves = worked.join(run.rounds.select("round", "round_s"), on="round").group_by("round", "wave").agg(
         (near.sum() >= 2).alias("together"))
-    return float(waves.group_by("round").agg(pl.col("together").all())["together"].sum() / run.last_round)
+    return float(waves.group_by("round").agg(pl.col("together").all())["together"].sum() / rounds)
+
+
+def _pace(run: StoredRun, round: int | None) -> str:
+    """What sets the pace where all end together: the trace does not show it, only a plan made anew does.
+
+    One round is enough, the slowest: the others would take as long again each.
+    """
+    from netsim.analysis.explain import pace  # plans, and so scipy
+
+    try:
+        return pace(run, round)
+    except InputError:               # of a run that cannot be planned again nothing can be said
+        return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -135,8 +135,8 @@ _LEVELS: Mapping[str, tuple[Callable[[float], float], str]] = {
 }
 
 
-def format(value: float, dimension: str, digits: int = 4) -> str:
-    """An SI value for people, with the unit that keeps the number short.
+def format(value: float, dimension: str, digits: int = 4, *, up: bool = False) -> str:
+    """An SI value for people, with the unit that keeps the number short; ``up``: and no less than the value.
 
     >>> format(0.11184, "time")
     '111.8 ms'
@@ -150,7 +150,22 @@ def format(value: float, dimension: str, digits: int = 4) -> str:
         return f"{value:g} {base}"
     rounded = float(f"{value:.{digits}g}")       # first, so that 999.99 ms reads 1 s
     size, unit = next((step for step in ladder if abs(rounded) >= step[0]), ladder[-1])
-    return f"{_short(value / size, digits)} {unit}"
+    shown = f"{_short(value / size, digits)} {unit}"
+    if up and parse(shown, dimension) < value:
+        return f"{short_up(Decimal(value) / Decimal(str(size)), digits)} {unit}"
+    return shown
+
+
+def short_up(number: float | Decimal, digits: int = 4) -> str:
+    """A positive number rounded up to so many significant digits: what is printed is enough when it is typed in.
+
+    >>> short_up(3.14159, 3)
+    '3.15'
+    """
+    near = Decimal(number)
+    step = Decimal(1).scaleb(near.adjusted() - digits + 1)
+    text = f"{(near / step).to_integral_value(ROUND_CEILING) * step:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _short(number: float, digits: int) -> str:

@@ -1,4 +1,4 @@
-"""The commands that look into a run: `breakdown`, `critical-path`, `export`, `report`."""
+"""The commands that look into a run: `explain`, `breakdown`, `critical-path`, `export`, `report`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,28 @@ class Table(StrEnum):
     rounds = "rounds"
     devices = "devices"
     shares = "shares"
+
+
+@app.command(rich_help_panel=LOOK)
+def explain(
+    run: RunFolder,
+    round_: Annotated[int | None, typer.Option(
+        "--round", metavar="K", help="The round to explain.",
+        show_default="the slowest one, and the run as a whole")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="List all changes that were tried, not the best ten.")] = False,
+    allow_import: AllowImport = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a round took so long, and what would shorten it: each answer is planned and played anew."""
+    from netsim.cli.show_explanation import print_explanation
+    from netsim.run import load_run
+
+    opened = load_run(run)
+    found = opened.explain(round_, allow_import=allow_import)
+    if as_json:
+        print(json.dumps(found.as_json()))
+    else:
+        print_explanation(opened, found, every=all_)
 
 
 @app.command(rich_help_panel=LOOK)
@@ -63,6 +85,7 @@ def breakdown(
 @app.command("critical-path", rich_help_panel=LOOK)
 def critical_path(
     run: RunFolder,
+    round_: Annotated[int | None, typer.Option("--round", metavar="K", help="Only this round.")] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the path's steps as CSV on standard output.")] = False,
 ) -> None:
@@ -73,7 +96,7 @@ def critical_path(
     if as_json and as_csv:
         raise InputError("--json and --csv exclude each other")
     opened = load_run(run)
-    path = opened.critical_path()
+    path = opened.critical_path(round_)
     if as_json:
         print(json.dumps(path.as_json()))
     elif as_csv:

@@ -91,8 +91,9 @@ def print_shares(shares: pl.DataFrame, title: str) -> None:
 def print_critical_path(run: Run, path: CriticalPath) -> None:
     """What set a run's length, and what would shorten it."""
     console = screen()
-    rounds = run.last_round
-    console.print(f"critical path: {seconds(path.length_s)}, the whole simulated time, in {path.steps.height:,} steps")
+    rounds = path.steps["round"].n_unique()
+    whole = "the whole simulated time" if rounds == run.last_round else f"all of round {path.steps['round'][0]}"
+    console.print(f"critical path: {seconds(path.length_s)}, {whole}, in {path.steps.height:,} steps")
     for sentence in path.advice():
         console.print(sentence)
     table = numbers("on the path", "device", "part", "rounds", "time", "of the run", "would save at most")

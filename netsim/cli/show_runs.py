@@ -160,8 +160,8 @@ def print_comparison(results: list[Result]) -> None:
         if result.plan:
             print_device_bars(result, max(r.plan.round_s for r in results if r.plan), console)
     for result in results:
-        if result.prices:
-            print_prices(result, console)
+        if result.savings:
+            print_savings(result, console)
 
 
 def print_device_bars(result: Result, longest_s: float, console: Console) -> None:
@@ -188,16 +188,8 @@ def print_device_bars(result: Result, longest_s: float, console: Console) -> Non
         console.print(f"and {len(result.devices) - MOST_BARS} more devices: --json lists them all")
 
 
-def print_prices(result: Result, console: Console) -> None:
-    """What a little more bandwidth or energy would save."""
-    prices = result.prices
-    assert prices is not None
-    if math.isnan(prices.bandwidth_s_per_hz):
-        return
-    best = int(prices.budget_s_per_j.argmin())
-    budget = -prices.budget_s_per_j[best] * 1e-3
-    more = (f"1 mJ more on device {result.devices[best]} saves {units.format(budget, 'time')}" if budget > 0
-            else "more energy would not help")
-    console.print(
-        f"{result.method}: 1 MHz more saves {units.format(-prices.bandwidth_s_per_hz * 1e6, 'time')}; {more}",
-        highlight=False)
+def print_savings(result: Result, console: Console) -> None:
+    """What a little more bandwidth, energy or CPU would save."""
+    said = "; ".join(f"{saving.change} saves {units.format(saving.seconds, 'time')}" for saving in result.savings
+                     if saving.seconds > 1e-9)
+    console.print(f"{result.method}: {said or 'a little more of anything would not help'}", highlight=False)

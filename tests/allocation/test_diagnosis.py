@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import combinations
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from netsim.allocation import Infeasible, Problem, allocate
 from netsim.allocation.diagnosis import budget_scaling, largest_feasible, obstacles
+from netsim.base import units
 
 
 def needs(megahertz: list[float], band_hz: float) -> Problem:
@@ -82,6 +84,32 @@ def test_equal_shares_serve_fewer() -> None:
     problem = needs([5, 1, 2], band_hz=9e6)                  # fits as a whole, but 5 MHz is more than a third or a half
     assert largest_feasible(problem, "sao").tolist() == [0, 1, 2]
     assert largest_feasible(problem, "equal").tolist() == [1, 2]
+
+
+def infeasible_problems(count: int, seed: int) -> list[Problem]:
+    rng = np.random.default_rng(seed)
+    return [replace(problem, budget_j=problem.budget_j * budget_scaling(problem) * rng.uniform(0.2, 1 - 1e-6))
+            for problem in (paper_world(rng, int(rng.integers(1, 12))) for _ in range(count))]
+
+
+def test_printed_remedies_suffice_when_they_are_typed_in() -> None:
+    """Every number that the message names, read back as a user would read it, is enough."""
+    budgets = bands = 0
+    for problem in infeasible_problems(200, seed=15):
+        with pytest.raises(Infeasible) as caught:
+            allocate(problem)
+        said = str(caught.value)
+        grew, times = (re.search(rf"every budget {what}", said)
+                       for what in (r"grew by ([\d.]+) %", r"were ([\d.]+) times"))
+        factor = 1 + float(grew[1]) / 100 if grew else float(times[1])
+        allocate(replace(problem, budget_j=problem.budget_j * factor))
+        budgets += 1
+        needs_hz = re.search(r"the cell needs ([\d.]+ [kMG]?Hz)", said)
+        if needs_hz:
+            allocate(replace(problem, bandwidth_hz=units.parse(needs_hz[1], "frequency")))
+            bands += 1
+    assert budgets == 200
+    assert bands >= 40
 
 
 @pytest.mark.slow

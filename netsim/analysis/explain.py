@@ -1,0 +1,251 @@
+"""Why a round took so long, and what would have made it shorter: each answer is a plan made anew, and played."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.allocation import METHODS
+from netsim.analysis.changes import (
+    BAND,
+    BUDGET,
+    CPU,
+    POWER,
+    RAISED,
+    WITHOUT,
+    Change,
+    Laboratory,
+    limit_now,
+)
+from netsim.analysis.drop_outs import DropOut, drop_outs
+from netsim.analysis.names import device_names
+from netsim.analysis.replay import Replays
+from netsim.base import units
+
+if TYPE_CHECKING:
+    from netsim.trace.stored_run import StoredRun
+
+MOST_PLANS = 4_000       # for the run as a whole; of a longer one, some rounds say which changes matter
+DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10}      # plans of `sao` that one costs
+MOST_CHANGES = 12        # that are then played in all its rounds
+HALF = 0.5               # of what leaving a device out saves: where a limit of its own brings that, it is the answer
+LITTLE = 1e-6            # of a round: what a limit brings that is worth less does not bind
+NEXT = 1.01              # times a limit: what its next per cent brings
+MOST_HELD = 6            # limits of which that is told
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A limit that holds the round up: a little more of it, and the round would be shorter."""
+
+    device: int | None          # None: of the cell
+    name: str
+    limit: str                  # "cpu_max", "budget", "power" or "bandwidth"
+    price_s_per_unit: float     # seconds for each Hz, J or W more; negative: shorter
+    worth_s: float              # the price times the limit, by which they are ranked
+    next_s: float | None = None     # what one per cent more really saves, planned anew; of the first few
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The round, or the run, with one thing changed."""
+
+    change: str                 # in words
+    device: int | None          # None: about the cell
+    key: str                    # "without", "cpu_max", "budget", "power", "bandwidth" or "method"
+    factor: float | None        # times as much as there was
+    round_s: float
+    saves_s: float
+
+    def as_json(self) -> dict[str, Any]:
+        return {"change": self.change, "device": self.device, "key": self.key, "factor": self.factor,
+                "round_s": self.round_s, "saves_s": self.saves_s}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a round, or a whole run (``round`` is None), took so long; ``what_if`` with the largest saving first.
+
+    ``binding``   the limits that hold it up, the one that matters most first
+    ``dropped``   who did not arrive, why, and what would have kept them
+    ``differs``   what is different from the median round of the run, in sentences
+    ``whole``     the run as a whole; None where one round was asked for
+    """
+
+    round: int | None
+    round_s: float
+    binding: tuple[Binding, ...]
+    what_if: tuple[WhatIf, ...]
+    dropped: tuple[DropOut, ...] = ()
+    differs: tuple[str, ...] = ()
+    whole: Explanation | None = None
+
+    @property
+    def best(self) -> WhatIf | None:
+        """What would help most; None where nothing would."""
+        top = self.what_if[0] if self.what_if else None
+        return top if top is not None and top.saves_s > LITTLE * self.round_s else None
+
+    def as_json(self) -> dict[str, Any]:
+        """As ``netsim explain --json`` prints it; of a whole run, its slowest round with ``run`` beside it."""
+        told: dict[str, Any] = {
+            "round": self.round, "round_s": self.round_s,
+            "binding": [{"device": each.device, "name": each.name, "limit": each.limit,
+                         "price_s_per_unit": each.price_s_per_unit} for each in self.binding],
+            "what_if": [each.as_json() for each in self.what_if],
+        }
+        return told if self.whole is None else told | {"run": self.whole.as_json()}
+
+
+def explain(run: StoredRun, round: int | None = None, *, allow_import: bool = False) -> Explanation:
+    """One round, by default the slowest one with the run as a whole beside it."""
+    from netsim.analysis.median_round import differences
+
+    replays = Replays(run, allow_import=allow_import)
+    names = dict(device_names(run.devices).iter_rows())
+    number = replays.slowest if round is None else round
+    there = Laboratory.of(replays, number)
+    told = what_ifs(there, names)
+    best = next((each.device for each in told if each.device is not None), None)
+    return Explanation(
+        number, replays.lengths[number], bindings(there, names), told, drop_outs(there, names),
+        differences(replays, number, best, names), whole_run(replays, names) if round is None else None)
+
+
+def pace(run: StoredRun, round: int | None = None) -> str:
+    """What sets the pace of a round, by default the slowest, in which devices end together."""
+    replays = Replays(run)
+    names = dict(device_names(run.devices).iter_rows())
+    there = Laboratory.of(replays, replays.slowest if round is None else round)
+    which = f"round {there.replay.number}{', the slowest' if round is None else ''}"
+    best = next(iter(what_ifs(there, names)), None)
+    if best is None or best.saves_s <= LITTLE * there.was.round_s:
+        return f"No change of one limit would shorten {which}."
+    shorter = f"{units.format(best.saves_s, 'time', 3)} ({best.saves_s / there.was.round_s:.1%}) shorter"
+    would = f"{'' if best.key == WITHOUT else 'with '}{best.change} it would be {shorter}."
+    if best.device is None:
+        return f"No single one holds up {which}: {would}"
+    return f"And yet {names[best.device]} sets the pace in {which}: {would}"
+
+
+def what_ifs(there: Laboratory, names: dict[int, str]) -> tuple[WhatIf, ...]:
+    """All changes of a round that have a plan, the largest saving first."""
+    found: dict[Change, float] = {}
+    for change in there.standing():
+        saves = there.saves(change)
+        if saves is None:
+            continue
+        found[change] = saves
+        if change.key in (CPU, BUDGET) and change.device is not None and saves > LITTLE * there.was.round_s:
+            point = there.to_the_point(change.key, change.device)
+            further = there.saves(point) if point else None
+            if point and further is not None:
+                found[point] = further
+    round_s = there.replays.lengths[there.replay.number]
+    return ranked(found, round_s, names, lambda change: limit_now(there.replay.problem, change, there.method))
+
+
+def ranked(found: dict[Change, float], round_s: float, names: dict[int, str], now: Any) -> tuple[WhatIf, ...]:
+    """The changes by what they save.
+
+    Without a device a round is always shorter than with a better one, which is no answer to what is wrong with it. So
+    that is left out where a limit of its own brings at least half as much, and more than any change of the cell.
+    """
+    own: dict[int | None, float] = {}
+    for change, saves in found.items():
+        if change.key in RAISED or change.device is None:
+            own[change.device] = max(saves, own.get(change.device, 0.0))
+
+    def told(change: Change, saves: float) -> bool:
+        other = own.get(change.device, 0.0)
+        return change.key != WITHOUT or other < HALF * saves or other <= own.get(None, 0.0)
+
+    rows = [WhatIf(change.words(names, now(change)), change.device, change.key, change.factor, round_s - saves, saves)
+            for change, saves in found.items() if told(change, saves)]
+    return tuple(sorted(rows, key=lambda each: (-each.saves_s, each.factor or 0.0)))
+
+
+def bindings(there: Laboratory, names: dict[int, str]) -> tuple[Binding, ...]:
+    """Which limits hold the round up, and at what price."""
+    found: list[Binding] = []
+    band = 0.0
+    for wave, prices in zip(there.was.agenda.waves, there.prices(), strict=True):
+        if prices is None:
+            return _measured_bindings(there, names)
+        band += prices.bandwidth_s_per_hz
+        for key, price in ((CPU, prices.cpu_max_s_per_hz), (BUDGET, prices.budget_s_per_j),
+                           (POWER, prices.power_s_per_w)):
+            found += [_binding(there, names, Change(key, device), float(price[n]))
+                      for n, device in enumerate(wave.devices.tolist()) if price[n] < 0.0]
+    return _sorted([_binding(there, names, Change(BAND), band), *found], there)
+
+
+def _measured_bindings(there: Laboratory, names: dict[int, str]) -> tuple[Binding, ...]:
+    """The same by a method without prices: by how much the next per cent of each limit shortens the round."""
+    keys = [Change(BAND, factor=NEXT), *(Change(key, device, NEXT) for device in there.candidates() for key in RAISED)]
+    found: list[Binding] = []
+    for change in keys:
+        saves = there.saves(change)
+        now = limit_now(there.replay.problem, change, there.method)
+        if saves is not None and now is not None:
+            found.append(_binding(there, names, change, -saves / (now * (NEXT - 1.0))))
+    return _sorted(found, there)
+
+
+def _binding(there: Laboratory, names: dict[int, str], change: Change, price: float) -> Binding:
+    now = limit_now(there.replay.problem, change, there.method) or 0.0
+    name = "the cell" if change.device is None else names[change.device]
+    return Binding(change.device, name, change.key, price, -price * now)
+
+
+def _sorted(found: Iterable[Binding], there: Laboratory) -> tuple[Binding, ...]:
+    """The dearest first; what is worth next to nothing, or has no price, does not bind."""
+    least = LITTLE * there.was.round_s
+    held = sorted((each for each in found if math.isfinite(each.worth_s) and each.worth_s > least),
+                  key=lambda each: -each.worth_s)
+    told = [replace(each, next_s=there.saves(Change(each.limit, each.device, NEXT))) for each in held[:MOST_HELD]]
+    return (*told, *held[MOST_HELD:])
+
+
+def whole_run(replays: Replays, names: dict[int, str]) -> Explanation:
+    """The same changes over all rounds, each with its own cohort and plan."""
+    numbers = sorted(replays.jobs)
+    plans = sum(4 * replays.jobs[number].height + len(METHODS) + 1 for number in numbers)
+    picked = numbers[::math.ceil(plans * DEAR.get(replays.method, 1) / MOST_PLANS)]
+    found, limits = _summed(replays, picked, None)
+    if len(picked) < len(numbers):
+        most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES]
+        found, limits = _summed(replays, numbers, set(most))
+    return Explanation(None, math.fsum(replays.lengths.values()), (), ranked(
+        found, math.fsum(replays.lengths.values()), names, limits.get))
+
+
+def _summed(
+    replays: Replays, numbers: list[int], wanted: set[Change] | None,
+) -> tuple[dict[Change, float], dict[Change, float]]:
+    """What changes save in some rounds together, and the limits that they are about.
+
+    A change without a plan in some round is left out; a device that is not in a cohort changes nothing there.
+    """
+    saved: dict[Change, float] = {}
+    limits: dict[Change, float] = {}
+    without_plan: set[Change] = set()
+    for number in numbers:
+        there = Laboratory.of(replays, number)
+        cohort = set(np.asarray(there.replay.problem.numbers).tolist())
+        changes = there.standing() if wanted is None else (
+            change for change in wanted if change.device is None or change.device in cohort)
+        for change in changes:
+            saves = there.saves(change)
+            if saves is None:
+                without_plan.add(change)
+                continue
+            saved[change] = saved.get(change, 0.0) + saves
+            now = limit_now(there.replay.problem, change, there.method)
+            if now is not None:
+                limits[change] = now
+    return {change: saves for change, saves in saved.items() if change not in without_plan}, limits

@@ -1,0 +1,290 @@
+"""Why a round took so long: every answer against the round that it tells of, simulated."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import simpy
+from explained_cells import BOTTLENECKS, planted_cell, random_scenario
+from small_runs import store
+
+from netsim import load_scenario, simulate
+from netsim.allocation import Problem
+from netsim.allocation.waves import Agenda, planner_of
+from netsim.analysis.changes import CHOOSE_POWER, Laboratory
+from netsim.analysis.drop_outs import drop_outs
+from netsim.analysis.names import device_names
+from netsim.analysis.replay import Replay, Replays
+from netsim.base.errors import InputError
+from netsim.cell.battery import Batteries
+from netsim.cell.disciplines.planned import Planned
+from netsim.cell.jobs import Jobs
+from netsim.cell.medium import Medium
+from netsim.run import Run
+from netsim.trace.recorder import Recorder
+from netsim.trace.schema import ARRIVED
+
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+KEYS = {"without", "cpu_max", "budget", "power", "bandwidth", "method"}
+
+
+@pytest.fixture(scope="module")
+def classroom_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scenario that the tutorial has its reader save."""
+    block = re.search(r"^```toml\n(# my-cell\.toml\n.*?)^```$", TUTORIAL.read_text(), re.DOTALL | re.MULTILINE)
+    assert block
+    file = tmp_path_factory.mktemp("classroom") / "my-cell.toml"
+    file.write_text(block[1])
+    return file
+
+
+@pytest.fixture(scope="module")
+def classroom(classroom_file: Path) -> Run:
+    return simulate(load_scenario(str(classroom_file)), learning=False)
+
+
+def run_of(text: str, folder: Path, seed: int = 0) -> Run:
+    """The run of a scenario given as text, without training."""
+    file = folder / "cell.toml"
+    file.write_text(text)
+    return simulate(load_scenario(str(file)), learning=False, seed=seed)
+
+
+def test_the_laptop_sets_the_pace_of_round_7(classroom: Run, classroom_file: Path, tmp_path: Path) -> None:
+    told = json.loads(json.dumps(classroom.explain(7).as_json(), allow_nan=False))
+    assert list(told) == ["round", "round_s", "binding", "what_if"]
+    assert (told["binding"][0]["device"], told["binding"][0]["limit"]) == (12, "cpu_max")
+    for first in told["what_if"][:2]:
+        assert (first["device"], first["key"]) == (12, "cpu_max")
+        text = classroom_file.read_text().replace('max = "0.6 GHz"', f'max = "{0.6 * first["factor"]!r} GHz"')
+        rerun = run_of(text, tmp_path).rounds["round_s"]
+        assert first["saves_s"] == pytest.approx(told["round_s"] - rerun[6], rel=1e-9)
+        assert first["round_s"] == pytest.approx(rerun[6], rel=1e-9)
+
+
+@pytest.mark.parametrize(("key", "old", "new"), [
+    ("budget", 'budget = "60 mJ"', 'budget = "120 mJ"'), ("bandwidth", '"2 MHz"', '"4 MHz"'),
+    ("cpu_max", 'max = "0.6 GHz"', 'max = "1.2 GHz"'), ("method", "[end]", '[allocation]\nmethod = "equal"\n[end]')])
+def test_a_saving_is_that_of_a_run_with_the_change(
+    classroom: Run, classroom_file: Path, tmp_path: Path, key: str, old: str, new: str,
+) -> None:
+    rerun = run_of(classroom_file.read_text().replace(old, new), tmp_path).rounds["round_s"]
+    explained = classroom.explain()
+    assert explained.round == 1
+    assert explained.whole is not None
+    for told, found in ((classroom.explain(7), rerun[6]), (explained.whole, math.fsum(rerun))):
+        row = next(each for each in told.what_if if each.key == key and (
+            (each.factor == 2.0 and each.device in (12, None)) or each.change.endswith("method equal")))
+        assert row.round_s == pytest.approx(found, abs=1e-9)
+        assert row.saves_s == pytest.approx(told.round_s - found, abs=1e-9)
+
+
+def test_what_is_told_is_sorted_and_of_the_keys_there_are(classroom: Run) -> None:
+    told = classroom.explain().as_json()
+    for part in (told, told["run"]):
+        saved = [each["saves_s"] for each in part["what_if"]]
+        assert saved == sorted(saved, reverse=True)
+        assert {each["key"] for each in part["what_if"]} == KEYS
+        assert all(each["device"] is None for each in part["what_if"] if each["key"] in ("bandwidth", "method"))
+    assert (told["run"]["round"], told["run"]["round_s"]) == (None, pytest.approx(classroom.summary["simulated_s"]))
+
+
+def test_it_says_what_is_different_this_time(classroom: Run) -> None:
+    said = " ".join(classroom.explain(7).differs)
+    assert "This time and not then: laptop 12" in said
+    assert re.search(r"Rounds with laptop 12 take 221\.9 ms on average \(8 of 20\), those without 94\.54 ms", said)
+
+
+# Every saving, simulated.
+
+def changed(problem: Problem, row: dict[str, object], method: str) -> Problem:
+    """The problem with what a row says, put together here once more."""
+    at, factor = problem.numbers == row["device"], row["factor"]
+    high = problem.power_range_w[1]
+    match row["key"]:
+        case "without":
+            return problem.subset(~at)
+        case "bandwidth":
+            return replace(problem, bandwidth_hz=problem.bandwidth_hz * factor)
+        case "cpu_max":
+            return replace(problem, cpu_max_hz=np.where(at, problem.cpu_max_hz * factor, problem.cpu_max_hz))
+        case "budget":
+            return replace(problem, budget_j=np.where(at, problem.budget_j * factor, problem.budget_j))
+        case "power" if method in CHOOSE_POWER:
+            return replace(problem, power_max_w=np.where(at, high * factor, high))
+        case "power":
+            return replace(problem, power_w=np.where(at, problem.power_w * factor, problem.power_w))
+    return problem
+
+
+def simulated(agenda: Agenda, replay: Replay, bandwidth_hz: float) -> float:
+    """The round of an agenda, event by event, with the batteries as they were and the deadline."""
+    env = simpy.Environment()
+    charge_j = np.full(int(replay.problem.numbers.max()) + 1, np.inf)
+    charge_j[replay.problem.numbers] = replay.charge_j
+    medium = Medium(env, bandwidth_hz, replay.problem.noise_w_per_hz, Planned(), Batteries(charge_j))
+    first = 0
+    for wave in agenda.waves:
+        medium.start(first, 0, 0, Jobs.of(wave), wave.problem.gain)
+        tickets = np.arange(first, first + len(wave.devices))
+        env.run(medium.replies(tickets, env.now + replay.patience_s, None))
+        for ticket in tickets.tolist():
+            medium.cancel(ticket, "deadline")
+        first += len(wave.devices)
+        medium.take_ended()
+    return float(env.now)
+
+
+def check_every_row(run: Run, number: int, seen: Counter[str]) -> None:
+    """All of an explanation's rows against a round that is planned and simulated here."""
+    replay, scenario = Replays(run).replay(number), run.scenario
+    method, options = scenario.allocation.method, scenario.allocation.options
+    told = run.explain(number).as_json()
+    for row in told["what_if"]:
+        other = row["change"].removeprefix("allocation method ") if row["key"] == "method" else None
+        problem = changed(replay.problem, row, method)
+        numbers = problem.numbers
+        planner = planner_of(other or method, {} if other else options)(
+            lambda some, problem=problem, numbers=numbers: problem.subset(np.searchsorted(numbers, some)))
+        agenda = planner.agenda(numbers, replay.rule, replay.size)
+        found = simulated(agenda, replay, problem.bandwidth_hz)
+        assert row["round_s"] == pytest.approx(found, abs=1e-6), (method, row)
+        assert row["saves_s"] == pytest.approx(told["round_s"] - found, abs=1e-6), (method, row)
+        seen[row["key"]] += 1
+
+
+def random_rounds(count: int, folder: Path) -> Iterator[tuple[Run, int]]:
+    """Random rounds of all methods and rules; of methods that take their time, of few devices."""
+    for number in itertools.count():
+        run = random_scenario(number, folder)
+        if run is None:
+            continue
+        most = 3 if run.scenario.allocation.method in ("algorithm6", "sao-common-power") else 9
+        sizes = run.jobs.group_by("round").len().filter(pl.col("len") <= most).sort("round")["round"].to_list()
+        for one in sizes[:: max(1, len(sizes) // 3)][:4]:
+            yield run, one
+            count -= 1
+            if count == 0:
+                return
+
+
+@pytest.mark.slow
+def test_every_saving_is_that_of_the_round_simulated(tmp_path: Path) -> None:
+    """100 random rounds: batteries that run out, deadlines, waves, fading channels."""
+    seen: Counter[str] = Counter()
+    for run, number in random_rounds(100, tmp_path):
+        check_every_row(run, number, seen)
+    assert set(seen) == KEYS
+    assert min(seen.values()) >= 100, seen
+
+
+def test_savings_of_a_few_rounds_simulated(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    for run, number in random_rounds(12, tmp_path):
+        check_every_row(run, number, seen)
+    assert set(seen) == KEYS
+
+
+def test_a_round_planned_again_is_the_round(tmp_path: Path) -> None:
+    """The same length, and the same devices arrive."""
+    outcomes: Counter[str] = Counter()
+    for number in range(30):
+        run = random_scenario(number, tmp_path)
+        replays = Replays(run) if run is not None and run.jobs.height else None
+        for one, jobs in (replays.jobs.items() if replays else ()):
+            was = Laboratory.of(replays, one).was
+            assert was.round_s == pytest.approx(replays.lengths[one], abs=1e-9)
+            assert was.arrived == set(jobs.filter(jobs["outcome"] == ARRIVED)["device"].to_list())
+            outcomes.update(jobs["outcome"].to_list())
+    assert set(outcomes) == {"arrived", "battery empty", "deadline", "infeasible"}
+
+
+# A bottleneck that was put there is found.
+
+def named_first(run: Run, bottleneck: str, device: int) -> bool:
+    """Whether the first row is about what was planted; a weak channel has no limit of its own, only a device."""
+    first = run.explain(2).what_if[0]
+    if bottleneck == "band":
+        return first.key == "bandwidth"
+    keys = {"clock": ("cpu_max",), "budget": ("budget",), "channel": ("power", "budget", "cpu_max", "without")}
+    return first.device == device and first.key in keys[bottleneck]
+
+
+def test_a_planted_bottleneck_is_named_first(tmp_path: Path) -> None:
+    found = []
+    for number in range(30):
+        bottleneck = BOTTLENECKS[number % len(BOTTLENECKS)]
+        text, device = planted_cell(number, bottleneck)
+        found.append(named_first(run_of(text, tmp_path, seed=number), bottleneck, device))
+    assert sum(found) >= 29, found
+
+
+# Drop-outs and bad input.
+
+def test_drop_outs_and_what_would_have_kept_them(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    for run, number in random_rounds(40, tmp_path):
+        outcomes = set(run.jobs.filter(run.jobs["round"] == number)["outcome"].to_list()) - {ARRIVED}
+        lost = drop_outs(Laboratory.of(Replays(run), number), dict(device_names(run.devices).iter_rows()))
+        assert {each.reason for each in lost} == outcomes
+        seen.update(each.reason for each in lost if each.kept_by)
+    assert {"battery empty", "deadline"} <= set(seen)
+
+
+def test_a_remedy_for_the_deadline_suffices(classroom_file: Path, tmp_path: Path) -> None:
+    text = classroom_file.read_text()
+    hurried = run_of(text + '\n[rounds]\ndeadline = "210 ms"\n', tmp_path)
+    lost = hurried.explain(7).dropped
+    enough = next(re.fullmatch(r"a deadline of (.*)", said) for said in lost[0].kept_by if "deadline" in said)
+    again = run_of(text + f'\n[rounds]\ndeadline = "{enough[1]}"\n', tmp_path)
+    kept = again.jobs.filter((again.jobs["round"] == 7) & (again.jobs["device"] == lost[0].device))
+    assert kept["outcome"].to_list() == [ARRIVED]
+
+
+def test_a_remedy_for_a_device_that_does_not_fit_suffices(classroom_file: Path, tmp_path: Path) -> None:
+    poor = classroom_file.read_text().replace('budget = "60 mJ"', 'budget = "0.6 mJ"')
+    lost, = (each for each in run_of(poor, tmp_path).explain(7).dropped)
+    assert (lost.device, lost.reason) == (12, "infeasible")
+    enough = next(re.search(r"laptop 12's budget of (.* mJ)", said) for said in lost.kept_by if "budget" in said)
+    again = run_of(poor.replace("0.6 mJ", enough[1]), tmp_path)
+    kept = again.jobs.filter((again.jobs["round"] == 7) & (again.jobs["device"] == 12))
+    assert kept["outcome"].to_list() == [ARRIVED]
+
+
+def test_a_round_that_is_not_there(classroom: Run) -> None:
+    for number in (0, 21, -1):
+        with pytest.raises(InputError, match=rf"no round {number} in this run; it has rounds 1 to 20"):
+            classroom.explain(number)
+
+
+def test_a_run_without_jobs_or_without_clocks(two: Run, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no job is recorded, so there is nothing to explain"):
+        two.explain()
+    recorder = Recorder()
+    recorder.add_jobs({name: np.zeros(1, np.int64) if name in ("job", "version", "device", "staleness") else
+                       np.ones(1, np.int64) if name in ("round", "outcome") else np.ones(1)
+                       for name in ("job", "round", "version", "device", "t0", "gain", "bits", "cycles", "budget_j",
+                                    "cpu_hz", "power_w", "bandwidth_hz", "planned_s", "compute_s", "wait_s",
+                                    "upload_s", "t1", "energy_j", "outcome", "staleness")})
+    recorder.text("other")
+    recorder.span("round", -1, 0.0, 1.0)
+    run = store(tmp_path / "old", (1, recorder.take()), rounds=1)
+    with pytest.raises(InputError, match="has no column"):
+        run.explain(1)
+
+
+def test_a_run_of_another_method_is_not_explained_wrongly(classroom: Run, classroom_file: Path) -> None:
+    replays = Replays(classroom)
+    replays.scenario = load_scenario(str(classroom_file), ["allocation.method=equal"])
+    with pytest.raises(InputError, match=r"round 7 took 0\.219\d* s, but its plan made anew takes"):
+        Laboratory.of(replays, 7)
