@@ -284,7 +284,9 @@ def python() -> str:
         module = import_module(module_name)
         parts.append(f"## {module_name}\n")
         for name in names:
-            parts += [f"### {name}\n", *described(name, getattr(module, name))]
+            found = getattr(module, name)
+            found = getattr(found, name) if inspect.ismodule(found) else found      # netsim.simulate is both
+            parts += [f"### {name}\n", *described(name, found)]
     return "\n".join(parts)
 
 

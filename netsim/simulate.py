@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -137,6 +138,7 @@ class _Callable(ModuleType):
     """`netsim.simulate` names this module and the function in it: whichever is imported first, it can be called."""
 
     __call__ = staticmethod(simulate)
+    __signature__ = signature(simulate)
 
 
 sys.modules[__name__].__class__ = _Callable

@@ -102,3 +102,16 @@ def test_fifty_random_scenarios(tmp_path, method):
     for number in range(50):
         waves += check(load_scenario(random_scenario(number, tmp_path), changes), seed=number)
     assert waves >= 50          # most of them have a plan, so that something was compared
+
+
+@pytest.mark.parametrize("wrong", [1 + 1e-6, 1 - 1e-6])
+def test_a_rate_of_the_cell_that_is_wrong_by_a_millionth_is_seen(monkeypatch, wrong):
+    """The comparison above can fail: the cell works out rates itself, it does not play the plan's seconds back."""
+    from netsim.cell import medium
+
+    scenario = load_scenario("paper", ["selection.method=fedavg", "end.rounds=2", "rounds.first=cohort"])
+    assert check(scenario, seed=1) == 2
+    rate = medium.fdma_rate
+    monkeypatch.setattr(medium, "fdma_rate", lambda hz, snr_hz: rate(hz, snr_hz) * wrong)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        check(scenario, seed=1)
