@@ -241,6 +241,7 @@ def trace() -> str:
     import netsim.trace.schema
     from netsim.analysis.breakdown import Breakdown
     from netsim.analysis.critical_path import CriticalPath
+    from netsim.analysis.explain import Explanation
     from netsim.run import Run
     from netsim.trace.schema import DROPS, TABLES, polars_schema
 
@@ -254,6 +255,7 @@ def trace() -> str:
         f"Why a device of a cohort did not deliver: {', '.join(f'`{drop}`' for drop in DROPS)}.\n",
         "## `netsim.Run`\n", literal(Run.__doc__), "## `run.breakdown()`\n", literal(Breakdown.__doc__),
         "## `run.critical_path()`\n", literal(CriticalPath.__doc__),
+        "## `run.explain()`\n", literal(Explanation.__doc__),
     ])
 
 
@@ -268,6 +270,7 @@ PUBLIC = {
     "netsim": ("load_scenario", "simulate", "load_run", "Run", "InputError"),
     "netsim.allocation": ("Problem", "Plan", "allocate", "Infeasible", "plan_for"),
     "netsim.allocation.diagnosis": ("obstacles", "Obstacles", "largest_feasible", "budget_scaling"),
+    "netsim.allocation.prices": ("prices_of", "Prices"),
     "netsim.selection": ("Method", "View", "Choice"),
     "netsim.physics": ("path_gain", "fdma_rate", "bandwidth_for_rate", "compute_time", "compute_energy", "upload_time",
                        "upload_energy"),

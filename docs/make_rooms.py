@@ -22,7 +22,7 @@ ROLES = {
     "models": "networks that are trained", "fleet": "the devices and their work", "world": "what changes in time",
     "allocation": "Problem to Plan", "selection": "View to cohort", "cell": "SimPy: work at rates",
     "server": "dispatches, aggregates", "learning": "training and aggregation", "trace": "what a run leaves",
-    "analysis": "breakdown, critical path", "report": "pages and figures", "lab": "the teaching page",
+    "analysis": "breakdown, explanations", "report": "pages and figures", "lab": "the teaching page",
     "sweep": "many runs", "paper": "its tables and figures", "run": "a run read back",
     "simulate": "puts a run together", "cli": "the commands", "random_cohort": "one round, many methods",
     "prepare": "checks what is named",

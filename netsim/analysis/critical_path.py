@@ -26,8 +26,8 @@ class CriticalPath:
 
     ``steps``    the chain: seq, round, name, device, device_name, t0, t1, length_s
     ``causes``   what the chain is made of: device, device_name, part, rounds, share_of_rounds, seconds, share_of_time;
-                 gain_s: how much shorter the run would be at most if this part took no time, since then another
-                 device would be the last
+                 gain_s: how much shorter the run would be at most if this part took no time and the plan stayed
+                 as it is, since then another device would be the last
     ``slack``    a row a device that took part: device, name, rounds, critical_rounds, least_s, mean_s: how much longer
                  its work could have taken without making a round longer
     ``together`` share of the rounds in which another device ended within a thousandth of the round's time of the

@@ -96,7 +96,7 @@ def print_critical_path(run: Run, path: CriticalPath) -> None:
     console.print(f"critical path: {seconds(path.length_s)}, {whole}, in {path.steps.height:,} steps")
     for sentence in path.advice():
         console.print(sentence)
-    table = numbers("on the path", "device", "part", "rounds", "time", "of the run", "would save at most")
+    table = numbers("on the path", "device", "part", "rounds", "time", "of the run", "saves, same plan")
     for row in path.causes.head(MOST_LINES).iter_rows(named=True):
         table.add_row(
             row["device_name"], row["part"], f"{row['rounds']} ({row['share_of_rounds']:.0%})", seconds(row["seconds"]),

@@ -273,7 +273,7 @@
     const { causes, slack } = data.path, devices = data.breakdown.devices;
     table("causes", causes.device.length, [["on the path", (i) => `${causes.device_name[i]}: ${causes.part[i]}`],
       ["rounds", (i) => `${causes.rounds[i]} (${percent(causes.share_of_rounds[i], 0)})`], ["time", (i) => si(causes.seconds[i], "s")],
-      ["of the run", (i) => percent(causes.share_of_time[i])], ["would save at most", (i) => si(causes.gain_s[i], "s")]]);
+      ["of the run", (i) => percent(causes.share_of_time[i])], ["saves, same plan", (i) => si(causes.gain_s[i], "s")]]);
     table("slack", slack.device.length, [["least slack", (i) => slack.name[i]], ["rounds", (i) => slack.rounds[i]],
       ["on the path", (i) => slack.critical_rounds[i]], ["least", (i) => si(slack.least_s[i], "s")],
       ["mean", (i) => si(slack.mean_s[i], "s")]]);
