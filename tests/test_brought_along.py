@@ -113,3 +113,10 @@ def test_a_key_that_is_not_given_does_not_change_the_digest():
     plain = load_scenario("paper").to_toml()
     assert "sharing" not in plain
     assert "[server]" not in plain
+
+
+def test_a_run_that_shares_the_band_otherwise_is_not_explained_wrongly():
+    run = play("allocation.sharing=tdma")
+    with pytest.raises(InputError, match="can't be explained yet"):
+        run.explain()
+    assert run.critical_path().length_s > 0

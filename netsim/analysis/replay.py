@@ -102,8 +102,18 @@ class Replays:
                              + ("" if run.last_round else "; no round is complete yet"))
         self.run = run
         self.scenario = run.scenario
+        self._refuse_what_has_no_closed_form()
         METHODS.permit(self.method, allow_import=allow_import)
         self._planners: dict[str, MakePlanner] = {}
+
+    def _refuse_what_has_no_closed_form(self) -> None:
+        """Only bands that stay as planned, in synchronous rounds, can be played without a simulation."""
+        sharing, server = self.scenario.allocation.sharing, self.scenario.server
+        other = (f'allocation.sharing = "{sharing}"' if sharing not in (None, "planned") else
+                 f'server.kind = "{server.kind}"' if server and server.kind != "synchronous" else None)
+        if other:
+            raise InputError(f"{self.run.path}: a run with {other} can't be explained yet, only rounds whose bands stay "
+                             "as planned; breakdown and critical-path show where its time went")
 
     @property
     def method(self) -> str:
