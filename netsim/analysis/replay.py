@@ -112,8 +112,8 @@ class Replays:
         other = (f'allocation.sharing = "{sharing}"' if sharing not in (None, "planned") else
                  f'server.kind = "{server.kind}"' if server and server.kind != "synchronous" else None)
         if other:
-            raise InputError(f"{self.run.path}: a run with {other} can't be explained yet, only rounds whose bands stay "
-                             "as planned; breakdown and critical-path show where its time went")
+            raise InputError(f"{self.run.path}: a run with {other} can't be explained yet, only rounds with bands "
+                             "that stay as planned; breakdown and critical-path show where its time went")
 
     @property
     def method(self) -> str:
