@@ -214,7 +214,7 @@ def fig9(context: Context) -> Report | None:
              if any(row["sigma"] == sigma for row in rows)}
     last = {sigma: [row["ari"] for row in rows if (row["sigma"], row["layer"]) == (sigma, "fc2.weight")]
             for sigma in means}
-    by_dataset = {dataset: {sigma: _mean_ari(rows, dataset, sigma) for sigma in means} for dataset in datasets(context)}
+    by_dataset = {dataset: {sigma: _index(rows, dataset, sigma) for sigma in means} for dataset in datasets(context)}
     there = {dataset: found for dataset, found in by_dataset.items() if not np.isnan(list(found.values())).any()}
     ordered = [max(found, key=found.__getitem__) == "0.8" and min(found, key=found.__getitem__) == "H"
                for found in there.values()]
@@ -228,7 +228,7 @@ def fig9(context: Context) -> Report | None:
             Finding("fc2.weight has a high index whatever sigma is",
                     "; ".join(f"sigma {sigma} {np.mean(values):.2f} ({min(values):.2f} to {max(values):.2f}, "
                               f"{len(values)} first rounds: {_each(rows, sigma)})" for sigma, values in last.items()),
-                    all_or_some([_mean_ari(rows, dataset, sigma, "fc2.weight") > HIGH for dataset in there
+                    all_or_some([_index(rows, dataset, sigma, "fc2.weight") > HIGH for dataset in there
                                  for sigma in means])),
         ],
         how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
@@ -237,7 +237,7 @@ def fig9(context: Context) -> Report | None:
         rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last}, figure=figure, seconds=_computing(records))
 
 
-def _mean_ari(rows: list[dict[str, Any]], dataset: str, sigma: str, layer: str | None = None) -> float:
+def _index(rows: list[dict[str, Any]], dataset: str, sigma: str, layer: str | None = None) -> float:
     """The mean index over trials, and over layers unless one is named; nan where there is none."""
     values = [row["ari"] for row in rows
               if (row["dataset"], row["sigma"]) == (dataset, sigma) and layer in (None, row["layer"])]
@@ -247,7 +247,7 @@ def _mean_ari(rows: list[dict[str, Any]], dataset: str, sigma: str, layer: str |
 def _each(rows: list[dict[str, Any]], sigma: str) -> str:
     """The mean index of the last layer, dataset by dataset."""
     names = dict.fromkeys(row["dataset"] for row in rows if row["sigma"] == sigma)
-    return ", ".join(f"{TITLES[name]} {_mean_ari(rows, name, sigma, 'fc2.weight'):.3f}" for name in names)
+    return ", ".join(f"{TITLES[name]} {_index(rows, name, sigma, 'fc2.weight'):.3f}" for name in names)
 
 
 def _computing(records: dict[Trial, Record]) -> float:
