@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from netsim.analysis.changes import (
     BAND,
     BUDGET,
     CPU,
+    MOST_DEVICES,
     POWER,
     RAISED,
     WITHOUT,
@@ -25,6 +26,7 @@ from netsim.analysis.drop_outs import DropOut, drop_outs
 from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
 from netsim.base import units
+from netsim.base.errors import InputError
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
@@ -109,11 +111,23 @@ def explain(run: StoredRun, round: int | None = None, *, allow_import: bool = Fa
     names = dict(device_names(run.devices).iter_rows())
     number = replays.slowest if round is None else round
     there = Laboratory.of(replays, number)
+    if not there.was.agenda.waves:
+        _refuse(there, names)
     told = what_ifs(there, names)
     best = next((each.device for each in told if each.device is not None), None)
     return Explanation(
         number, replays.lengths[number], bindings(there, names), told, drop_outs(there, names),
         differences(replays, number, best, names), whole_run(replays, names) if round is None else None)
+
+
+def _refuse(there: Laboratory, names: dict[int, str]) -> NoReturn:
+    """Of a round in which nobody had a plan, say what would have made one."""
+    lost = next((each for each in drop_outs(there, names) if each.kept_by), None)
+    remedy = f"; {lost.name} would have had one with {' or '.join(lost.kept_by)}" if lost else ""
+    planned = [number for number, took in there.replays.lengths.items() if took > 0.0]
+    others = f"; rounds that took time: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}"
+    raise InputError(f"round {there.replay.number}: no device of its cohort had a plan, so there is nothing to shorten"
+                     f"{remedy}{others if planned else ''}")
 
 
 def pace(run: StoredRun, round: int | None = None) -> str:
@@ -217,7 +231,7 @@ def whole_run(replays: Replays, names: dict[int, str]) -> Explanation:
     plans = sum(4 * replays.jobs[number].height + len(METHODS) + 1 for number in numbers)
     picked = numbers[::math.ceil(plans * DEAR.get(replays.method, 1) / MOST_PLANS)]
     found, limits = _summed(replays, picked, None)
-    if len(picked) < len(numbers):
+    if len(picked) < len(numbers) or any(replays.jobs[number].height > MOST_DEVICES for number in numbers):
         most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES]
         found, limits = _summed(replays, numbers, set(most))
     return Explanation(None, math.fsum(replays.lengths.values()), (), ranked(

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,6 +31,7 @@ from netsim.cell.battery import Batteries
 from netsim.cell.disciplines.planned import Planned
 from netsim.cell.jobs import Jobs
 from netsim.cell.medium import Medium
+from netsim.cli import main
 from netsim.run import Run
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import ARRIVED
@@ -265,6 +267,51 @@ def test_a_round_that_is_not_there(classroom: Run) -> None:
     for number in (0, 21, -1):
         with pytest.raises(InputError, match=rf"no round {number} in this run; it has rounds 1 to 20"):
             classroom.explain(number)
+
+
+def test_a_round_in_which_nobody_fits(classroom_file: Path, tmp_path: Path) -> None:
+    """A laptop alone, with too small a budget: one sentence, with what would have helped and what else is there."""
+    text = classroom_file.read_text().replace("cohort = 6", "cohort = 1")
+    run = run_of(text.replace('budget = "60 mJ"', 'budget = "0.6 mJ"'), tmp_path)
+    nobody = run.rounds.filter(run.rounds["arrived"] == 0)["round"][0]
+    with pytest.raises(InputError, match=rf"round {nobody}: no device .* laptop 12 would have had one with laptop 12's "
+                                         r"budget of .*; rounds that took time: 1, "):
+        run.explain(nobody)
+
+
+def test_the_advice_of_the_critical_path_names_who_sets_the_pace(classroom: Run) -> None:
+    advice = " ".join(classroom.critical_path().advice())
+    assert "And yet laptop 12 sets the pace in round 1, the slowest: with laptop 12's CPU up to" in advice
+    path = classroom.critical_path(7)
+    assert path.steps["round"].unique().to_list() == [7]
+    assert path.length_s == pytest.approx(classroom.rounds["round_s"][6])
+    assert "sets the pace in round 7: with laptop 12's CPU up to 2.195 GHz" in " ".join(path.advice())
+    assert "No single one holds up round 3: with a band of 4 MHz" in " ".join(classroom.critical_path(3).advice())
+    with pytest.raises(InputError, match="no round 21 in this run"):
+        classroom.critical_path(21)
+
+
+def test_on_the_command_line(
+    classroom: Run, two: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    def netsim(*words: object) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["netsim", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code or 0, *capsys.readouterr()
+
+    code, out, _ = netsim("explain", classroom.path, "--round", 7)
+    assert code == 0
+    assert "round 7 took 219.3 ms" in out
+    assert "10 of 38 changes; all with --all" in out
+    assert "allocation method equal" in netsim("explain", classroom.path, "--round", 7, "--all")[1]
+    assert json.loads(netsim("explain", classroom.path, "--json")[1]) == classroom.explain().as_json()
+    for words, said in (((classroom.path, "--round", 21), "no round 21 in this run; it has rounds 1 to 20"),
+                        ((two.path,), "no job is recorded")):
+        code, out, err = netsim("explain", *words)
+        assert (code, out) == (2, "")
+        assert said in err
+        assert err.count("\n") == 1
 
 
 def test_a_run_without_jobs_or_without_clocks(two: Run, tmp_path: Path) -> None:
