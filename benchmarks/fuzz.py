@@ -23,6 +23,7 @@ import math
 import os
 import random
 import re
+import resource
 import select
 import shutil
 import signal
@@ -40,6 +41,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")      # cases are forked: thread
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 LIMIT_S = 20.0      # of computing
 WAIT_S = 120.0      # on the clock
+MOST_BYTES = 8 << 30
 KINDS = ("scenarios", "folders", "tables")
 FAULTS = ("traceback", "wrong", "hang")
 BUILT_IN = Path(__file__).parent.parent / "scenarios"
@@ -116,15 +118,50 @@ EXTREMES = ["0", "-1", "1", "2", "1e308", "-1e308", "5e-324", "1e-30", "nan", "i
             '"1e400 bit"', '"NaN W"', '"\\u0661 m"', "1979-05-27", '{ dist = "uniform", low = 1, high = 0 }',
             '{ dist = "normal", mean = "1e300 J", sd = "1e300 J" }', '"\\u0000"', '"a:b"', '"os:system"', '"../../x"',
             "4294967296", "1000000", "0.1", "1e18", '"1 W"', '"1 kHz"', '"20 MHz"', '"3 s"', '"sao"', '"equal"']
+FIGURE = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 TOKEN = re.compile(r'"[^"\n]*"|[\w.+-]+')
 ASSIGNED = re.compile(r"^(\s*[\w.-]+\s*=\s*)(.+)$", re.M)
 
 
 def mutant(text: str, chance: random.Random) -> str:
-    """A text after one to four changes."""
+    """A text after one to four changes; every other one stays well formed, and gets past the first check more often."""
+    ways = [scaled, scaled, method] if chance.random() < 0.5 else [token, value, number, key, lines, structure, raw]
     for _ in range(chance.choice([1, 1, 1, 2, 2, 3, 4])):
-        text = chance.choice([token, value, value, number, key, lines, structure, raw])(text, chance)
+        text = chance.choice(ways)(text, chance)
     return text
+
+
+METHODS = {"selection": ["fedavg", "round-robin", "fedcs", "rra", "proportional-fair", "tifl", "oort", "divergence"],
+           "allocation": ["sao", "equal", "fedl", "rra", "algorithm5", "algorithm6", "sao-common-power", "sao-joint"]}
+
+
+def scaled(text: str, chance: random.Random) -> str:
+    """A number of a value, not of a comment, becomes larger or smaller, and keeps its unit."""
+    found = [match for row in ASSIGNED.finditer(text)
+             for match in FIGURE.finditer(text, row.start(2), row.start(2) + _said(row[2]))]
+    if not found:
+        return text
+    place = chance.choice(found)
+    if chance.random() < 0.3:
+        new = chance.choice(["0", "1", "2", "3", "7", "1e-9", "1e9", "1e30", "1e-30"])
+    else:
+        new = f"{float(place[0]) * 10 ** chance.uniform(-4, 4):.6g}"
+        new = str(max(1, round(float(new)))) if place[0].isdigit() and chance.random() < 0.7 else new
+    return text[: place.start()] + new + text[place.end():]
+
+
+def _said(value: str) -> int:
+    """How long a value is without the comment after it."""
+    return len(re.match(r'(?:"[^"]*"|[^#"])*', value)[0])      # type: ignore[index]
+
+
+def method(text: str, chance: random.Random) -> str:
+    """Another method of selection or allocation."""
+    table = chance.choice(list(METHODS))
+    named = re.search(rf'^\[{table}\][^\[]*?^method = "([^"]*)"', text, re.M)
+    if named is None:
+        return f'{text}\n[{table}]\nmethod = "{chance.choice(METHODS[table])}"\n'
+    return text[: named.start(1)] + chance.choice(METHODS[table]) + text[named.end(1):]
 
 
 def token(text: str, chance: random.Random) -> str:
@@ -213,6 +250,8 @@ def written(path: Path, text: str) -> Path:
 
 def scenario_case(chance: random.Random, folder: Path) -> str:
     """A mutant is checked, planned and played; what passes the check must come to an answer that holds together."""
+    for table in BUILT_IN.glob("*.csv"):
+        shutil.copy(table, folder)
     files = sorted(BUILT_IN.glob("*.toml"))
     text = mutant(chance.choice(files).read_text(encoding="utf-8"), chance)
     file = written(folder / "self.toml", text)
@@ -226,8 +265,9 @@ def scenario_case(chance: random.Random, folder: Path) -> str:
             for plan in json.loads(plans.out):
                 check_plan(plan)
             done = "ok"
-        played = ask("run", file, "--no-learning", "--set", "end.rounds=2", "--json", "--seed", seed,
-                     "--out", folder / "run")
+        words = ["run", file, "--no-learning", "--json", "--seed", seed, "--out", folder / "run", "--set",
+                 "end.rounds=2"]
+        played = ask(*words) or ask(*words, "--set", "selection.method=fedavg")      # its own may need models
         if played is not None:
             check_run(json.loads(played.out))
             holds(ask("breakdown", folder / "run", "--json") is not None, "a run that cannot be read back")
@@ -462,6 +502,7 @@ def forked(work: Callable[[], tuple[str, str]]) -> tuple[int, int]:
     if child == 0:
         os.close(ours)
         os.setpgid(0, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))      # a case must not take the machine down
         with open(os.devnull, "w") as nothing:
             os.dup2(nothing.fileno(), 1)
             os.dup2(nothing.fileno(), 2)
