@@ -19,6 +19,8 @@ from netsim.learning.sizes import upload_bits
 from netsim.prepare import prepare
 from netsim.random_cohort import compare_methods, one_round
 
+pytestmark = pytest.mark.slow
+
 OWN = "allocation.method=mylab.methods:solve"
 
 

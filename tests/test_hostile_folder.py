@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 INSTALLED = ["numpy", "torch", "polars", "scipy", "simpy", "pydantic", "typer", "rich", "sklearn", "matplotlib",
              "sitecustomize", "usercustomize", "click", "cloudpickle", "msgpack", "cycler", "PIL"]
 # what `python -m` itself imports with the current folder first, before any of our code: nobody but -P can help there

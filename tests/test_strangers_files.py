@@ -33,6 +33,8 @@ from netsim.sweep.sweep import run_sweep, status
 from netsim.sweep.sweep_file import Sweep, load_sweep
 from netsim.world.channel import round_gain
 
+pytestmark = pytest.mark.slow
+
 HERE = Place(InProcess, at_once=1)
 LIMIT_S = 20
 

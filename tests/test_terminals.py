@@ -19,6 +19,8 @@ import pytest
 import netsim as package
 from netsim.cli.streams import PLAIN, plain
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(package.__file__).parent.parent
 BARE = {**{name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))},
         "LC_ALL": "C", "PYTHONUTF8": "0"}

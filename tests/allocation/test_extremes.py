@@ -18,7 +18,7 @@ from netsim.allocation.compare import compare
 from netsim.allocation.diagnosis import largest_feasible
 from netsim.base.errors import InputError
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("error")]
 USUAL = {
     "bits": 5.6, "cycles": 8.0, "capacitance": -28.0, "gain": -10.0, "power_w": -1.0, "budget_j": -1.5,
     "cpu_min_hz": 8.0, "cpu_max_hz": 9.0, "bandwidth_hz": 7.0, "noise_w_per_hz": -20.4,

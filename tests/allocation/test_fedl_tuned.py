@@ -14,6 +14,8 @@ from netsim.allocation import Problem, fedl
 from netsim.allocation.fedl import Pieces, Tuning, tune
 from netsim.allocation.market import Market
 
+pytestmark = pytest.mark.slow
+
 TWO = Problem(
     bits=448e3, cycles=[1.2012e8, 7.9698e7], capacitance=1e-28, gain=[2.0291e-9, 1.7713e-9], power_w=[.47901, .0038288],
     budget_j=[.0042384, .00065682], cpu_min_hz=2e8, cpu_max_hz=2e9, bandwidth_hz=4292100, noise_w_per_hz=3.9811e-21)

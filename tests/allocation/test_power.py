@@ -16,6 +16,8 @@ from netsim.allocation import Infeasible, Problem, allocate, plan_for
 from netsim.allocation.joint import Devices
 from netsim.allocation.power import with_common_power
 
+pytestmark = pytest.mark.slow
+
 
 def ranged(problem: Problem, low: float = 0.1, high: float = 4.0) -> Problem:
     """Powers may be a tenth to four times what they are."""

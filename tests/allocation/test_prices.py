@@ -11,6 +11,8 @@ from allocation_worlds import paper_world, with_budgets
 from netsim.allocation import Infeasible, Problem, allocate
 from netsim.allocation.prices import Prices, prices_of, savings, shadow_prices
 
+pytestmark = pytest.mark.slow
+
 LIMITS = {"budget_j": "budget_s_per_j", "cpu_max_hz": "cpu_max_s_per_hz", "cpu_min_hz": "cpu_min_s_per_hz",
           "power_w": "power_s_per_w"}
 

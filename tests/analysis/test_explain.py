@@ -36,6 +36,8 @@ from netsim.run import Run
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import ARRIVED
 
+pytestmark = pytest.mark.slow
+
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 KEYS = {"without", "cpu_max", "budget", "power", "bandwidth", "method"}
 

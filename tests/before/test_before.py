@@ -15,6 +15,8 @@ from record import FILE, Case, cases, outcome, play
 
 from netsim.base.machine import processor
 
+pytestmark = pytest.mark.slow
+
 CASES = cases()
 BEFORE: dict[str, Any] = json.loads(FILE.read_text())
 SAME_MACHINE = BEFORE["made_with"] == {"processor": processor(), "torch": version("torch")}

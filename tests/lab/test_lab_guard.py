@@ -20,6 +20,7 @@ pytest.importorskip("marimo", reason="no marimo here: the lab is not tried")
 
 from netsim.lab import serve
 
+pytestmark = pytest.mark.slow
 TOKEN = "just-for-this-test"
 PAGES = ("", "lesson-1/")
 UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",

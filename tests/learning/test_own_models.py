@@ -24,6 +24,8 @@ from netsim.learning.network import Network, Standardise
 from netsim.learning.trainer import Hyperparameters, Task, schedule
 from netsim.models import CNN, CifarCNN, FashionCNN, MnistCNN, build_model
 
+pytestmark = pytest.mark.slow
+
 DEVICES, SEED = 3, 5
 SETS = ["population.phone.count=3", "population.phone.samples=24", "learning.batch_size=8",
         "learning.momentum=0.5", "learning.local_iterations=2", "selection.method=fedavg", "selection.cohort=3",
