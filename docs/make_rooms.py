@@ -25,7 +25,7 @@ ROLES = {
     "analysis": "breakdown, critical path", "report": "pages and figures", "lab": "the teaching page",
     "sweep": "many runs", "paper": "its tables and figures", "run": "a run read back",
     "simulate": "puts a run together", "cli": "the commands", "random_cohort": "one round, many methods",
-    "state": "what a checkpoint holds",
+    "state": "what a checkpoint holds", "prepare": "checks before the work",
 }
 
 
