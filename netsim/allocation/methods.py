@@ -33,6 +33,8 @@ METHODS = Registry("allocation method", "allocation.method", {
                                prices="netsim.allocation.prices:common_power_prices"),
     "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device",
                         prices="netsim.allocation.prices:joint_prices"),
+    "tdma": Solver("netsim.allocation.tdma:solve",
+                   "the whole band for one after the other: shortest such round, then least energy"),
     "fedl": Solver("netsim.allocation.fedl:solve",
                    "least total energy + lambda x round; keeps budgets only if lambda is tuned", {"weight": "lambda"}),
     "rra": Solver("netsim.allocation.rra:solve",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from netsim import physics
+from netsim.allocation.slots import Slots
 from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.errors import InputError
 
@@ -139,10 +140,22 @@ class Plan:
     round_s: float
     energy_j: float
     over_budget: Bools            # devices that use more than their budget (methods that only weigh energy may)
+    slots: Slots | None = None    # where bands change in time; then bandwidth_hz is the mean over an upload
+
+    @property
+    def start_s(self) -> Floats:
+        """When each device begins to send."""
+        return self.compute_s if self.slots is None else self.slots.start_s
+
+    @property
+    def end_s(self) -> Floats:
+        """When each device has sent its last bit."""
+        return self.start_s + self.upload_s
 
     @property
     def bandwidth_used_hz(self) -> float:
-        return float(self.bandwidth_hz.sum())
+        """The most that is in use at one time."""
+        return float(self.bandwidth_hz.sum()) if self.slots is None else self.slots.most_hz
 
     def __len__(self) -> int:
         return len(self.bandwidth_hz)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from netsim.base.arrays import Floats, Ints, State
 from netsim.trace.schema import ARRIVED
 
 COMPUTING, WAITING, SENDING, ENDED = range(4)      # the phases of a job
+NO_SLOTS: Floats = np.zeros((0, 4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,7 @@ class Jobs:
     gain: Floats                  # as the plan saw it
     budget_j: Floats
     planned_s: Floats             # how long the plan means it to take
+    slots: Floats = field(default_factory=lambda: NO_SLOTS)     # where planned bands change: t0, t1, position, hertz
 
     def __len__(self) -> int:
         return len(self.device)
@@ -38,7 +40,8 @@ class Jobs:
         return cls(
             device=wave.devices, bits=problem.bits, cycles=problem.cycles, cpu_hz=plan.cpu_hz,
             compute_w=problem.capacitance * plan.cpu_hz**3, power_w=plan.power_w, bandwidth_hz=plan.bandwidth_hz,
-            gain=problem.gain, budget_j=problem.budget_j, planned_s=plan.compute_s + plan.upload_s)
+            gain=problem.gain, budget_j=problem.budget_j, planned_s=plan.end_s,
+            slots=NO_SLOTS if plan.slots is None else plan.slots.table())
 
 
 class Flight:
@@ -66,6 +69,9 @@ class Flight:
         self.power_w: list[float] = jobs.power_w.tolist()
         self.compute_w: list[float] = jobs.compute_w.tolist()
         self.planned_hz: list[float] = jobs.bandwidth_hz.tolist()
+        self.slots = [(began + t0, int(i), hz) for t0, _, i, hz in jobs.slots[np.argsort(-jobs.slots[:, 0])].tolist()]
+        if self.slots:                       # the next one last; until then there is no band
+            self.planned_hz = [0.0] * count
         self.planned_rate: list[float] = rate.tolist()       # bits a second with the planned share
         self.snr_hz: list[float] = snr_hz.tolist()
         self.bits: list[float] = jobs.bits.tolist()
@@ -117,6 +123,17 @@ class Flight:
         flight.waited = max(flight.room_row) >= 0
         flight.open = sum(phase != ENDED for phase in flight.phase)
         return flight
+
+    def follow_slots(self, now: float) -> None:
+        """Take over the bands that are planned for now."""
+        while self.slots and self.slots[-1][0] <= now:
+            _, i, hz = self.slots.pop()
+            self.planned_hz[i] = hz
+
+    def affordable_s(self, i: int, now: float) -> float:
+        """How long a job that has computed may still send until its budget is spent."""
+        sent_s = self.spent_s[i] + now - self.since[i] if self.phase[i] == SENDING else 0.0
+        return float(self.jobs.budget_j[i] - self.compute_j[i]) / self.power_w[i] - sent_s
 
     def count(self, which: Ints | slice) -> int:
         """How many jobs that is: some of them, or all."""

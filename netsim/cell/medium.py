@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 import simpy
 
+from netsim.allocation.sharing import Active
 from netsim.base.arrays import Floats, Ints, State
 from netsim.cell.battery import Batteries, Battery, Load
-from netsim.cell.disciplines import Active, Discipline
+from netsim.cell.disciplines import Discipline
 from netsim.cell.jobs import COMPUTING, ENDED, SENDING, WAITING, Flight, Jobs
 from netsim.physics import fdma_rate
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
 
 ROUNDING = 1e-9             # shares may overshoot the band by rounding, never by more
-SENT, EMPTY, COMPUTED = range(3)      # at one instant ends come before starts, then the order of jobs
+SENT, EMPTY, COMPUTED, PLANNED = range(4)      # at one instant ends come before starts, then the order of jobs
 
 Ticket = int                # the number of a job
 
@@ -66,6 +67,7 @@ class Medium:
         self.flights: list[Flight] = []                          # with jobs that have not ended, by their numbers
         self.gave_room: dict[Ticket, list[tuple[Flight, int]]] = {}      # who could send because a job had ended
         self._limit = bandwidth_hz * (1 + ROUNDING)
+        self._steady = discipline.fixed                          # whoever fits keeps what was planned to its end
         self._sending: dict[Ticket, tuple[Flight, int]] = {}
         self._waiting: list[tuple[Flight, int]] = []             # the first ready first
         self._replies: dict[Ticket, Replies] = {}
@@ -86,6 +88,7 @@ class Medium:
         now = self.env.now
         self._agenda.extend([
             (now + seconds, COMPUTED, first + i, 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
+        self._follow_slots(flight)
         heapify(self._agenda)
         for i in self.batteries.on_battery(jobs.device):
             self._draw(flight, i, flight.compute_w[i], flight.compute_s[i])
@@ -165,10 +168,17 @@ class Medium:
                     due = flight.since[i] + flight.left[i] / flight.rate[i]
                     what = COMPUTED if phase == COMPUTING else SENT
                     self._agenda.append((due, what, flight.first + i, flight.stamp[i], flight, i))
+            self._follow_slots(flight)
         heapify(self._agenda)
         for ticket, watts, seconds, since in state["loads"].tolist():
             self._draw(*self._place(int(ticket)), watts, seconds, since)
         self._set_alarm()
+
+    def _follow_slots(self, flight: Flight) -> None:
+        """Be there when planned bands change; while some do, no share is for good."""
+        flight.follow_slots(self.env.now)
+        self._agenda.extend([(at, PLANNED, flight.first, 0, flight, 0) for at in {slot[0] for slot in flight.slots}])
+        self._steady = self.discipline.fixed and not any(len(each.jobs.slots) for each in self.flights)
 
     def _place(self, ticket: Ticket) -> tuple[Flight, int]:
         flight = self.flight_of(ticket)
@@ -196,6 +206,10 @@ class Medium:
             if what == EMPTY:
                 if where.watch == stamp:
                     self._ran_out(where)
+            elif what == PLANNED:
+                where.follow_slots(until)
+                if where.open and (self._sending or self._waiting):
+                    self._share(now)
             elif where.stamp[i] == stamp:
                 if what == COMPUTED:
                     self._computed(where, i, now)
@@ -212,7 +226,7 @@ class Medium:
             self._settle_load(flight, i, "compute_j", "charge_1", complete=True)
         flight.phase[i] = WAITING
         hz = flight.planned_hz[i]
-        if self.discipline.fixed and not self._waiting and self.in_use_hz + hz <= self._limit:
+        if self._steady and not self._waiting and self.in_use_hz + hz <= self._limit:
             self._send(flight, i, now, hz, flight.planned_rate[i])
             self._count(self.in_use_hz + hz)
         else:
@@ -278,7 +292,7 @@ class Medium:
         """Give a share back; where it matters to the others, divide anew."""
         del self._sending[flight.first + i]
         self._count(self.in_use_hz - flight.hz[i] if self._sending else 0.0)
-        if self._waiting or (self._sending and not self.discipline.fixed):
+        if self._waiting or (self._sending and not self._steady):
             self._share(now, made_room=flight.first + i)
 
     def _share(self, now: float, made_room: Ticket = -1) -> None:
@@ -309,6 +323,7 @@ class Medium:
             planned_hz=np.array([flight.planned_hz[i] for flight, i in active]),
             left_bits=np.array([left(flight, i) for flight, i in active]),
             snr_hz=np.array([flight.snr_hz[i] for flight, i in active]),
+            left_s=np.array([flight.affordable_s(i, now) for flight, i in active]),
             sending=np.array([flight.hz[i] for flight, i in active]), bandwidth_hz=self.bandwidth_hz)
 
     def _change_rate(self, flight: Flight, i: int, now: float, hz: float) -> None:

@@ -46,7 +46,8 @@ class AllocationTable(MethodTable):
 
     method: Annotated[str, Field(min_length=1), key("such as sao or equal")] = "sao"
     sharing: Annotated[str | None, key(
-        'how those who send share the band: "planned" (the default), "equal", "tdma", or "package.module:Name"')] = None
+        'how those who send share the band: "planned" (the default), "equal", "adaptive", "tdma", or '
+        '"package.module:Name"')] = None
 
 
 class ServerTable(Model):
