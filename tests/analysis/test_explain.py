@@ -34,8 +34,7 @@ from netsim.cell.medium import Medium
 from netsim.cli import main
 from netsim.run import Run
 from netsim.trace.recorder import Recorder
-from netsim.trace.schema import JOBS
-from netsim.trace.schema import ARRIVED
+from netsim.trace.schema import ARRIVED, JOBS
 
 pytestmark = pytest.mark.slow
 
