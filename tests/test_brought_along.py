@@ -1,5 +1,6 @@
 """Disciplines, channels, path losses and servers of a user's own, by the same registry as methods and models."""
 
+import math
 import sys
 from types import ModuleType
 
@@ -40,10 +41,15 @@ class Better:
     changes = True
 
     def __init__(self, scenario, population, seed):
-        self.mean = population.gain
+        self.start = population.gain
 
-    def gain(self, round):
-        return self.mean * 2.0**round
+    def gain(self, devices, t, round):
+        return self.start[devices] * 2.0**round
+
+    mean = gain
+
+    def next_change(self, t):
+        return math.inf
 
 
 class Impatient(Synchronous):

@@ -20,7 +20,7 @@ KNOWS = {
     "allocation": {"base", "physics"},
     "models": {"base"},
     "fleet": {"allocation", "base", "physics", "scenario"},
-    "world": {"base", "fleet", "scenario"},
+    "world": {"base", "fleet", "physics", "scenario"},
     "learning": {"base", "fleet", "models", "scenario"},
     "selection": {"allocation", "base", "fleet", "learning", "physics"},
     "trace": {"base", "scenario"},

@@ -92,8 +92,8 @@ class Problem:
     def subset(self, devices: Bools | Ints | Sequence[int], gain: Floats | None = None) -> Problem:
         """The same cell with only these devices (a mask, or positions in the order wanted), perhaps with new gains.
 
-        What was valid of all is valid of some and is not looked at again; ``gain``, an entry for each device of the
-        whole, is what a channel makes of it this round.
+        What was valid of all is valid of some and is not looked at again; ``gain``, an entry for each of these devices,
+        is what their channels are now.
         """
         chosen = np.asarray(devices)
         if chosen.size == 0:
@@ -101,7 +101,7 @@ class Problem:
         parts = {name: array if array is None else array[chosen]
                  for name, array in ((name, getattr(self, name)) for name in (*DEVICE, "numbers"))}
         if gain is not None:
-            parts["gain"] = gain[chosen]
+            parts["gain"] = np.array(gain)
             return self._with(parts)
         return self._of(parts, self.snr_hz[chosen])
 

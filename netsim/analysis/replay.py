@@ -161,7 +161,7 @@ class Replays:
         problem = Problem(
             **{name: jobs[name].to_numpy() for name in OF_JOBS}, **{name: devices[name] for name in OF_DEVICES},
             budget_j=np.minimum(jobs["budget_j"].to_numpy(), devices["budget_j"]),     # a relaxed one is raised anew
-            bandwidth_hz=float(self.scenario.cell.bandwidth), noise_w_per_hz=float(self.scenario.cell.noise),
+            bandwidth_hz=float(self.scenario.cell.bandwidth), noise_w_per_hz=self.scenario.cell.noise_w_per_hz,
             numbers=who)
         first = number == 1 and rounds.first == "all"
         return Replay(

@@ -34,11 +34,11 @@ class Jobs:
         return len(self.device)
 
     @classmethod
-    def of(cls, wave: Wave) -> Jobs:
-        """The jobs that a wave's plan stands for."""
+    def of(cls, wave: Wave, efficiency: float = 1.0) -> Jobs:
+        """The jobs that a wave's plan stands for; a plan counts the bits that Shannon's rate would send meanwhile."""
         plan, problem = wave.plan, wave.problem
         return cls(
-            device=wave.devices, bits=problem.bits, cycles=problem.cycles, cpu_hz=plan.cpu_hz,
+            device=wave.devices, bits=problem.bits * efficiency, cycles=problem.cycles, cpu_hz=plan.cpu_hz,
             compute_w=problem.capacitance * plan.cpu_hz**3, power_w=plan.power_w, bandwidth_hz=plan.bandwidth_hz,
             gain=problem.gain, budget_j=problem.budget_j, planned_s=plan.end_s,
             slots=NO_SLOTS if plan.slots is None else plan.slots.table())

@@ -11,42 +11,23 @@ import math
 from array import array
 from bisect import bisect_right
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 import numpy as np
 import simpy
 
 from netsim.allocation.sharing import Active
 from netsim.base.arrays import Floats, Ints, State
-from netsim.cell.battery import Batteries, Battery, Load
+from netsim.cell.battery import Batteries, Battery
 from netsim.cell.disciplines import Discipline
 from netsim.cell.jobs import COMPUTING, ENDED, SENDING, WAITING, Flight, Jobs
-from netsim.physics import fdma_rate
-from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
+from netsim.cell.loads import CHANGED, COMPUTED, EMPTY, PLANNED, SENT, SPENT, Agenda, Loads
+from netsim.cell.radio import SHANNON, Air, RateLaw
+from netsim.cell.replies import Replies
+from netsim.trace.schema import ARRIVED, BATTERY_EMPTY, OVER_BUDGET
 
 ROUNDING = 1e-9             # shares may overshoot the band by rounding, never by more
-SENT, EMPTY, COMPUTED, PLANNED = range(4)      # at one instant ends come before starts, then the order of jobs
 
 Ticket = int                # the number of a job
-
-
-class Replies(simpy.Event):
-    """Waits until so many jobs have ended."""
-
-    def __init__(self, env: simpy.Environment, wanted: int) -> None:
-        super().__init__(env)
-        self.wanted = wanted
-
-    def one_more(self) -> None:
-        """One of them has ended."""
-        self.wanted -= 1
-        if self.wanted == 0 and not self.triggered:
-            self.succeed()
-
-    def time_is_up(self, event: simpy.Event) -> None:
-        """Whoever has not ended by now has not."""
-        if not self.triggered:
-            self.succeed()
 
 
 class Medium:
@@ -54,9 +35,13 @@ class Medium:
 
     def __init__(
         self, env: simpy.Environment, bandwidth_hz: float, noise_w_per_hz: float, discipline: Discipline,
-        batteries: Batteries,
+        batteries: Batteries, radio: RateLaw = SHANNON, air: Air | None = None,
     ) -> None:
         self.env = env
+        self.radio = radio
+        # channels that stay as they are during a round are not asked again
+        self.air = air if air is not None and air.next_change(env.now) < math.inf else None
+        self._next_change = math.inf         # that somebody waits for
         self.bandwidth_hz = bandwidth_hz
         self.noise_w_per_hz = noise_w_per_hz
         self.discipline = discipline
@@ -71,9 +56,9 @@ class Medium:
         self._sending: dict[Ticket, tuple[Flight, int]] = {}
         self._waiting: list[tuple[Flight, int]] = []             # the first ready first
         self._replies: dict[Ticket, Replies] = {}
-        self._loads: dict[Ticket, tuple[Battery, Load]] = {}
         # what is due when, the next first; an entry with another stamp than its job or battery is overtaken
-        self._agenda: list[tuple[float, int, Ticket, int, Any, int]] = []
+        self._agenda: Agenda = []
+        self._loads = Loads(env, batteries, self._agenda)
         self._alarm: simpy.Event | None = None
         self._alarm_at = math.inf
 
@@ -82,7 +67,7 @@ class Medium:
         snr_hz = gain * jobs.power_w / self.noise_w_per_hz
         if self.discipline.fixed and not ((jobs.bandwidth_hz > 0.0) & (jobs.bandwidth_hz <= self._limit)).all():
             raise ValueError(f"shares of {jobs.bandwidth_hz} Hz do not fit a band of {self.bandwidth_hz} Hz")
-        rate = fdma_rate(jobs.bandwidth_hz, snr_hz)
+        rate = self.radio.rate(jobs.bandwidth_hz, snr_hz)
         flight = Flight(first, version, self.env.now, cause, jobs, snr_hz, rate)
         self.flights.append(flight)
         now = self.env.now
@@ -91,7 +76,7 @@ class Medium:
         self._follow_slots(flight)
         heapify(self._agenda)
         for i in self.batteries.on_battery(jobs.device):
-            self._draw(flight, i, flight.compute_w[i], flight.compute_s[i])
+            self._loads.draw(flight, i, flight.compute_w[i], flight.compute_s[i])
         self._set_alarm()
         return flight
 
@@ -147,8 +132,7 @@ class Medium:
         state: State = {"flights": np.array(len(self.flights), np.int64), "in_use_hz": np.array(self.in_use_hz),
                         "sending": np.array(list(self._sending), np.int64),
                         "waiting": np.array([flight.first + i for flight, i in self._waiting], np.int64)}
-        loads = [(ticket, load.watts, load.seconds, load.since) for ticket, (_, load) in self._loads.items()]
-        state["loads"] = np.array(loads, np.float64).reshape(-1, 4)
+        state["loads"] = self._loads.snapshot()
         for number, flight in enumerate(self.flights):
             state |= {f"flight{number}.{name}": array for name, array in flight.snapshot().items()}
         return state
@@ -168,10 +152,14 @@ class Medium:
                     due = flight.since[i] + flight.left[i] / flight.rate[i]
                     what = COMPUTED if phase == COMPUTING else SENT
                     self._agenda.append((due, what, flight.first + i, flight.stamp[i], flight, i))
+                if phase == SENDING and self.radio.drops_over_budget:
+                    self._agenda.append((self._spent_at(flight, i), SPENT, flight.first + i, 0, flight, i))
             self._follow_slots(flight)
         heapify(self._agenda)
         for ticket, watts, seconds, since in state["loads"].tolist():
-            self._draw(*self._place(int(ticket)), watts, seconds, since)
+            self._loads.draw(*self._place(int(ticket)), watts, seconds, since)
+        if self.air is not None and (self._sending or self._waiting):
+            self._await_change(self.air, self.env.now)
         self._set_alarm()
 
     def _follow_slots(self, flight: Flight) -> None:
@@ -206,6 +194,11 @@ class Medium:
             if what == EMPTY:
                 if where.watch == stamp:
                     self._ran_out(where)
+            elif what == CHANGED:
+                self._channels_changed(until)
+            elif what == SPENT:
+                if where.phase[i] == SENDING:
+                    self._cut(where, i, OVER_BUDGET)
             elif what == PLANNED:
                 where.follow_slots(until)
                 if where.open and (self._sending or self._waiting):
@@ -223,8 +216,11 @@ class Medium:
         """Computing is done: to the radio, at once if there is room."""
         flight.computed_at[i] = now
         if self._loads:
-            self._settle_load(flight, i, "compute_j", "charge_1", complete=True)
+            self._loads.settle(flight, i, "compute_j", "charge_1", complete=True)
         flight.phase[i] = WAITING
+        if self.air is not None:
+            self._look_up(self.air, [(flight, i)], now)
+            self._await_change(self.air, now)
         hz = flight.planned_hz[i]
         if self._steady and not self._waiting and self.in_use_hz + hz <= self._limit:
             self._send(flight, i, now, hz, flight.planned_rate[i])
@@ -241,16 +237,20 @@ class Medium:
         flight.left[i] = bits = flight.bits[i]
         flight.rate[i], flight.hz[i], flight.spent_s[i] = rate, hz, 0.0
         self._sending[ticket] = (flight, i)
-        heappush(self._agenda, (now + bits / rate, SENT, ticket, flight.stamp[i], flight, i))
+        seconds = bits / rate if rate > 0.0 else math.inf
+        if seconds < math.inf:
+            heappush(self._agenda, (now + seconds, SENT, ticket, flight.stamp[i], flight, i))
+        if self.radio.drops_over_budget:
+            heappush(self._agenda, (self._spent_at(flight, i), SPENT, ticket, 0, flight, i))
         if self.batteries.any_finite and self.batteries.is_finite(flight.device[i]):
             flight.upload_j[i] = 0.0
-            self._draw(flight, i, flight.power_w[i], bits / rate)
+            self._loads.draw(flight, i, flight.power_w[i], seconds)
 
     def _sent(self, flight: Flight, i: int, now: float) -> None:
         """The last bit is there."""
         seconds = flight.left[i] / flight.rate[i]
         flight.upload_s[i] = flight.spent_s[i] + seconds
-        flight.upload_j[i] = self._upload_energy(flight, i, complete=True)
+        flight.upload_j[i] = self._loads.upload_energy(flight, i, complete=True)
         self._end(flight, i, now, ARRIVED)
         self._leave_the_band(flight, i, now)
 
@@ -263,10 +263,10 @@ class Medium:
             flight.compute_s[i] = now - flight.since[i]
             flight.compute_j[i] = flight.compute_w[i] * flight.compute_s[i]
             if self._loads:
-                self._settle_load(flight, i, "compute_j", "charge_1", complete=False)
+                self._loads.settle(flight, i, "compute_j", "charge_1", complete=False)
         if phase == SENDING:
             flight.upload_s[i] = flight.spent_s[i] + now - flight.since[i]
-            flight.upload_j[i] = self._upload_energy(flight, i, complete=False)
+            flight.upload_j[i] = self._loads.upload_energy(flight, i, complete=False)
         else:
             flight.upload_s[i] = flight.upload_j[i] = 0.0
         self._end(flight, i, now, reason)
@@ -295,7 +295,7 @@ class Medium:
         if self._waiting or (self._sending and not self._steady):
             self._share(now, made_room=flight.first + i)
 
-    def _share(self, now: float, made_room: Ticket = -1) -> None:
+    def _share(self, now: float, made_room: Ticket = -1, *, changed: bool = False) -> None:
         """Ask the discipline who gets how much, and let the others' work wear off at the new rates."""
         active = [*self._sending.values(), *self._waiting]
         hertz = self.discipline.bandwidth(self._look(active, now), now)
@@ -303,14 +303,14 @@ class Medium:
             raise ValueError(f"{type(self.discipline).__name__} gave {hertz} Hz of a band of {self.bandwidth_hz} Hz")
         for (flight, i), hz in zip(active, hertz.tolist(), strict=True):
             if flight.phase[i] == SENDING:
-                if hz != flight.hz[i]:
+                if changed or hz != flight.hz[i]:
                     self._change_rate(flight, i, now, hz)
             elif hz > 0.0:
                 self._waiting.remove((flight, i))
                 if made_room >= 0:
                     self.gave_room.setdefault(made_room, []).append((flight, i))
                     flight.waited = True
-                self._send(flight, i, now, hz, float(fdma_rate(hz, flight.snr_hz[i])))
+                self._send(flight, i, now, hz, float(self.radio.rate(hz, flight.snr_hz[i])))
         self._count(float(hertz.sum()))
 
     def _look(self, active: list[tuple[Flight, int]], now: float) -> Active:
@@ -321,7 +321,7 @@ class Medium:
 
         return Active(
             planned_hz=np.array([flight.planned_hz[i] for flight, i in active]),
-            left_bits=np.array([left(flight, i) for flight, i in active]),
+            left_bits=np.array([left(flight, i) for flight, i in active]) / self.radio.efficiency,
             snr_hz=np.array([flight.snr_hz[i] for flight, i in active]),
             left_s=np.array([flight.affordable_s(i, now) for flight, i in active]),
             sending=np.array([flight.hz[i] for flight, i in active]), bandwidth_hz=self.bandwidth_hz)
@@ -333,14 +333,46 @@ class Medium:
         flight.left[i] = max(0.0, flight.left[i] - flight.rate[i] * past_s)
         flight.spent_s[i] += past_s
         flight.since[i], flight.hz[i] = now, hz
-        flight.rate[i] = rate = float(fdma_rate(hz, flight.snr_hz[i]))
+        flight.rate[i] = rate = float(self.radio.rate(hz, flight.snr_hz[i]))
         flight.stamp[i] += 1
         seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:
             heappush(self._agenda, (now + seconds, SENT, ticket, flight.stamp[i], flight, i))
         if ticket in self._loads:
-            flight.upload_j[i] = self._upload_energy(flight, i, complete=False)
-            self._draw(flight, i, flight.power_w[i], seconds)
+            flight.upload_j[i] = self._loads.upload_energy(flight, i, complete=False)
+            self._loads.draw(flight, i, flight.power_w[i], seconds)
+
+    # Channels that change while somebody sends.
+
+    def _await_change(self, air: Air, now: float) -> None:
+        """Be there when a channel changes next."""
+        if self._next_change <= now or self._next_change == math.inf:
+            self._next_change = air.next_change(now)
+            if not self._next_change > now:
+                raise ValueError(f"the channel's next change after {now!r} s is at {self._next_change!r} s: not later")
+            if self._next_change < math.inf:
+                heappush(self._agenda, (self._next_change, CHANGED, -1, 0, None, 0))
+
+    def _channels_changed(self, now: float) -> None:
+        """Whoever sends goes on at another rate; where nobody is on the air, nobody needs to know."""
+        self._next_change = math.inf
+        active = [*self._sending.values(), *self._waiting]
+        if self.air is None or not active:
+            return
+        self._look_up(self.air, active, now)
+        if self._steady and not self._waiting:
+            for flight, i in active:
+                self._change_rate(flight, i, self.env.now, flight.hz[i])
+        else:
+            self._share(self.env.now, changed=True)
+        self._await_change(self.air, now)
+
+    def _look_up(self, air: Air, some: list[tuple[Flight, int]], now: float) -> None:
+        """Take over the gains of the moment."""
+        gains = air.gain(np.array([flight.device[i] for flight, i in some]), now)
+        for (flight, i), gain in zip(some, gains.tolist(), strict=True):
+            flight.snr_hz[i] = gain * flight.power_w[i] / self.noise_w_per_hz
+            flight.planned_rate[i] = float(self.radio.rate(flight.planned_hz[i], flight.snr_hz[i]))
 
     def _count(self, in_use_hz: float) -> None:
         self.in_use_hz = in_use_hz
@@ -349,38 +381,9 @@ class Medium:
 
     # Energy.
 
-    def _draw(self, flight: Flight, i: int, watts: float, seconds: float, since: float | None = None) -> None:
-        """A device on a battery begins to draw; whether that will see it through is known now."""
-        battery = self.batteries.at_work(flight.device[i])
-        ticket, flight.on_battery = flight.first + i, True
-        began = self.env.now if since is None else since
-        self._loads[ticket] = (battery, battery.connect(began, watts, seconds))
-        battery.owners[ticket] = (flight, i)
-        self._watch(battery)
-
-    def _watch(self, battery: Battery) -> None:
-        battery.watch += 1
-        empty_at = battery.empty_at(self.env.now)
-        if empty_at < math.inf:
-            heappush(self._agenda, (empty_at, EMPTY, min(battery.owners), battery.watch, battery, 0))
-
-    def _settle_load(self, flight: Flight, i: int, column: str, charge: str, *, complete: bool) -> None:
-        """A phase on a battery has ended: note what it took, and what is left."""
-        ticket = flight.first + i
-        if ticket in self._loads:
-            battery, load = self._loads.pop(ticket)
-            del battery.owners[ticket]
-            getattr(flight, column)[i] = battery.disconnect(load, self.env.now, complete=complete)
-            getattr(flight, charge)[i] = battery.level_j(self.env.now)
-            self._watch(battery)
-
-    def _upload_energy(self, flight: Flight, i: int, *, complete: bool) -> float:
-        """Joules of the upload until now."""
-        if flight.first + i not in self._loads:
-            return flight.power_w[i] * flight.upload_s[i]
-        before = flight.upload_j[i]
-        self._settle_load(flight, i, "upload_j", "charge_2", complete=complete)
-        return before + flight.upload_j[i]
+    def _spent_at(self, flight: Flight, i: int) -> float:
+        """When a job that sends has spent its budget; what just suffices suffices."""
+        return flight.since[i] + max(0.0, flight.affordable_s(i, flight.since[i])) * (1 + ROUNDING)
 
     def _ran_out(self, battery: Battery) -> None:
         """Whoever draws from it is told at this very instant."""

@@ -17,24 +17,39 @@ from netsim.cell.disciplines import Discipline
 from netsim.cell.jobs import Jobs
 from netsim.cell.medium import Medium
 from netsim.cell.port import Outcomes
+from netsim.cell.radio import SHANNON, RateLaw
 from netsim.cell.recording import CLOCK, Ended, Rows, record_ended, record_left_out
 from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
 from netsim.trace.schema import SERVER
-from netsim.world.channel import Channel
+from netsim.world.channel import EVERYBODY, GainTimeline
 
 TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
 NOBODY: Ints = np.zeros(0, np.int64)
+
+
+class AirOfCell:
+    """The channels as the medium sees them: now, and until when."""
+
+    def __init__(self, cell: RadioCell) -> None:
+        self.cell = cell
+
+    def gain(self, devices: Ints, t: float) -> Floats:
+        return self.cell.channel.gain(devices, t, self.cell.version + 1)
+
+    def next_change(self, t: float) -> float:
+        return self.cell.channel.next_change(t)
 
 
 class RadioCell:
     """One cell in one SimPy environment; a server works on it through :class:`~netsim.cell.port.CellPort`."""
 
     def __init__(
-        self, env: simpy.Environment, population: Population, channel: Channel, problems: RoundProblems,
+        self, env: simpy.Environment, population: Population, channel: GainTimeline, problems: RoundProblems,
         discipline: Discipline, recorder: Recorder, planner: Callable[[Callable[[Ints], Problem]], Planner],
+        radio: RateLaw = SHANNON, believes: str = "now",
     ) -> None:
         self.env = env
         self.population = population
@@ -42,7 +57,9 @@ class RadioCell:
         self.problems = problems
         self.recorder = recorder
         self.batteries = Batteries(population.battery_j)
-        self.medium = Medium(env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries)
+        self.medium = Medium(
+            env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries, radio, AirOfCell(self))
+        self.radio, self.believes = radio, believes
         self.planner = planner(self.problem)
         self.version = 0
         self._next_job = 0
@@ -62,11 +79,14 @@ class RadioCell:
     @property
     def gain(self) -> Floats:
         """Of every device's channel, now."""
-        return self.channel.gain(self.version + 1)
+        return self.channel.gain(EVERYBODY, self.now, self.version + 1)
 
     def problem(self, devices: Ints) -> Problem:
-        """The allocation problem of these devices, now."""
-        return self.problems.of(devices, self.gain if self.channel.changes else None)
+        """The allocation problem of these devices, as a plan believes it to be now."""
+        if not self.channel.changes:
+            return self.problems.of(devices)
+        believed = self.channel.mean if self.believes == "mean" else self.channel.gain
+        return self.problems.of(devices, believed(devices, self.now, self.version + 1))
 
     def view(self, **columns: Callable[[], Any]) -> View:
         problems, batteries = self.problems, self.batteries
@@ -108,7 +128,8 @@ class RadioCell:
         allocated = self.recorder.instant(
             "allocate", SERVER, self.now, value=len(wave.devices), after=self._cause.tolist())
         first = self._take_numbers(len(wave.devices))
-        self.medium.start(first, self.version, allocated, Jobs.of(wave), self.gain[wave.devices])
+        gain = self.channel.gain(wave.devices, self.now, self.version + 1)
+        self.medium.start(first, self.version, allocated, Jobs.of(wave, self.radio.efficiency), gain)
         return np.arange(first, first + len(wave.devices))
 
     def replies(self, tickets: Ints, until: float = math.inf, count: int | None = None) -> simpy.Event:

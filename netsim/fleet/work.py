@@ -33,7 +33,7 @@ class RoundProblems:
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
 
     def of(self, devices: Ints, gain: Floats | None = None) -> Problem:
-        """The problem of these devices, with this round's gains of all devices if the channel changes.
+        """The problem of these devices, with their gains as they are now if the channel changes.
 
         The same as :func:`problem_for`; only the gains are looked at again.
         """
@@ -45,7 +45,7 @@ def _problem(
 ) -> Problem:
     """The problem of these devices; a slice shares the population's arrays."""
     return Problem(
-        bits=np.array(float(bits)),
+        bits=np.array(float(bits) / scenario.cell.efficiency),      # as many bits at Shannon's rate take as long
         cycles=_trained(scenario, population.samples[devices]) * population.cycles_per_sample[devices],
         capacitance=population.capacitance[devices],
         gain=gain[devices],
@@ -54,7 +54,7 @@ def _problem(
         cpu_min_hz=population.cpu_min_hz[devices],
         cpu_max_hz=population.cpu_max_hz[devices],
         bandwidth_hz=float(scenario.cell.bandwidth),
-        noise_w_per_hz=float(scenario.cell.noise),
+        noise_w_per_hz=scenario.cell.noise_w_per_hz,
         power_min_w=population.power_min_w[devices],
         power_max_w=population.power_max_w[devices],
         numbers=numbers,

@@ -16,8 +16,9 @@ from netsim.base.errors import InputError
 from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
 from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
-from netsim.scenario.devices import MOST_DEVICES, Cell, PopulationTable
+from netsim.scenario.devices import MOST_DEVICES, PopulationTable
 from netsim.scenario.learning import LearningTable
+from netsim.scenario.radio import Cell, Shadowing
 
 BITS_A_PARAMETER = 32
 MOST_BYTES = 500 * MEGABYTE      # of a file whose content counts
@@ -45,6 +46,8 @@ class AllocationTable(MethodTable):
     """How bandwidth, CPU frequency and power are shared out."""
 
     method: Annotated[str, Field(min_length=1), key("such as sao or equal")] = "sao"
+    channel: Annotated[Literal["now", "mean"] | None, key(
+        'what a plan believes of channels: their gains "now" (the default), or in the "mean", without fading')] = None
     sharing: Annotated[str | None, key(
         'how those who send share the band: "planned" (the default), "equal", "adaptive", "tdma", or '
         '"package.module:Name"')] = None
@@ -75,6 +78,8 @@ class Rounds(Model):
         key("a cohort without a plan: the largest part that fits, an error, groups in turn, or scaled budgets"),
     ] = "largest"
     deadline: Annotated[Time | None, key("devices that are not done so long after their wave began are dropped")] = None
+    over_budget: Annotated[Literal["go on", "drop"] | None, key(
+        'a budget that is spent in mid-upload: "go on" (the default), or "drop" the job')] = None
 
 
 class End(Model):
@@ -112,6 +117,7 @@ class Scenario(Model):
         trace = self.cell.gain_trace
         if trace is not None and len(trace.db[0]) != there:
             raise refuse(f"has {len(trace.db[0])} columns for {there} devices", "cell", "gain_trace")
+        self._check_movers()
         auto = [place for place, table in enumerate(self.population) if table.samples == "auto"]
         if auto and not self.trains:
             raise refuse("there is no dataset to split; give a number", "population", auto[0], "samples")
@@ -119,6 +125,17 @@ class Scenario(Model):
             whole = "shares out the whole dataset: give it for every population or for none"
             raise refuse(whole, "population", auto[0], "samples")
         return self
+
+    def _check_movers(self) -> None:
+        """Nothing that is said of moving devices is without effect."""
+        moving = [table.name for table in self.population if table.mobility is not None]
+        if moving and (self.cell.gain_trace is not None or self.cell.channel is not None):
+            other = "gain_trace" if self.cell.gain_trace is not None else "channel"
+            raise refuse(f"{other} says what the gains are, so places have no effect: take mobility away from "
+                         f"{moving[0]}", "cell", other)
+        if not moving and isinstance(self.cell.shadowing, Shadowing):
+            raise refuse("nobody moves, so shadowing does not change on the way: give a population mobility, or "
+                         f'shadowing = "{self.cell.shadowing.sd:g} dB"', "cell", "shadowing", "correlation")
 
     @property
     def size(self) -> int:

@@ -44,7 +44,8 @@ ARRIVED = "arrived"
 BATTERY_EMPTY = "battery empty"
 DEADLINE = "deadline"
 INFEASIBLE = "infeasible"
-DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE)   # why a device of the cohort did not deliver
+OVER_BUDGET = "over budget"
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET)   # why a device of the cohort did not deliver
 
 KINDS = ("span", "instant", "counter")
 # Column to its type in memory (array.array) and in the files (polars); "s" is text, kept as a number while recording.

@@ -241,11 +241,11 @@ def test_jobs_in_flight_are_data_that_can_be_saved_and_taken_up_again(discipline
 
 
 def test_a_rate_that_is_a_little_wrong_shows(monkeypatch, world):
-    from netsim.cell import medium
+    from netsim.cell import radio
 
     right = world.play(world.device())
-    rate = medium.fdma_rate
-    monkeypatch.setattr(medium, "fdma_rate", lambda hz, snr: rate(hz, snr) * (1 + 1e-6))
+    rate = radio.fdma_rate
+    monkeypatch.setattr(radio, "fdma_rate", lambda hz, snr: rate(hz, snr) * (1 + 1e-6))
     wrong = World().play(world.device())
     assert wrong[1][2] == pytest.approx(right[1][2] - 1e-6, rel=1e-9)
     assert isinstance(world.recorder, Recorder)
