@@ -8,17 +8,17 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     Strict,
     Tag,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, core_schema
 
 from netsim.base.fields import (
     MOST_DB,
@@ -84,8 +84,23 @@ class Shadowing(Model):
     correlation: Annotated[Length, key("distance after which the correlation has fallen to 1/e")]
 
 
-Coherence = Annotated[
-    float | Literal["round"], BeforeValidator(lambda value: value if value == "round" else Measure("time").read(value))]
+class TimeOrRound(Measure):
+    """Marks a time that may also be that of a round."""
+
+    def __init__(self) -> None:
+        super().__init__("time")
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if value == "round" else self.read(value),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value: getattr(value, "text", value), when_used="json"))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"enum": ["round"]}, super().__get_pydantic_json_schema__(schema, handler)]}
+
+
+Coherence = Annotated[float | Literal["round"], TimeOrRound()]
 
 
 class Rayleigh(Model):

@@ -1,7 +1,7 @@
-"""What a plan is worth while the channel changes: sao's bands and clocks kept in Rayleigh blocks, over layouts of `paper`.
+"""What a plan is worth while the channel changes: sao's bands and clocks kept, in Rayleigh blocks.
 
-Medians of the round's length over that without fading, and the share of devices over budget, as measured once over
-100 layouts with other draws; the draws here are ours, so that they agree within their spread only.
+Medians over layouts of `paper` of the round's length over that without fading, and the share of devices over budget,
+as measured once over 100 layouts with other draws; the draws here are ours, so that they agree within their spread.
 """
 
 from dataclasses import replace
@@ -43,7 +43,7 @@ def lengths_and_over_budget(coherence_s, believes):
             continue
         jobs = play_wave(wave, air=air).jobs
         lengths.append(max(jobs["t1"]) / allocate(problem).round_s)
-        over += [energy > budget * (1 + 1e-9) for energy, budget in zip(jobs["energy_j"], jobs["budget_j"], strict=True)]
+        over += (np.array(jobs["energy_j"]) > np.array(jobs["budget_j"]) * (1 + 1e-9)).tolist()
     return float(np.median(lengths)), float(np.mean(over))
 
 
