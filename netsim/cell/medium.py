@@ -24,6 +24,7 @@ from netsim.cell.jobs import COMPUTING, ENDED, SENDING, WAITING, Flight, Jobs
 from netsim.physics import fdma_rate
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
 
+CLOCK = 16                  # units in the last place of the clock that are its rounding
 ROUNDING = 1e-9             # shares may overshoot the band by rounding, never by more
 SENT, EMPTY, COMPUTED, PLANNED = range(4)      # at one instant ends come before starts, then the order of jobs
 
@@ -225,6 +226,8 @@ class Medium:
         if self._loads:
             self._settle_load(flight, i, "compute_j", "charge_1", complete=True)
         flight.phase[i] = WAITING
+        if flight.slots:                     # a slot that begins when computing ends, but for rounding
+            flight.follow_slots(now + CLOCK * math.ulp(now))
         hz = flight.planned_hz[i]
         if self._steady and not self._waiting and self.in_use_hz + hz <= self._limit:
             self._send(flight, i, now, hz, flight.planned_rate[i])
