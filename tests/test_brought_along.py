@@ -152,8 +152,18 @@ def test_a_key_that_is_not_given_does_not_change_the_digest():
     assert "[server]" not in plain
 
 
-def test_a_run_that_shares_the_band_otherwise_is_not_explained_wrongly():
-    run = play("allocation.sharing=tdma")
+@pytest.mark.parametrize("changes", [["allocation.sharing=tdma"], ["allocation.sharing=equal"],
+                                     ["allocation.sharing=adaptive"], ["allocation.method=tdma"],
+                                     ["allocation.sharing=adaptive", "cell.fading=rayleigh", "rounds.deadline=9ms"],
+                                     ["allocation.sharing=tdma", "population.node.battery=8mJ"]])
+def test_a_run_that_shares_the_band_in_time_is_explained_by_rounds_that_can_be_simulated(changes):
+    run, wider = play(*changes), play(*changes, "cell.bandwidth=10MHz")
+    explained = run.explain(1)
+    row = next(each for each in explained.what_if if each.key == "bandwidth" and each.factor == 2.0)
+    assert row.round_s == pytest.approx(wider.rounds["round_s"][0], rel=1e-9)
+    assert run.critical_path().length_s == run.summary["simulated_s"]
+
+
+def test_a_server_of_ones_own_is_not_explained_wrongly():
     with pytest.raises(InputError, match="can't be explained yet"):
-        run.explain()
-    assert run.critical_path().length_s > 0
+        play("server.kind=mylab:Impatient").explain()

@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.allocation.diagnosis import obstacles, too_dear
 from netsim.allocation.in_seconds import InSeconds
-from netsim.allocation.problem import Infeasible, Problem
+from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.base.arrays import Floats
 from netsim.base.units import format
 
@@ -17,14 +17,15 @@ from netsim.base.units import format
 class Alone:
     """Each device with the whole band: the least time on the air, and how soon it can be ready for it."""
 
-    air_s: Floats       # z / Q(B)
+    air_s: Floats       # z / Q(B), or what a cap on the rate leaves of that
     ready_s: Floats     # with the CPU as fast as the rest of the budget allows; inf: its budget allows nothing
 
     @classmethod
     @np.errstate(all="ignore")
-    def of(cls, problem: Problem) -> Alone:
+    def of(cls, problem: Problem, cap: float = np.inf) -> Alone:
+        """By Shannon's rate, or by at most ``cap`` bits a second and hertz."""
         devices = InSeconds.of(problem)
-        air_s = devices.upload_time(problem.bandwidth_hz)
+        air_s = np.maximum(devices.upload_time(problem.bandwidth_hz), problem.bits / (cap * problem.bandwidth_hz))
         spare = devices.budget - air_s
         ready_s = np.maximum(np.sqrt(devices.work / spare), devices.fastest)
         return cls(air_s, np.where((spare > 0.0) & (ready_s <= devices.slowest), ready_s, np.inf))
@@ -36,8 +37,11 @@ class Alone:
         return float((self.ready_s + self.air_s).max())
 
 
-def solo_bound(problem: Problem) -> float:
-    """Seconds that no round undercuts, however the band is shared in time; inf where no schedule keeps the budgets."""
+def solo_bound(problem: Problem, plan: Plan | None = None) -> float:
+    """Seconds that no round undercuts, however the band is shared in time; inf where no schedule keeps the budgets.
+
+    It holds for every plan, so that none needs to be given.
+    """
     return Alone.of(problem).bound_s
 
 

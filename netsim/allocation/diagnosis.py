@@ -98,12 +98,17 @@ def budget_scaling(problem: Problem) -> float:
         scaled = devices._replace(budget=problem.budget_j * factor / problem.power_w)
         return 1.0 - problem.bandwidth_hz / float(scaled.least_bandwidth_ever().sum())
 
-    least = float(np.max(_least_energy(problem, problem.bandwidth_hz) / problem.budget_j))
+    least = alone_scaling(problem)
     enough = float(np.max(_least_energy(problem, problem.bandwidth_hz / len(problem)) / problem.budget_j))
     try:
         return first_not_positive(missing, least, enough)
     except (ArithmeticError, ValueError):                # no factor that floating point can hold
         return math.inf
+
+
+def alone_scaling(problem: Problem) -> float:
+    """The least factor on all budgets with which every device could take part if it had the whole band to itself."""
+    return float(np.max(_least_energy(problem, problem.bandwidth_hz) / problem.budget_j))
 
 
 @np.errstate(all="ignore")

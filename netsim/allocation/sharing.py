@@ -47,7 +47,8 @@ def share_out(problem: Problem, plan: Plan, share: Share, lasts_s: Floats | None
     size = len(problem)
     power_w, snr_hz = plan.power_w, problem.gain * plan.power_w / problem.noise_w_per_hz
     lasts = np.full(size, np.inf) if lasts_s is None else lasts_s
-    ready = np.argsort(plan.compute_s, kind="stable").tolist()
+    ready_s = np.minimum(plan.compute_s, lasts)
+    ready = np.argsort(ready_s, kind="stable").tolist()
     budget_s = (problem.budget_j - plan.compute_energy_j) / power_w
     left, hertz, rate, sent_s = problem.bits.copy(), np.zeros(size), np.zeros(size), np.zeros(size)
     end_s, done = np.full(size, np.nan), np.zeros(size, bool)
@@ -60,8 +61,8 @@ def share_out(problem: Problem, plan: Plan, share: Share, lasts_s: Floats | None
         on_air = who[hertz[who] > 0.0]
         ends = now + left[sending] / rate[sending]
         cuts = now + (lasts - plan.compute_s - sent_s)[on_air]
-        starts = min(plan.compute_s[ready[0]], lasts[ready[0]]) if ready else math.inf
-        then = min(float(ends.min(initial=math.inf)), float(cuts.min(initial=math.inf)), float(starts))
+        starts = float(ready_s[ready[0]]) if ready else math.inf
+        then = min(float(ends.min(initial=math.inf)), float(cuts.min(initial=math.inf)), starts)
         left[sending] -= rate[sending] * (then - now)
         sent_s[on_air] += then - now
         gone = np.concatenate([sending[ends <= then], on_air[cuts <= then]]).tolist()

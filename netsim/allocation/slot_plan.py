@@ -17,7 +17,9 @@ def plan_in_slots(problem: Problem, device: Ints, t0_s: Floats, hertz: Floats, c
     last bit is left out.
     """
     order = np.lexsort((t0_s, device))
-    slots, upload_s, mean_hz = _until_the_last_bit(problem, device[order], t0_s[order], hertz[order])
+    device, t0_s, hertz = device[order], t0_s[order], hertz[order]
+    holds = np.append((np.diff(device) != 0) | (np.diff(t0_s) > 0.0), True)      # of several at one instant, the last
+    slots, upload_s, mean_hz = _until_the_last_bit(problem, device[holds], t0_s[holds], hertz[holds])
     compute_energy_j = problem.compute_weight * np.square(cpu_hz)
     energy_j = compute_energy_j + problem.power_w * upload_s
     return Plan(

@@ -29,17 +29,23 @@ def solve(problem: Problem, guard: Guard = 0.0) -> Plan:
     alone = Alone.of(problem)
     require_each_alone(problem, alone)
     order = np.argsort(alone.ready_s, kind="stable")
-    takes = alone.air_s[order] + guard
+    rest = to_come(alone.air_s[order], guard)
     starts = np.empty(len(problem))
-    starts[order] = last_end(alone.ready_s[order], takes) - np.cumsum(takes[::-1])[::-1]
+    starts[order] = float((alone.ready_s[order] + rest).max()) - rest
     starts = np.maximum(starts, alone.ready_s)           # rounding must not make a CPU faster than its budget allows
     return plan_in_slots(problem, np.arange(len(problem)), starts, np.full(len(problem), problem.bandwidth_hz),
                          slowest_cpu(problem, starts))
 
 
-def last_end(ready_s: Floats, takes_s: Floats) -> float:
-    """When the last of those that take turns has ended, first ready first served; columns in that order."""
-    return float((ready_s + np.cumsum(takes_s[::-1])[::-1]).max())
+def to_come(air_s: Floats, guard: float = 0.0) -> Floats:
+    """The time from each device's turn to the end of the last one's, without a break; in the order of turns."""
+    return np.cumsum(air_s[::-1] + guard)[::-1] - guard
+
+
+def round_of(alone: Alone, guard: float = 0.0) -> float:
+    """T, when the last of those that take turns has ended, first ready first served."""
+    order = np.argsort(alone.ready_s, kind="stable")
+    return float((alone.ready_s[order] + to_come(alone.air_s[order], guard)).max())
 
 
 def slowest_cpu(problem: Problem, starts_s: Floats) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from netsim.allocation import METHODS, Infeasible, Plan, Problem
-from netsim.allocation.diagnosis import budget_scaling, largest_feasible
+from netsim.allocation.diagnosis import alone_scaling, budget_scaling, largest_feasible
 from netsim.allocation.methods import check_plan
 from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
@@ -90,9 +90,13 @@ class Planner:
             except Infeasible:
                 return None
 
-        # what `sao` needs is the least that any method needs; a hair more, so that rounding does not undo it
-        low = high = budget_scaling(problem) * (1 + 1e-9)
+        # what a device needs alone is the least that any method needs, and what `sao` needs the least with fixed bands;
+        # a hair more, so that rounding does not undo it
+        low = high = alone_scaling(problem) * (1 + 1e-9)
         wave = plan_with(high)
+        if wave is None or wave.plan.over_budget.any():
+            low = high = budget_scaling(problem) * (1 + 1e-9)
+            wave = plan_with(high)
         while wave is None and high < MOST_SCALING:
             low, high = high, 2 * high
             wave = plan_with(high)

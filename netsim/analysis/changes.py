@@ -122,13 +122,14 @@ class Laboratory:
         return None if found is None else self.was.round_s - found.round_s
 
     def prices(self) -> list[Prices | None]:
-        """What a little more would bring, wave by wave; None by a method that has no prices."""
-        return [prices_of(wave.problem, wave.plan, self.method) for wave in self.was.agenda.waves]
+        """What a little more would bring, wave by wave; None where there are no prices: not of bands shared in time."""
+        return [None if self.replay.share else prices_of(wave.problem, wave.plan, self.method)
+                for wave in self.was.agenda.waves]
 
     def _of_no_use(self, change: Change) -> bool:
         """Whether it is plain that more changes nothing: an optimum whose limit is not reached."""
         found = self.was.place(change.device) if change.key in (CPU, BUDGET) and change.device is not None else None
-        if found is None or self.method not in ("sao", "equal"):
+        if found is None or self.replay.share or self.method not in ("sao", "equal"):
             return False
         wave, n = found
         whole = self.replay.problem
@@ -146,7 +147,7 @@ class Laboratory:
             return numbers
         weight = dict.fromkeys(numbers, 0.0)
         for wave, prices in zip(self.was.agenda.waves, self.prices(), strict=True):
-            worth = _worth(wave.problem, prices) if prices else wave.plan.compute_s + wave.plan.upload_s
+            worth = _worth(wave.problem, prices) if prices else wave.plan.end_s
             weight.update(zip(wave.devices.tolist(), worth.tolist(), strict=True))
         return sorted(sorted(numbers, key=lambda device: -weight[device])[:MOST_DEVICES])
 
@@ -155,7 +156,7 @@ class Laboratory:
         for factor in (1.1, 2.0):
             yield Change(BAND, factor=factor)
         for method in METHODS:
-            if method != self.method:
+            if method != self.method and not METHODS[method].dear:
                 yield Change(METHOD, method=method)
         for device in self.candidates():
             yield Change(WITHOUT, device)

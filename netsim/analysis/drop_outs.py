@@ -41,7 +41,7 @@ def _remedies(there: Laboratory, names: dict[int, str], device: int, reason: str
                     "the round begins")
     if place is not None and reason == DEADLINE:
         wave, n = place
-        takes = float(wave.plan.compute_s[n] + wave.plan.upload_s[n])
+        takes = float(there.replay.ends_s(wave)[n])
         said.append(f"a deadline of {units.format(takes, 'time', up=True)}")
     raised = {BATTERY_EMPTY: (), DEADLINE: ((CPU, device), (BAND, None))}
     for key, whose in raised.get(reason, ((BUDGET, device), (BAND, None))):

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
 
 MOST_PLANS = 4_000       # for the run as a whole; of a longer one, some rounds say which changes matter
-DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10}      # plans of `sao` that one costs
+DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10,
+        "sao-adaptive": 2_000}      # plans of `sao` that one costs
 MOST_CHANGES = 12        # that are then played in all its rounds
 HALF = 0.5               # of what leaving a device out saves: where a limit of its own brings that, it is the answer
 LITTLE = 1e-6            # of a round: what a limit brings that is worth less does not bind

@@ -17,9 +17,11 @@ import numpy as np
 import polars as pl
 
 from netsim.allocation import METHODS, Problem
+from netsim.allocation.sharing import Share, share_out
 from netsim.allocation.waves import Agenda, Planner, Wave, planner_of
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.errors import InputError
+from netsim.cell.disciplines import DISCIPLINES
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
@@ -64,6 +66,7 @@ class Replay:
     size: int                     # of waves
     patience_s: float             # how long a wave may take
     planner: MakePlanner          # of the run's own allocation method
+    share: Share | None = None    # how those who send share the band; None: as planned
 
     def play(self, problem: Problem | None = None, planner: MakePlanner | None = None) -> Played:
         """The round of this problem, by this method; raises Infeasible or InputError where it has no plan."""
@@ -82,15 +85,23 @@ class Replay:
         """How long a wave takes, and who arrives: until its battery is empty or patience ends, each does as planned."""
         plan = wave.plan
         charge_j = self.charge_j[np.searchsorted(_numbers(self.problem), wave.devices)]
-        takes = plan.compute_s + plan.upload_s
-        ends = takes
-        if np.isfinite(charge_j).any():
+        left_j = charge_j - plan.compute_energy_j
+        with np.errstate(divide="ignore", invalid="ignore"):
             compute_w = wave.problem.capacitance * plan.cpu_hz**3
-            left_j = charge_j - plan.compute_energy_j
-            with np.errstate(divide="ignore", invalid="ignore"):
-                dies = np.where(left_j < 0.0, charge_j / compute_w, plan.compute_s + left_j / plan.power_w)
-            ends = np.minimum(takes, dies)
-        return min(float(ends.max()), self.patience_s), (takes <= ends) & (takes <= self.patience_s)
+            dies = np.where(left_j < 0.0, charge_j / compute_w, plan.start_s + left_j / plan.power_w)
+        if self.share is None:
+            ends, done = np.minimum(plan.end_s, dies), plan.end_s <= dies
+        else:
+            lasts = np.where(left_j < 0.0, dies, plan.compute_s + left_j / plan.power_w)
+            shared = share_out(wave.problem, plan, self.share, lasts)
+            ends, done = shared.end_s, shared.done
+        return min(float(ends.max()), self.patience_s), done & (ends <= self.patience_s)
+
+    def ends_s(self, wave: Wave) -> Floats:
+        """When each device of a wave would have sent its last bit, with time and charge enough."""
+        if self.share is None:
+            return wave.plan.end_s
+        return share_out(wave.problem, wave.plan, self.share).end_s
 
 
 class Replays:
@@ -102,18 +113,19 @@ class Replays:
                              + ("" if run.last_round else "; no round is complete yet"))
         self.run = run
         self.scenario = run.scenario
-        self._refuse_what_has_no_closed_form()
+        self._refuse_what_cannot_be_played()
         METHODS.permit(self.method, allow_import=allow_import)
+        sharing = self.scenario.allocation.sharing or "planned"
+        DISCIPLINES.permit(sharing, allow_import=allow_import)
+        self.share: Share | None = None if sharing == "planned" else DISCIPLINES.find(sharing)().bandwidth
         self._planners: dict[str, MakePlanner] = {}
 
-    def _refuse_what_has_no_closed_form(self) -> None:
-        """Only bands that stay as planned, in synchronous rounds, can be played without a simulation."""
-        sharing, server = self.scenario.allocation.sharing, self.scenario.server
-        other = (f'allocation.sharing = "{sharing}"' if sharing not in (None, "planned") else
-                 f'server.kind = "{server.kind}"' if server and server.kind != "synchronous" else None)
-        if other:
-            raise InputError(f"{self.run.path}: a run with {other} can't be explained yet, only rounds with bands "
-                             "that stay as planned; breakdown and critical-path show where its time went")
+    def _refuse_what_cannot_be_played(self) -> None:
+        """Only synchronous rounds can be played without a simulation."""
+        server = self.scenario.server
+        if server and server.kind != "synchronous":
+            raise InputError(f'{self.run.path}: a run with server.kind = "{server.kind}" can\'t be explained yet, only '
+                             "synchronous rounds; breakdown and critical-path show where its time went")
 
     @property
     def method(self) -> str:
@@ -168,7 +180,7 @@ class Replays:
             number, problem, charge_j=devices["battery_j"] - jobs["spent_j"].to_numpy(),
             rule=rounds.first_infeasible if first else rounds.infeasible, size=self.scenario.selection.cohort,
             patience_s=math.inf if rounds.deadline is None else float(rounds.deadline) * (1 + 1e-12),
-            planner=self.planner(self.method))
+            planner=self.planner(self.method), share=self.share)
 
     def as_it_was(self, replay: Replay) -> Played:
         """The round planned and played again without a change; it has to take as long as it took."""

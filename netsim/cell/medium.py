@@ -25,6 +25,7 @@ from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.replies import Replies
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY, OVER_BUDGET
 
+CLOCK = 16                  # units in the last place of the clock that are its rounding
 ROUNDING = 1e-9             # shares may overshoot the band by rounding, never by more
 
 Ticket = int                # the number of a job
@@ -218,6 +219,8 @@ class Medium:
         if self._loads:
             self._loads.settle(flight, i, "compute_j", "charge_1", complete=True)
         flight.phase[i] = WAITING
+        if flight.slots:                     # a slot that begins when computing ends, but for rounding
+            flight.follow_slots(now + CLOCK * math.ulp(now))
         if self.air is not None:
             self._look_up(self.air, [(flight, i)], now)
             self._await_change(self.air, now)

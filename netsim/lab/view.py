@@ -70,7 +70,7 @@ class LabView:
 
 def done_s(plan: Plan) -> Floats:
     """When each device's upload ends, with all beginning at 0."""
-    return plan.compute_s + plan.upload_s
+    return plan.end_s
 
 
 def last_alone(plan: Plan) -> int | None:

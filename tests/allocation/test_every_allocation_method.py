@@ -14,7 +14,7 @@ from netsim.allocation.diagnosis import largest_feasible
 
 pytestmark = pytest.mark.filterwarnings("error")
 IGNORES_BUDGETS = {"rra"}
-SHARES_IN_TIME = {"tdma"}       # and may so be quicker than the optimum of fixed bands
+SHARES_IN_TIME = {"tdma", "sao-adaptive"}       # and may so be quicker than the optimum of fixed bands
 
 
 def check(problem: Problem, method: str) -> bool:
