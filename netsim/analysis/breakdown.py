@@ -99,7 +99,7 @@ def _shares(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.Dat
     name, length = pl.col("name"), pl.col("t1") - pl.col("t0")
     played = run.collect(
         run.scan().filter((pl.col("kind") == "span") & (pl.col("device") >= 0)).group_by("round", "device").agg(
-            *(length.filter(name == part).sum().alias(f"{part}_s") for part in PARTS),
+            *(length.filter(name.is_in(spans)).sum().alias(f"{part}_s") for part, spans in PARTS.items()),
             *(pl.col("energy_j").filter(name == part).sum().alias(f"{part}_j") for part in WORK),
             pl.col("energy_j").sum()))
     budgets = names.join(run.devices.select(pl.col("device").cast(pl.Int32), "budget_j"), on="device")

@@ -111,8 +111,8 @@ class Batteries:
 
     def close(self, device: int, now: float) -> None:
         """The device has ended its work: what it used is a number again."""
-        battery = self._open[device]
-        if not battery.idle:
+        battery = self._open.get(device)      # none where a job was taken up paused, and never went on
+        if battery is None or not battery.idle:
             return
         del self._open[device]
         was = self.used_j[device] < self.capacity_j[device]

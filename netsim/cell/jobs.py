@@ -10,8 +10,12 @@ from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats, Ints, State
 from netsim.trace.schema import ARRIVED
 
-COMPUTING, WAITING, SENDING, ENDED = range(4)      # the phases of a job
+COMPUTING, WAITING, SENDING, ENDED, PAUSED = range(5)      # the phases of a job
+SPANS = {COMPUTING: "compute", WAITING: "wait", SENDING: "upload", PAUSED: "off"}      # what a phase is in the trace
+NAMES = tuple(SPANS.values())
 NO_SLOTS: Floats = np.zeros((0, 4))
+
+Stretch = tuple[str, float, float, float]      # a span's name, its start and end, and the joules that it took
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,7 @@ class Flight:
 
     CHANGING = ("phase", "left", "rate", "since", "spent_s", "hz", "compute_s", "upload_s", "compute_j", "upload_j",
                 "computed_at", "sent_from", "ended_at", "charge_1", "charge_2", "room_row", "stamp",
-                "snr_hz", "planned_rate")
+                "snr_hz", "planned_rate", "resumes", "starts", "tries")
 
     def __init__(
         self, first: int, version: int, began: float, cause: int, jobs: Jobs, snr_hz: Floats, rate: Floats,
@@ -96,6 +100,10 @@ class Flight:
         self.room_row = [-1] * count         # the trace row of the job whose end let this one send
         self.outcome = [ARRIVED] * count
         self.stamp = [0] * count             # rises when what was due is no longer
+        self.resumes = [COMPUTING] * count   # the phase that a paused job goes on with
+        self.starts = [0] * count            # how often it has started over
+        self.tries = [0] * count             # uploads that were lost
+        self.story: dict[int, list[Stretch]] = {}      # of jobs in which something came between, stretch by stretch
 
     def __len__(self) -> int:
         return len(self.device)
@@ -105,7 +113,7 @@ class Flight:
         reasons = "\n".join(self.outcome).encode()
         return {
             "head": np.array([self.first, self.version, self.cause], np.int64), "began": np.array(self.began),
-            "outcome": np.frombuffer(reasons, np.uint8),
+            "outcome": np.frombuffer(reasons, np.uint8), "story": self._story_rows(),
             **{f"jobs.{field.name}": getattr(self.jobs, field.name) for field in fields(Jobs)},
             **{name: np.array(getattr(self, name)) for name in self.CHANGING},
         }
@@ -119,6 +127,8 @@ class Flight:
         for name in cls.CHANGING:
             setattr(flight, name, state[name].tolist())
         flight.outcome = bytes(state["outcome"]).decode().split("\n")
+        for i, name, t0, t1, joules in state["story"].tolist():
+            flight.story.setdefault(int(i), []).append((NAMES[int(name)], t0, t1, joules))
         flight.on_battery = not np.isnan(flight.charge_1 + flight.charge_2).all()
         flight.waited = max(flight.room_row) >= 0
         flight.open = sum(phase != ENDED for phase in flight.phase)
@@ -132,8 +142,36 @@ class Flight:
 
     def affordable_s(self, i: int, now: float) -> float:
         """How long a job that has computed may still send until its budget is spent."""
-        sent_s = self.spent_s[i] + now - self.since[i] if self.phase[i] == SENDING else 0.0
+        sent_s = self.upload_s[i] + (self.spent_s[i] + now - self.since[i] if self.phase[i] == SENDING else 0.0)
         return float(self.jobs.budget_j[i] - self.compute_j[i]) / self.power_w[i] - sent_s
+
+    def tell(self, i: int, now: float) -> None:
+        """Something came between: what a job did until now becomes part of its story."""
+        phase, told = self.phase[i], self.story.setdefault(i, [])
+        if not told and phase in (WAITING, SENDING):
+            told.append(("compute", self.began, self.computed_at[i], self.compute_j[i]))
+            if phase == SENDING and self.sent_from[i] > self.computed_at[i]:
+                told.append(("wait", self.computed_at[i], self.sent_from[i], 0.0))
+        began = self.sent_from[i] if phase == SENDING else self.since[i]
+        if now > began or not told:
+            name, sum_j = SPANS[phase], {COMPUTING: self.compute_j[i], SENDING: self.upload_j[i]}.get(phase, 0.0)
+            before_j = sum(joules for other, _, _, joules in told if other == name)
+            told.append((name, began, now, max(0.0, sum_j - before_j)))
+
+    def chapter(self, i: int) -> int:
+        """How often something came between."""
+        return len(self.story.get(i, ()))
+
+    def start_over(self, i: int) -> None:
+        """All work is lost, and is to be done again when the device is back."""
+        cycles = float(self.jobs.cycles[i])
+        if self.resumes[i] != COMPUTING or self.left[i] != cycles:
+            self.resumes[i], self.left[i] = COMPUTING, cycles
+            self.starts[i] += 1
+
+    def _story_rows(self) -> Floats:
+        rows = [(i, NAMES.index(name), *rest) for i, told in self.story.items() for name, *rest in told]
+        return np.array(rows, np.float64).reshape(-1, 5)
 
     def count(self, which: Ints | slice) -> int:
         """How many jobs that is: some of them, or all."""

@@ -1,4 +1,4 @@
-"""What devices on batteries draw, and when that will have emptied them."""
+"""What work has taken, and what devices on batteries draw: when that will have emptied them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netsim.cell.battery import Batteries, Battery, Load
 from netsim.cell.jobs import Flight
 
 # What can be due. At one instant ends come before starts, then the order of jobs; a budget that is just kept is kept.
-SENT, EMPTY, SPENT, COMPUTED, PLANNED, CHANGED = range(6)
+SENT, EMPTY, SPENT, COMPUTED, PLANNED, CHANGED, SWITCHED = range(7)
 Agenda = list[tuple[float, int, int, int, Any, int]]      # when, what, the job, a stamp, and whom it is about
 
 
@@ -42,23 +42,37 @@ class Loads:
         battery.owners[ticket] = (flight, i)
         self._watch(battery)
 
-    def settle(self, flight: Flight, i: int, column: str, charge: str, *, complete: bool) -> None:
-        """A phase on a battery has ended: note what it took, and what is left."""
-        ticket = flight.first + i
-        if ticket in self._drawn:
-            battery, load = self._drawn.pop(ticket)
-            del battery.owners[ticket]
-            getattr(flight, column)[i] = battery.disconnect(load, self.env.now, complete=complete)
-            getattr(flight, charge)[i] = battery.level_j(self.env.now)
-            self._watch(battery)
+    def settle(self, flight: Flight, i: int, charge: str, *, complete: bool) -> float:
+        """A load has ended: note what is left in the battery, and return the joules that it took."""
+        battery, load = self._drawn.pop(flight.first + i)
+        del battery.owners[flight.first + i]
+        joules = battery.disconnect(load, self.env.now, complete=complete)
+        getattr(flight, charge)[i] = battery.level_j(self.env.now)
+        self._watch(battery)
+        return joules
+
+    def stop_computing(self, flight: Flight, i: int, *, complete: bool) -> None:
+        """Note what computing has taken until now; undisturbed, it is what was foreseen."""
+        flight.computed_at[i] = self.env.now
+        before_s, before_j = (flight.compute_s[i], flight.compute_j[i]) if i in flight.story else (0.0, 0.0)
+        if i in flight.story or not complete:
+            seconds = flight.left[i] / flight.rate[i] if complete else self.env.now - flight.since[i]
+            flight.compute_s[i] = before_s + seconds
+            flight.compute_j[i] = before_j + flight.compute_w[i] * seconds
+        if flight.first + i in self._drawn:
+            flight.compute_j[i] = before_j + self.settle(flight, i, "charge_1", complete=complete)
+
+    def stop_sending(self, flight: Flight, i: int, *, complete: bool) -> None:
+        """Note what sending has taken until now."""
+        seconds = flight.left[i] / flight.rate[i] if complete else self.env.now - flight.since[i]
+        flight.upload_s[i] += flight.spent_s[i] + seconds
+        flight.upload_j[i] = self.upload_energy(flight, i, complete=complete)
 
     def upload_energy(self, flight: Flight, i: int, *, complete: bool) -> float:
         """Joules of the upload until now."""
         if flight.first + i not in self._drawn:
             return flight.power_w[i] * flight.upload_s[i]
-        before = flight.upload_j[i]
-        self.settle(flight, i, "upload_j", "charge_2", complete=complete)
-        return before + flight.upload_j[i]
+        return flight.upload_j[i] + self.settle(flight, i, "charge_2", complete=complete)
 
     def snapshot(self) -> Floats:
         """Job, watts, seconds and since when, a row each."""

@@ -19,11 +19,14 @@ from netsim.allocation.sharing import Active
 from netsim.base.arrays import Floats, Ints, State
 from netsim.cell.battery import Batteries, Battery
 from netsim.cell.disciplines import Discipline
+from netsim.cell.fades import Fades
 from netsim.cell.jobs import COMPUTING, ENDED, SENDING, WAITING, Flight, Jobs
-from netsim.cell.loads import CHANGED, COMPUTED, EMPTY, PLANNED, SENT, SPENT, Agenda, Loads
+from netsim.cell.loads import CHANGED, COMPUTED, EMPTY, PLANNED, SENT, SPENT, SWITCHED, Agenda, Loads
+from netsim.cell.pauses import Pauses
 from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.replies import Replies
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY, OVER_BUDGET
+from netsim.world.faults import Faults
 
 CLOCK = 16                  # units in the last place of the clock that are its rounding
 ROUNDING = 1e-9             # shares may overshoot the band by rounding, never by more
@@ -36,13 +39,10 @@ class Medium:
 
     def __init__(
         self, env: simpy.Environment, bandwidth_hz: float, noise_w_per_hz: float, discipline: Discipline,
-        batteries: Batteries, radio: RateLaw = SHANNON, air: Air | None = None,
+        batteries: Batteries, radio: RateLaw = SHANNON, air: Air | None = None, faults: Faults | None = None,
     ) -> None:
         self.env = env
         self.radio = radio
-        # channels that stay as they are during a round are not asked again
-        self.air = air if air is not None and air.next_change(env.now) < math.inf else None
-        self._next_change = math.inf         # that somebody waits for
         self.bandwidth_hz = bandwidth_hz
         self.noise_w_per_hz = noise_w_per_hz
         self.discipline = discipline
@@ -53,13 +53,16 @@ class Medium:
         self.flights: list[Flight] = []                          # with jobs that have not ended, by their numbers
         self.gave_room: dict[Ticket, list[tuple[Flight, int]]] = {}      # who could send because a job had ended
         self._limit = bandwidth_hz * (1 + ROUNDING)
-        self._steady = discipline.fixed                          # whoever fits keeps what was planned to its end
-        self._sending: dict[Ticket, tuple[Flight, int]] = {}
-        self._waiting: list[tuple[Flight, int]] = []             # the first ready first
+        self.steady = discipline.fixed                          # whoever fits keeps what was planned to its end
+        self.sending: dict[Ticket, tuple[Flight, int]] = {}
+        self.waiting: list[tuple[Flight, int]] = []             # the first ready first
         self._replies: dict[Ticket, Replies] = {}
         # what is due when, the next first; an entry with another stamp than its job or battery is overtaken
-        self._agenda: Agenda = []
-        self._loads = Loads(env, batteries, self._agenda)
+        self.agenda: Agenda = []
+        self.loads = Loads(env, batteries, self.agenda)
+        # channels that stay as they are during a round are not asked again
+        self.fades = Fades(self, air) if air is not None and air.next_change(env.now) < math.inf else None
+        self.pauses = Pauses(self, faults) if faults else None
         self._alarm: simpy.Event | None = None
         self._alarm_at = math.inf
 
@@ -72,12 +75,14 @@ class Medium:
         flight = Flight(first, version, self.env.now, cause, jobs, snr_hz, rate)
         self.flights.append(flight)
         now = self.env.now
-        self._agenda.extend([
+        self.agenda.extend([
             (now + seconds, COMPUTED, first + i, 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
         self._follow_slots(flight)
-        heapify(self._agenda)
+        heapify(self.agenda)
         for i in self.batteries.on_battery(jobs.device):
-            self._loads.draw(flight, i, flight.compute_w[i], flight.compute_s[i])
+            self.loads.draw(flight, i, flight.compute_w[i], flight.compute_s[i])
+        if self.pauses is not None:
+            self.pauses.watch(flight)
         self._set_alarm()
         return flight
 
@@ -98,7 +103,7 @@ class Medium:
         """End a job, whatever it is at; what it has spent is spent."""
         flight = self.flight_of(ticket)
         if flight is not None and flight.phase[ticket - flight.first] != ENDED:
-            self._cut(flight, ticket - flight.first, reason)
+            self.cut(flight, ticket - flight.first, reason)
             self._set_alarm()
 
     def flight_of(self, ticket: Ticket) -> Flight | None:
@@ -131,9 +136,11 @@ class Medium:
     def snapshot(self) -> State:
         """The jobs in flight as named arrays."""
         state: State = {"flights": np.array(len(self.flights), np.int64), "in_use_hz": np.array(self.in_use_hz),
-                        "sending": np.array(list(self._sending), np.int64),
-                        "waiting": np.array([flight.first + i for flight, i in self._waiting], np.int64)}
-        state["loads"] = self._loads.snapshot()
+                        "sending": np.array(list(self.sending), np.int64),
+                        "waiting": np.array([flight.first + i for flight, i in self.waiting], np.int64)}
+        state["loads"] = self.loads.snapshot()
+        if self.pauses is not None:
+            state["uploads"] = self.pauses.snapshot()
         for number, flight in enumerate(self.flights):
             state |= {f"flight{number}.{name}": array for name, array in flight.snapshot().items()}
         return state
@@ -145,29 +152,33 @@ class Medium:
             own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
             self.flights.append(Flight.restored(own))
         self.in_use_hz = float(state["in_use_hz"])
-        self._sending = {ticket: self._place(ticket) for ticket in state["sending"].tolist()}
-        self._waiting = [self._place(ticket) for ticket in state["waiting"].tolist()]
+        self.sending = {ticket: self._place(ticket) for ticket in state["sending"].tolist()}
+        self.waiting = [self._place(ticket) for ticket in state["waiting"].tolist()]
         for flight in self.flights:
             for i, phase in enumerate(flight.phase):
                 if phase in (COMPUTING, SENDING) and flight.rate[i] > 0.0:
                     due = flight.since[i] + flight.left[i] / flight.rate[i]
                     what = COMPUTED if phase == COMPUTING else SENT
-                    self._agenda.append((due, what, flight.first + i, flight.stamp[i], flight, i))
+                    self.agenda.append((due, what, flight.first + i, flight.stamp[i], flight, i))
                 if phase == SENDING and self.radio.drops_over_budget:
-                    self._agenda.append((self._spent_at(flight, i), SPENT, flight.first + i, 0, flight, i))
+                    self.agenda.append((self._spent_at(flight, i), SPENT, flight.first + i, flight.chapter(i), flight, i))
             self._follow_slots(flight)
-        heapify(self._agenda)
+        heapify(self.agenda)
         for ticket, watts, seconds, since in state["loads"].tolist():
-            self._loads.draw(*self._place(int(ticket)), watts, seconds, since)
-        if self.air is not None and (self._sending or self._waiting):
-            self._await_change(self.air, self.env.now)
+            self.loads.draw(*self._place(int(ticket)), watts, seconds, since)
+        if self.fades is not None and (self.sending or self.waiting):
+            self.fades.watch(self.env.now)
+        if self.pauses is not None:
+            self.pauses.restore(state["uploads"])
+            for flight in self.flights:
+                self.pauses.watch(flight)
         self._set_alarm()
 
     def _follow_slots(self, flight: Flight) -> None:
         """Be there when planned bands change; while some do, no share is for good."""
         flight.follow_slots(self.env.now)
-        self._agenda.extend([(at, PLANNED, flight.first, 0, flight, 0) for at in {slot[0] for slot in flight.slots}])
-        self._steady = self.discipline.fixed and not any(len(each.jobs.slots) for each in self.flights)
+        self.agenda.extend([(at, PLANNED, flight.first, 0, flight, 0) for at in {slot[0] for slot in flight.slots}])
+        self.steady = self.discipline.fixed and not any(len(each.jobs.slots) for each in self.flights)
 
     def _place(self, ticket: Ticket) -> tuple[Flight, int]:
         flight = self.flight_of(ticket)
@@ -179,8 +190,8 @@ class Medium:
 
     def _set_alarm(self) -> None:
         """Wake when the next thing is due."""
-        if self._agenda and self._agenda[0][0] < self._alarm_at:
-            self._alarm_at = self._agenda[0][0]
+        if self.agenda and self.agenda[0][0] < self._alarm_at:
+            self._alarm_at = self.agenda[0][0]
             self._alarm = self.env.timeout(max(0.0, self._alarm_at - self.env.now))
             self._alarm.callbacks.append(self._wake)
 
@@ -189,21 +200,23 @@ class Medium:
             return
         now = self.env.now
         until, self._alarm_at = max(now, self._alarm_at), math.inf       # the clock may have rounded down
-        agenda = self._agenda
+        agenda = self.agenda
         while agenda and agenda[0][0] <= until:
-            _, what, _, stamp, where, i = heappop(agenda)
+            at, what, _, stamp, where, i = heappop(agenda)
             if what == EMPTY:
                 if where.watch == stamp:
                     self._ran_out(where)
-            elif what == CHANGED:
-                self._channels_changed(until)
+            elif what == CHANGED and self.fades is not None:
+                self.fades.changed(until)
+            elif what == SWITCHED and self.pauses is not None:
+                self.pauses.look(where, i, at)
             elif what == SPENT:
-                if where.phase[i] == SENDING:
-                    self._cut(where, i, OVER_BUDGET)
+                if where.phase[i] == SENDING and where.chapter(i) == stamp:
+                    self.cut(where, i, OVER_BUDGET)
             elif what == PLANNED:
                 where.follow_slots(until)
-                if where.open and (self._sending or self._waiting):
-                    self._share(now)
+                if where.open and (self.sending or self.waiting):
+                    self.share(now)
             elif where.stamp[i] == stamp:
                 if what == COMPUTED:
                     self._computed(where, i, now)
@@ -214,72 +227,78 @@ class Medium:
     # What happens to a job.
 
     def _computed(self, flight: Flight, i: int, now: float) -> None:
-        """Computing is done: to the radio, at once if there is room."""
-        flight.computed_at[i] = now
-        if self._loads:
-            self._loads.settle(flight, i, "compute_j", "charge_1", complete=True)
-        flight.phase[i] = WAITING
+        """Computing is done."""
+        self.loads.stop_computing(flight, i, complete=True)
+        if i in flight.story:
+            flight.tell(i, now)
+        flight.left[i] = flight.bits[i]
+        self.to_the_radio(flight, i, now)
+
+    def to_the_radio(self, flight: Flight, i: int, now: float) -> None:
+        """To those who wait for the band; to send at once if there is room."""
+        flight.phase[i], flight.since[i] = WAITING, now
         if flight.slots:                     # a slot that begins when computing ends, but for rounding
             flight.follow_slots(now + CLOCK * math.ulp(now))
-        if self.air is not None:
-            self._look_up(self.air, [(flight, i)], now)
-            self._await_change(self.air, now)
+        if self.fades is not None:
+            self.fades.take_over([(flight, i)], now)
+            self.fades.watch(now)
         hz = flight.planned_hz[i]
-        if self._steady and not self._waiting and self.in_use_hz + hz <= self._limit:
+        if self.steady and not self.waiting and self.in_use_hz + hz <= self._limit:
             self._send(flight, i, now, hz, flight.planned_rate[i])
             self._count(self.in_use_hz + hz)
         else:
-            self._waiting.append((flight, i))
-            self._share(now)
+            self.waiting.append((flight, i))
+            self.share(now)
 
     def _send(self, flight: Flight, i: int, now: float, hz: float, rate: float) -> None:
         """Begin to send."""
         ticket = flight.first + i
+        if i in flight.story:
+            flight.tell(i, now)
         flight.phase[i] = SENDING
         flight.sent_from[i] = flight.since[i] = now
-        flight.left[i] = bits = flight.bits[i]
         flight.rate[i], flight.hz[i], flight.spent_s[i] = rate, hz, 0.0
-        self._sending[ticket] = (flight, i)
-        seconds = bits / rate if rate > 0.0 else math.inf
+        self.sending[ticket] = (flight, i)
+        seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:
-            heappush(self._agenda, (now + seconds, SENT, ticket, flight.stamp[i], flight, i))
+            heappush(self.agenda, (now + seconds, SENT, ticket, flight.stamp[i], flight, i))
         if self.radio.drops_over_budget:
-            heappush(self._agenda, (self._spent_at(flight, i), SPENT, ticket, 0, flight, i))
+            heappush(self.agenda, (self._spent_at(flight, i), SPENT, ticket, flight.chapter(i), flight, i))
         if self.batteries.any_finite and self.batteries.is_finite(flight.device[i]):
-            flight.upload_j[i] = 0.0
-            self._loads.draw(flight, i, flight.power_w[i], seconds)
+            self.loads.draw(flight, i, flight.power_w[i], seconds)
 
     def _sent(self, flight: Flight, i: int, now: float) -> None:
-        """The last bit is there."""
-        seconds = flight.left[i] / flight.rate[i]
-        flight.upload_s[i] = flight.spent_s[i] + seconds
-        flight.upload_j[i] = self._loads.upload_energy(flight, i, complete=True)
-        self._end(flight, i, now, ARRIVED)
-        self._leave_the_band(flight, i, now)
+        """The last bit is sent; it may have been in vain."""
+        self.loads.stop_sending(flight, i, complete=True)
+        outcome = ARRIVED if self.pauses is None else self.pauses.received(flight, i)
+        if outcome is None:
+            flight.tell(i, now)
+            flight.sent_from[i], flight.left[i] = now, flight.bits[i]
+            self._send(flight, i, now, flight.hz[i], flight.rate[i])
+            if not self.steady:
+                self.share(now)
+            return
+        self._end(flight, i, now, outcome)
+        self.leave_the_band(flight, i, now)
 
-    def _cut(self, flight: Flight, i: int, reason: str) -> None:
+    def cut(self, flight: Flight, i: int, reason: str) -> None:
         """A job ends before its work is done."""
         now, phase = self.env.now, flight.phase[i]
         flight.stamp[i] += 1
         if phase == COMPUTING:
-            flight.computed_at[i] = now
-            flight.compute_s[i] = now - flight.since[i]
-            flight.compute_j[i] = flight.compute_w[i] * flight.compute_s[i]
-            if self._loads:
-                self._loads.settle(flight, i, "compute_j", "charge_1", complete=False)
-        if phase == SENDING:
-            flight.upload_s[i] = flight.spent_s[i] + now - flight.since[i]
-            flight.upload_j[i] = self._loads.upload_energy(flight, i, complete=False)
-        else:
-            flight.upload_s[i] = flight.upload_j[i] = 0.0
+            self.loads.stop_computing(flight, i, complete=False)
+        elif phase == SENDING:
+            self.loads.stop_sending(flight, i, complete=False)
         self._end(flight, i, now, reason)
         if phase == SENDING:
-            self._leave_the_band(flight, i, now)
+            self.leave_the_band(flight, i, now)
         elif phase == WAITING:
-            self._waiting.remove((flight, i))
+            self.waiting.remove((flight, i))
 
     def _end(self, flight: Flight, i: int, now: float, outcome: str) -> None:
         ticket = flight.first + i
+        if i in flight.story:
+            flight.tell(i, now)
         flight.phase[i], flight.ended_at[i], flight.outcome[i] = ENDED, now, outcome
         flight.open -= 1
         self.ended.append((flight, i))
@@ -291,25 +310,25 @@ class Medium:
 
     # The band.
 
-    def _leave_the_band(self, flight: Flight, i: int, now: float) -> None:
+    def leave_the_band(self, flight: Flight, i: int, now: float, *, ended: bool = True) -> None:
         """Give a share back; where it matters to the others, divide anew."""
-        del self._sending[flight.first + i]
-        self._count(self.in_use_hz - flight.hz[i] if self._sending else 0.0)
-        if self._waiting or (self._sending and not self._steady):
-            self._share(now, made_room=flight.first + i)
+        del self.sending[flight.first + i]
+        self._count(self.in_use_hz - flight.hz[i] if self.sending else 0.0)
+        if self.waiting or (self.sending and not self.steady):
+            self.share(now, made_room=flight.first + i if ended else -1)
 
-    def _share(self, now: float, made_room: Ticket = -1, *, changed: bool = False) -> None:
+    def share(self, now: float, made_room: Ticket = -1, *, changed: bool = False) -> None:
         """Ask the discipline who gets how much, and let the others' work wear off at the new rates."""
-        active = [*self._sending.values(), *self._waiting]
+        active = [*self.sending.values(), *self.waiting]
         hertz = self.discipline.bandwidth(self._look(active, now), now)
         if not (hertz.shape == (len(active),) and (hertz >= 0.0).all() and hertz.sum() <= self._limit):
             raise ValueError(f"{type(self.discipline).__name__} gave {hertz} Hz of a band of {self.bandwidth_hz} Hz")
         for (flight, i), hz in zip(active, hertz.tolist(), strict=True):
             if flight.phase[i] == SENDING:
                 if changed or hz != flight.hz[i]:
-                    self._change_rate(flight, i, now, hz)
+                    self.change_rate(flight, i, now, hz)
             elif hz > 0.0:
-                self._waiting.remove((flight, i))
+                self.waiting.remove((flight, i))
                 if made_room >= 0:
                     self.gave_room.setdefault(made_room, []).append((flight, i))
                     flight.waited = True
@@ -319,8 +338,7 @@ class Medium:
     def _look(self, active: list[tuple[Flight, int]], now: float) -> Active:
         """What a discipline is shown."""
         def left(flight: Flight, i: int) -> float:
-            worn_off = flight.rate[i] * (now - flight.since[i]) if flight.phase[i] == SENDING else 0.0
-            return (flight.left[i] if flight.phase[i] == SENDING else flight.bits[i]) - worn_off
+            return flight.left[i] - (flight.rate[i] * (now - flight.since[i]) if flight.phase[i] == SENDING else 0.0)
 
         return Active(
             planned_hz=np.array([flight.planned_hz[i] for flight, i in active]),
@@ -329,7 +347,7 @@ class Medium:
             left_s=np.array([flight.affordable_s(i, now) for flight, i in active]),
             sending=np.array([flight.hz[i] for flight, i in active]), bandwidth_hz=self.bandwidth_hz)
 
-    def _change_rate(self, flight: Flight, i: int, now: float, hz: float) -> None:
+    def change_rate(self, flight: Flight, i: int, now: float, hz: float) -> None:
         """What is left goes on at another rate; a rate of 0 never ends."""
         ticket = flight.first + i
         past_s = now - flight.since[i]
@@ -340,42 +358,10 @@ class Medium:
         flight.stamp[i] += 1
         seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:
-            heappush(self._agenda, (now + seconds, SENT, ticket, flight.stamp[i], flight, i))
-        if ticket in self._loads:
-            flight.upload_j[i] = self._loads.upload_energy(flight, i, complete=False)
-            self._loads.draw(flight, i, flight.power_w[i], seconds)
-
-    # Channels that change while somebody sends.
-
-    def _await_change(self, air: Air, now: float) -> None:
-        """Be there when a channel changes next."""
-        if self._next_change <= now or self._next_change == math.inf:
-            self._next_change = air.next_change(now)
-            if not self._next_change > now:
-                raise ValueError(f"the channel's next change after {now!r} s is at {self._next_change!r} s: not later")
-            if self._next_change < math.inf:
-                heappush(self._agenda, (self._next_change, CHANGED, -1, 0, None, 0))
-
-    def _channels_changed(self, now: float) -> None:
-        """Whoever sends goes on at another rate; where nobody is on the air, nobody needs to know."""
-        self._next_change = math.inf
-        active = [*self._sending.values(), *self._waiting]
-        if self.air is None or not active:
-            return
-        self._look_up(self.air, active, now)
-        if self._steady and not self._waiting:
-            for flight, i in active:
-                self._change_rate(flight, i, self.env.now, flight.hz[i])
-        else:
-            self._share(self.env.now, changed=True)
-        self._await_change(self.air, now)
-
-    def _look_up(self, air: Air, some: list[tuple[Flight, int]], now: float) -> None:
-        """Take over the gains of the moment."""
-        gains = air.gain(np.array([flight.device[i] for flight, i in some]), now)
-        for (flight, i), gain in zip(some, gains.tolist(), strict=True):
-            flight.snr_hz[i] = gain * flight.power_w[i] / self.noise_w_per_hz
-            flight.planned_rate[i] = float(self.radio.rate(flight.planned_hz[i], flight.snr_hz[i]))
+            heappush(self.agenda, (now + seconds, SENT, ticket, flight.stamp[i], flight, i))
+        if ticket in self.loads:
+            flight.upload_j[i] = self.loads.upload_energy(flight, i, complete=False)
+            self.loads.draw(flight, i, flight.power_w[i], seconds)
 
     def _count(self, in_use_hz: float) -> None:
         self.in_use_hz = in_use_hz
@@ -392,4 +378,4 @@ class Medium:
         """Whoever draws from it is told at this very instant."""
         battery.ran_out = True
         for flight, i in list(battery.owners.values()):
-            self._cut(flight, i, BATTERY_EMPTY)
+            self.cut(flight, i, BATTERY_EMPTY)

@@ -38,6 +38,13 @@ class CellPort(Protocol):
     def alive(self) -> int:
         """How many devices have energy left."""
 
+    @property
+    def ready_at(self) -> float:
+        """When a device is there to be chosen: now, later where all are off, or never (inf)."""
+
+    def ready(self) -> simpy.Event:
+        """An event that comes then; the wait belongs to the round that follows."""
+
     def view(self, **columns: Callable[[], Any]) -> View:
         """What a selection method may see; each column, the server's own among them, is made when it is asked for."""
 

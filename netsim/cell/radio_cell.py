@@ -11,7 +11,7 @@ import simpy
 
 from netsim.allocation.problem import Infeasible, Problem
 from netsim.allocation.waves import Agenda, Planner, Wave
-from netsim.base.arrays import Floats, Ints, State
+from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.disciplines import Discipline
 from netsim.cell.jobs import Jobs
@@ -25,6 +25,7 @@ from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
 from netsim.trace.schema import SERVER
 from netsim.world.channel import EVERYBODY, GainTimeline
+from netsim.world.faults import Faults
 
 TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
 NOBODY: Ints = np.zeros(0, np.int64)
@@ -49,7 +50,7 @@ class RadioCell:
     def __init__(
         self, env: simpy.Environment, population: Population, channel: GainTimeline, problems: RoundProblems,
         discipline: Discipline, recorder: Recorder, planner: Callable[[Callable[[Ints], Problem]], Planner],
-        radio: RateLaw = SHANNON, believes: str = "now",
+        radio: RateLaw = SHANNON, believes: str = "now", faults: Faults | None = None,
     ) -> None:
         self.env = env
         self.population = population
@@ -58,12 +59,15 @@ class RadioCell:
         self.recorder = recorder
         self.batteries = Batteries(population.battery_j)
         self.medium = Medium(
-            env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries, radio, AirOfCell(self))
+            env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries, radio, AirOfCell(self),
+            faults)
+        self.faults = faults if faults is not None and faults.presences else None
         self.radio, self.believes = radio, believes
         self.planner = planner(self.problem)
         self.version = 0
         self._next_job = 0
         self._began = env.now               # when the round began
+        self._idle = False                  # whether it begins with waiting for devices
         self._cause: Ints = NOBODY          # the rows that whatever comes next has to wait for
         self._played: list[Ended] = []      # of this round
         self._left_out = NOBODY
@@ -75,6 +79,23 @@ class RadioCell:
     @property
     def alive(self) -> int:
         return self.batteries.alive
+
+    @property
+    def there(self) -> Bools:
+        """Who can be chosen now."""
+        available = self.batteries.available
+        return available if self.faults is None else available & self.faults.available(self.now)
+
+    @property
+    def ready_at(self) -> float:
+        if self.faults is None or self.there.any():
+            return self.now if self.alive else math.inf
+        alive = np.flatnonzero(self.batteries.available).tolist()
+        return min((self.faults.back_at(device, self.now) for device in alive), default=math.inf)
+
+    def ready(self) -> simpy.Event:
+        self._began, self._idle = self.now, True
+        return self.env.timeout(self.ready_at - self.now)
 
     @property
     def gain(self) -> Floats:
@@ -92,15 +113,20 @@ class RadioCell:
         problems, batteries = self.problems, self.batteries
         return View.lazy({
             "round": lambda: self.version + 1, "time_s": lambda: self.now, "population": lambda: self.population,
-            "available": lambda: batteries.available, "alive": lambda: batteries.alive,
+            "available": lambda: self.there,
+            "alive": lambda: batteries.alive if self.faults is None else int(self.there.sum()),
             "battery_j": lambda: batteries.capacity_j - batteries.used_j, "gain": lambda: self.gain,
             "bits": lambda: problems.bits, "cycles": lambda: problems.cycles,
             "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
             **columns})
 
     def select(self, devices: Ints) -> None:
-        """Say who was chosen, which opens a round."""
-        self._began = self.now
+        """Say who was chosen, which opens a round, if waiting for devices has not."""
+        if self._idle:
+            waited = self.recorder.span("wait", SERVER, self._began, self.now, after=self._cause.tolist())
+            self._cause, self._idle = np.array([waited]), False
+        else:
+            self._began = self.now
         row = self.recorder.instant("select", SERVER, self.now, value=len(devices), after=self._cause.tolist())
         self._cause = np.array([row])
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.arrays import Bools, Floats, Ints
-from netsim.cell.jobs import Flight
+from netsim.cell.jobs import Flight, Stretch
 from netsim.trace.recorder import COUNTER, INSTANT, SPAN, Recorder
 from netsim.trace.schema import ARRIVED, CELL, INFEASIBLE
 
@@ -33,7 +33,8 @@ class Ended:
     on_battery: bool           # whether any of them is
     values: dict[str, Floats]           # what was measured
     decided: dict[str, Floats]          # what was decided
-    computes: Ints                      # the trace row of its computing
+    stories: dict[int, list[Stretch]]   # by place: jobs in which something came between
+    computes: Ints                      # the trace row of its first computing
     last: Ints                          # and the one that ended it
 
     def __len__(self) -> int:
@@ -56,6 +57,7 @@ class Ended:
             values=dict(zip(MEASURED, measured, strict=True)),
             decided={name: _joined([getattr(flight.jobs, name)[which] for flight, which in groups])
                      for name in DECIDED},
+            stories=_stories(groups),
             computes=np.empty(len(outcome), np.int64), last=np.empty(len(outcome), np.int64),
         )
 
@@ -74,6 +76,18 @@ def _by_flight(ended: list[tuple[Flight, int]]) -> list[tuple[Flight, Which]]:
             groups.append((flight, []))
         groups[-1][1].append(i)
     return [(flight, np.array(which)) for flight, which in groups]
+
+
+def _stories(groups: list[tuple[Flight, Which]]) -> dict[int, list[Stretch]]:
+    """The stories of jobs by their places among all."""
+    found: dict[int, list[Stretch]] = {}
+    first = 0
+    for flight, which in groups:
+        if flight.story:
+            numbers = range(len(flight)) if isinstance(which, slice) else which.tolist()
+            found |= {first + k: flight.story[i] for k, i in enumerate(numbers) if i in flight.story}
+        first += flight.count(which)
+    return found
 
 
 def _arrived(outcome: list[str]) -> Bools:
@@ -101,8 +115,8 @@ def record_ended(
     uploads, waits = _record_rows(recorder, jobs, band)
     if gave_room or any(flight.waited for flight, _ in ended):
         _link_who_made_room(recorder, dict(zip(jobs.job.tolist(), uploads.tolist(), strict=True)), ended, gave_room)
-    if any(len(flight.jobs.slots) for flight, _ in ended):
-        _link_waits_for_slots(recorder, jobs, uploads, waits, ended)
+    if (waits >= 0).any():
+        _link_waits(recorder, jobs, uploads, waits, ended)
     _record_jobs(recorder, jobs, version)
     return jobs
 
@@ -111,17 +125,22 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
     """Spans, counters and drop-outs; returns the rows of each job's upload and wait, -1 where there is none."""
     v = jobs.values
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
+    whole: Bools | slice = slice(None)          # jobs that went from computing to sending and were done
     unsent = np.isnan(sent_from)
     until = np.where(unsent, ended_at, sent_from)
+    waited, sent = until - computed_at > CLOCK * np.spacing(until), ~unsent
+    if jobs.stories:
+        whole = np.ones(len(jobs), bool)
+        whole[list(jobs.stories)] = False
+        waited, sent = waited & whole, sent & whole
     rows = Rows(recorder, jobs)
-    compute = rows.add(SPAN, "compute", None, jobs.began, computed_at, energy_j=v["compute_j"])
+    compute = rows.add(SPAN, "compute", whole, jobs.began, computed_at, energy_j=v["compute_j"])
     if jobs.on_battery:
         rows.add_charge(v["charge_1"], computed_at)
-    waited = until - computed_at > CLOCK * np.spacing(until)
-    if waited.any():
-        wait = rows.add(SPAN, "wait", waited, computed_at, until)
-    sent = None if not unsent.any() else ~unsent
-    upload = rows.add(SPAN, "upload", sent, sent_from, ended_at, energy_j=v["upload_j"])
+    wait = rows.add(SPAN, "wait", waited, computed_at, until) if waited.any() else None
+    which = slice(None) if sent.all() else sent
+    upload = rows.add(SPAN, "upload", which, sent_from, ended_at, energy_j=v["upload_j"])
+    told = rows.add_stories(jobs.stories) if jobs.stories else None
     if jobs.on_battery:
         rows.add_charge(v["charge_2"], ended_at)
     dropped = None if jobs.arrived.all() else np.flatnonzero(~jobs.arrived)
@@ -129,18 +148,32 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
         drop = rows.add(INSTANT, [jobs.outcome[i] for i in dropped.tolist()], dropped, ended_at, ended_at)
     rows.add_band(*band)
     seq = rows.record()
-    last, uploads, waits = seq[compute].copy(), np.full(len(jobs), -1), np.full(len(jobs), -1)
-    if waited.any():
+    last, uploads, waits = np.empty(len(jobs), np.int64), np.full(len(jobs), -1), np.full(len(jobs), -1)
+    if wait is not None:
         waits[waited] = seq[wait]
-    recorder.add_links(jobs.cause, seq[compute])       # kept as they are until the part is taken
-    which = slice(None) if sent is None else sent
-    recorder.add_links(seq[compute][which], seq[upload])
+    jobs.computes[whole] = last[whole] = seq[compute]
+    recorder.add_links(jobs.cause[whole], seq[compute])       # kept as they are until the part is taken
+    recorder.add_links(jobs.computes[which], seq[upload])
     uploads[which] = last[which] = seq[upload]
+    if told is not None:
+        _link_stories(recorder, jobs, seq[told], last, uploads)
     if dropped is not None:
         recorder.add_links(last[dropped], seq[drop])
         last[dropped] = seq[drop]
-    jobs.computes[:], jobs.last[:] = seq[compute], last
+    jobs.last[:] = last
     return uploads, waits
+
+
+def _link_stories(recorder: Recorder, jobs: Ended, seq: Ints, last: Ints, uploads: Ints) -> None:
+    """Each stretch of a story follows the one before."""
+    first = 0
+    for place, told in jobs.stories.items():
+        rows = seq[first:first + len(told)]
+        first += len(told)
+        jobs.computes[place], last[place] = rows[0], rows[-1]
+        if told[-1][0] == "upload":
+            uploads[place] = rows[-1]
+        recorder.add_links(np.concatenate([jobs.cause[place:place + 1], rows[:-1]]), rows)
 
 
 class Rows:
@@ -153,17 +186,24 @@ class Rows:
         self.pieces: list[tuple[int, int | list[int], NDArray[Any], NDArray[Any] | int, Floats, Floats, Any, Any]] = []
 
     def add(
-        self, kind: int, name: str | list[str], which: Bools | Ints | None, t0: Floats, t1: Floats, *,
+        self, kind: int, name: str | list[str], which: Bools | Ints | slice, t0: Floats, t1: Floats, *,
         energy_j: Floats | float = 0.0, value: Floats | float = 0.0,
     ) -> slice:
-        """Rows of these jobs (None: of all); returns their places."""
+        """Rows of these jobs; returns their places."""
         device, job = self.jobs.device, self.jobs.job
-        if which is not None:
+        if not isinstance(which, slice):
             device, job, t0, t1 = device[which], job[which], t0[which], t1[which]
             energy_j = energy_j[which] if isinstance(energy_j, np.ndarray) else energy_j
             value = value[which] if isinstance(value, np.ndarray) else value
         names = self.recorder.text(name) if isinstance(name, str) else [self.recorder.text(each) for each in name]
         return self._add(kind, names, device, job, t0, t1, value, energy_j)
+
+    def add_stories(self, stories: dict[int, list[Stretch]]) -> slice:
+        """A row for each stretch of these jobs; returns their places."""
+        place = np.repeat(list(stories), [len(told) for told in stories.values()])
+        names, t0, t1, joules = zip(*(stretch for told in stories.values() for stretch in told), strict=True)
+        return self._add(SPAN, [self.recorder.text(name) for name in names], self.jobs.device[place],
+                         self.jobs.job[place], np.array(t0), np.array(t1), 0.0, np.array(joules))
 
     def add_charge(self, charge_j: Floats, t: Floats) -> None:
         """What is left in the batteries, where there are any."""
@@ -213,10 +253,10 @@ def _link_who_made_room(
             recorder.link(flight.room_row[i], upload)
 
 
-def _link_waits_for_slots(
+def _link_waits(
     recorder: Recorder, jobs: Ended, uploads: Ints, waits: Ints, ended: list[tuple[Flight, int]],
 ) -> None:
-    """A job that nobody made room for has waited for its slot: from its computing on, until it sent."""
+    """A job that no end made room for has waited for its slot, or for another to go off: until it sent."""
     order = {job: place for place, job in enumerate(jobs.job.tolist())}
     for flight, i in ended:
         place = order[flight.first + i]
@@ -229,11 +269,15 @@ def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
     """What was decided for each job, and what came of it."""
     v, count = jobs.values, len(jobs)
     until = np.where(np.isnan(v["sent_from"]), v["ended_at"], v["sent_from"])
+    wait_s = until - v["computed_at"]
+    for place in jobs.stories:           # all the time in which it did not work
+        worked_s = v["compute_s"][place] + v["upload_s"][place]
+        wait_s[place] = max(0.0, v["ended_at"][place] - jobs.began[place] - worked_s)
     texts = {reason: recorder.text(reason) for reason in dict.fromkeys(jobs.outcome)}
     outcome = next(iter(texts.values())) if len(texts) == 1 else np.array([texts[reason] for reason in jobs.outcome])
     recorder.add_jobs(count, {
         "job": jobs.job, "round": version + 1, "version": jobs.version, "device": jobs.device,
-        "t0": jobs.began, **jobs.decided, "compute_s": v["compute_s"], "wait_s": until - v["computed_at"],
+        "t0": jobs.began, **jobs.decided, "compute_s": v["compute_s"], "wait_s": wait_s,
         "upload_s": v["upload_s"], "t1": v["ended_at"], "energy_j": v["compute_j"] + v["upload_j"],
         "outcome": outcome, "staleness": version - jobs.version,
     })

@@ -19,6 +19,7 @@ from netsim.base.fields import (
     refuse,
 )
 from netsim.scenario.distributions import Drawn, Spread, highest, lowest
+from netsim.scenario.faults import Availability, Crash, Loss
 from netsim.scenario.mobility import Mobility
 from netsim.scenario.radio import OrPath
 
@@ -115,6 +116,9 @@ class PopulationTable(Model):
         Spread | Literal["auto"], Drawn(Natural, "auto"),
         key('D_n: samples that a device holds; "auto": as many as the data split gives it')] = 500
     mobility: Annotated[Mobility | None, key("how the devices move; without it they stay where they are")] = None
+    availability: Annotated[Availability | None, key("when the devices are there; without it always")] = None
+    crash: Annotated[Crash | None, key("how often the devices break down, and for how long")] = None
+    loss: Annotated[Loss | None, key("uploads that are lost as a whole, and sent again")] = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -130,6 +134,9 @@ class PopulationTable(Model):
             raise refuse("random-waypoint draws where devices begin: leave places, x and y out", "mobility")
         if self.mobility is not None and self.mobility.model == "recorded" and len(self.mobility.tracks) != self.size:
             raise refuse(f"has {len(self.mobility.tracks)} tracks for {self.size} devices", "mobility", "tracks")
+        recorded = getattr(self.availability, "intervals", None)
+        if recorded is not None and len(recorded) != self.size:
+            raise refuse(f"has {len(recorded)} entries for {self.size} devices", "availability", "intervals")
         if self.mobility is not None and "gain" in columns:
             raise refuse("a measured gain belongs to no place: take the column gain away", "mobility")
         needs = {"cpu": ("cpu_min", "cpu_max", "cycles_per_sample"), "radio": ("power",), "budget": ("budget",)}

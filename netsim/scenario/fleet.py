@@ -89,24 +89,34 @@ def read_gains(path: Path) -> dict[str, Any]:
 
 def read_tracks(path: Path) -> list[dict[str, list[float]]]:
     """Places over time, a row an instant with the columns device, t, x and y: seconds and metres."""
+    return _read_by_device(path, ("t", "x", "y"))
+
+
+def read_intervals(path: Path) -> list[dict[str, list[float]]]:
+    """When devices are there, a row an interval with the columns device, on and off: seconds."""
+    return _read_by_device(path, ("on", "off"))
+
+
+def _read_by_device(path: Path, columns: tuple[str, ...]) -> list[dict[str, list[float]]]:
+    """Columns of numbers, device by device."""
     sheet = read_sheet(path)
     names = [cell.strip() for cell in sheet.rows[0]]
-    if sorted(names) != ["device", "t", "x", "y"]:
-        raise InputError(f"{path}: needs the columns device, t, x, y, found {', '.join(names)}")
-    tracks: dict[int, dict[str, list[float]]] = {}
+    if sorted(names) != sorted(("device", *columns)):
+        raise InputError(f"{path}: needs the columns device, {', '.join(columns)}, found {', '.join(names)}")
+    devices: dict[int, dict[str, list[float]]] = {}
     for row in range(1, len(sheet.rows)):
         cells = dict(zip(names, (_number(cell) for cell in sheet.rows[row]), strict=False))
         device = cells.get("device")
-        wrong = [name for name in ("t", "x", "y") if not isinstance(cells.get(name), float | int)]
+        wrong = [name for name in columns if not isinstance(cells.get(name), float | int)]
         if not isinstance(device, int) or wrong:
             at = "device" if not isinstance(device, int) else wrong[0]
             raise InputError(f'{path}, line {sheet.lines[row]}: {at} = "{cells.get(at, "")}" is no number')
-        track = tracks.setdefault(device, {"t": [], "x": [], "y": []})
-        for name, values in track.items():
+        of = devices.setdefault(device, {name: [] for name in columns})
+        for name, values in of.items():
             values.append(float(cells[name]))
-    if sorted(tracks) != list(range(len(tracks))):
-        raise InputError(f"{path}: devices are numbered from 0 without gaps, found {sorted(tracks)[:10]}")
-    return [tracks[device] for device in sorted(tracks)]
+    if sorted(devices) != list(range(len(devices))):
+        raise InputError(f"{path}: devices are numbered from 0 without gaps, found {sorted(devices)[:10]}")
+    return [devices[device] for device in sorted(devices)]
 
 
 def _gains(sheet: Sheet, row: int) -> Iterator[float]:

@@ -19,16 +19,19 @@ from netsim.base.errors import InputError, one_of
 from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
 from netsim.scenario.devices import Fleet
 from netsim.scenario.errors import Layer, explain
-from netsim.scenario.fleet import Sheet, read_fleet, read_gains, read_tracks
+from netsim.scenario.fleet import Sheet, read_fleet, read_gains, read_intervals, read_tracks
 from netsim.scenario.schema import Scenario
 
 MOST_BYTES = 500 * MEGABYTE      # a fleet of millions, written out with the run
 MOST_BASES = 20
-PATHS = (    # and population.*.devices
+PATHS = (    # and population.*.devices, and those of IN_TIME
     ("cell", "gain_trace"), ("learning", "root"), ("learning", "partition", "path"), ("selection", "policy"))
+# Tables of a population, with the key that may be the path of a CSV file, and how that is read.
+IN_TIME = {"mobility": ("tracks", read_tracks), "availability": ("intervals", read_intervals)}
 
 # Keys that exclude each other: a layer that gives one of them takes the others of the layers below away.
 ALTERNATIVES = ({"count", "places", "devices"}, {"local_iterations", "local_steps"})
+BY_MODEL = {"path_loss", "availability"}      # tables that are something else with another model
 METHOD_KEEPS = {"cohort"}      # another method has other options, but the cohort stays
 
 
@@ -124,10 +127,10 @@ def _absolute(layer: Layer, folder: Path) -> None:
         if isinstance(population.get("devices"), str):
             where = f"{layer.source}: population.devices"
             population["devices"] = str(folder / expanded(population["devices"], where))
-        mobility = population.get("mobility")
-        if isinstance(mobility, dict) and isinstance(mobility.get("tracks"), str):
-            where = f"{layer.source}: population.mobility.tracks"
-            mobility["tracks"] = str(folder / expanded(mobility["tracks"], where))
+        for name, (last, _) in IN_TIME.items():
+            table = population.get(name)
+            if isinstance(table, dict) and isinstance(table.get(last), str):
+                table[last] = str(folder / expanded(table[last], f"{layer.source}: population.{name}.{last}"))
 
 
 def _populations(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -150,7 +153,7 @@ def _merge(
         if name == "model" and isinstance(value, dict):
             merged[name] = _merge_model(old, value)
         elif isinstance(old, dict) and isinstance(value, dict):
-            merged[name] = _merge(old, value, ("model",)) if name == "path_loss" else _merge(old, value)
+            merged[name] = _merge(old, value, ("model",)) if name in BY_MODEL else _merge(old, value)
         elif name == "population" and isinstance(old, list) and isinstance(value, list):
             merged[name] = _merge_by_name(old, value)
         else:
@@ -252,9 +255,10 @@ def _read_sheets(table: dict[str, Any], layers: list[Layer]) -> dict[int, Sheet]
         for place, entry in enumerate(copies):
             if isinstance(entry, dict) and isinstance(entry.get("devices"), str):
                 entry["devices"], sheets[place] = read_fleet(Path(entry["devices"]), numbers)
-            mobility = entry.get("mobility") if isinstance(entry, dict) else None
-            if isinstance(mobility, dict) and isinstance(mobility.get("tracks"), str):
-                entry["mobility"] = {**mobility, "tracks": read_tracks(Path(mobility["tracks"]))}
+            for name, (last, read) in IN_TIME.items():
+                moving = entry.get(name) if isinstance(entry, dict) else None
+                if isinstance(moving, dict) and isinstance(moving.get(last), str):
+                    entry[name] = {**moving, last: read(Path(moving[last]))}
         table["population"] = copies
     cell = table.get("cell")
     if isinstance(cell, dict) and isinstance(cell.get("gain_trace"), str):

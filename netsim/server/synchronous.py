@@ -52,6 +52,8 @@ class Synchronous:
     def run(self, cell: CellPort) -> ProcessGenerator:
         """All rounds that are still to come."""
         while not self.ended(cell):
+            while cell.ready_at > cell.now:
+                yield cell.ready()                                           # everybody is off
             choice = self.select(cell)                                       # who
             agenda = self.plan(cell, choice)                                 # with what
             self.learning.train(cell.version + 1, agenda.devices)
@@ -132,9 +134,9 @@ class Synchronous:
                 and cell.why_nobody_fits() is not None)
 
     def used_up(self, cell: CellPort) -> bool:
-        """Whether no time is left, or no device."""
+        """Whether no time is left, or no device: none with energy, or none that will be there in time."""
         end = self.scenario.end
-        return (end.time is not None and cell.now >= end.time) or not cell.alive
+        return cell.ready_at >= (math.inf if end.time is None else end.time)
 
     @property
     def target_reached(self) -> bool:

@@ -4,7 +4,7 @@ Columns of a row
     seq        number of the row; a cause has a smaller one than what it caused
     round      the aggregation that the row led to, from 1: one more than the spans "round" before it
     kind       "span" (t0 to t1), "instant" (t0 = t1) or "counter" (``value`` holds from t0 on)
-    name       spans: compute, upload, wait, aggregate, round; instants: select, allocate and the reasons why a job did
+    name       spans: compute, upload, wait, off, aggregate, round; instants: select, allocate and the reasons why a job did
                not arrive; counters: battery (J), bandwidth (Hz), accuracy, loss, cluster (that the device is in)
     device     number of the device; SERVER or CELL where it is none
     job        number of the job that the row is about; -1 where it is about none
@@ -26,7 +26,8 @@ Columns of a job
     cpu_hz, power_w          what the plan gave it; NaN where there was no plan
     bandwidth_hz             the same: the planned mean
     planned_s                how long the plan meant it to take
-    compute_s, wait_s, upload_s, energy_j    what it really took; wait_s is the time it waited for the band
+    compute_s, upload_s, energy_j    what it really took, with all that was lost and done again
+    wait_s     the time in which it waited for the band, or its device was off
     outcome    "arrived", or the reason why it did not
     staleness  aggregations between its start and its end
 
@@ -45,7 +46,10 @@ BATTERY_EMPTY = "battery empty"
 DEADLINE = "deadline"
 INFEASIBLE = "infeasible"
 OVER_BUDGET = "over budget"
-DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET)   # why a device of the cohort did not deliver
+OFF = "off"
+CRASHED = "crashed"
+LOST = "lost"
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST)   # why a device of the cohort did not deliver
 
 KINDS = ("span", "instant", "counter")
 # Column to its type in memory (array.array) and in the files (polars); "s" is text, kept as a number while recording.

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from netsim.scenario import Scenario
 
-PARTS = ("compute", "upload", "wait")   # where a device's time in a round goes
+# Where a device's time in a round goes, and the spans that tell it: who is off in mid-job waits, if for itself.
+PARTS = {"compute": ("compute",), "upload": ("upload",), "wait": ("wait", "off")}
 LARGEST = 1e12                          # seconds, joules or devices: no run comes near it, and whole µs fit 64 bits
 
 
@@ -145,7 +146,7 @@ class StoredRun:
         # in the order of the rows: sums over threads would differ in the last digit from time to time
         played = trace.filter((pl.col("kind") == "span") & (device >= 0)).group_by("round", maintain_order=True).agg(
             pl.col("energy_j").sum(), device.n_unique().alias("took_part"),
-            *(length.filter(name == part).sum().alias(f"{part}_s") for part in PARTS),
+            *(length.filter(name.is_in(spans)).sum().alias(f"{part}_s") for part, spans in PARTS.items()),
         ).with_columns((pl.col(f"{part}_s") / pl.col("took_part")) for part in PARTS)
         dropped = trace.filter((pl.col("kind") == "instant") & name.is_in(DROPS)).group_by("round").agg(
             pl.len().cast(pl.Int32).alias("dropped"))

@@ -1,5 +1,6 @@
 """The synchronous server's rounds over the port: who waits for whom, and what the trace says of it."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -73,7 +74,8 @@ def play(agendas, battery_j=float("inf"), deadline_s=None, devices=6):
         end=SimpleNamespace(rounds=len(agendas), time=None), selection=SimpleNamespace(cohort=2),
         learning=SimpleNamespace(target_accuracy=None, evaluation=SimpleNamespace(every=1)))
     population = SimpleNamespace(battery_j=np.full(devices, battery_j))
-    channel = SimpleNamespace(gain=lambda round: np.full(devices, GAIN), changes=True)
+    channel = SimpleNamespace(
+        gain=lambda some, t, round: np.full(devices, GAIN)[some], changes=True, next_change=lambda t: math.inf)
     problems = SimpleNamespace(
         bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, of=lambda left_out, gain: SimpleNamespace(**{
             name: np.ones(len(left_out)) for name in ("gain", "bits", "cycles", "budget_j")}))

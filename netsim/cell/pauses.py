@@ -1,0 +1,111 @@
+"""Devices that go off in the midst of a job and come back, and uploads that are lost: what becomes of the work."""
+
+from __future__ import annotations
+
+import math
+from heapq import heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.base.arrays import Ints
+from netsim.cell.jobs import COMPUTING, ENDED, PAUSED, SENDING, WAITING, Flight
+from netsim.cell.loads import COMPUTED, SWITCHED
+from netsim.trace.schema import ARRIVED, CRASHED, LOST, OFF
+
+if TYPE_CHECKING:
+    from netsim.cell.medium import Medium
+    from netsim.world.faults import Faults
+
+OUTCOME = {"availability": OFF, "crash": CRASHED}
+EFFECTS = ("pause", "lose", "drop")      # of an absence on the work, the worst last
+MOST_STARTS = 1000                       # a job that starts over so often will never be done, and is given up
+
+
+class Pauses:
+    """What absences and losses do to the jobs of a medium; what was spent stays spent."""
+
+    def __init__(self, medium: Medium, faults: Faults) -> None:
+        self.medium = medium
+        self.faults = faults
+        self._uploads: dict[int, int] = {}       # sent so far by devices whose uploads may be lost
+
+    def watch(self, flight: Flight) -> None:
+        """Be there when a device of these jobs goes or comes back; some may be off already."""
+        for i in range(len(flight)):
+            self.look(flight, i, self.medium.env.now)
+
+    def look(self, flight: Flight, i: int, t: float) -> None:
+        """The device of a job may have gone or come back."""
+        if flight.phase[i] == ENDED:
+            return
+        device = flight.device[i]
+        absences = self.faults.absences(device, t)
+        if absences:
+            worst = max(absences, key=lambda absence: EFFECTS.index(absence.work))
+            never = self.faults.back_at(device, t) == math.inf
+            if worst.work == "drop" or never or flight.starts[i] >= MOST_STARTS:
+                self.medium.cut(flight, i, OUTCOME[worst.why])
+                return
+            self._pause(flight, i)
+            if worst.work == "lose":
+                flight.start_over(i)
+        elif flight.phase[i] == PAUSED:
+            self._resume(flight, i)
+        at = self.faults.next_change(device, t)
+        if at < math.inf:
+            heappush(self.medium.agenda, (at, SWITCHED, flight.first + i, 0, flight, i))
+
+    def received(self, flight: Flight, i: int) -> str | None:
+        """The outcome of an upload that was sent to its end; None where it was lost and is sent again."""
+        device = flight.device[i]
+        tries = self.faults.tries(device)
+        if not tries:
+            return ARRIVED
+        number = self._uploads.get(device, 0)
+        self._uploads[device] = number + 1
+        if not self.faults.loses(device, number):
+            return ARRIVED
+        flight.tries[i] += 1
+        return LOST if flight.tries[i] >= tries else None
+
+    def snapshot(self) -> Ints:
+        """Device and uploads so far, a row each; jobs that pause are rows of their flights."""
+        return np.array(list(self._uploads.items()), np.int64).reshape(-1, 2)
+
+    def restore(self, uploads: Ints) -> None:
+        self._uploads = {int(device): int(count) for device, count in uploads}
+
+    def _pause(self, flight: Flight, i: int) -> None:
+        """Work stops where it is; who sends leaves the band, and the discipline divides it anew."""
+        medium, now, phase = self.medium, self.medium.env.now, flight.phase[i]
+        if phase == PAUSED:
+            return
+        flight.stamp[i] += 1
+        if phase == COMPUTING:
+            medium.loads.stop_computing(flight, i, complete=False)
+        if phase == SENDING:
+            medium.loads.stop_sending(flight, i, complete=False)
+        if phase in (COMPUTING, SENDING):
+            flight.left[i] = max(0.0, flight.left[i] - flight.rate[i] * (now - flight.since[i]))
+        flight.tell(i, now)
+        flight.phase[i], flight.since[i] = PAUSED, now
+        flight.resumes[i] = COMPUTING if phase == COMPUTING else WAITING
+        if phase == SENDING:
+            medium.leave_the_band(flight, i, now, ended=False)
+        elif phase == WAITING:
+            medium.waiting.remove((flight, i))
+
+    def _resume(self, flight: Flight, i: int) -> None:
+        """Back to work, or to those who wait for the band."""
+        medium, now = self.medium, self.medium.env.now
+        flight.tell(i, now)
+        if flight.resumes[i] == WAITING:
+            medium.to_the_radio(flight, i, now)
+            return
+        flight.phase[i], flight.since[i] = COMPUTING, now
+        flight.rate[i] = rate = float(flight.jobs.cpu_hz[i])
+        seconds = flight.left[i] / rate
+        heappush(medium.agenda, (now + seconds, COMPUTED, flight.first + i, flight.stamp[i], flight, i))
+        if medium.batteries.any_finite and medium.batteries.is_finite(flight.device[i]):
+            medium.loads.draw(flight, i, flight.compute_w[i], seconds)

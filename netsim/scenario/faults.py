@@ -1,0 +1,98 @@
+"""When devices are there, when they crash, and what becomes of their uploads: keys of ``[[population]]``."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import Discriminator, Field, Strict, Tag, model_validator
+
+from netsim.base.fields import Model, Natural, Time, key, refuse
+
+LEAST_S = 1e-3       # of a mean dwell time: with shorter ones a run would do nothing but count changes
+
+Work = Annotated[Literal["pause", "lose", "drop"], key(
+    'a device that goes off at work: "pause" (it goes on where it was), "lose" (the job starts over), or "drop" (the '
+    "job ends)")]
+Instants = tuple[Annotated[float, Field(ge=0, le=1e12), Strict(False)], ...]
+
+
+class OnOff(Model):
+    """There and away by turns, for exponential times; begun as if it had gone on for ever."""
+
+    model: Literal["on-off"]
+    on: Annotated[Time, key("mean time that a device is there")]
+    off: Annotated[Time, key("mean time that it is away")]
+    work: Work = "pause"
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> Self:
+        for name in ("on", "off"):
+            _check_dwell(name, getattr(self, name))
+        return self
+
+
+class Intervals(Model):
+    """When one device is there; it is away before, between and after."""
+
+    on: Annotated[Instants, Strict(False), key("seconds at which it comes")]
+    off: Annotated[Instants, Strict(False), key("seconds at which it goes")]
+
+    @model_validator(mode="after")
+    def _even(self) -> Self:
+        if len(self.on) != len(self.off):
+            raise refuse(f"needs an end for each start, found {len(self.on)} and {len(self.off)}")
+        edges = [edge for pair in zip(self.on, self.off, strict=True) for edge in pair]
+        for place, (before, after) in enumerate(pairwise(edges), 1):
+            if not before < after:
+                name = ("on", "off")[place % 2]
+                raise refuse(f"times must rise, found {after:g} s after {before:g} s", name, place // 2)
+        return self
+
+
+class RecordedOnOff(Model):
+    """There in recorded intervals, device by device."""
+
+    model: Literal["recorded"]
+    intervals: Annotated[
+        tuple[Intervals, ...], Strict(False), Field(min_length=1),
+        key("one entry a device, or the path of a CSV file with the columns device, on, off (s)")]
+    period: Annotated[Time | None, key("after which the intervals start over, such as a day; without it they end")] = None
+    work: Work = "pause"
+
+    @model_validator(mode="after")
+    def _within_the_period(self) -> Self:
+        for device, each in enumerate(self.intervals):
+            if self.period is not None and each.off and each.off[-1] > self.period:
+                raise refuse(f"device {device} goes at {each.off[-1]:g} s, after the end of the period", "period")
+        return self
+
+
+Availability = Annotated[
+    Annotated[OnOff, Tag("on-off")] | Annotated[RecordedOnOff, Tag("recorded")], Discriminator("model")]
+
+
+class Crash(Model):
+    """Breaks down at random, and is repaired; begun as if it had gone on for ever."""
+
+    every: Annotated[Time, key("mean time from a repair to the next crash")]
+    repair: Annotated[Time, key("mean time that a repair takes")]
+    work: Work = "lose"
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> Self:
+        for name in ("every", "repair"):
+            _check_dwell(name, getattr(self, name))
+        return self
+
+
+class Loss(Model):
+    """Whole uploads that do not get through, and are sent again."""
+
+    probability: Annotated[float, Field(gt=0, le=1), key("that an upload is lost, each time anew")]
+    tries: Annotated[Natural, Field(le=1000), key("how often an upload is sent at most")] = 4
+
+
+def _check_dwell(name: str, seconds: float) -> None:
+    if seconds < LEAST_S:
+        raise refuse(f"a mean of {seconds:g} s is too short; at least 1 ms", name)

@@ -1,0 +1,158 @@
+"""Devices in time: who is there, who has crashed, and whose uploads are lost.
+
+Everything belongs to the device: it goes off, comes back and loses uploads whether it is selected or not, so that two
+methods under one seed meet the same faults.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from netsim.base.arrays import Bools, Floats
+from netsim.base.streams import stream
+from netsim.fleet.population import TableDraw, table_draws
+from netsim.world.switches import CHUNK, RandomSwitches, RecordedSwitches, Switches
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
+    from netsim.scenario.faults import Availability, Crash, Loss
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Why a device is off, and what that does to its work."""
+
+    why: Literal["availability", "crash"]
+    work: Literal["pause", "lose", "drop"]
+
+
+class Presence:
+    """The devices of one population, by turns there and away for one reason."""
+
+    def __init__(self, first: int, size: int, absence: Absence, switches: Callable[[int], Switches]) -> None:
+        self.first, self.size, self.absence = first, size, absence
+        self._make = switches
+        self._switches: dict[int, Switches] = {}
+        self._on: Bools = np.zeros(size, bool)
+        self._until: Floats = np.full(size, -np.inf)      # when each may be something else than it was last
+        self._asked = 0.0
+
+    def __contains__(self, device: int) -> bool:
+        return self.first <= device < self.first + self.size
+
+    def of(self, device: int) -> Switches:
+        """One device's own."""
+        place = device - self.first
+        if place not in self._switches:
+            self._switches[place] = self._make(place)
+        return self._switches[place]
+
+    def on(self, t: float) -> Bools:
+        """Who is there; only those that may have changed are looked at."""
+        if t < self._asked:
+            self._until[:] = -np.inf
+        for place in np.flatnonzero(self._until <= t).tolist():
+            switches = self.of(self.first + place)
+            self._on[place], self._until[place] = switches.on(t), switches.next_change(t)
+        self._asked = t
+        return self._on
+
+
+class Faults:
+    """What a scenario's devices suffer under a seed."""
+
+    def __init__(
+        self, size: int, presences: Sequence[Presence] = (), losses: Sequence[tuple[range, Loss]] = (), seed: int = 0,
+        keys: Sequence[int] = (),
+    ) -> None:
+        self.size, self.presences, self.losses = size, presences, losses
+        self.seed, self.keys = seed, keys
+        self._drawn: dict[int, tuple[int, list[float]]] = {}         # device -> its last chunk
+
+    @classmethod
+    def of(cls, scenario: Scenario, seed: int) -> Faults:
+        """As described."""
+        draws = table_draws(scenario, seed)
+        firsts = np.cumsum([0, *(draw.table.size for draw in draws)]).tolist()
+        tables = list(zip(draws, firsts, strict=False))
+        return cls(
+            scenario.size, [presence for draw, first in tables for presence in _presences(draw, first)],
+            [(range(first, first + draw.table.size), draw.table.loss) for draw, first in tables
+             if draw.table.loss is not None],
+            seed, [key for draw in draws for key in draw.keys] if any(draw.table.loss for draw in draws) else ())
+
+    def __bool__(self) -> bool:
+        return bool(self.presences or self.losses)
+
+    def available(self, t: float) -> Bools:
+        """Who of all devices is there."""
+        there = np.ones(self.size, bool)
+        for presence in self.presences:
+            there[presence.first:presence.first + presence.size] &= presence.on(t)
+        return there
+
+    def absences(self, device: int, t: float) -> list[Absence]:
+        """Why a device is off; nothing where it is there."""
+        return [presence.absence for presence in self._about(device) if not presence.of(device).on(t)]
+
+    def next_change(self, device: int, t: float) -> float:
+        """When it may go off or come back next."""
+        return min((presence.of(device).next_change(t) for presence in self._about(device)), default=math.inf)
+
+    def back_at(self, device: int, t: float) -> float:
+        """When a device is there next, ``t`` where it is; inf where it never will be."""
+        while t < math.inf:
+            off = [switches for presence in self._about(device) if not (switches := presence.of(device)).on(t)]
+            if not off:
+                return t
+            t = max(switches.next_change(t) for switches in off)
+        return math.inf
+
+    def tries(self, device: int) -> int:
+        """How often an upload is sent at most; 0 where none is ever lost."""
+        loss = self._loss(device)
+        return 0 if loss is None else loss.tries
+
+    def loses(self, device: int, number: int) -> bool:
+        """Whether a device's upload of this number (the first of the run is 0) does not get through."""
+        loss = self._loss(device)
+        if loss is None:
+            return False
+        chunk, place = divmod(number, CHUNK)
+        known = self._drawn.get(device)
+        if known is None or known[0] != chunk:
+            draws = stream(self.seed, "loss", chunk, self.keys[device]).random(CHUNK)
+            known = self._drawn[device] = (chunk, draws.tolist())
+        return known[1][place] < loss.probability
+
+    def _about(self, device: int) -> Iterator[Presence]:
+        return (presence for presence in self.presences if device in presence)
+
+    def _loss(self, device: int) -> Loss | None:
+        return next((loss for devices, loss in self.losses if device in devices), None)
+
+
+def _presences(draw: TableDraw, first: int) -> Iterator[Presence]:
+    table = draw.table
+    if table.availability is not None:
+        yield Presence(first, table.size, Absence("availability", table.availability.work),
+                       _availability(table.availability, draw))
+    if table.crash is not None:
+        yield Presence(first, table.size, Absence("crash", table.crash.work), _crash(table.crash, draw))
+
+
+def _availability(table: Availability, draw: TableDraw) -> Callable[[int], Switches]:
+    if table.model == "recorded":
+        return lambda device: RecordedSwitches(table.intervals[device], table.period)
+    keys = draw.keys
+    return lambda device: RandomSwitches("availability", draw.seed, keys[device], table.on, table.off)
+
+
+def _crash(table: Crash, draw: TableDraw) -> Callable[[int], Switches]:
+    keys = draw.keys
+    return lambda device: RandomSwitches("crash", draw.seed, keys[device], table.every, table.repair)
