@@ -6,6 +6,7 @@ import numpy as np
 
 from netsim import physics
 from netsim.allocation.problem import TOLERANCE, Plan, Problem
+from netsim.allocation.sharing import Share, share_out
 from netsim.allocation.slots import Slots
 from netsim.base.arrays import Floats, Ints, frozen
 
@@ -28,6 +29,16 @@ def plan_in_slots(problem: Problem, device: Ints, t0_s: Floats, hertz: Floats, c
         compute_energy_j=frozen(compute_energy_j), device_energy_j=frozen(energy_j),
         round_s=float((slots.start_s + upload_s).max()), energy_j=float(energy_j.sum()),
         over_budget=frozen(energy_j > problem.budget_j * (1.0 + TOLERANCE), dtype=np.bool_), slots=slots)
+
+
+def shared_plan(problem: Problem, plan: Plan, share: Share) -> Plan:
+    """What becomes of a plan whose band is shared by a rule: the same CPUs and powers, the band as it is then divided.
+
+    The rule must not take a share away again before the last bit is sent.
+    """
+    posed = problem if np.array_equal(plan.power_w, problem.power_w) else problem.with_power(plan.power_w)
+    shared = share_out(posed, plan, share)
+    return plan_in_slots(posed, shared.device, shared.t0_s, shared.hertz, plan.cpu_hz)
 
 
 def _until_the_last_bit(
