@@ -59,5 +59,6 @@ def _until_the_last_bit(
     with np.errstate(divide="ignore", invalid="ignore"):
         lasts = np.where(last, left / rate, np.append(np.diff(t0_s), 0.0))
     upload_s: Floats = np.bincount(device, lasts, len(problem)).astype(np.float64)
-    slots = Slots(frozen(t0_s), frozen(t0_s + lasts), frozen(device, dtype=np.int64), frozen(hertz))
+    t1_s = np.where(last, t0_s + lasts, np.roll(t0_s, -1))
+    slots = Slots(frozen(t0_s), frozen(t1_s), frozen(device, dtype=np.int64), frozen(hertz))
     return slots, upload_s, np.bincount(device, hertz * lasts, len(problem)) / upload_s
