@@ -101,7 +101,7 @@ def record_ended(
     uploads, waits = _record_rows(recorder, jobs, band)
     if gave_room or any(flight.waited for flight, _ in ended):
         _link_who_made_room(recorder, dict(zip(jobs.job.tolist(), uploads.tolist(), strict=True)), ended, gave_room)
-    if any(len(flight.jobs.slots) for flight, _ in ended):
+    if any(flight.in_slots for flight, _ in ended):
         _link_waits_for_slots(recorder, jobs, uploads, waits, ended)
     _record_jobs(recorder, jobs, version)
     return jobs
