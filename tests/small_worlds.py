@@ -16,6 +16,7 @@ from netsim.cell.medium import Medium
 from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.recording import record_ended
 from netsim.trace.recorder import Part, Recorder
+from netsim.world.faults import Faults
 
 NOISE = 1e-20
 
@@ -54,13 +55,15 @@ class World:
     def device(self, number: int = 0, **what: float) -> Device:
         return Device(number, **what)
 
-    def open(self, *devices: Device, air: Air | None = None, radio: RateLaw = SHANNON) -> Medium:
+    def open(
+        self, *devices: Device, air: Air | None = None, radio: RateLaw = SHANNON, faults: Faults | None = None,
+    ) -> Medium:
         """The medium with these devices' batteries."""
         battery_j = np.full(self.most_devices, np.inf)
         for device in devices:
             battery_j[device.number] = device.battery_j
         self.batteries = Batteries(battery_j)
-        self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries, radio, air)
+        self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries, radio, air, faults)
         return self.medium
 
     def start(self, *devices: Device) -> Flight:
@@ -85,10 +88,10 @@ class World:
         return self.part
 
     def play(
-        self, *devices: Device, air: Air | None = None, radio: RateLaw = SHANNON,
+        self, *devices: Device, air: Air | None = None, radio: RateLaw = SHANNON, faults: Faults | None = None,
     ) -> list[tuple[str | float, ...]]:
         """Let them work; what happened, without counters: (name, t0, t1) for spans, (name, t) for instants."""
-        self.open(*devices, air=air, radio=radio)
+        self.open(*devices, air=air, radio=radio, faults=faults)
         flight = self.start(*devices)
         self.env.run(self.medium.replies(np.arange(len(flight)), math.inf, None))
         return self.spans()

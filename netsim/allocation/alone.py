@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from netsim.allocation.diagnosis import obstacles, too_dear
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Infeasible, Plan, Problem
-from netsim.base.arrays import Floats
+from netsim.base.arrays import Floats, Ints
 from netsim.base.units import format
 
 
@@ -43,6 +44,11 @@ def solo_bound(problem: Problem, plan: Plan | None = None) -> float:
     It holds for every plan, so that none needs to be given.
     """
     return Alone.of(problem).bound_s
+
+
+def kept(problem: Problem, **options: Any) -> Ints:
+    """Positions of those who can take part if the band is shared in time: all who could alone, whatever the options."""
+    return np.flatnonzero(np.isfinite(Alone.of(problem).ready_s))
 
 
 def require_each_alone(problem: Problem, alone: Alone) -> None:

@@ -32,7 +32,7 @@ def common_end(left_bits: Floats, snr_hz: Floats, left_s: Floats, bandwidth_hz: 
     equal = bits / physics.fdma_rate(bandwidth_hz / len(bits), snr_hz)
     high = max(float(equal.max()), float(lasts[np.isfinite(lasts)].max(initial=0.0)))
     hertz = _filled(bits, snr_hz, lasts, bandwidth_hz, float(alone.max()), high)
-    return hertz * (bandwidth_hz / np.add.reduce(hertz))
+    return np.asarray(hertz * (bandwidth_hz / np.add.reduce(hertz)))
 
 
 def _needs(bits: Floats, snr_hz: Floats, seconds: Floats) -> tuple[Floats, Floats]:

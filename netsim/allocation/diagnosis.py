@@ -116,7 +116,7 @@ def largest_feasible(problem: Problem, method: str = "sao", **options: Any) -> I
     """Positions of the largest part of the cohort that the method has a plan for, in rising order; perhaps none.
 
     Devices are taken by rising least bandwidth (:class:`InSeconds`), as many as the method accepts: for `sao` and
-    `equal` no other choice has more. A method that chooses by itself (`rra`) is asked whom it keeps.
+    `equal` no other choice has more. A method that knows at once, or chooses by itself (`rra`), is asked whom it keeps.
     """
     own = METHODS[method].keeps if method in METHODS else None
     if own:

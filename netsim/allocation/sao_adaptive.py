@@ -22,8 +22,8 @@ from netsim.allocation.common_end import common_end
 from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Infeasible, Plan, Problem
-from netsim.allocation.sharing import Active, share_out
-from netsim.allocation.slot_plan import plan_in_slots
+from netsim.allocation.sharing import Active
+from netsim.allocation.slot_plan import plan_in_slots, shared_plan
 from netsim.allocation.windows import Division, divide, worth
 from netsim.base.arrays import Floats
 from netsim.base.errors import InputError
@@ -62,8 +62,7 @@ def replayed(problem: Problem, plan: Plan) -> Plan:
     def share(active: Active, now: float) -> Floats:
         return common_end(active.left_bits, active.snr_hz, active.left_s, active.bandwidth_hz)
 
-    shared = share_out(problem, plan, share)
-    return plan_in_slots(problem, shared.device, shared.t0_s, shared.hertz, plan.cpu_hz)
+    return shared_plan(problem, plan, share)
 
 
 @dataclass(frozen=True, eq=False)

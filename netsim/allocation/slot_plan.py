@@ -6,6 +6,7 @@ import numpy as np
 
 from netsim import physics
 from netsim.allocation.problem import TOLERANCE, Plan, Problem
+from netsim.allocation.sharing import Share, share_out
 from netsim.allocation.slots import Slots
 from netsim.base.arrays import Floats, Ints, frozen
 
@@ -30,6 +31,16 @@ def plan_in_slots(problem: Problem, device: Ints, t0_s: Floats, hertz: Floats, c
         over_budget=frozen(energy_j > problem.budget_j * (1.0 + TOLERANCE), dtype=np.bool_), slots=slots)
 
 
+def shared_plan(problem: Problem, plan: Plan, share: Share) -> Plan:
+    """What becomes of a plan whose band is shared by a rule: the same CPUs and powers, the band as it is then divided.
+
+    The rule must not take a share away again before the last bit is sent.
+    """
+    posed = problem if np.array_equal(plan.power_w, problem.power_w) else problem.with_power(plan.power_w)
+    shared = share_out(posed, plan, share)
+    return plan_in_slots(posed, shared.device, shared.t0_s, shared.hertz, plan.cpu_hz)
+
+
 def _until_the_last_bit(
     problem: Problem, device: Ints, t0_s: Floats, hertz: Floats,
 ) -> tuple[Slots, Floats, Floats]:
@@ -47,6 +58,7 @@ def _until_the_last_bit(
     last = np.append(np.diff(device) != 0, True)
     with np.errstate(divide="ignore", invalid="ignore"):
         lasts = np.where(last, left / rate, np.append(np.diff(t0_s), 0.0))
-    upload_s = np.bincount(device, lasts, len(problem))
-    slots = Slots(frozen(t0_s), frozen(t0_s + lasts), frozen(device, dtype=np.int64), frozen(hertz))
+    upload_s: Floats = np.bincount(device, lasts, len(problem)).astype(np.float64)
+    t1_s = np.where(last, t0_s + lasts, np.roll(t0_s, -1))
+    slots = Slots(frozen(t0_s), frozen(t1_s), frozen(device, dtype=np.int64), frozen(hertz))
     return slots, upload_s, np.bincount(device, hertz * lasts, len(problem)) / upload_s

@@ -61,12 +61,12 @@ class CriticalPath:
         said = []
         if not self.causes.is_empty():
             top = self.causes.row(0, named=True)
-            said.append(f"{top['device_name']}'s {top['part']} is on it in {top['share_of_rounds']:.0%} of the rounds, "
+            said.append(f"{top['device_name']}'s {_noun(top['part'])} is on it in {top['share_of_rounds']:.0%} of the rounds, "
                         f"{top['share_of_time']:.0%} of the time.")
             best = self.causes.sort("gain_s", descending=True, maintain_order=True).row(0, named=True)
             if best["gain_s"] > TOGETHER * self.length_s:
                 gain = f"{units.format(best['gain_s'], 'time', 3)} ({best['gain_s'] / self.length_s:.1%})"
-                said.append(f"What helps most: {best['device_name']}'s {best['part']}; without it the run would be up "
+                said.append(f"What helps most: {best['device_name']}'s {_noun(best['part'])}; without it the run would be up "
                             f"to {gain} shorter.")
         if self.together > 0:
             said.append(f"In {self.together:.0%} of the rounds several devices end together.")
@@ -115,6 +115,10 @@ def find_critical_path(run: StoredRun, round: int | None = None) -> CriticalPath
     together = _together(run, worked, len(ends))
     return CriticalPath(steps, _causes(steps, worked, len(ends)), _by_device(steps, worked, names), together,
                         _pace(run, round) if together > 0 else "")
+
+
+def _noun(part: str) -> str:
+    return "absence" if part == "off" else part
 
 
 def causal_graph(run: StoredRun, round: int | None = None) -> nx.DiGraph:
@@ -196,7 +200,7 @@ def _worked(acts: pl.DataFrame, links: pl.DataFrame, slack: Floats) -> pl.DataFr
 
 def _causes(steps: pl.DataFrame, worked: pl.DataFrame, rounds: int) -> pl.DataFrame:
     """What the chain is made of, the longest first."""
-    work = steps.filter(pl.col("name").is_in(WORK)).join(worked, on=["round", "device"], how="left")
+    work = steps.filter(pl.col("name").is_in((*WORK, "off"))).join(worked, on=["round", "device"], how="left")
     beside = worked.join(work, on=["round", "device"], how="anti").group_by("wave").agg(
         pl.col("slack_s").min().alias("next_s"))
     gain = pl.min_horizontal("length_s", pl.col("next_s").fill_null(float("inf")))

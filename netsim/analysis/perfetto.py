@@ -1,6 +1,6 @@
 """A run as a trace that ui.perfetto.dev and chrome://tracing open.
 
-A process a device, with a slice for each round that it took part in and its compute, upload and wait inside; the
+A process a device, with a slice for each round that it took part in and its compute, upload, wait and off inside; the
 server's rounds and aggregations, with an arrow from each upload that arrived; counters for batteries, the band in
 use, accuracy and loss. Times are whole microseconds, and a slice is as long as the rounded times are apart:
 with fractions, slices that abut would overlap by a rounding error, and the viewer would drop them without a word.
@@ -116,6 +116,7 @@ def _arrows(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     span, name = pl.col("kind") == "span", pl.col("name")
     dropped = rows.filter((pl.col("kind") == "instant") & name.is_in(DROPS)).select("round", "device")
     uploads = rows.filter(span & (name == "upload")).join(dropped, on=["round", "device"], how="anti")
+    uploads = uploads.unique(["round", "device", "job"], keep="last", maintain_order=True)     # the one that arrived
     # inside the slice: at its end, the viewer may take the next one for its start
     tails = uploads.with_columns(ts=pl.max_horizontal(TS, TS + DUR - 1))
     heads = rows.filter(span & (name == "aggregate")).drop("seq").join(uploads.select("round", "seq"), on="round")

@@ -121,11 +121,16 @@ class Replays:
         self._planners: dict[str, MakePlanner] = {}
 
     def _refuse_what_cannot_be_played(self) -> None:
-        """Only synchronous rounds can be played without a simulation."""
+        """Only synchronous rounds of devices that are always there can be played without a simulation."""
         server = self.scenario.server
         if server and server.kind != "synchronous":
             raise InputError(f'{self.run.path}: a run with server.kind = "{server.kind}" can\'t be explained yet, only '
                              "synchronous rounds; breakdown and critical-path show where its time went")
+        for table in self.scenario.population:
+            for name in ("availability", "crash", "loss"):
+                if getattr(table, name) is not None:
+                    raise InputError(f"{self.run.path}: a run in which {table.name} has {name} can't be explained yet: "
+                                     "its rounds depend on chance; breakdown and critical-path show where its time went")
 
     @property
     def method(self) -> str:

@@ -74,7 +74,8 @@ class Flight:
         self.compute_w: list[float] = jobs.compute_w.tolist()
         self.planned_hz: list[float] = jobs.bandwidth_hz.tolist()
         self.slots = [(began + t0, int(i), hz) for t0, _, i, hz in jobs.slots[np.argsort(-jobs.slots[:, 0])].tolist()]
-        if self.slots:                       # the next one last; until then there is no band
+        self.in_slots = bool(self.slots)
+        if self.in_slots:                    # the next one last; until then there is no band
             self.planned_hz = [0.0] * count
         self.planned_rate: list[float] = rate.tolist()       # bits a second with the planned share
         self.snr_hz: list[float] = snr_hz.tolist()

@@ -178,7 +178,7 @@ class Medium:
         """Be there when planned bands change; while some do, no share is for good."""
         flight.follow_slots(self.env.now)
         self.agenda.extend([(at, PLANNED, flight.first, 0, flight, 0) for at in {slot[0] for slot in flight.slots}])
-        self.steady = self.discipline.fixed and not any(len(each.jobs.slots) for each in self.flights)
+        self.steady = self.discipline.fixed and not any(each.in_slots for each in self.flights)
 
     def _place(self, ticket: Ticket) -> tuple[Flight, int]:
         flight = self.flight_of(ticket)

@@ -119,7 +119,7 @@ def reproduce(
     Seconds, without data: table2, fig5, fig6, fig7, fig14.
     Minutes of training: fig4, table1, fig8, fig9, choices.
     Hours of training: fig10, fig11, table3 (from the same trials), fig12, fig13.
-    Beyond the paper, half an hour without data: sharing.
+    Beyond the paper, some minutes without data: sharing.
     """
     from netsim.paper.reproduce import Context
     from netsim.paper.reproduce import reproduce as make

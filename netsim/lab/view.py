@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.allocation import Infeasible, Plan, Problem, allocate
+from netsim.allocation.slot_plan import shared_plan
 from netsim.allocation.waves import Wave
 from netsim.analysis.breakdown import TOGETHER
 from netsim.base.arrays import Floats, Ints
+from netsim.cell.disciplines import DISCIPLINES
 from netsim.cell.single_wave import play_wave
 from netsim.fleet.population import Population, draw_population
 from netsim.learning.sizes import samples_without_learning
@@ -83,12 +85,16 @@ def look(scenario: Scenario, methods: Sequence[str], seed: int) -> LabView:
     """The round that ``netsim allocate`` shows for the same scenario, methods and seed."""
     drawn = one_round(scenario, seed)
     population = draw_population(scenario, seed, samples_without_learning(scenario, seed))
-    return LabView(population, drawn.devices, drawn.problem, tuple(ask(drawn, method) for method in methods))
+    sharing = scenario.allocation.sharing or "planned"
+    return LabView(population, drawn.devices, drawn.problem, tuple(ask(drawn, method, sharing) for method in methods))
 
 
-def ask(drawn: OneRound, method: str) -> Answer:
-    """One method's answer to the problem of a cohort."""
+def ask(drawn: OneRound, method: str, sharing: str = "planned") -> Answer:
+    """One method's answer to the problem of a cohort, and what becomes of it if the band is shared otherwise."""
     try:
-        return Answer(method, allocate(drawn.problem, method), np.zeros(0, np.int64))
+        plan = allocate(drawn.problem, method)
+        if sharing != "planned":
+            plan = shared_plan(drawn.problem, plan, DISCIPLINES.find(sharing)().bandwidth)
+        return Answer(method, plan, np.zeros(0, np.int64))
     except Infeasible as refusal:
         return Answer(method, None, np.array(refusal.devices, np.int64), refusal.reason)

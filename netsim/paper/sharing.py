@@ -216,7 +216,7 @@ def _drawn(rounds: Table, energies: Table) -> Figure:
     figure, panels = canvas(11.5, 4.4, 1, 2)
     for panel, table, what in ((panels[0, 0], rounds, "round"), (panels[0, 1], energies, "energy")):
         _panel(panel, table)
-        panel.set_title(f"{what} over that of the best fixed bands: medians and quartiles")
+        panel.set_title(f"{what} over that of the best fixed bands: medians, quartiles", fontsize=10)
     panels[0, 0].legend(frameon=False, fontsize="small", loc="lower left")
     return figure
 

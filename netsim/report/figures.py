@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from netsim.analysis.analysed_run import AnalysedRun
 
-COLOURS = {"compute": "#3d6fb4", "upload": "#e0862c", "wait": "#d3d6db"}
+COLOURS = {"compute": "#3d6fb4", "upload": "#e0862c", "wait": "#d3d6db", "off": "#7a7f87"}
 CRITICAL = "#b3261e"
 MOST_ROWS = 60          # devices in a Gantt chart or bars in a diagram that one can still tell apart
 MOST_BARS = 300
@@ -53,10 +53,11 @@ def gantt(run: AnalysedRun, axes: Axes, round: int) -> None:
     axes.get_figure().set_size_inches(8.0, 1.2 + 0.22 * max(len(rows), 3))      # type: ignore[union-attr]
     scale, unit = _scale(shown["round_s"])
     spans = run.spans.filter((pl.col("round") == round) & pl.col("device").is_in(list(rows)))
-    for part in PARTS:
-        of = spans.filter(pl.col("name") == part)
+    drawn = [name for name in COLOURS if name in PARTS or name in spans["name"]]      # nobody may have been off
+    for name in drawn:
+        of = spans.filter(pl.col("name") == name)
         axes.barh([rows[device] for device in of["device"]], (of["t1"] - of["t0"]) / scale,
-                  left=(of["t0"] - began) / scale, color=COLOURS[part], height=0.8)
+                  left=(of["t0"] - began) / scale, color=COLOURS[name], height=0.8)
     path = run.critical_path().steps.filter((pl.col("round") == round) & pl.col("device").is_in(list(rows)))
     axes.barh([rows[device] for device in path["device"]], path["length_s"] / scale, left=(path["t0"] - began) / scale,
               facecolor="none", edgecolor=CRITICAL, linewidth=1.5, height=0.8)
@@ -66,9 +67,9 @@ def gantt(run: AnalysedRun, axes: Axes, round: int) -> None:
     left_out = len(run.breakdown().round(round)) - len(rows)
     title = f"round {round}" + (f", without the {left_out} fastest devices" if left_out else "")
     axes.set_title(title, loc="left", fontsize=10)
-    keys = [Patch(color=COLOURS[part], label=part) for part in PARTS]
+    keys = [Patch(color=COLOURS[part], label=name) for name in drawn]
     keys.append(Patch(facecolor="none", edgecolor=CRITICAL, label="critical path"))
-    axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, frameon=False, fontsize=8)
+    axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=5, frameon=False, fontsize=8)
 
 
 def breakdown(run: AnalysedRun, axes: Axes) -> None:

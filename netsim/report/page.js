@@ -67,8 +67,9 @@
       base: which.map((i) => rows.t0[i] - began), x: which.map((i) => rows.t1[i] - rows.t0[i]),
       hovertemplate: which.map((i) => `${safe(names[rows.device[i]])}<br>${rows.name[i]} ${si(rows.t1[i] - rows.t0[i], "s")}` +
         "<extra></extra>"), ...more });
-    const traces = PARTS.map((part) => bar(pick((i) => rows.kind[i] === "span" && rows.name[i] === part),
-      { name: part, marker: { color: colour(part) } }));
+    const named = (name) => pick((i) => rows.kind[i] === "span" && rows.name[i] === name), away = named("off");
+    const traces = PARTS.map((part) => bar(named(part), { name: part, marker: { color: colour(part) } }));
+    if (away.length) traces.push(bar(away, { name: "off", marker: { color: colour("off") } }));
     traces.push(bar(pick((i) => rows.critical[i] && rows.kind[i] === "span"), { name: "critical path", hoverinfo: "skip",
       hovertemplate: null, marker: { color: "rgba(0,0,0,0)", line: { color: colour("outline"), width: 2.5 } } }));
     const drops = pick((i) => rows.kind[i] === "instant");

@@ -57,7 +57,7 @@ class RecordedOnOff(Model):
     intervals: Annotated[
         tuple[Intervals, ...], Strict(False), Field(min_length=1),
         key("one entry a device, or the path of a CSV file with the columns device, on, off (s)")]
-    period: Annotated[Time | None, key("after which the intervals start over, such as a day; without it they end")] = None
+    period: Annotated[Time | None, key("after which the intervals start over; without it they end")] = None
     work: Work = "pause"
 
     @model_validator(mode="after")

@@ -223,4 +223,6 @@ def json_schema() -> dict[str, Any]:
     named: dict[str, Any] = json.loads(text)
     named["properties"]["base"] = {
         "type": "string", "description": "a scenario file or built-in scenario that this one changes"}
+    needed = {"required": named.pop("required")}
+    named |= {"if": {"required": ["base"]}, "else": needed}          # with a base, its tables are there already
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "netsim scenario", **named}

@@ -4,8 +4,8 @@ Columns of a row
     seq        number of the row; a cause has a smaller one than what it caused
     round      the aggregation that the row led to, from 1: one more than the spans "round" before it
     kind       "span" (t0 to t1), "instant" (t0 = t1) or "counter" (``value`` holds from t0 on)
-    name       spans: compute, upload, wait, off, aggregate, round; instants: select, allocate and the reasons why a job did
-               not arrive; counters: battery (J), bandwidth (Hz), accuracy, loss, cluster (that the device is in)
+    name       spans: compute, upload, wait, off (a device that is away in mid-job), aggregate, round; instants: select,
+               allocate and the reasons why a job did not arrive; counters: battery (J), bandwidth (Hz), accuracy, loss, cluster (that the device is in)
     device     number of the device; SERVER or CELL where it is none
     job        number of the job that the row is about; -1 where it is about none
     t0, t1     simulated seconds
@@ -49,7 +49,8 @@ OVER_BUDGET = "over budget"
 OFF = "off"
 CRASHED = "crashed"
 LOST = "lost"
-DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST)   # why a device of the cohort did not deliver
+# why a device of the cohort did not deliver
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST)
 
 KINDS = ("span", "instant", "counter")
 # Column to its type in memory (array.array) and in the files (polars); "s" is text, kept as a number while recording.

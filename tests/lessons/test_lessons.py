@@ -19,8 +19,8 @@ def outputs(path: Path) -> tuple[str, dict]:
     return "\n".join(output.text for output in shown if hasattr(output, "text")), dict(names)
 
 
-def test_there_are_seven():
-    assert [int(path.stem.split("_")[1]) for path in LESSONS] == list(range(1, 8))
+def test_there_are_eight():
+    assert [int(path.stem.split("_")[1]) for path in LESSONS] == list(range(1, 9))
 
 
 @pytest.mark.slow
@@ -37,6 +37,10 @@ def test_a_lesson_runs(path):
         assert exact.round_s < 0.9 * literal.round_s
     if "straggler" in path.stem:
         assert names["path"].causes["device_name"][0] == "sensor 12"
+    if "in_time" in path.stem:
+        fixed, turns = (answer.plan for answer in names["view"].answers)
+        assert turns.round_s < fixed.round_s
+        assert turns.energy_j < 0.7 * fixed.energy_j
     if "clusters" in path.stem:
         assert names["agreement"] > 0.6
 
@@ -44,4 +48,4 @@ def test_a_lesson_runs(path):
 def test_the_lab_page_runs():
     shown, names = outputs(FOLDER / "lab.py")
     assert all(f'data-round-s="{plan.round_s!r}"' in shown for plan in names["view"].plans)
-    assert shown.count("<marimo-dropdown") == 2 + 1                   # two methods, a device
+    assert shown.count("<marimo-dropdown") == 2 + 1 + 1               # two methods, how the band is shared, a device

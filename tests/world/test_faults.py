@@ -1,0 +1,158 @@
+"""Who is there when: the laws of absences and losses, and the same faults for whoever looks."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netsim import load_scenario
+from netsim.base.errors import InputError
+from netsim.scenario.faults import Intervals, Loss
+from netsim.world.faults import Absence, Faults, Presence
+from netsim.world.switches import RandomSwitches, RecordedSwitches, Switches
+
+ON_OFF = 'population.phone.availability={model="on-off",on="60 s",off="20 s"}'
+CRASH = 'population.phone.crash={every="50 s",repair="10 s"}'
+LOSS = "population.phone.loss={probability=0.2,tries=4}"
+
+
+def faults_of(*changes, seed=1):
+    return Faults.of(load_scenario("paper", ["population.phone.count=40", *changes]), seed)
+
+
+def several_errors(share, count):
+    return 4 * math.sqrt(share * (1 - share) / count)
+
+
+def test_the_law_of_on_and_off():
+    """Share on m1/(m1+m0); P(on at t, on at 0) and P(on until t) as they are in closed form: 60 s and 20 s, t = 15 s."""
+    devices = [RandomSwitches("availability", 3, key, 60.0, 20.0) for key in range(20_000)]
+    began = [each for each in devices if each.on(0.0)]
+    assert len(began) / len(devices) == pytest.approx(0.75, abs=several_errors(0.75, len(devices)))
+    later = np.mean([each.on(15.0) for each in began])
+    assert later == pytest.approx(0.841970, abs=several_errors(0.84, len(began)))
+    stayed = np.mean([each.next_change(0.0) > 15.0 for each in began])
+    assert stayed == pytest.approx(0.778801, abs=several_errors(0.78, len(began)))
+    assert np.mean([each.on(500.0) for each in devices]) == pytest.approx(0.75, abs=several_errors(0.75, len(devices)))
+
+
+def test_dwell_times_of_one_device_are_exponential():
+    one = RandomSwitches("crash", 5, 7, 50.0, 10.0)
+    one.on(200_000.0)
+    dwells = np.diff([0.0, *one.edges])
+    on, off = (dwells[::2], dwells[1::2]) if one.starts_on else (dwells[1::2], dwells[::2])
+    assert on.mean() == pytest.approx(50.0, rel=4 / math.sqrt(len(on)))
+    assert off.mean() == pytest.approx(10.0, rel=4 / math.sqrt(len(off)))
+
+
+@given(st.lists(st.floats(0.001, 10), max_size=8), st.booleans(), st.floats(0, 100))
+def test_a_state_holds_until_the_next_change(dwells, on, t):
+    switches = Switches(on, np.cumsum(dwells).tolist())
+    after = switches.next_change(t)
+    assert after > t
+    if after < math.inf:
+        assert switches.on(after) != switches.on(t)
+        assert switches.on(math.nextafter(after, 0.0)) == switches.on(t)
+
+
+def test_faults_are_the_same_whoever_looks_and_when():
+    often, once = faults_of(ON_OFF, CRASH), faults_of(ON_OFF, CRASH)
+    for t in np.linspace(0.0, 3000.0, 500):
+        often.available(float(t))
+    assert np.array_equal(often.available(3000.0), once.available(3000.0))
+    assert np.array_equal(often.available(10.0), faults_of(ON_OFF, CRASH).available(10.0))        # time may go back
+    there = once.available(3000.0)
+    assert [not once.absences(device, 3000.0) for device in range(40)] == there.tolist()
+    assert not np.array_equal(faults_of(ON_OFF, CRASH, seed=2).available(10.0), often.available(10.0))
+
+
+def test_availability_crashes_and_losses_do_not_disturb_each_other():
+    both, alone = faults_of(ON_OFF, CRASH, LOSS), faults_of(ON_OFF)
+    assert [both.presences[0].of(3).next_change(t) for t in range(0, 1000, 50)] == [
+        alone.presences[0].of(3).next_change(t) for t in range(0, 1000, 50)]
+    assert [both.loses(3, k) for k in range(200)] == [faults_of(LOSS).loses(3, k) for k in range(200)]
+
+
+def test_the_share_of_lost_uploads():
+    faults = faults_of(LOSS)
+    lost = np.mean([faults.loses(device, k) for device in range(40) for k in range(500)])
+    assert lost == pytest.approx(0.2, abs=several_errors(0.2, 20_000))
+    assert faults.tries(0) == 4
+    assert Faults(1).tries(0) == 0
+    assert not Faults(1)
+
+
+def recorded(on, off, period=None):
+    return RecordedSwitches(Intervals(on=on, off=off), period)
+
+
+def test_recorded_intervals():
+    once = recorded((2.0, 7.0), (5.0, 8.0))
+    assert [once.on(t) for t in (0.0, 2.0, 4.9, 5.0, 7.5, 8.0, 1e9)] == [False, True, True, False, True, False, False]
+    assert [once.next_change(t) for t in (0.0, 2.0, 7.9, 8.0)] == [2.0, 5.0, 8.0, math.inf]
+    assert not recorded((), ()).on(3.0)
+
+
+@pytest.mark.parametrize(("on", "off"), [((0.0,), (6.0,)), ((4.0,), (10.0,)), ((0.0, 7.0), (2.0, 10.0)), ((3.0,), (4.0,)),
+                                         ((0.0,), (10.0,)), ((), ())])
+def test_recorded_intervals_that_start_over(on, off):
+    """Every ten seconds again, whatever lies at the edge between two turns."""
+    turns = recorded(on, off, 10.0)
+    for t in np.arange(0.25, 60.0, 0.5):
+        assert turns.on(t) == any(a <= t % 10.0 < b for a, b in zip(on, off, strict=True))
+    if on == (0.0, 7.0):
+        assert [turns.next_change(t) for t in (0.0, 2.0, 7.0, 12.0)] == [2.0, 7.0, 12.0, 17.0]
+    if on == (0.0,) and off == (10.0,):
+        assert turns.next_change(5.0) == math.inf
+
+
+def test_when_a_device_is_back():
+    away = Presence(0, 1, Absence("availability", "pause"), lambda _: Switches(True, [2.0, 5.0]))
+    broken = Presence(0, 1, Absence("crash", "lose"), lambda _: Switches(True, [4.0, 9.0]))
+    both = Faults(2, [away, broken])
+    assert [both.back_at(0, t) for t in (1.0, 3.0, 6.0, 9.0)] == [1.0, 9.0, 9.0, 9.0]
+    assert both.back_at(1, 3.0) == 3.0
+    gone = Faults(1, [Presence(0, 1, Absence("availability", "pause"), lambda _: Switches(True, [2.0]))])
+    assert gone.back_at(0, 3.0) == math.inf
+
+
+def test_a_lost_upload_needs_a_loss():
+    with_losses = Faults(3, losses=[(range(1, 2), Loss(probability=1.0, tries=2))], keys=[0, 1, 2])
+    assert [with_losses.loses(device, 0) for device in range(3)] == [False, True, False]
+
+
+@pytest.mark.parametrize(("change", "says"), [
+    ('availability={model="on-off",on="0 s",off="20 s"}', "above 0"),
+    ('availability={model="on-off",on="10 us",off="20 s"}', "at least 1 ms"),
+    ('availability={model="on-off",on="10 s"}', "off"),
+    ('availability={model="on-of",on="10 s"}', "on-off"),
+    ('availability={model="on-off",on="10 s",off="1 s",work="stop"}', "pause"),
+    ('availability={model="recorded",intervals=[{on=[1],off=[2]}]}', "1 entries for 100 devices"),
+    ('availability={model="recorded",intervals=[{on=[1,2],off=[2,3]}]}', "must rise"),
+    ('availability={model="recorded",period="2 s",intervals=[{on=[1],off=[3]}]}', "after the end of the period"),
+    ('availability={model="recorded",intervals="nowhere.csv"}', "no such file"),
+    ('crash={every="50 s",repair="0 s"}', "above 0"),
+    ("loss={probability=0.0}", "greater than 0"),
+    ("loss={probability=1.5}", "1"),
+    ("loss={probability=0.5,tries=0}", "1"),
+])
+def test_what_makes_no_sense_is_refused(change, says):
+    with pytest.raises(InputError) as refused:
+        load_scenario("paper", [f"population.phone.{change}"])
+    assert says in str(refused.value)
+    assert "population.phone" in str(refused.value) or "nowhere" in str(refused.value)
+
+
+def test_intervals_from_a_file(tmp_path):
+    sheet = tmp_path / "shifts.csv"
+    sheet.write_text("device,on,off\n0,0,10\n1,5,15\n0,20,30\n")
+    change = f'population.phone.availability={{model="recorded",intervals="{sheet}",period="1 h"}}'
+    scenario = load_scenario("paper", ["population.phone.count=2", "selection.cohort=1", change])
+    faults = Faults.of(scenario, 0)
+    assert [faults.available(t).tolist() for t in (2.0, 12.0, 25.0, 3602.0)] == [
+        [True, False], [False, True], [True, False], [True, False]]
+    sheet.write_text("device,on\n0,0\n")
+    with pytest.raises(InputError, match="needs the columns device, on, off"):
+        load_scenario("paper", [change])
