@@ -275,8 +275,8 @@ class Medium:
             flight.tell(i, now)
             flight.sent_from[i], flight.left[i] = now, flight.bits[i]
             self._send(flight, i, now, flight.hz[i], flight.rate[i])
-            if not self.steady:
-                self.share(now)
+            if not self.steady:              # divide anew, after those who end at this very instant
+                heappush(self.agenda, (now, PLANNED, flight.first + i, 0, flight, i))
             return
         self._end(flight, i, now, outcome)
         self.leave_the_band(flight, i, now)

@@ -1,0 +1,340 @@
+"""Devices that go off in mid-job, and uploads that are lost: exact instants, energy, and closed forms."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_worlds import World
+
+from netsim.cell.disciplines.adaptive import Adaptive
+from netsim.cell.disciplines.equal import Equal
+from netsim.cell.disciplines.tdma import Tdma
+from netsim.cell.medium import Medium
+from netsim.cell.pauses import MOST_STARTS
+from netsim.cell.radio import SHANNON, RateLaw
+from netsim.cell.recording import record_ended
+from netsim.scenario.faults import Loss
+from netsim.trace.recorder import Recorder
+from netsim.world.faults import Absence, Faults, Presence
+from netsim.world.switches import RandomSwitches, Switches
+
+
+def goes(*edges, work="pause", why="availability", device=0):
+    """A device that is there at first, and changes at these instants."""
+    return Presence(device, 1, Absence(why, work), lambda _: Switches(True, list(edges)))
+
+
+def job(world, number=0):
+    """The row of a job, by the number of its device."""
+    jobs = world.part.jobs
+    place = list(jobs["device"]).index(number)
+    return {name: values[place] for name, values in jobs.items()}
+
+
+def balanced(row):
+    return row["compute_s"] + row["wait_s"] + row["upload_s"] == pytest.approx(row["t1"] - row["t0"])
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+# One device: 4 s of computing at 1 W, then 2 s of sending at 0.5 W.
+WORK = {"cycles": 4e9, "bits": 2e6, "power_w": 0.5}
+
+
+def test_computing_pauses_and_goes_on(world):
+    assert world.play(world.device(**WORK), faults=Faults(1, [goes(1.0, 3.0)])) == [
+        ("compute", 0.0, 1.0), ("off", 1.0, 3.0), ("compute", 3.0, 6.0), ("upload", 6.0, 8.0)]
+    row = job(world)
+    assert (row["compute_s"], row["upload_s"], row["wait_s"]) == (4.0, 2.0, 2.0)
+    assert row["energy_j"] == pytest.approx(5.0)
+    assert row["outcome"] == "arrived"
+    rows = world.part.rows
+    spent = [joules for kind, joules in zip(rows["kind"], rows["energy_j"], strict=True) if kind == "span"]
+    assert spent == pytest.approx([1.0, 0.0, 3.0, 1.0])
+
+
+def test_sending_pauses_and_goes_on(world):
+    assert world.play(world.device(**WORK), faults=Faults(1, [goes(5.0, 7.5)])) == [
+        ("compute", 0.0, 4.0), ("upload", 4.0, 5.0), ("off", 5.0, 7.5), ("upload", 7.5, 8.5)]
+    row = job(world)
+    assert (row["compute_s"], row["upload_s"], row["wait_s"], row["energy_j"]) == (4.0, 2.0, 2.5, pytest.approx(5.0))
+
+
+def test_the_job_starts_over(world):
+    """Off after 1 of 2 s of sending: all of it again, and what was spent is spent."""
+    assert world.play(world.device(**WORK), faults=Faults(1, [goes(5.0, 7.0, work="lose", why="crash")])) == [
+        ("compute", 0.0, 4.0), ("upload", 4.0, 5.0), ("off", 5.0, 7.0), ("compute", 7.0, 11.0), ("upload", 11.0, 13.0)]
+    row = job(world)
+    assert (row["compute_s"], row["upload_s"], row["wait_s"]) == (8.0, 3.0, 2.0)
+    assert row["energy_j"] == pytest.approx(9.5)
+
+
+@pytest.mark.parametrize(("at", "energy_j", "parts"), [(1.0, 1.0, (1.0, 0.0)), (5.0, 4.5, (4.0, 1.0))])
+@pytest.mark.parametrize(("why", "outcome"), [("availability", "off"), ("crash", "crashed")])
+def test_the_job_ends(world, at, energy_j, parts, why, outcome):
+    spans = world.play(world.device(**WORK), faults=Faults(1, [goes(at, 9.0, work="drop", why=why)]))
+    assert spans[-1] == (outcome, at)
+    row = job(world)
+    assert (row["compute_s"], row["upload_s"]) == parts
+    assert (row["energy_j"], row["outcome"], row["t1"]) == (pytest.approx(energy_j), outcome, at)
+
+
+def test_who_never_comes_back_is_dropped(world):
+    assert world.play(world.device(**WORK), faults=Faults(1, [goes(1.0)])) == [("compute", 0.0, 1.0), ("off", 1.0)]
+
+
+def test_an_end_at_the_instant_of_going_is_an_end(world):
+    assert world.play(world.device(**WORK), faults=Faults(1, [goes(6.0, 7.0, work="lose")])) == [
+        ("compute", 0.0, 4.0), ("upload", 4.0, 6.0)]
+    assert World().play(world.device(**WORK), faults=Faults(1, [goes(4.0, 5.0)])) == [
+        ("compute", 0.0, 4.0), ("off", 4.0, 5.0), ("upload", 5.0, 7.0)]
+
+
+def test_who_is_off_at_the_start_begins_when_it_is_back(world):
+    away = Presence(0, 1, Absence("availability", "pause"), lambda _: Switches(False, [2.0]))
+    assert world.play(world.device(**WORK), faults=Faults(1, [away])) == [
+        ("compute", 0.0, 0.0), ("off", 0.0, 2.0), ("compute", 2.0, 6.0), ("upload", 6.0, 8.0)]
+    assert balanced(job(world))
+
+
+def test_a_crash_in_a_pause_loses_the_work(world):
+    """Away from 1 to 6 s, broken from 2 to 3 s: the second of computing is lost."""
+    faults = Faults(1, [goes(1.0, 6.0), goes(2.0, 3.0, work="lose", why="crash")])
+    assert world.play(world.device(**WORK), faults=faults) == [
+        ("compute", 0.0, 1.0), ("off", 1.0, 6.0), ("compute", 6.0, 10.0), ("upload", 10.0, 12.0)]
+
+
+def test_a_job_that_always_starts_over_is_given_up(world):
+    """A crash every second, four seconds of work: it would never end."""
+    often = Presence(0, 1, Absence("crash", "lose"), lambda _: Switches(True, [0.5 * k for k in range(2, 5000)]))
+    world.play(world.device(**WORK), faults=Faults(1, [often]))
+    assert job(world)["outcome"] == "crashed"
+    assert job(world)["compute_s"] == pytest.approx(0.5 * (MOST_STARTS + 2), rel=0.01)
+
+
+def test_the_band_of_a_paused_sender_is_divided_anew():
+    """Two halves of 1 MHz, J = 1 MHz each: Q(1/2) = log2(3)/2 Mbit/s; alone, Q(1) = 1 Mbit/s."""
+    world = World(discipline=Equal())
+    half = 0.5 * math.log2(3.0)
+    rate = 1e5 * math.log2(1 + 1e6 / 1e5)
+    first, second = (world.device(k, cycles=0.0, bits=2e6, rate=rate) for k in (0, 1))
+    spans = world.play(first, second, faults=Faults(2, [goes(1.0, 2.0)]))
+    uploads = sorted(span[1:] for span in spans if span[0] == "upload")
+    left = 2.0 - half                           # of the first at 1 s, and of the second, which sends 1 Mbit more
+    both = (left - 1.0) / half                  # from 2 s on together, until the second is done
+    last = 1.0 * (left - both * half)           # the first goes on alone
+    assert uploads == [(0.0, 1.0), (0.0, pytest.approx(2.0 + both)), (2.0, pytest.approx(2.0 + both + last))]
+
+
+def test_others_in_a_queue_are_served_meanwhile():
+    """The whole band for one at a time: the second has its turn while the first is away, which then waits for it."""
+    world = World(discipline=Tdma())
+    rate = 1e5 * math.log2(1 + 1e6 / 1e5)
+    devices = [world.device(k, cycles=k * 1e8, bits=1e6, rate=rate) for k in (0, 1)]
+    spans = world.play(*devices, faults=Faults(2, [goes(0.5, 0.75)]))
+    assert [(name, round(t0, 9), round(t1, 9)) for name, t0, t1 in spans] == [
+        ("compute", 0.0, 0.0), ("compute", 0.0, 0.1), ("wait", 0.1, 0.5), ("upload", 0.0, 0.5), ("off", 0.5, 0.75),
+        ("upload", 0.5, 1.5), ("wait", 0.75, 1.5), ("upload", 1.5, 2.0)]
+    rows, links = world.part.rows, set(zip(world.part.links["src"], world.part.links["dst"], strict=True))
+    at = {(name, round(t0, 9)): seq for seq, (name, t0) in enumerate(zip(rows["name"], rows["t0"], strict=True))}
+    assert {(at["wait", 0.1], at["upload", 0.5]), (at["upload", 0.5], at["upload", 1.5])} <= links
+    assert all(src < dst for src, dst in links)
+
+
+def test_a_pause_in_the_queue_costs_the_turn():
+    world = World(discipline=Tdma())
+    rate = 1e5 * math.log2(1 + 1e6 / 1e5)
+    devices = [world.device(k, cycles=k * 1e8, bits=1e6, rate=rate) for k in (0, 1, 2)]
+    spans = world.play(*devices, faults=Faults(3, [goes(0.5, 0.75, device=1)]))
+    uploads = [span for span in spans if span[0] == "upload"]
+    assert [round(end, 9) for _, _, end in uploads] == [1.0, 2.0, 3.0]
+    assert ("off", 0.5, 0.75) in spans
+    assert [job(world, k)["t1"] for k in range(3)] == pytest.approx([1.0, 3.0, 2.0])
+
+
+def test_a_battery_drains_only_at_work(world):
+    """5.5 J: 4 for computing, a second of sending (1 W), a pause, and half a second more."""
+    device = world.device(cycles=4e9, bits=2e6, battery_j=5.5)
+    assert world.play(device, faults=Faults(1, [goes(5.0, 9.0)])) == [
+        ("compute", 0.0, 4.0), ("upload", 4.0, 5.0), ("off", 5.0, 9.0), ("upload", 9.0, 9.5), ("battery empty", 9.5)]
+    assert world.batteries.used_j[0] == 5.5
+    assert job(world)["energy_j"] == pytest.approx(5.5)
+
+
+def test_a_budget_counts_what_was_lost(world):
+    """6 J: computing twice takes 4, of 2 s of sending (1 W) one was before the crash, so that one is left."""
+    device = world.device(cycles=2e9, bits=2e6, budget_j=6.0)
+    drops = RateLaw(drops_over_budget=True)
+    world.play(device, radio=drops, faults=Faults(1, [goes(3.0, 4.0, work="lose")]))
+    assert job(world)["outcome"] == "over budget"
+    assert (job(world)["t1"], job(world)["energy_j"]) == (pytest.approx(7.0), pytest.approx(6.0))
+
+
+def test_a_budget_is_not_spent_in_a_pause(world):
+    device = world.device(cycles=2e9, bits=2e6, budget_j=4.0)
+    world.play(device, radio=RateLaw(drops_over_budget=True), faults=Faults(1, [goes(3.0, 9.0)]))
+    assert (job(world)["outcome"], job(world)["t1"]) == ("arrived", 10.0)
+
+
+def losing(*lost, tries=4):
+    """Uploads of device 0 that are lost, one after the other."""
+    class Chosen(Faults):
+        def loses(self, device, number):
+            return device == 0 and number < len(lost) and lost[number]
+
+    return Chosen(2, losses=[(range(1), Loss(probability=0.5, tries=tries))], keys=[0, 1])
+
+
+def test_a_lost_upload_is_sent_again(world):
+    assert world.play(world.device(**WORK), faults=losing(True, True)) == [
+        ("compute", 0.0, 4.0), ("upload", 4.0, 6.0), ("upload", 6.0, 8.0), ("upload", 8.0, 10.0)]
+    row = job(world)
+    assert (row["upload_s"], row["wait_s"], row["energy_j"], row["outcome"]) == (6.0, 0.0, pytest.approx(7.0), "arrived")
+
+
+def test_after_so_many_tries_it_is_lost(world):
+    assert world.play(world.device(**WORK), faults=losing(True, True, tries=2)) == [
+        ("compute", 0.0, 4.0), ("upload", 4.0, 6.0), ("upload", 6.0, 8.0), ("lost", 8.0)]
+    assert job(world)["outcome"] == "lost"
+
+
+def test_a_lost_upload_takes_part_in_the_sharing_anew():
+    """Two alike end together at t; the first has to send all again, and has then the whole band."""
+    world = World(discipline=Adaptive())
+    rate = 1e5 * math.log2(1 + 1e6 / 1e5)
+    devices = [world.device(k, cycles=0.0, bits=1e6, rate=rate, budget_j=1e9) for k in (0, 1)]
+    world.play(*devices, faults=losing(True))
+    together = 1.0 / (0.5 * math.log2(3.0))
+    assert job(world, 1)["t1"] == pytest.approx(together, rel=1e-6)
+    assert job(world, 0)["t1"] == pytest.approx(together + 1.0, rel=1e-6)
+
+
+def test_a_battery_pays_for_each_try(world):
+    world.play(world.device(cycles=1e9, bits=1e6, battery_j=2.5), faults=losing(True))
+    assert (job(world)["outcome"], job(world)["t1"], job(world)["energy_j"]) == ("battery empty", 2.5, pytest.approx(2.5))
+
+
+# Closed forms, over many devices at once: each is on a stream of its own.
+
+def mean_times(why, on_s, off_s, work, work_s, count=4000, *, from_on):
+    """Seconds that so much computing takes, for devices begun in the stationary law, or for those that are there."""
+    world = World(most_devices=count)
+    switches = [RandomSwitches(why, 11, key, on_s, off_s) for key in range(count)]
+    faults = Faults(count, [Presence(0, count, Absence(why, work), switches.__getitem__)])
+    chosen = [k for k in range(count) if not from_on or switches[k].on(0.0)]
+    world.play(*(world.device(k, cycles=work_s * 1e9, bits=1e-9, bandwidth_hz=1.0, rate=1.0) for k in chosen), faults=faults)
+    times = np.array(world.part.jobs["t1"])
+    return times.mean(), 4 * times.std() / math.sqrt(len(times))
+
+
+@pytest.mark.parametrize(("why", "on_s", "off_s", "work", "from_on", "takes_s"), [
+    ("availability", 60.0, 20.0, "pause", False, 45.0),           # (1 - pi) m0 + w (1 + m0/m1)
+    ("crash", 50.0, 10.0, "lose", True, 49.3271),                 # (e^(l w) - 1)(1/l + R)
+    ("crash", 50.0, 10.0, "pause", True, 36.0),                   # w (1 + l R)
+])
+def test_thirty_seconds_of_work(why, on_s, off_s, work, from_on, takes_s):
+    mean, error = mean_times(why, on_s, off_s, work, 30.0, from_on=from_on)
+    assert mean == pytest.approx(takes_s, abs=error)
+    assert error < 0.06 * takes_s
+
+
+def test_tries_cost_what_the_formula_says():
+    """q = .2 and four tries: (1 - q^4)/(1 - q) = 1.248 times the time and energy of one, .9984 of them delivered."""
+    count = 20_000
+    world = World(most_devices=count)
+    faults = Faults(count, losses=[(range(count), Loss(probability=0.2, tries=4))], seed=2, keys=range(count))
+    world.play(*(world.device(k, cycles=0.0, bandwidth_hz=1.0, bits=1.0, rate=1.0) for k in range(count)), faults=faults)
+    jobs = world.part.jobs
+    uploads = np.array(jobs["upload_s"])
+    assert uploads.mean() == pytest.approx(1.248, abs=4 * uploads.std() / math.sqrt(count))
+    assert np.array(jobs["energy_j"]).mean() == pytest.approx(uploads.mean())
+    delivered = np.mean([outcome == "arrived" for outcome in jobs["outcome"]])
+    assert delivered == pytest.approx(0.9984, abs=4 * math.sqrt(0.9984 * 0.0016 / count))
+
+
+# Whatever happens.
+
+def a_world(draw_seed, discipline, work):
+    """Six devices, all of whose troubles come every second or so."""
+    world = World(discipline=discipline)
+    rng = np.random.default_rng(draw_seed)
+    devices = [world.device(
+        k, cycles=rng.uniform(0, 3e9), bits=rng.uniform(1e5, 2e6), battery_j=math.inf if k % 2 else rng.uniform(1, 9),
+        budget_j=50.0) for k in range(6)]
+    switches = {why: [RandomSwitches(why, draw_seed, k, 2.0, 0.5) for k in range(6)]
+                for why in ("availability", "crash")}
+    presences = [Presence(0, 6, Absence(why, how), own.__getitem__)
+                 for (why, own), how in zip(switches.items(), work, strict=True)]
+    faults = Faults(6, presences, [(range(6), Loss(probability=0.3, tries=3))], draw_seed, range(6))
+    return world, devices, faults
+
+
+DISCIPLINES = st.sampled_from([Equal, Tdma, Adaptive, type(World().discipline)])
+WORKS = st.tuples(*[st.sampled_from(["pause", "lose", "drop"])] * 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), DISCIPLINES, WORKS)
+def test_the_books_balance(seed, discipline, work):
+    world, devices, faults = a_world(seed, discipline(), work)
+    world.play(*devices, faults=faults)
+    rows, jobs = world.part.rows, world.part.jobs
+    spans = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    for place, number in enumerate(jobs["job"]):
+        own = sorted((row for row in spans if row["kind"] == "span" and row["job"] == number), key=lambda row: row["t0"])
+        length = {name: sum(row["t1"] - row["t0"] for row in own if row["name"] == name)
+                  for name in ("compute", "upload", "wait", "off")}
+        assert length["compute"] == pytest.approx(jobs["compute_s"][place], abs=1e-9)
+        assert length["upload"] == pytest.approx(jobs["upload_s"][place], abs=1e-9)
+        assert length["wait"] + length["off"] == pytest.approx(jobs["wait_s"][place], abs=1e-9)
+        assert sum(row["energy_j"] for row in own) == pytest.approx(jobs["energy_j"][place], abs=1e-9)
+        assert length["compute"] + length["upload"] == pytest.approx(jobs["energy_j"][place], abs=1e-9)      # 1 W
+        assert all(one["t1"] == other["t0"] for one, other in itertools.pairwise(own))
+        assert sum(row["kind"] == "instant" and row["job"] == number for row in spans) == (
+            jobs["outcome"][place] != "arrived")
+    assert (world.batteries.used_j <= world.batteries.capacity_j).all()
+    assert not world.medium.sending
+    assert not world.medium.waiting
+    band = [row["value"] for row in spans if row["name"] == "bandwidth"]
+    assert max(band, default=0.0) <= 1e6 * (1 + 1e-9)
+    assert band[-1:] in ([], [0.0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), DISCIPLINES, WORKS, st.floats(0.1, 6.0))
+def test_jobs_taken_up_again_end_as_they_would_have(seed, discipline, work, until):
+    """A snapshot in mid-work, paused jobs and all: rows of data, so that the rest happens as if nothing had."""
+    def play(broken):
+        world, devices, faults = a_world(seed, discipline(), work)
+        world.open(*devices, faults=faults)
+        world.start(*devices)
+        world.env.run(until=until)
+        medium = world.medium
+        if broken:
+            ended, band, room = medium.take_ended(), medium.take_band(), medium.gave_room
+            state, used_j = medium.snapshot(), world.batteries.snapshot()
+            world.env = simpy.Environment(initial_time=until)
+            again = a_world(seed, discipline(), work)[2]
+            world.batteries.restore(used_j)
+            world.batteries._open.clear()
+            medium = Medium(world.env, 1e6, medium.noise_w_per_hz, discipline(), world.batteries, SHANNON, None, again)
+            medium.restore(state)
+        world.env.run()
+        done = medium.take_ended()
+        recorder = Recorder()
+        if broken and ended:
+            record_ended(recorder, ended, band, 0, room)
+        record_ended(recorder, done, medium.take_band(), 0, medium.gave_room)
+        jobs = recorder.take().jobs
+        return {device: (jobs["t1"][k], jobs["energy_j"][k], jobs["compute_s"][k], jobs["upload_s"][k],
+                         jobs["outcome"][k]) for k, device in enumerate(jobs["device"])}
+
+    whole, pieces = play(broken=False), play(broken=True)
+    assert pieces == whole
