@@ -61,13 +61,13 @@ class CriticalPath:
         said = []
         if not self.causes.is_empty():
             top = self.causes.row(0, named=True)
-            said.append(f"{top['device_name']}'s {_noun(top['part'])} is on it in {top['share_of_rounds']:.0%} of the rounds, "
-                        f"{top['share_of_time']:.0%} of the time.")
+            said.append(f"{top['device_name']}'s {_noun(top['part'])} is on it in {top['share_of_rounds']:.0%} of the "
+                        f"rounds, {top['share_of_time']:.0%} of the time.")
             best = self.causes.sort("gain_s", descending=True, maintain_order=True).row(0, named=True)
             if best["gain_s"] > TOGETHER * self.length_s:
                 gain = f"{units.format(best['gain_s'], 'time', 3)} ({best['gain_s'] / self.length_s:.1%})"
-                said.append(f"What helps most: {best['device_name']}'s {_noun(best['part'])}; without it the run would be up "
-                            f"to {gain} shorter.")
+                what = f"{best['device_name']}'s {_noun(best['part'])}"
+                said.append(f"What helps most: {what}; without it the run would be up to {gain} shorter.")
         if self.together > 0:
             said.append(f"In {self.together:.0%} of the rounds several devices end together.")
             said += [self.pace] if self.pace else []

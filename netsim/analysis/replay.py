@@ -129,8 +129,8 @@ class Replays:
         for table in self.scenario.population:
             for name in ("availability", "crash", "loss"):
                 if getattr(table, name) is not None:
-                    raise InputError(f"{self.run.path}: a run in which {table.name} has {name} can't be explained yet: "
-                                     "its rounds depend on chance; breakdown and critical-path show where its time went")
+                    raise InputError(f"{self.run.path}: a run in which {table.name} has {name} can't be explained yet; "
+                                     "breakdown and critical-path show where its time went")
 
     @property
     def method(self) -> str:

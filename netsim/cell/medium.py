@@ -161,7 +161,8 @@ class Medium:
                     what = COMPUTED if phase == COMPUTING else SENT
                     self.agenda.append((due, what, flight.first + i, flight.stamp[i], flight, i))
                 if phase == SENDING and self.radio.drops_over_budget:
-                    self.agenda.append((self._spent_at(flight, i), SPENT, flight.first + i, flight.chapter(i), flight, i))
+                    spent_at = self._spent_at(flight, i)
+                    self.agenda.append((spent_at, SPENT, flight.first + i, flight.chapter(i), flight, i))
             self._follow_slots(flight)
         heapify(self.agenda)
         for ticket, watts, seconds, since in state["loads"].tolist():

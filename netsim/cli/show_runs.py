@@ -82,6 +82,8 @@ def print_summary(run: Run) -> None:
     table.add_column(style="bold")
     table.add_column()
     table.add_row("rounds", str(summary["rounds"]))
+    if ended_early(run):
+        table.add_row("ended early", "no device can take part any more")
     table.add_row("simulated time", units.format(summary["simulated_s"], "time"))
     if summary["rounds"]:
         table.add_row("  a round", f"{units.format(summary['simulated_s'] / summary['rounds'], 'time')} on average")
@@ -99,6 +101,13 @@ def print_summary(run: Run) -> None:
     table.add_row("where the time went", shares)
     table.add_row("run directory", str(run.path))
     Console(markup=False).print(table)
+
+
+def ended_early(run: Run) -> bool:
+    """Whether a run is over although neither rounds nor time are used up, nor its target reached."""
+    summary, end = run.summary, run.scenario.end
+    return bool(summary["rounds"] < end.rounds and not summary["target_reached"]
+                and (end.time is None or summary["simulated_s"] < end.time))
 
 
 def sparkline(values: list[float], width: int = 40) -> str:

@@ -42,7 +42,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Simulate a scenario; leaves a run directory and prints where the time went."""
-    from netsim.cli.show_runs import print_summary, progress_bar
+    from netsim.cli.show_runs import ended_early, print_summary, progress_bar
     from netsim.scenario import load_scenario
     from netsim.simulate import simulate
     from netsim.trace.run_directory import next_free
@@ -58,6 +58,8 @@ def run(
             allow_import=allow_import)
     if as_json:
         print(json.dumps(result.summary))
+        if ended_early(result):
+            print(f"ended after round {result.last_round}: no device can take part any more", file=sys.stderr)
     else:
         print_summary(result)
 

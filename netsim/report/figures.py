@@ -67,7 +67,7 @@ def gantt(run: AnalysedRun, axes: Axes, round: int) -> None:
     left_out = len(run.breakdown().round(round)) - len(rows)
     title = f"round {round}" + (f", without the {left_out} fastest devices" if left_out else "")
     axes.set_title(title, loc="left", fontsize=10)
-    keys = [Patch(color=COLOURS[part], label=name) for name in drawn]
+    keys = [Patch(color=COLOURS[name], label=name) for name in drawn]
     keys.append(Patch(facecolor="none", edgecolor=CRITICAL, label="critical path"))
     axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=5, frameon=False, fontsize=8)
 

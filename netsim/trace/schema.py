@@ -5,7 +5,8 @@ Columns of a row
     round      the aggregation that the row led to, from 1: one more than the spans "round" before it
     kind       "span" (t0 to t1), "instant" (t0 = t1) or "counter" (``value`` holds from t0 on)
     name       spans: compute, upload, wait, off (a device that is away in mid-job), aggregate, round; instants: select,
-               allocate and the reasons why a job did not arrive; counters: battery (J), bandwidth (Hz), accuracy, loss, cluster (that the device is in)
+               allocate and the reasons why a job did not arrive; counters: battery (J), bandwidth (Hz), accuracy,
+               loss, cluster (that the device is in)
     device     number of the device; SERVER or CELL where it is none
     job        number of the job that the row is about; -1 where it is about none
     t0, t1     simulated seconds

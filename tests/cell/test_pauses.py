@@ -196,7 +196,8 @@ def test_a_lost_upload_is_sent_again(world):
     assert world.play(world.device(**WORK), faults=losing(True, True)) == [
         ("compute", 0.0, 4.0), ("upload", 4.0, 6.0), ("upload", 6.0, 8.0), ("upload", 8.0, 10.0)]
     row = job(world)
-    assert (row["upload_s"], row["wait_s"], row["energy_j"], row["outcome"]) == (6.0, 0.0, pytest.approx(7.0), "arrived")
+    assert (row["upload_s"], row["wait_s"], row["outcome"]) == (6.0, 0.0, "arrived")
+    assert row["energy_j"] == pytest.approx(7.0)
 
 
 def test_after_so_many_tries_it_is_lost(world):
@@ -218,7 +219,8 @@ def test_a_lost_upload_takes_part_in_the_sharing_anew():
 
 def test_a_battery_pays_for_each_try(world):
     world.play(world.device(cycles=1e9, bits=1e6, battery_j=2.5), faults=losing(True))
-    assert (job(world)["outcome"], job(world)["t1"], job(world)["energy_j"]) == ("battery empty", 2.5, pytest.approx(2.5))
+    row = job(world)
+    assert (row["outcome"], row["t1"], row["energy_j"]) == ("battery empty", 2.5, pytest.approx(2.5))
 
 
 # Closed forms, over many devices at once: each is on a stream of its own.
@@ -229,7 +231,8 @@ def mean_times(why, on_s, off_s, work, work_s, count=4000, *, from_on):
     switches = [RandomSwitches(why, 11, key, on_s, off_s) for key in range(count)]
     faults = Faults(count, [Presence(0, count, Absence(why, work), switches.__getitem__)])
     chosen = [k for k in range(count) if not from_on or switches[k].on(0.0)]
-    world.play(*(world.device(k, cycles=work_s * 1e9, bits=1e-9, bandwidth_hz=1.0, rate=1.0) for k in chosen), faults=faults)
+    world.play(*(world.device(k, cycles=work_s * 1e9, bits=1e-9, bandwidth_hz=1.0, rate=1.0) for k in chosen),
+               faults=faults)
     times = np.array(world.part.jobs["t1"])
     return times.mean(), 4 * times.std() / math.sqrt(len(times))
 
@@ -250,7 +253,8 @@ def test_tries_cost_what_the_formula_says():
     count = 20_000
     world = World(most_devices=count)
     faults = Faults(count, losses=[(range(count), Loss(probability=0.2, tries=4))], seed=2, keys=range(count))
-    world.play(*(world.device(k, cycles=0.0, bandwidth_hz=1.0, bits=1.0, rate=1.0) for k in range(count)), faults=faults)
+    world.play(*(world.device(k, cycles=0.0, bandwidth_hz=1.0, bits=1.0, rate=1.0) for k in range(count)),
+               faults=faults)
     jobs = world.part.jobs
     uploads = np.array(jobs["upload_s"])
     assert uploads.mean() == pytest.approx(1.248, abs=4 * uploads.std() / math.sqrt(count))
@@ -288,7 +292,7 @@ def test_the_books_balance(seed, discipline, work):
     rows, jobs = world.part.rows, world.part.jobs
     spans = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
     for place, number in enumerate(jobs["job"]):
-        own = sorted((row for row in spans if row["kind"] == "span" and row["job"] == number), key=lambda row: row["t0"])
+        own = [row for row in spans if row["kind"] == "span" and row["job"] == number]
         length = {name: sum(row["t1"] - row["t0"] for row in own if row["name"] == name)
                   for name in ("compute", "upload", "wait", "off")}
         assert length["compute"] == pytest.approx(jobs["compute_s"][place], abs=1e-9)

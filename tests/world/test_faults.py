@@ -27,7 +27,7 @@ def several_errors(share, count):
 
 
 def test_the_law_of_on_and_off():
-    """Share on m1/(m1+m0); P(on at t, on at 0) and P(on until t) as they are in closed form: 60 s and 20 s, t = 15 s."""
+    """Share on m1/(m1+m0); P(on at t, on at 0) and P(on until t) as they are in closed form: 60 and 20 s, t = 15 s."""
     devices = [RandomSwitches("availability", 3, key, 60.0, 20.0) for key in range(20_000)]
     began = [each for each in devices if each.on(0.0)]
     assert len(began) / len(devices) == pytest.approx(0.75, abs=several_errors(0.75, len(devices)))
@@ -95,8 +95,8 @@ def test_recorded_intervals():
     assert not recorded((), ()).on(3.0)
 
 
-@pytest.mark.parametrize(("on", "off"), [((0.0,), (6.0,)), ((4.0,), (10.0,)), ((0.0, 7.0), (2.0, 10.0)), ((3.0,), (4.0,)),
-                                         ((0.0,), (10.0,)), ((), ())])
+@pytest.mark.parametrize(("on", "off"), [((0.0,), (6.0,)), ((4.0,), (10.0,)), ((0.0, 7.0), (2.0, 10.0)),
+                                         ((3.0,), (4.0,)), ((0.0,), (10.0,)), ((), ())])
 def test_recorded_intervals_that_start_over(on, off):
     """Every ten seconds again, whatever lies at the edge between two turns."""
     turns = recorded(on, off, 10.0)
