@@ -77,7 +77,7 @@ def simulate(
         discipline = DISCIPLINES.make(scenario.allocation.sharing or "planned", {})
         cell = RadioCell(
             env, population, channel, RoundProblems(scenario, population, bits=learns.bits), discipline, recorder,
-            planner_of(scenario.allocation.method, scenario.allocation.options))
+            planner_of(scenario.allocation.method, scenario.allocation.options, scenario.rounds.deadline))
         selector = Selector(scenario.selection.method, selection, seed)
         rooms: dict[str, Stateful] = {
             "cell": cell, "history": history, "learning": learns, "selection": selector,

@@ -15,6 +15,7 @@ from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.registry import load
 from netsim.base.units import format, short_up
 
+ROUNDING = 1e-12      # of a deadline
 LEAST_GROWTH = 1e-6   # per cent: less would be lost in the rounding of a budget
 
 
@@ -107,31 +108,37 @@ def budget_scaling(problem: Problem) -> float:
 
 
 @np.errstate(all="ignore")
-def largest_feasible(problem: Problem, method: str = "sao", **options: Any) -> Ints:
+def largest_feasible(problem: Problem, method: str = "sao", *, within_s: float = math.inf, **options: Any) -> Ints:
     """Positions of the largest part of the cohort that the method has a plan for, in rising order; perhaps none.
 
-    Devices are taken by rising least bandwidth (:class:`InSeconds`), as many as the method accepts: for `sao` and
-    `equal` no other choice has more. A method that chooses by itself (`rra`) is asked whom it keeps.
+    ``within_s`` is how long its round may take. Devices are taken by rising least bandwidth (:class:`InSeconds`) in
+    such a round, as many as the method accepts: for `sao` and `equal` no other choice has more. A method that chooses
+    by itself (`rra`) is asked whom it keeps.
     """
+    solver = METHODS.make(method, options)
+
+    def accepts(some: Ints) -> bool:
+        try:
+            return in_time(solver(problem.subset(np.sort(some))).round_s, within_s)
+        except Infeasible:
+            return False
+
     own = METHODS[method].keeps if method in METHODS else None
     if own:
         kept: Ints = load(own)(problem, **METHODS.options(method, options))
-        return kept
-    solver = METHODS.make(method, options)
-    order = np.argsort(InSeconds.of(problem).least_bandwidth_ever(), kind="stable")
-
-    def accepts(count: int) -> bool:
-        try:
-            solver(problem.subset(np.sort(order[:count])))
-        except Infeasible:
-            return False
-        return True
-
+        if within_s == math.inf or not len(kept) or accepts(kept):
+            return kept
+    order = np.argsort(InSeconds.of(problem).least_bandwidth(within_s), kind="stable")
     fits, fails = 0, len(order) + 1
     while fails - fits > 1:
         middle = (fits + fails) // 2
-        fits, fails = (middle, fails) if accepts(middle) else (fits, middle)
+        fits, fails = (middle, fails) if accepts(order[:middle]) else (fits, middle)
     return np.sort(order[:fits])
+
+
+def in_time(round_s: float, within_s: float) -> bool:
+    """Whether a round keeps a deadline; who ends right on it does."""
+    return round_s <= within_s * (1.0 + ROUNDING)
 
 
 def listing(problem: Problem, positions: Ints, most: int = 8) -> str:

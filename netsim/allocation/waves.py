@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from netsim.allocation import METHODS, Infeasible, Plan, Problem
-from netsim.allocation.diagnosis import budget_scaling, largest_feasible
+from netsim.allocation.diagnosis import budget_scaling, in_time, largest_feasible, listing
 from netsim.allocation.methods import check_plan
-from netsim.base.arrays import Ints
+from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
+from netsim.base.units import format
 
 MOST_SCALING = 1e9   # of budgets, before another obstacle must be at work
 
@@ -32,6 +34,7 @@ class Agenda:
 
     waves: tuple[Wave, ...]
     dropped: Ints
+    relaxed: float = 1.0          # the factor on all budgets
 
     @property
     def devices(self) -> Ints:
@@ -41,20 +44,27 @@ class Agenda:
 
 @dataclass(frozen=True)
 class Planner:
-    """An allocation method bound to a cell."""
+    """An allocation method bound to a cell, and told what holds there besides the budgets."""
 
     problem: Callable[[Ints], Problem]            # the problem of these devices
-    allocate: Callable[[Problem], Plan]           # raises Infeasible
+    allocate: Callable[[Problem], Plan]           # within the deadline; raises Infeasible
     largest: Callable[[Problem], Ints]            # positions of the largest part that has a plan
+    charge_j: Callable[[Ints], Floats] | None = None      # what their batteries hold; None: all on mains
+
+    def posed(self, devices: Ints, factor: float = 1.0) -> Problem:
+        """The problem of these devices with so many times their budgets, and no more than their batteries hold."""
+        problem = self.problem(devices)
+        charge_j = np.full(len(devices), np.inf) if self.charge_j is None else self.charge_j(devices)
+        return problem.with_energy(charge_j, factor)
 
     def one_wave(self, devices: Ints) -> Agenda:
         """Everybody at once; raises Infeasible."""
-        problem = self.problem(devices)
+        problem = self.posed(devices)
         return Agenda((Wave(devices, problem, self.allocate(problem)),), np.zeros(0, np.int64))
 
     def largest_part(self, devices: Ints) -> Agenda:
         """As many as fit; the rest is left out."""
-        kept = devices[np.sort(self.largest(self.problem(devices)))]
+        kept = devices[np.sort(self.largest(self.posed(devices)))]
         dropped = np.setdiff1d(devices, kept)
         return Agenda(self.one_wave(kept).waves if len(kept) else (), dropped)
 
@@ -79,19 +89,18 @@ class Planner:
     def relaxed(self, devices: Ints) -> Agenda:
         """Everybody at once, with all budgets raised by the least factor with which the method has a plan.
 
-        Where no factor helps, since it is not the budgets that stand in the way, the largest part that fits.
+        Where no factor helps, since it is not the budgets that stand in the way but batteries, clocks or the band, the
+        largest part that fits.
         """
-        problem = self.problem(devices)
-
         def plan_with(factor: float) -> Wave | None:
-            raised = replace(problem, budget_j=problem.budget_j * factor)
+            raised = self.posed(devices, factor)
             try:
                 return Wave(devices, raised, self.allocate(raised))
             except Infeasible:
                 return None
 
         # what `sao` needs is the least that any method needs; a hair more, so that rounding does not undo it
-        low = high = budget_scaling(problem) * (1 + 1e-9)
+        low = high = budget_scaling(self.problem(devices)) * (1 + 1e-9)
         wave = plan_with(high)
         while wave is None and high < MOST_SCALING:
             low, high = high, 2 * high
@@ -102,7 +111,7 @@ class Planner:
             middle = (low * high) ** 0.5
             closer = plan_with(middle)
             low, high, wave = (middle, high, wave) if closer is None else (low, middle, closer)
-        return Agenda((wave,), np.zeros(0, np.int64))
+        return Agenda((wave,), np.zeros(0, np.int64), relaxed=high)
 
     def agenda(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Everybody at once if that has a plan, else by the scenario's rule.
@@ -123,16 +132,28 @@ class Planner:
         return self.relaxed(devices) if rule == "relax" else self.largest_part(devices)
 
 
-def planner_of(method: str, options: Mapping[str, Any]) -> Callable[[Callable[[Ints], Problem]], Planner]:
-    """A planner by an allocation method, once it is known how a cell poses problems; the method is made once."""
+def planner_of(
+    method: str, options: Mapping[str, Any], within_s: float | None = None,
+) -> Callable[[Callable[[Ints], Problem], Callable[[Ints], Floats] | None], Planner]:
+    """A planner by an allocation method, once it is known how a cell poses problems; the method is made once.
+
+    ``within_s`` is the deadline of a wave: a plan that takes longer is none.
+    """
     solve = METHODS.make(method, options)
     own = method not in METHODS
+    deadline_s = math.inf if within_s is None else float(within_s)
 
     def planned(problem: Problem) -> Plan:
         plan: Plan = solve(problem)
         if own:
             check_plan(plan, problem, method)
+        if not in_time(plan.round_s, deadline_s):
+            late = np.flatnonzero(plan.compute_s + plan.upload_s > deadline_s)
+            raise Infeasible(late, f"{listing(problem, late)}: done after {format(plan.round_s, 'time')}, and the "
+                                   f"deadline is {format(deadline_s, 'time')}")
         return plan
 
-    return lambda problem: Planner(
-        problem=problem, allocate=planned, largest=lambda posed: largest_feasible(posed, method, **options))
+    def largest(posed: Problem) -> Ints:
+        return largest_feasible(posed, method, within_s=deadline_s, **options)
+
+    return lambda problem, charge_j=None: Planner(problem, planned, largest, charge_j)

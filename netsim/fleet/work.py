@@ -30,6 +30,7 @@ class RoundProblems:
         self.whole = _problem(scenario, population, slice(None), bits, population.gain, numbers=everybody)
         self.bits = float(bits)
         self.cycles = self.whole.cycles
+        self.least_j = self.whole.compute_weight * np.square(self.whole.cpu_min_hz)      # whatever the channel
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
 
     def of(self, devices: Ints, gain: Floats | None = None) -> Problem:

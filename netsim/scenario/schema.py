@@ -73,7 +73,14 @@ class Rounds(Model):
         Literal["largest", "error", "waves", "relax"],
         key("a cohort without a plan: the largest part that fits, an error, groups in turn, or scaled budgets"),
     ] = "largest"
-    deadline: Annotated[Time | None, key("devices that are not done so long after their wave began are dropped")] = None
+    deadline: Annotated[Time | None, key(
+        "how long a wave may take: a plan that takes longer is none, and who is not done by then is dropped")] = None
+    wait: Annotated[Time | None, key("how long a round takes in which no device fits; by default 1 s")] = None
+
+    @property
+    def wait_s(self) -> float:
+        """How long a round takes in which no device fits."""
+        return 1.0 if self.wait is None else float(self.wait)
 
 
 class End(Model):

@@ -51,6 +51,8 @@ class Synchronous:
 
     def run(self, cell: CellPort) -> ProcessGenerator:
         """All rounds that are still to come."""
+        if not cell.version and not cell.alive:
+            raise InputError(f"no device can ever take part: {cell.why_nobody_fits()}")
         while not self.ended(cell):
             choice = self.select(cell)                                       # who
             agenda = self.plan(cell, choice)                                 # with what
@@ -61,6 +63,8 @@ class Synchronous:
                 if self.patience_s < math.inf:
                     for ticket in tickets.tolist():
                         cell.cancel(ticket, DEADLINE)                        # who has ended has ended
+            if not agenda.waves:
+                yield cell.wait(self.scenario.rounds.wait_s)                 # nobody fits: another try later
             self.aggregate(cell, choice, cell.aggregate())                   # learn, evaluate
             self.close(cell)                                                 # record
 
