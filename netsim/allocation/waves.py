@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from netsim.allocation import METHODS, Infeasible, Plan, Problem
-from netsim.allocation.diagnosis import budget_scaling, in_time, largest_feasible, listing
+from netsim.allocation.diagnosis import budget_scaling, ends_by, largest_feasible, listing
 from netsim.allocation.methods import check_plan
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
@@ -86,11 +86,11 @@ class Planner:
                     dropped.append(part.dropped)      # not even one of them fits alone
         return Agenda(tuple(waves), np.concatenate(dropped) if dropped else np.zeros(0, np.int64))
 
-    def relaxed(self, devices: Ints) -> Agenda:
+    def relaxed(self, devices: Ints, size: int) -> Agenda:
         """Everybody at once, with all budgets raised by the least factor with which the method has a plan.
 
         Where no factor helps, since it is not the budgets that stand in the way but batteries, clocks or the band, the
-        largest part that fits.
+        largest part that some factor does help.
         """
         def plan_with(factor: float) -> Wave | None:
             raised = self.posed(devices, factor)
@@ -106,7 +106,9 @@ class Planner:
             low, high = high, 2 * high
             wave = plan_with(high)
         if wave is None:
-            return self.largest_part(devices)
+            kept = devices[np.sort(self.largest(self.posed(devices, MOST_SCALING)))]
+            part = self.agenda(kept, "relax", size) if len(kept) < len(devices) else self.largest_part(devices)
+            return replace(part, dropped=np.setdiff1d(devices, part.devices))
         while high / low > 1 + 1e-6:
             middle = (low * high) ** 0.5
             closer = plan_with(middle)
@@ -129,7 +131,7 @@ class Planner:
                     'selection.cohort, or set rounds.infeasible to "largest", "waves" or "relax"') from None
         if rule == "waves":
             return self.in_waves(devices, size)
-        return self.relaxed(devices) if rule == "relax" else self.largest_part(devices)
+        return self.relaxed(devices, size) if rule == "relax" else self.largest_part(devices)
 
 
 def planner_of(
@@ -147,8 +149,8 @@ def planner_of(
         plan: Plan = solve(problem)
         if own:
             check_plan(plan, problem, method)
-        if not in_time(plan.round_s, deadline_s):
-            late = np.flatnonzero(plan.compute_s + plan.upload_s > deadline_s)
+        late = np.flatnonzero(~ends_by(plan, deadline_s)) if within_s is not None else ()
+        if len(late):
             raise Infeasible(late, f"{listing(problem, late)}: done after {format(plan.round_s, 'time')}, and the "
                                    f"deadline is {format(deadline_s, 'time')}")
         return plan

@@ -205,14 +205,13 @@ def bindings(there: Laboratory, names: dict[int, str]) -> tuple[Binding, ...]:
 
 
 def _deadline(there: Laboratory) -> tuple[Binding, ...]:
-    """The deadline where it binds: the round ends on it, or it leaves devices out, and the round is the shorter for it.
+    """The deadline where it binds: waves end on it, or it leaves devices out, and the round is the shorter for it.
 
-    Its price is that of a little more: a round that ends on it would be longer by just that.
+    Its price is that of a little more: each wave that ends on it would be longer by just that.
     """
-    ends = there.was.cut_off or any(prices and prices.deadline_s_per_s for prices in there.prices())
-    if not ends and not there.left_out_by_deadline():
+    if not there.was.on_deadline and not there.left_out_by_deadline():
         return ()
-    return (Binding(None, "the cell", DEADLINE, 1.0 if ends else 0.0, 0.0),)
+    return (Binding(None, "the cell", DEADLINE, float(there.was.on_deadline), 0.0),)
 
 
 def _measured_bindings(there: Laboratory, names: dict[int, str]) -> tuple[Binding, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from netsim.allocation import METHODS, Problem
+from netsim.allocation.prices import ON_TIME
 from netsim.allocation.problem import KEPT_BACK, TOLERANCE
 from netsim.allocation.waves import Agenda, Planner, Wave, planner_of
 from netsim.analysis.playing import play_wave
@@ -43,7 +44,7 @@ class Played:
     arrived: frozenset[int]
     spent_j: Mapping[int, float]  # by device
     longest_s: float              # of its waves, as planned or as played
-    cut_off: bool                 # whether the deadline ended it
+    on_deadline: int              # waves that end on the deadline
 
     @property
     def over_budget(self) -> bool:
@@ -89,7 +90,7 @@ class Replay:
         agenda = self.agenda(problem, planner)
         band_hz, patience_s = (problem or self.problem).bandwidth_hz, self.deadline_s * (1 + 1e-12)
         round_s = longest_s = 0.0 if agenda.waves else self.wait_s
-        arrived, spent_j, cut_off = set[int](), dict[int, float](), False
+        arrived, spent_j, on_deadline = set[int](), dict[int, float](), 0
         for wave in agenda.waves:
             done = play_wave(wave, self.charge_of(wave.devices), patience_s, discipline or self.discipline, band_hz,
                              self.began + round_s)
@@ -97,8 +98,8 @@ class Replay:
             longest_s = max(longest_s, done.seconds, wave.plan.round_s)
             arrived.update(wave.devices[done.arrived].tolist())
             spent_j.update(zip(wave.devices.tolist(), done.energy_j.tolist(), strict=True))
-            cut_off = cut_off or done.seconds >= self.deadline_s
-        return Played(round_s, agenda, frozenset(arrived), spent_j, longest_s, cut_off)
+            on_deadline += done.seconds >= self.deadline_s * (1 - ON_TIME)
+        return Played(round_s, agenda, frozenset(arrived), spent_j, longest_s, on_deadline)
 
     def charge_of(self, devices: Ints) -> Floats:
         """What the batteries of some devices held when the round began."""

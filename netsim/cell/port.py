@@ -47,8 +47,8 @@ class CellPort(Protocol):
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit; the others are left out."""
 
-    def why_nobody_fits(self) -> str | None:
-        """What keeps all devices from ever taking part again; None where one of them may."""
+    def why_nobody_fits(self, rule: str) -> str | None:
+        """What keeps all devices from ever taking part again by a rule; None where one of them may."""
 
     def wait(self, seconds: float) -> simpy.Event:
         """Let time pass in which nobody works."""

@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 
 from netsim.allocation.problem import Infeasible, Problem
-from netsim.allocation.waves import Agenda, Planner, Wave
+from netsim.allocation.waves import MOST_SCALING, Agenda, Planner, Wave
 from netsim.base.arrays import Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.disciplines import Discipline
@@ -102,15 +102,17 @@ class RadioCell:
         self._cause = np.array([row])
         return self.env.timeout(seconds)
 
-    def why_nobody_fits(self) -> str | None:
+    def why_nobody_fits(self, rule: str) -> str | None:
         everybody = np.flatnonzero(self.batteries.available)
         if not len(everybody):
             return self.batteries.too_little()
-        if not self.channel.changes and not len(self.planner.largest(self.planner.posed(everybody))):
-            try:
-                self.planner.one_wave(everybody)
-            except Infeasible as reason:
-                return str(reason)
+        if self.channel.changes or len(self.planner.largest(
+                self.planner.posed(everybody, MOST_SCALING if rule == "relax" else 1.0))):
+            return None
+        try:
+            self.planner.one_wave(everybody)
+        except Infeasible as reason:
+            return str(reason)
         return None
 
     def dispatch(self, wave: Wave) -> Ints:

@@ -52,7 +52,7 @@ class Synchronous:
     def run(self, cell: CellPort) -> ProcessGenerator:
         """All rounds that are still to come."""
         if not cell.version and not cell.alive:
-            raise InputError(f"no device can ever take part: {cell.why_nobody_fits()}")
+            raise InputError(f"no device can ever take part: {cell.why_nobody_fits(self.rule(cell))}")
         while not self.ended(cell):
             choice = self.select(cell)                                       # who
             agenda = self.plan(cell, choice)                                 # with what
@@ -98,14 +98,17 @@ class Synchronous:
         """Whether everybody takes part, since it is the first round."""
         return cell.version == 0 and self.scenario.rounds.first == "all"
 
+    def rule(self, cell: CellPort) -> str:
+        """What becomes of a cohort without a plan."""
+        rounds = self.scenario.rounds
+        return rounds.first_infeasible if self.is_first(cell) else rounds.infeasible
+
     def plan(self, cell: CellPort, choice: Choice) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit."""
-        rounds = self.scenario.rounds
-        rule = rounds.first_infeasible if self.is_first(cell) else rounds.infeasible
-        agenda = cell.plan(choice.devices, rule, self.scenario.selection.cohort)
+        agenda = cell.plan(choice.devices, self.rule(cell), self.scenario.selection.cohort)
         if not agenda.waves and not self.history.arrivals:
             # a run in which no device ever fits is a mistake in the scenario, and not worth playing out
-            reason = cell.why_nobody_fits()
+            reason = cell.why_nobody_fits(self.rule(cell))
             if reason:
                 raise InputError(f"no device can ever take part: {reason}")
         return agenda
@@ -133,7 +136,7 @@ class Synchronous:
     def stuck(self, cell: CellPort) -> bool:
         """Whether nobody arrived in the last round, or ever will: the batteries of those who fitted are empty."""
         return (self.history.arrivals > 0 and self.history.arrived_last == 0
-                and cell.why_nobody_fits() is not None)
+                and cell.why_nobody_fits(self.rule(cell)) is not None)
 
     def used_up(self, cell: CellPort) -> bool:
         """Whether no time is left, or no device."""

@@ -28,7 +28,7 @@ from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replay, Replays
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
-from netsim.cell.disciplines.planned import Planned
+from netsim.cell.disciplines import DISCIPLINES
 from netsim.cell.jobs import Jobs
 from netsim.cell.medium import Medium
 from netsim.cli import main
@@ -40,6 +40,7 @@ pytestmark = pytest.mark.slow
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 KEYS = {"without", "cpu_max", "budget", "power", "bandwidth", "method"}
+ALL = KEYS | {"allocation method", "sharing the band by"}
 
 
 @pytest.fixture(scope="module")
@@ -131,17 +132,20 @@ def changed(problem: Problem, row: dict[str, object], method: str) -> Problem:
     return problem
 
 
-def simulated(agenda: Agenda, replay: Replay, bandwidth_hz: float) -> float:
+def simulated(agenda: Agenda, replay: Replay, bandwidth_hz: float, sharing: str) -> float:
     """The round of an agenda, event by event, with the batteries as they were and the deadline."""
+    if not agenda.waves:
+        return replay.wait_s
     env = simpy.Environment()
     charge_j = np.full(int(replay.problem.numbers.max()) + 1, np.inf)
     charge_j[replay.problem.numbers] = replay.charge_j
-    medium = Medium(env, bandwidth_hz, replay.problem.noise_w_per_hz, Planned(), Batteries(charge_j))
+    medium = Medium(env, bandwidth_hz, replay.problem.noise_w_per_hz, DISCIPLINES.make(sharing, {}),
+                    Batteries(charge_j))
     first = 0
     for wave in agenda.waves:
         medium.start(first, 0, 0, Jobs.of(wave), wave.problem.gain)
         tickets = np.arange(first, first + len(wave.devices))
-        env.run(medium.replies(tickets, env.now + replay.patience_s, None))
+        env.run(medium.replies(tickets, env.now + replay.deadline_s * (1 + 1e-12), None))
         for ticket in tickets.tolist():
             medium.cancel(ticket, "deadline")
         first += len(wave.devices)
@@ -155,16 +159,20 @@ def check_every_row(run: Run, number: int, seen: Counter[str]) -> None:
     method, options = scenario.allocation.method, scenario.allocation.options
     told = run.explain(number).as_json()
     for row in told["what_if"]:
-        other = row["change"].removeprefix("allocation method ") if row["key"] == "method" else None
+        what, _, other = row["change"].rpartition(" ") if row["key"] == "method" else ("", "", "")
+        other_method = other if what == "allocation method" else None
+        sharing = other if what == "sharing the band by" else scenario.allocation.sharing or "planned"
         problem = changed(replay.problem, row, method)
         numbers = problem.numbers
-        planner = planner_of(other or method, {} if other else options)(
-            lambda some, problem=problem, numbers=numbers: problem.subset(np.searchsorted(numbers, some)))
+        planner = planner_of(other_method or method, {} if other_method else options, scenario.rounds.deadline)(
+            lambda some, problem=problem, numbers=numbers: problem.subset(np.searchsorted(numbers, some)),
+            lambda some: replay.charge_j[np.searchsorted(replay.problem.numbers, some)])
         agenda = planner.agenda(numbers, replay.rule, replay.size)
-        found = simulated(agenda, replay, problem.bandwidth_hz)
+        found = simulated(agenda, replay, problem.bandwidth_hz, sharing)
         assert row["round_s"] == pytest.approx(found, abs=1e-6), (method, row)
         assert row["saves_s"] == pytest.approx(told["round_s"] - found, abs=1e-6), (method, row)
         seen[row["key"]] += 1
+        seen[what or row["key"]] += 1
 
 
 def random_rounds(count: int, folder: Path) -> Iterator[tuple[Run, int]]:
@@ -188,7 +196,7 @@ def test_every_saving_is_that_of_the_round_simulated(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for run, number in random_rounds(100, tmp_path):
         check_every_row(run, number, seen)
-    assert set(seen) == KEYS
+    assert set(seen) == ALL
     assert min(seen.values()) >= 100, seen
 
 
@@ -196,7 +204,7 @@ def test_savings_of_a_few_rounds_simulated(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for run, number in random_rounds(12, tmp_path):
         check_every_row(run, number, seen)
-    assert set(seen) == KEYS
+    assert set(seen) == ALL
 
 
 def test_a_round_planned_again_is_the_round(tmp_path: Path) -> None:
@@ -277,7 +285,7 @@ def test_a_round_in_which_nobody_fits(classroom_file: Path, tmp_path: Path) -> N
     run = run_of(text.replace('budget = "60 mJ"', 'budget = "0.6 mJ"'), tmp_path)
     nobody = run.rounds.filter(run.rounds["arrived"] == 0)["round"][0]
     with pytest.raises(InputError, match=rf"round {nobody}: no device .* laptop 12 would have had one with laptop 12's "
-                                         r"budget of .*; rounds that took time: 1, "):
+                                         r"budget of .*; rounds with a plan: 1, "):
         run.explain(nobody)
 
 
@@ -305,7 +313,7 @@ def test_on_the_command_line(
     code, out, _ = netsim("explain", classroom.path, "--round", 7)
     assert code == 0
     assert "round 7 took 219.3 ms" in out
-    assert "10 of 38 changes; all with --all" in out
+    assert "10 of 40 changes; all with --all" in out
     assert "allocation method equal" in netsim("explain", classroom.path, "--round", 7, "--all")[1]
     assert json.loads(netsim("explain", classroom.path, "--json")[1]) == classroom.explain().as_json()
     for words, said in (((classroom.path, "--round", 21), "no round 21 in this run; it has rounds 1 to 20"),
