@@ -54,8 +54,9 @@ class Planner:
     def posed(self, devices: Ints, factor: float = 1.0) -> Problem:
         """The problem of these devices with so many times their budgets, and no more than their batteries hold."""
         problem = self.problem(devices)
-        charge_j = np.full(len(devices), np.inf) if self.charge_j is None else self.charge_j(devices)
-        return problem.with_energy(charge_j, factor)
+        if self.charge_j is None and factor == 1.0:
+            return problem
+        return problem.with_energy(np.array(np.inf) if self.charge_j is None else self.charge_j(devices), factor)
 
     def one_wave(self, devices: Ints) -> Agenda:
         """Everybody at once; raises Infeasible."""
