@@ -94,7 +94,7 @@ class Batteries:
 
     @property
     def available(self) -> Bools:
-        """The devices that have more left than the least that a job takes, whatever the channel."""
+        """The devices that have more left than the least that a job takes."""
         return self.used_j < self.capacity_j - self.least_j
 
     def level_j(self, devices: Ints | slice) -> Floats:
@@ -104,7 +104,7 @@ class Batteries:
     def too_little(self) -> str:
         """Why no device has the energy for a job."""
         first = int(np.argmax(self.capacity_j / self.least_j))
-        return (f"no battery holds what computing takes at the slowest clock (device {first}: "
+        return (f"no battery holds the least that a job takes (device {first}: "
                 f"{format(float(self.capacity_j[first]), 'energy')} against "
                 f"{format(float(self.least_j[first]), 'energy')})")
 

@@ -42,7 +42,8 @@ class RadioCell:
         self.channel = channel
         self.problems = problems
         self.recorder = recorder
-        self.batteries = Batteries(population.battery_j, problems.least_j)
+        self.batteries = Batteries(
+            population.battery_j, problems.least_j(channel_changes=channel.changes))
         self.medium = Medium(env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries)
         self.planner = planner(self.problem, self.batteries.level_j if self.batteries.any_finite else None)
         self.version = 0

@@ -76,8 +76,7 @@ class Synchronous:
 
     def ended(self, cell: CellPort) -> bool:
         """Whether the target is reached, or the rounds, the time or the devices are used up."""
-        return (self.target_reached or cell.version >= self.scenario.end.rounds or self.used_up(cell)
-                or self.stuck(cell))
+        return self.target_reached or self.used_up(cell)
 
     def select(self, cell: CellPort) -> Choice:
         """The cohort of a round: in the first everybody, later as the selection method says."""
@@ -139,9 +138,10 @@ class Synchronous:
                 and cell.why_nobody_fits(self.rule(cell)) is not None)
 
     def used_up(self, cell: CellPort) -> bool:
-        """Whether no time is left, or no device."""
+        """Whether no round is left, no time, or no device that may take part."""
         end = self.scenario.end
-        return (end.time is not None and cell.now >= end.time) or not cell.alive
+        return (cell.version >= end.rounds or (end.time is not None and cell.now >= end.time) or not cell.alive
+                or self.stuck(cell))
 
     @property
     def target_reached(self) -> bool:
@@ -151,5 +151,4 @@ class Synchronous:
 
     def evaluation_due(self, cell: CellPort) -> bool:
         """Every so many rounds, and in the last, whatever makes it the last."""
-        return (cell.version % self.scenario.learning.evaluation.every == 0
-                or cell.version >= self.scenario.end.rounds or self.used_up(cell))
+        return cell.version % self.scenario.learning.evaluation.every == 0 or self.used_up(cell)

@@ -250,7 +250,7 @@ def test_drop_outs_and_what_would_have_kept_them(tmp_path: Path) -> None:
         lost = drop_outs(Laboratory.of(Replays(run), number), dict(device_names(run.devices).iter_rows()))
         assert {each.reason for each in lost} == outcomes
         seen.update(each.reason for each in lost if each.kept_by)
-    assert {"battery empty", "deadline"} <= set(seen)
+    assert {"battery empty", "deadline", "infeasible"} <= set(seen)
 
 
 def test_a_remedy_for_the_deadline_suffices(classroom_file: Path, tmp_path: Path) -> None:
@@ -271,6 +271,61 @@ def test_a_remedy_for_a_device_that_does_not_fit_suffices(classroom_file: Path, 
     again = run_of(poor.replace("0.6 mJ", enough[1]), tmp_path)
     kept = again.jobs.filter((again.jobs["round"] == 7) & (again.jobs["device"] == 12))
     assert kept["outcome"].to_list() == [ARRIVED]
+
+
+def test_a_remedy_for_a_battery_suffices(classroom_file: Path, tmp_path: Path) -> None:
+    """The laptop has energy to compute at its slowest, but not for its upload too, with the channel as it is."""
+    empty = classroom_file.read_text().replace("[cell]", '[cell]\nfading = "rayleigh"').replace(
+        'budget = "60 mJ"', 'budget = "60 mJ"\nbattery = "X mJ"')
+    lost, = run_of(empty.replace("X", "0.7"), tmp_path).explain(1).dropped
+    assert (lost.device, lost.reason) == (12, "infeasible")
+    enough = next(re.fullmatch(r"a battery that holds (.*) mJ when .*", said) for said in lost.kept_by if "bat" in said)
+    again = run_of(empty.replace("X mJ", enough[1] + " mJ"), tmp_path)
+    assert again.jobs.filter((again.jobs["round"] == 1) & (again.jobs["device"] == 12))["outcome"][0] == ARRIVED
+
+
+def test_limits_that_are_not_the_plans_own_are_named(classroom_file: Path, tmp_path: Path) -> None:
+    """A battery that holds less than the budget has its price; a deadline binds where it leaves devices out."""
+    text = classroom_file.read_text().replace('budget = "60 mJ"', 'budget = "60 mJ"\nbattery = "5 mJ"')
+    first = run_of(text, tmp_path).explain(1)
+    assert [each.device for each in first.binding if each.limit == "battery"] == [12]
+    assert not [each for each in first.binding if each.limit == "budget" and each.device == 12]
+    doubled = next(each for each in first.what_if if each.key == "budget" and each.device == 12)
+    assert doubled.saves_s == 0.0                     # the battery holds no more for that
+    hurried = run_of(classroom_file.read_text() + '\n[rounds]\ndeadline = "210 ms"\n', tmp_path).explain(7)
+    assert (hurried.binding[-1].limit, hurried.binding[-1].device, hurried.binding[-1].price_s_per_unit) == (
+        "deadline", None, 0.0)
+    assert json.loads(json.dumps(hurried.as_json(), allow_nan=False))["binding"][-1]["limit"] == "deadline"
+
+
+def test_a_deadline_on_which_a_round_ends_has_a_price(classroom_file: Path, tmp_path: Path) -> None:
+    """One after the other takes longer here than the plan: the deadline cuts the last off."""
+    text = classroom_file.read_text().replace('"2 MHz"', '"0.5 MHz"').replace(
+        "[end]", '[allocation]\nsharing = "tdma"\n[rounds]\ndeadline = "X s"\n[end]')
+    run = run_of(text.replace("X", "0.3"), tmp_path)
+    late = run.jobs.filter(run.jobs["outcome"] == "deadline")["round"]
+    assert len(late)
+    cut = run.explain(late[0])
+    assert cut.binding[-1].limit == "deadline"
+    longer = run_of(text.replace("X", "0.3003"), tmp_path).rounds["round_s"][late[0] - 1]
+    assert (longer - cut.round_s) / 0.0003 == pytest.approx(cut.binding[-1].price_s_per_unit, rel=1e-6)
+
+
+@pytest.mark.parametrize("sharing", ["equal", "tdma"])
+def test_a_discipline_as_a_change_is_the_run_with_it(
+    classroom: Run, classroom_file: Path, tmp_path: Path, sharing: str,
+) -> None:
+    rerun = run_of(classroom_file.read_text().replace("[end]", f'[allocation]\nsharing = "{sharing}"\n[end]'), tmp_path)
+    for told, found in ((classroom.explain(7), rerun.rounds["round_s"][6]),
+                        (classroom.explain().whole, math.fsum(rerun.rounds["round_s"]))):
+        row = next((each for each in told.what_if if each.change == f"sharing the band by {sharing}"), None)
+        if row is None:            # somebody would break its budget
+            assert rerun.breakdown().shares.filter(pl.col("energy_j") > pl.col("budget_j") * (1 + 1e-9)).height
+            continue
+        assert (row.key, row.device, row.factor) == ("method", None, None)
+        assert row.round_s == pytest.approx(found, abs=1e-9)
+    back = next(each for each in rerun.explain(7).what_if if each.change == "sharing the band by planned")
+    assert back.round_s == pytest.approx(classroom.rounds["round_s"][6], abs=1e-9)
 
 
 def test_a_round_that_is_not_there(classroom: Run) -> None:

@@ -78,7 +78,7 @@ def play(agendas, battery_j=float("inf"), deadline_s=None, devices=6):
         learning=SimpleNamespace(target_accuracy=None, evaluation=SimpleNamespace(every=1)))
     population = SimpleNamespace(battery_j=np.full(devices, battery_j))
     channel = SimpleNamespace(gain=lambda round: np.full(devices, GAIN), changes=True)
-    problems = SimpleNamespace(bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, least_j=None)
+    problems = SimpleNamespace(bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, least_j=lambda channel_changes: None)
     cell = RadioCell(env, population, channel, problems, Planned(), recorder, lambda problem, charge_j: script)
     history = History(devices)
     server = Synchronous(scenario, script, script, history, lambda at: script.log.append(("close", at.round)))
