@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from netsim.allocation import METHODS, Infeasible, Problem
+from netsim.allocation import Infeasible, Problem
 from netsim.allocation.prices import Prices, prices_of
 from netsim.allocation.waves import Wave, planner_of
 from netsim.analysis.replay import Played, Replay, Replays
@@ -196,9 +196,8 @@ class Laboratory:
         """The changes that mean the same in every round."""
         for factor in (1.1, 2.0):
             yield Change(BAND, factor=factor)
-        for method in METHODS:
-            if method != self.method:
-                yield Change(METHOD, method=method)
+        for method in self.replays.other_methods:
+            yield Change(METHOD, method=method)
         for sharing in DISCIPLINES:
             if sharing != self.replays.sharing:
                 yield Change(METHOD, sharing=sharing)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from netsim.allocation import METHODS
 from netsim.analysis.changes import (
     BAND,
     BATTERY,
@@ -108,11 +107,16 @@ class Explanation:
         return told if self.whole is None else told | {"run": self.whole.as_json()}
 
 
-def explain(run: StoredRun, round: int | None = None, *, allow_import: bool = False) -> Explanation:
-    """One round, by default the slowest one with the run as a whole beside it."""
+def explain(
+    run: StoredRun, round: int | None = None, *, allow_import: bool = False, methods: bool = True,
+) -> Explanation:
+    """One round, by default the slowest one with the run as a whole beside it.
+
+    ``methods=False`` leaves other allocation methods out, some of which take much longer than all the rest.
+    """
     from netsim.analysis.median_round import differences
 
-    replays = Replays(run, allow_import=allow_import)
+    replays = Replays(run, allow_import=allow_import, methods=methods)
     names = dict(device_names(run.devices).iter_rows())
     number = replays.slowest if round is None else round
     there = Laboratory.of(replays, number)
@@ -138,7 +142,7 @@ def _refuse(there: Laboratory, names: dict[int, str]) -> NoReturn:
 
 def pace(run: StoredRun, round: int | None = None) -> str:
     """What sets the pace of a round, by default the slowest, in which devices end together."""
-    replays = Replays(run)
+    replays = Replays(run, methods=False)
     names = dict(device_names(run.devices).iter_rows())
     there = Laboratory.of(replays, replays.slowest if round is None else round)
     which = f"round {there.replay.number}{', the slowest' if round is None else ''}"
@@ -245,7 +249,7 @@ def _sorted(found: Iterable[Binding], there: Laboratory) -> tuple[Binding, ...]:
 def whole_run(replays: Replays, names: dict[int, str]) -> Explanation:
     """The same changes over all rounds, each with its own cohort and plan."""
     numbers = sorted(replays.jobs)
-    plans = sum(4 * replays.jobs[number].height + len(METHODS) + len(DISCIPLINES) for number in numbers)
+    plans = sum(4 * replays.jobs[number].height + len(replays.other_methods) + len(DISCIPLINES) for number in numbers)
     picked = numbers[::math.ceil(plans * DEAR.get(replays.method, 1) / MOST_PLANS)]
     found, limits = _summed(replays, picked, None)
     if len(picked) < len(numbers) or any(replays.jobs[number].height > MOST_DEVICES for number in numbers):

@@ -109,12 +109,13 @@ class Replay:
 class Replays:
     """The rounds of one run, each rebuilt when it is asked for."""
 
-    def __init__(self, run: StoredRun, *, allow_import: bool = False) -> None:
+    def __init__(self, run: StoredRun, *, allow_import: bool = False, methods: bool = True) -> None:
         if run.jobs.is_empty():
             raise InputError(f"{run.path}: no job is recorded, so there is nothing to explain"
                              + ("" if run.last_round else "; no round is complete yet"))
         self.run = run
         self.scenario = run.scenario
+        self.other_methods = [each for each in METHODS if methods and each != self.method]      # to be tried
         METHODS.permit(self.method, allow_import=allow_import)
         DISCIPLINES.permit(self.sharing, allow_import=allow_import)
         self._planners: dict[str, MakePlanner] = {}

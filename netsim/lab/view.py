@@ -14,6 +14,7 @@ from netsim.analysis.breakdown import TOGETHER
 from netsim.base.arrays import Floats, Ints
 from netsim.cell.single_wave import play_wave
 from netsim.fleet.population import Population, draw_population
+from netsim.lab.pace import Pace, pace_of
 from netsim.learning.sizes import samples_without_learning
 from netsim.random_cohort import OneRound, one_round
 from netsim.trace.recorder import Part
@@ -30,6 +31,13 @@ class Answer:
     plan: Plan | None
     stuck: Ints                 # positions in the cohort
     reason: str = ""
+    pace: Pace | None = None    # what would shorten the round most
+
+    @property
+    def sets_pace(self) -> int | None:
+        """The position of whom the others wait for, or of who sets the pace though all end together, if it is one."""
+        last = None if self.plan is None else last_alone(self.plan)
+        return self.pace.device if last is None and self.pace is not None else last
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +97,7 @@ def look(scenario: Scenario, methods: Sequence[str], seed: int) -> LabView:
 def ask(drawn: OneRound, method: str) -> Answer:
     """One method's answer to the problem of a cohort."""
     try:
-        return Answer(method, allocate(drawn.problem, method), np.zeros(0, np.int64))
+        plan = allocate(drawn.problem, method)
+        return Answer(method, plan, np.zeros(0, np.int64), pace=pace_of(drawn.problem, plan, method))
     except Infeasible as refusal:
         return Answer(method, None, np.array(refusal.devices, np.int64), refusal.reason)
