@@ -115,10 +115,10 @@ def _():
 
 @app.cell(hide_code=True)
 def _(explained, mo, path):
-    _path = "| on the critical path | part | in rounds | share of the run |\n|---|---|---|---|\n" + "\n".join(
+    _path = "| on the critical path | part | in rounds | share of the run |\n|:---|:---|---:|---:|\n" + "\n".join(
         f"| {row['device_name']} | {row['part']} | {row['rounds']} | {row['share_of_time']:.0%} |"
         for row in path.causes.head(6).iter_rows(named=True))
-    _changes = "| all rounds planned and played again with | take | shorter by |\n|---|---|---|\n" + "\n".join(
+    _changes = "| all rounds planned and played again with | take | shorter by |\n|:---|---:|---:|\n" + "\n".join(
         f"| {row.change} | {1e3 * row.round_s:.0f} ms | {1e3 * row.saves_s:.0f} ms |"
         for row in explained.whole.what_if[:6])
     mo.md(f"{_changes}\n\n{_path}")

@@ -40,7 +40,8 @@ class Prices:
     @classmethod
     def of(cls, bandwidth: float, *arrays: Floats) -> Prices:
         """Read-only, and without negative zeros."""
-        return cls(float(bandwidth), *(frozen(array + 0.0) for array in arrays), frozen(np.zeros(len(arrays[0]))))
+        budget, fastest, slowest, power = (frozen(array + 0.0) for array in arrays)
+        return cls(float(bandwidth), budget, fastest, slowest, power, battery_s_per_j=frozen(np.zeros(len(budget))))
 
     def told(self, budget_j: Floats, charge_j: Floats, round_s: float, deadline_s: float) -> Prices:
         """The prices at a plan that was told what batteries hold, and of a deadline.

@@ -135,9 +135,12 @@ class Planner:
         return self.relaxed(devices, size) if rule == "relax" else self.largest_part(devices)
 
 
+MakePlanner = Callable[[Callable[[Ints], Problem], Callable[[Ints], Floats] | None], Planner]
+
+
 def planner_of(
     method: str, options: Mapping[str, Any], within_s: float | None = None,
-) -> Callable[[Callable[[Ints], Problem], Callable[[Ints], Floats] | None], Planner]:
+) -> MakePlanner:
     """A planner by an allocation method, once it is known how a cell poses problems; the method is made once.
 
     ``within_s`` is the deadline of a wave: a plan that takes longer is none.
@@ -150,13 +153,18 @@ def planner_of(
         plan: Plan = solve(problem)
         if own:
             check_plan(plan, problem, method)
-        late = np.flatnonzero(~ends_by(plan, deadline_s)) if within_s is not None else ()
-        if len(late):
-            raise Infeasible(late, f"{listing(problem, late)}: done after {format(plan.round_s, 'time')}, and the "
-                                   f"deadline is {format(deadline_s, 'time')}")
+        late = ~ends_by(plan, deadline_s) if within_s is not None else None
+        if late is not None and late.any():
+            raise Infeasible(np.flatnonzero(late), f"{listing(problem, np.flatnonzero(late))}: done after "
+                             f"{format(plan.round_s, 'time')}, and the deadline is {format(deadline_s, 'time')}")
         return plan
 
     def largest(posed: Problem) -> Ints:
         return largest_feasible(posed, method, within_s=deadline_s, **options)
 
-    return lambda problem, charge_j=None: Planner(problem, planned, largest, charge_j)
+    def bound(
+        problem: Callable[[Ints], Problem], charge_j: Callable[[Ints], Floats] | None = None,
+    ) -> Planner:
+        return Planner(problem, planned, largest, charge_j)
+
+    return bound

@@ -132,7 +132,8 @@ class Laboratory:
         """What so many times a limit saves; a battery may be one too."""
         if change.key != BATTERY:
             return self.saves(change)
-        charge_j = self.replay.charge_j * np.where(_at(self.replay.problem, change.device), change.factor, 1.0)
+        charge_j = self.replay.charge_j * np.where(
+            _at(self.replay.problem, change.device), change.factor or 1.0, 1.0)
         return self.was.round_s - replace(self.replay, charge_j=charge_j).play().round_s
 
     def charge_j(self, device: int | None) -> float:

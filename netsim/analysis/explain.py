@@ -150,7 +150,8 @@ def pace(run: StoredRun, round: int | None = None) -> str:
     if best is None or best.saves_s <= LITTLE * there.was.round_s:
         return f"No change of one limit would shorten {which}."
     shorter = f"{units.format(best.saves_s, 'time', 3)} ({best.saves_s / there.was.round_s:.1%}) shorter"
-    would = f"{'' if best.key == WITHOUT else 'with '}{best.change} it would be {shorter}."
+    stop = "," if "," in best.change else ""
+    would = f"{'' if best.key == WITHOUT else 'with '}{best.change}{stop} it would be {shorter}."
     if best.device is None:
         return f"No single one holds up {which}: {would}"
     return f"And yet {names[best.device]} sets the pace in {which}: {would}"

@@ -8,7 +8,7 @@ radios can do) and the scenario (band, noise, allocation method, rules), and pla
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ import polars as pl
 from netsim.allocation import METHODS, Problem
 from netsim.allocation.prices import ON_TIME
 from netsim.allocation.problem import KEPT_BACK, TOLERANCE
-from netsim.allocation.waves import Agenda, Planner, Wave, planner_of
+from netsim.allocation.waves import Agenda, MakePlanner, Wave, planner_of
 from netsim.analysis.playing import play_wave
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 OF_DEVICES = ("capacitance", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz", "power_min_w", "power_max_w")
 OF_JOBS = ("bits", "cycles", "gain")
 AGREES = 1e-6      # seconds, or parts of a longer round: a plan made anew that differs by more is another plan
-
-MakePlanner = Callable[[Callable[[Ints], Problem], Callable[[Ints], Floats] | None], Planner]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 
 from netsim.allocation.problem import Infeasible, Problem
-from netsim.allocation.waves import MOST_SCALING, Agenda, Planner, Wave
+from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Wave
 from netsim.base.arrays import Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.disciplines import Discipline
@@ -34,8 +34,7 @@ class RadioCell:
 
     def __init__(
         self, env: simpy.Environment, population: Population, channel: Channel, problems: RoundProblems,
-        discipline: Discipline, recorder: Recorder,
-        planner: Callable[[Callable[[Ints], Problem], Callable[[Ints], Floats] | None], Planner],
+        discipline: Discipline, recorder: Recorder, planner: MakePlanner,
     ) -> None:
         self.env = env
         self.population = population
