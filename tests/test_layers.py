@@ -26,7 +26,7 @@ KNOWS = {
     "trace": {"base", "scenario"},
     "cell": {"allocation", "base", "fleet", "physics", "selection", "trace", "world"},
     "server": {"allocation", "base", "cell", "learning", "scenario", "selection", "trace"},
-    "analysis": {"allocation", "base", "cell", "trace"},
+    "analysis": {"allocation", "base", "cell", "trace"},                 # of the cell, how it shares its band
     "report": {"analysis", "base", "trace"},
     "run": {"analysis", "base", "report", "trace"},
     "random_cohort": {"allocation", "base", "fleet", "learning", "scenario", "world"},

@@ -93,7 +93,7 @@ def _vary_first_round(problems: list[Problem], rows: list[dict[str, Any]]) -> st
     waves = np.array([sum(wave.plan.round_s for wave in _planner(problem).in_waves(_all(problem), 10).waves)
                       for problem in problems])
     factors = np.array([budget_scaling(problem) for problem in problems])
-    relaxed = np.array([_planner(problem).relaxed(_all(problem)).waves[0].plan.round_s for problem in problems])
+    relaxed = np.array([_planner(problem).relaxed(_all(problem), 10).waves[0].plan.round_s for problem in problems])
     words.append(_note(rows, "first round", "waves of ten, 15 to 30 mJ", waves))
     words.append(_note(rows, "first round", "raised budgets, from 15 to 30 mJ", relaxed)
                  + f" (budgets times {spread(factors, digits=2)})")

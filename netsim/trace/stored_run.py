@@ -153,8 +153,9 @@ class StoredRun:
         for counter in ("accuracy", "loss"):
             values = trace.filter((pl.col("kind") == "counter") & (name == counter))
             joined = joined.join(values.select("round", pl.col("value").alias(counter)), on="round", how="left")
-        zero = ["energy_j", *(f"{part}_s" for part in PARTS)]
-        filled = joined.with_columns(pl.col("dropped").fill_null(0), pl.col(zero).fill_null(0.0))
+        filled = joined.with_columns(
+            pl.col("dropped").fill_null(0), pl.col("energy_j", "compute_s", "upload_s").fill_null(0.0),
+            pl.col("wait_s").fill_null(pl.col("round_s")))        # nobody took part: all of it was waiting
         return self.collect(filled.with_columns(
             (pl.col("arrived") + pl.col("dropped")).alias("cohort"),
         ).select(
