@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LONGEST = 80        # characters of a value
 MOST_KEYS = 200     # that a page lists
 NOT_SET = "not set"
+PROSE = ("name", "description")     # change nothing
 
 
 def scenario_text(run: AnalysedRun) -> str:
@@ -29,7 +30,7 @@ def scenario_text(run: AnalysedRun) -> str:
 def changed_keys(runs: Sequence[AnalysedRun]) -> list[tuple[str, list[str]]]:
     """The keys that are not alike in all runs, each with its value in every run, and how the runs were started."""
     found = [{**_started(run), **dict(_flat(tomllib.loads(scenario_text(run))))} for run in runs]
-    keys = dict.fromkeys(key for each in found for key in each)
+    keys = dict.fromkeys(key for each in found for key in each if key not in PROSE)
     rows = [(key, [each.get(key, NOT_SET) for each in found]) for key in keys]
     return [(key, [_short(value) for value in values]) for key, values in rows if len(set(map(_meaning, values))) > 1]
 

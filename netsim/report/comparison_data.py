@@ -37,7 +37,7 @@ def comparison_data(runs: Sequence[AnalysedRun], labels: list[str]) -> dict[str,
         "runs": told,
         "changed": [[key, *values] for key, values in changed[:MOST_KEYS]],
         "numbers": numbers(told),
-        "gantts": gantts(runs, notes),
+        "gantts": gantts(runs, labels, notes),
         "notes": {name: note for name, note in notes.items() if note},
     }
 
@@ -109,7 +109,7 @@ def _difference(first: Any, other: Any, kind: str) -> str:
     return f"{100 * (other / first - 1):+.1f} %" if abs(other / first - 1) > 5e-4 else "="
 
 
-def gantts(runs: Sequence[AnalysedRun], notes: dict[str, str]) -> list[dict[str, Any]]:
+def gantts(runs: Sequence[AnalysedRun], labels: list[str], notes: dict[str, str]) -> list[dict[str, Any]]:
     """The same rounds of each of the first few runs, as far as all of them have these."""
     shown = runs[:MOST_GANTTS]
     last = min(run.last_round for run in shown)
@@ -118,12 +118,12 @@ def gantts(runs: Sequence[AnalysedRun], notes: dict[str, str]) -> list[dict[str,
     told = [left_out(len(shown), len(runs), "runs, the first ones"),
             f"Only rounds that all of them have, 1 to {last:,}." if last < max(run.last_round for run in shown) else ""]
     found = []
-    for run in shown:
+    for run, label in zip(shown, labels, strict=False):
         own: dict[str, str] = {}
         chosen = run.rounds.filter(pl.col("round").is_in(sorted(picked)))
         found.append(gantt(run, chosen, own, last=last, share=1 / len(shown)))
-        told.append(own["gantt"])
-    notes["gantts"] = " ".join(dict.fromkeys(filter(None, told)))
+        told.append(f"{label}: {own['gantt']}" if own["gantt"] else "")
+    notes["gantts"] = " ".join(filter(None, told))
     return found
 
 

@@ -46,7 +46,7 @@ const hertz = (title, more) => axisOf((value) => si(value, "Hz", 6), title, more
 const share = (title, more) => axisOf((value) => percent(value, 0), title, more);
 const plain = (title, more) => axisOf((value) => value.toLocaleString("en"), title, more);
 const top = (lists, least = 1e-12) => lists.reduce((most, list) => list.reduce((a, b) => Math.max(a, b), most), least) * 1.04;
-const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const cut = (text, most) => (text.length > most ? `${text.slice(0, Math.max(most - 5, 1))}…${text.slice(-4)}` : text);   // a number at the end tells devices apart
 
 // ---- what layers are made of; x and y are scales ----
 
@@ -143,14 +143,18 @@ function axes(spec, x, y, area, yTicks, view, most) {
   for (const [at, text] of ticksOf(spec.x, view.lo, view.hi, (area.right - area.left) / (narrow() ? 70 : 100))) {
     if (!spec.x.bare) grid(`M${x(at).toFixed(1)} ${area.top}V${area.bottom}`);
     if (spec.x.turned) write(0, 0, cut(text, 14), "end", { transform: `translate(${x(at) + 4} ${area.bottom + 12}) rotate(-50)` });
-    else write(Math.min(x(at), area.right + 10 - 3.2 * Math.min(text.length, 24)), area.bottom + 16, cut(text, 24), "middle");
+    else write(Math.min(x(at), area.right + 10 - 3.2 * Math.min(text.length, 24)), area.bottom + 18, cut(text, 24), "middle");
   }
   if (spec.x.title) write((area.left + area.right) / 2, area.bottom + 34, spec.x.title, "middle", { class: "soft" });
   if (spec.y.title) write(4, 12, spec.y.title, "start", { class: "soft" });
   return all;
 }
 
-const redraw = (place) => { const at = place.at; draw(place); if (at !== undefined && place.marks[at]) ring(place, at); };
+function redraw(place) {
+  const kept = tip.owner === place && !tip.hidden;
+  draw(place);
+  if (kept && place.marks[place.at]) ring(place, place.at);
+}
 
 // ---- pointing ----
 
@@ -285,12 +289,14 @@ function pointers(place) {
 }
 
 function open(place) {
-  const title = place.closest("section").querySelector("h2").textContent, more = SPECS[place.id](place).zoom ? ", plus and minus zoom" : "";
-  fill(place, { tabindex: 0, role: "application", "aria-roledescription": "chart",
-    "aria-label": `${place.dataset.name || title}: arrow keys go from value to value${more}` }, []);
   draw(place);
+  const title = place.dataset.name || place.closest("section").querySelector("h2").textContent;
+  fill(place, { tabindex: 0, role: "application", "aria-roledescription": "chart",
+    "aria-label": `${title}: arrow keys go from value to value${place.spec.zoom ? ", plus and minus zoom" : ""}` }, []);
   place.addEventListener("keydown", (event) => keys(place, event));
-  place.addEventListener("focus", () => { if (place.matches(":focus-visible") && place.at !== undefined && place.marks[place.at]) point(place, place.at); });
+  place.addEventListener("focus", () => {
+    if (place.matches(":focus-visible") && place.marks[place.at]) point(place, place.at);
+  });
   place.addEventListener("blur", () => leave(place));
   pointers(place);
 }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"compute": "#3d6fb4", "upload": "#e0862c", "wait": "#d3d6db"}
 CRITICAL = "#b3261e"
+LEARNED = "#6a4fc4"
 MOST_ROWS = 60          # devices in a Gantt chart or bars in a diagram that one can still tell apart
 MOST_BARS = 300
 
@@ -133,7 +134,7 @@ def accuracy(run: AnalysedRun, axes: Axes) -> None:
     rounds = run.rounds.drop_nulls("accuracy")
     if rounds.is_empty():
         raise InputError("this run was not evaluated, so it has no accuracy to draw")
-    axes.plot(rounds["t1"], 100 * rounds["accuracy"], color=COLOURS["compute"])
+    axes.plot(rounds["t1"], 100 * rounds["accuracy"], color=LEARNED)
     axes.set_xlabel("simulated time (s)")
     axes.set_ylabel("test accuracy (%)")
     axes.grid(alpha=0.3)

@@ -8,10 +8,10 @@ const place = (id) => document.getElementById(id);
 // ---- building blocks ----
 
 // series: { name, colour, dash, x, y }; a tip names the series, and says x and y
-function lines(series, xAxis, yAxis, { step = false, limit, tellX, tellY, more = {} }) {
+function lines(series, xAxis, yAxis, { step = false, zoom = false, limit, tellX, tellY }) {
   const drawn = series.filter((each) => each.x.length);
   return {
-    height: 280, x: xAxis, y: yAxis, near: "xy", series: drawn,
+    height: 280, x: xAxis, y: yAxis, near: "xy", zoom, series: drawn,
     legend: [...drawn.map(({ name, colour, dash }) => ({ name, colour, dash, kind: "line" })),
       ...(limit ? [{ name: limit.name, colour: "limit", kind: "line", dash: "5 4" }] : [])],
     layers: (x, y, view) => [
@@ -21,7 +21,6 @@ function lines(series, xAxis, yAxis, { step = false, limit, tellX, tellY, more =
     ],
     marks: (x, y) => drawn.flatMap((each) => each.x.map((at, i) => ({ x: x(at), y: y(each.y[i]),
       lines: () => [each.name, tellX(at), tellY(each.y[i])] }))),
-    ...more,
   };
 }
 
@@ -103,10 +102,9 @@ if (data.breakdown) {
   place("map-controls").append("colour by", select);
   if (data.budgets) SPECS.budgets = budgets;
   SPECS.spectrum = () => {
-    const { t, hz } = data.band, whole = data.breakdown.bandwidth_hz, found = lines([{ name: "in use", colour: "upload", x: t, y: hz }],
-      time(t[t.length - 1]), hertz("", { hi: top([hz, [whole]]) }), { step: true, limit: { name: "whole band", at: whole }, tellX: tellTime, tellY: (y) => si(y, "Hz"),
-        more: { zoom: true } });
-    return found;
+    const { t, hz } = data.band, whole = data.breakdown.bandwidth_hz;
+    return lines([{ name: "in use", colour: "upload", x: t, y: hz }], time(t[t.length - 1]), hertz("", { hi: top([hz, [whole]]) }),
+      { step: true, limit: { name: "whole band", at: whole }, tellX: tellTime, tellY: (y) => si(y, "Hz"), zoom: true });
   };
   SPECS.band = () => lines([{ name: "band in use", colour: "upload", x: rounds.round, y: rounds.band_used }], lineAxis, share("", { hi: 1.03 }),
     { tellX: tellRounds, tellY: (y) => percent(y) });
@@ -212,7 +210,7 @@ if (data.runs) {
   const charts = data.gantts.map((_, at) => place(`compare-gantt-${at}`));
   const state = roundState(data.gantts, { places: charts, said: data.gantts.map((_, at) => place(`compare-gantt-${at}-said`)), box: place("compare-gantts-controls") });
   data.gantts.forEach((source, at) => { const run = roundsOf(source); SPECS[`compare-gantt-${at}`] = () => gantt(run, state.round, state.longest()); });
-  const heads = runs.flatMap((run, at) => (at ? [run.label, `against ${cut(runs[0].label, 24)}`] : [run.label]));
+  const heads = runs.flatMap((run, at) => (at ? [run.label, runs.length > 2 ? `against ${cut(runs[0].label, 24)}` : "difference"] : [run.label]));
   table("comparison", ["", ...heads], data.numbers);
   if (data.changed.length) table("changed", ["key", ...runs.map((run) => run.label)], data.changed);
 }

@@ -117,10 +117,10 @@ def comparison_page(runs: Sequence[AnalysedRun]) -> str:
         f"<p class=lead>{escape(', '.join(labels))}</p>",
         f"<p class=warning>{escape(notes['world'])}</p>" if "world" in notes else
         "<p class=sub>The same devices, at the same places, from the same seed.</p>",
-        '<div class="pair">',
+        f'<div class="pair{" many" if len(runs) > 2 else ""}">',
         '<section><h2>What was changed</h2><p>Keys of the scenario that are not alike.</p>'
         if data["changed"] else "<section><h2>What was changed</h2><p>Nothing: the scenarios are the same.</p>",
-        f'<div id="changed" class="wide"></div><p class=note>{escape(notes.get("changed", ""))}</p></section>',
+        f'<div id="changed" class="scroll"></div><p class=note>{escape(notes.get("changed", ""))}</p></section>',
         '<section><h2>In numbers</h2><div id="comparison" class="wide"></div></section>',
         "</div>",
         '<section><h2>The same round, device by device</h2><p>All on one scale of time. Outlined is who sets the pace: '

@@ -98,6 +98,18 @@ def test_slices_tell_band_clock_rate_gain_and_energy(tmp_path: Path) -> None:
     assert spent == pytest.approx(run.jobs["energy_j"].sum())
 
 
+@pytest.mark.slow
+def test_perfetto_shows_what_a_slice_tells(tmp_path: Path) -> None:
+    run = simulate(load_scenario("tiny"), tmp_path / "run", learning=False)
+    perfetto(run, tmp_path / "trace.json")
+    errors, told = ask_perfetto(tmp_path / "trace.json", ERRORS, """select a.key, count(*) n from slice s
+        join args a using (arg_set_id) where s.name = 'upload' group by 1""")
+    assert errors == []
+    wanted = {"bandwidth_hz", "cpu_hz", "rate_bit_per_s", "gain_db", "power_w", "energy_j", "job", "round"}
+    counts = {row["key"].removeprefix("args."): row["n"] for row in told}
+    assert {name: counts.get(name) for name in wanted} == dict.fromkeys(wanted, run.jobs.height)
+
+
 def test_of_a_job_without_a_plan_only_what_is_known_is_told(tmp_path: Path) -> None:
     run = simulate(load_scenario("tiny"), tmp_path / "run", learning=False)
     for file in (run.path / "jobs").iterdir():
