@@ -108,8 +108,9 @@ function showTip(lines, x, y) {
 
 // ---- a chart ----
 
-// spec: { height, x, y, zoom, legend, layers: (x, y, view) => elements, marks: (x, y, view) => marks, near: "x" or "xy" }
-// A mark is what pointer and keyboard find: { x, y, box, lines, act }, places in pixels, lines a function.
+// spec: { height, x, y, zoom, legend, layers: (x, y, view, area) => elements, marks: (x, y) => marks, near }
+// A mark is what pointer and keyboard find: { x, y, box, lines, act }, places in pixels, lines a function. A pointer finds
+// the one whose box it is in, else, by `near`: "x" the nearest along that axis, "xy" one that is close, "box" none.
 const SPECS = {};
 function draw(place) {
   const spec = SPECS[place.id](place), width = Math.max(place.clientWidth, 240);
@@ -128,7 +129,9 @@ function draw(place) {
   const cursor = shape("rect", { class: "cursor", visibility: "hidden", rx: 3 });
   svg.append(cursor);
   place.replaceChildren(...(spec.legend ? [legend(spec.legend)] : []), svg);
-  Object.assign(place, { spec, shown: { svg, cursor, area, x, view }, marks: spec.marks ? spec.marks(x, y, view, area) : [] });
+  let marks = null;            // made when they are first asked for: a large chart is zoomed faster than they are listed
+  Object.assign(place, { spec, shown: { svg, cursor, area, x, view } });
+  Object.defineProperty(place, "marks", { get: () => (marks = marks || spec.marks(x, y)), configurable: true });
   place.classList.toggle("zoomable", Boolean(spec.zoom));
   place.dataset.drawn = "yes";
 }

@@ -50,7 +50,7 @@ function cells(count, tell, text) {
     near: "box", layers: (x, y, view) => [
       ...levels.map((bars, level) => barsPath(bars, "amount", x, y, view, { "fill-opacity": level / LEVELS, stroke: paint("card"), "stroke-width": wide > 200 ? 0 : 1 })),
       ...(text ? count.flatMap((row, j) => row.map((each, i) => (each ? shape("text", { x: x(i + 0.5), y: y(j + 0.5) + 4, "text-anchor": "middle",
-        class: each > most / 2 ? "on-amount" : "" }, String(each)) : ""))) : []),
+        class: each > 0.75 * most ? "on-amount" : "" }, String(each)) : ""))) : []),
     ].filter(Boolean),
     marks: (x, y) => count.flatMap((row, j) => row.map((each, i) => ({ x: x(i + 0.5), y: y(j + 0.5), box: [x(i), y(j), x(i + 1), y(j + 1)],
       lines: () => tell(i, j, each) }))),
@@ -71,7 +71,8 @@ if (data.breakdown) {
   const state = roundState([data.gantt], { places: [place("gantt")], said: [place("gantt-said")], box: place("gantt-controls"),
     after: [place("timeline"), place("latency")] });
   SPECS.gantt = () => gantt(run, state.round, state.longest());
-  SPECS.timeline = () => timeline(run, state);
+  const slices = slicesOf(run);
+  SPECS.timeline = () => timeline(run, slices, state);
   SPECS.latency = () => {
     const wide = 0.82 * Math.max(1, (last - first + 1) / rounds.round.length), opened = rounds.round.indexOf(state.round);
     const found = stacked(rounds.round, wide, PARTS, (part) => rounds[`${part}_s`], (i) => [`round ${rounds.round[i]}`,

@@ -63,16 +63,20 @@ function gantt(run, round, longest) {
   };
 }
 
-function timeline(run, state) {
-  const { source } = run, { rounds, lanes } = source, last = rounds.round.length - 1;
-  const row = new Map(lanes.map((device, index) => [device, index + 1]));
-  const slices = [];
-  rounds.round.forEach((round, at) => {
-    const bars = run.of(round);
-    bars.device.forEach((device, i) => { if (row.has(device)) slices.push({ round, bars, i, t0: rounds.t0[at] + bars.t0[i], t1: rounds.t0[at] + bars.t1[i], row: row.get(device) }); });
+// All slices of a run that have a lane, lane by lane, in simulated time.
+function slicesOf(run) {
+  const { rounds, lanes } = run.source, row = new Map(lanes.map((device, index) => [device, index + 1]));
+  const slices = rounds.round.flatMap((round, at) => {
+    const bars = run.of(round), began = rounds.t0[at];
+    return range(bars.device.length).filter((i) => row.has(bars.device[i])).map((i) => ({ round, bars, i, part: run.part(bars, i),
+      t0: began + bars.t0[i], t1: began + bars.t1[i], row: row.get(bars.device[i]) }));
   });
-  slices.sort((one, other) => one.row - other.row || one.t0 - other.t0);
-  const dropped = slices.some(({ bars, i }) => !PARTS.includes(run.part(bars, i)));
+  return { row, slices: slices.sort((one, other) => one.row - other.row || one.t0 - other.t0) };
+}
+
+function timeline(run, { row, slices }, state) {
+  const { source } = run, { rounds, lanes } = source, last = rounds.round.length - 1;
+  const dropped = slices.some(({ part }) => !PARTS.includes(part));
   const pitch = lanes.length > 40 ? 9 : lanes.length > 16 ? 14 : 20, every = Math.ceil(12 / pitch);
   const start = rounds.t0[0], named = lanes.map((device, at) => [at + 1.5, run.named(device)]).filter((_, at) => at % every === 0);
   return {
@@ -89,13 +93,13 @@ function timeline(run, state) {
       const seen = slices.filter((slice) => slice.t1 >= view.lo && slice.t0 <= view.hi);
       const framed = here.filter((at) => x(rounds.t1[at]) - x(rounds.t0[at]) > 12 && source.pace[rounds.round[at]]).flatMap((at) => run.outlined(rounds.round[at])
         .filter(([device]) => row.has(device)).map(([device, t0, t1]) => [rounds.t0[at] + t0, rounds.t0[at] + t1, row.get(device)]));
-      const lost = seen.filter(({ bars, i }) => !PARTS.includes(run.part(bars, i)));
+      const lost = dropped ? seen.filter(({ part }) => !PARTS.includes(part)) : [];
       return [
         barsPath(strip(here.filter((at) => rounds.round[at] !== state.round)), "round", x, y, view),
         barsPath(strip(here.filter((at) => rounds.round[at] === state.round)), "open", x, y, view),
         ...here.filter((at) => x(rounds.t1[at]) - x(rounds.t0[at]) > 8 + 8 * String(rounds.round[at]).length).map((at) => shape("text", { class: "inside", "text-anchor": "middle",
           x: (x(Math.max(rounds.t0[at], view.lo)) + x(Math.min(rounds.t1[at], view.hi))) / 2, y: y(0.5) + 4 }, String(rounds.round[at]))),
-        ...PARTS.map((name) => barsPath(seen.filter(({ bars, i }) => run.part(bars, i) === name)
+        ...PARTS.map((name) => barsPath(seen.filter(({ part }) => part === name)
           .map((slice) => [slice.t0, slice.t1, slice.row + 0.1, slice.row + 0.9]), name, x, y, view, { "data-part": name })),
         shape("path", { d: framed.map(([t0, t1, at]) => box(x(t0), y(at + 0.08), x(t1), y(at + 0.92))).join(""), fill: "none",
           stroke: paint("pace"), "stroke-width": 2 }),
@@ -124,6 +128,7 @@ function roundState(sources, { places, said, box: controls, after }) {
   const slider = make("input", { type: "range", min: 0, max: all.length - 1, "aria-label": "round" });
   const field = make("input", { type: "number", min: all[0], max: all[all.length - 1], "aria-label": "round number" });
   const link = make("a", {}, "link to this round"), note = make("span", { role: "status" });
+  said.forEach((element) => element.setAttribute("aria-live", "polite"));
   const state = { round: null, slowest, longest: () => longest(all.indexOf(state.round)) };
   function set(round) {
     const to = nearest(round), at = all.indexOf(to);

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +164,16 @@ def test_where_plans_run_out_the_longest_rounds_are_looked_at(
     assert list(found["pace"]) == [str(gantt_data.slowest(planted))]
     assert "looked for in 1 rounds" in notes["gantt"]
     assert found["path"] == {}                          # all end together, so the critical path could be any
+
+
+def test_code_that_a_strangers_run_names_is_not_imported_for_its_page(planted: Run, tmp_path: Path) -> None:
+    shutil.copytree(planted.path, tmp_path / "run")
+    scenario = tmp_path / "run" / "scenario.toml"
+    scenario.write_text(scenario.read_text().replace('method = "sao"', 'method = "this:d"'))
+    sign(tmp_path / "run")
+    write_report([Run(tmp_path / "run")], tmp_path / "page.html")
+    assert "this" not in sys.modules
+    assert data_of(tmp_path / "page.html")["gantt"]["pace"] == {}
 
 
 def test_a_page_is_small(two: Run, tmp_path: Path) -> None:
