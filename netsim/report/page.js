@@ -40,7 +40,7 @@ function stacked(at, wide, parts, values, tell, act) {
   };
 }
 
-// a matrix as cells of one colour, the more the deeper
+// a matrix as cells of one colour, the more the stronger
 const LEVELS = 12;
 function cells(count, tell, text) {
   const most = Math.max(1, ...count.map((row) => Math.max(...row))), wide = count[0].length;
@@ -232,7 +232,7 @@ function tables(path, devices) {
     (i) => si(causes.seconds[i], "s"), (i) => percent(causes.share_of_time[i]), (i) => si(causes.gain_s[i], "s")));
   table("slack", ["least slack", "rounds", "on the path", "least", "mean"], rows(slack, (i) => slack.name[i], (i) => slack.rounds[i],
     (i) => slack.critical_rounds[i], (i) => si(slack.least_s[i], "s"), (i) => si(slack.mean_s[i], "s")));
-  table("devices", ["device", "rounds", "was last", "dropped", ...PARTS, "compute", "upload", "budget", "largest round", "battery left"], rows(devices,
+  table("devices", ["device", "rounds", "was last", "dropped", ...PARTS, "compute energy", "upload energy", "budget", "largest round", "battery left"], rows(devices,
     (i) => devices.name[i], (i) => devices.rounds[i], (i) => devices.straggler_rounds[i], (i) => devices.dropped[i],
     ...PARTS.map((part) => (i) => si(devices[`${part}_s`][i], "s")), (i) => si(devices.compute_j[i], "J"), (i) => si(devices.upload_j[i], "J"),
     (i) => si(devices.budget_j[i], "J"), (i) => si(devices.most_j[i], "J"),

@@ -38,8 +38,8 @@ CHARTS = (
     ("batteries", "batteries", "Batteries over time",
      "What is left of a full one; where that is nearly all, what was taken."),
     ("clusters", "clusters", "Clusters and classes", "Devices in each cluster, by the class that they hold most of."),
-    ("classes", "classes", "Who holds which classes", "Training samples of each class, the more the deeper; devices in "
-     "the order of their clusters, where there are any."),
+    ("classes", "classes", "Who holds which classes", "Training samples of each class, the more the stronger; devices "
+     "in the order of their clusters, where there are any."),
 )
 COMPARED = (
     ("compare-latency", "Where the time went", "Mean over the rounds; the parts add up to the mean round time."),
