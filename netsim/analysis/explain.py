@@ -26,7 +26,6 @@ from netsim.analysis.changes import (
 from netsim.analysis.drop_outs import DropOut, drop_outs
 from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
-from netsim.base import units
 from netsim.base.errors import InputError
 from netsim.cell.disciplines import DISCIPLINES
 
@@ -139,23 +138,6 @@ def _refuse(there: Laboratory, names: dict[int, str]) -> NoReturn:
     others = f"; rounds with a plan: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}"
     raise InputError(f"round {there.replay.number}: no device of its cohort had a plan, so there is nothing to shorten"
                      f"{remedy}{others if planned else ''}")
-
-
-def pace(run: StoredRun, round: int | None = None) -> str:
-    """What sets the pace of a round, by default the slowest, in which devices end together."""
-    replays = Replays(run, methods=False)
-    names = dict(device_names(run.devices).iter_rows())
-    there = Laboratory.of(replays, replays.slowest if round is None else round)
-    which = f"round {there.replay.number}{', the slowest' if round is None else ''}"
-    best = next(iter(what_ifs(there, names)), None)
-    if best is None or best.saves_s <= LITTLE * there.was.round_s:
-        return f"No change of one limit would shorten {which}."
-    shorter = f"{units.format(best.saves_s, 'time', 3)} ({best.saves_s / there.was.round_s:.1%}) shorter"
-    stop = "," if "," in best.change else ""
-    would = f"{'' if best.key == WITHOUT else 'with '}{best.change}{stop} it would be {shorter}."
-    if best.device is None:
-        return f"No single one holds up {which}: {would}"
-    return f"And yet {names[best.device]} sets the pace in {which}: {would}"
 
 
 def what_ifs(there: Laboratory, names: dict[int, str]) -> tuple[WhatIf, ...]:

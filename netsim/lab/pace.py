@@ -15,7 +15,7 @@ LITTLE = 1e-3      # of a round: what saves less is not worth a word
 
 
 @dataclass(frozen=True)
-class Pace:
+class BestChange:
     """The change of one limit that shortens a round most, of a device or of the cell."""
 
     device: int | None      # position in the cohort; None: no single one
@@ -24,7 +24,7 @@ class Pace:
     next_s: float           # what the next per cent of it saves: its price
 
 
-def pace_of(problem: Problem, plan: Plan, method: str) -> Pace | None:
+def pace_of(problem: Problem, plan: Plan, method: str) -> BestChange | None:
     """Twice the band against twice the dearest limit of a device, each planned anew; None where neither helps."""
     prices = prices_of(problem, plan, method)
     if prices is None or len(problem) < 2:
@@ -36,7 +36,7 @@ def pace_of(problem: Problem, plan: Plan, method: str) -> Pace | None:
         return None
     names = {problem.name(n): f"device {problem.name(n)}" for n in range(len(problem))}
     n = None if best.device is None else next(n for n in range(len(problem)) if problem.name(n) == best.device)
-    return Pace(n, best.words(names, limit_now(problem, best, method)), saved[best],
+    return BestChange(n, best.words(names, limit_now(problem, best, method)), saved[best],
                 _saves(problem, plan, Change(best.key, best.device, NEXT), method))
 
 

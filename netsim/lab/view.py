@@ -16,7 +16,7 @@ from netsim.base.arrays import Floats, Ints
 from netsim.cell.disciplines import DISCIPLINES
 from netsim.cell.single_wave import play_wave
 from netsim.fleet.population import Population, draw_population
-from netsim.lab.pace import Pace, pace_of
+from netsim.lab.pace import BestChange, pace_of
 from netsim.learning.sizes import samples_without_learning
 from netsim.random_cohort import OneRound, one_round
 from netsim.trace.recorder import Part
@@ -33,7 +33,7 @@ class Answer:
     plan: Plan | None
     stuck: Ints                 # positions in the cohort
     reason: str = ""
-    pace: Pace | None = None    # what would shorten the round most
+    pace: BestChange | None = None    # what would shorten the round most
 
     @property
     def sets_pace(self) -> int | None:

@@ -116,7 +116,11 @@ class StoredRun:
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
-        return self.collect(scan(self.path, "jobs", self.last_round, self._checksums))
+        return self.collect(self.scan_jobs())
+
+    def scan_jobs(self) -> pl.LazyFrame:
+        """The jobs, lazily, once they are known to be whole."""
+        return scan(self.path, "jobs", self.last_round, self._checksums)
 
     @cached_property
     def devices(self) -> pl.DataFrame:

@@ -351,7 +351,7 @@ def test_the_advice_of_the_critical_path_names_who_sets_the_pace(classroom: Run)
     assert path.steps["round"].unique().to_list() == [7]
     assert path.length_s == pytest.approx(classroom.rounds["round_s"][6])
     assert "sets the pace in round 7: with laptop 12's CPU up to 2.195 GHz" in " ".join(path.advice())
-    assert "No single one holds up round 3: with a band of 4 MHz" in " ".join(classroom.critical_path(3).advice())
+    assert "It is the band that holds up round 3: with a band of 4 MHz" in " ".join(classroom.critical_path(3).advice())
     with pytest.raises(InputError, match="no round 21 in this run"):
         classroom.critical_path(21)
 
