@@ -7,6 +7,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+# Tests run a process a core already, and their models are tiny: threads of torch would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 import typer.main
 from small_worlds import World
