@@ -37,13 +37,13 @@ class Commands:
         os.killpg(self._server.pid, signal.SIGKILL)
         self._server.wait()
 
-    def run(self, folder: Path, *words: str, cpu_s: int = CPU_S, most_bytes: int = resource.RLIM_INFINITY
-            ) -> subprocess.CompletedProcess[bytes]:
-        """`netsim WORDS` in a folder, with limits."""
+    def run(self, folder: Path, *words: str, cpu_s: int = CPU_S, most_bytes: int = resource.RLIM_INFINITY,
+            packages: Path | str = "") -> subprocess.CompletedProcess[bytes]:
+        """`netsim WORDS` in a folder, with limits, and with another folder of packages on its path."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         with tempfile.TemporaryDirectory() as place:
-            told = [os.fsencode(word).hex() for word in (folder, place, *words)]      # as bytes: locales may differ
+            told = [os.fsencode(word).hex() for word in (folder, place, packages, *words)]      # locales may differ
             self._server.stdin.write(json.dumps([cpu_s, most_bytes, *told]).encode() + b"\n")
             self._server.stdin.flush()
             assert select.select([self._server.stdout], [], [], CLOCK_S)[0], f"netsim {words} does not end"
@@ -87,7 +87,7 @@ def ended(main: Callable[[], None]) -> int:
 
 def become(cpu_s: int, most_bytes: int, *told: str) -> None:
     """Make this process what a shell would have started."""
-    folder, place, *words = (os.fsdecode(bytes.fromhex(word)) for word in told)
+    folder, place, packages, *words = (os.fsdecode(bytes.fromhex(word)) for word in told)
     os.chdir(folder)
     for number, name, flags in ((0, os.devnull, os.O_RDONLY), (1, f"{place}/out", os.O_WRONLY | os.O_CREAT),
                                 (2, f"{place}/err", os.O_WRONLY | os.O_CREAT)):
@@ -96,6 +96,9 @@ def become(cpu_s: int, most_bytes: int, *told: str) -> None:
         os.close(opened)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    if packages:
+        os.environ["PYTHONPATH"] = packages
+        sys.path.insert(0, packages)
     sys.argv = ["netsim", *words]
 
 
