@@ -157,7 +157,7 @@ def test_an_interrupted_cell_goes_on_and_comes_to_the_same(sweep: Sweep, tmp_pat
             raise KeyboardInterrupt
 
     run_cells([cell], HERE)
-    whole = json.loads(cell.record.read_text())
+    whole = read_record(cell.record)
     again = Point(cell.scenario, cell.seed, tmp_path / "again.json", tmp_path / "run", learning=False)
     with pytest.raises(KeyboardInterrupt):
         simulate(again.scenario, again.run, again.seed, learning=False, progress=stop)
@@ -169,12 +169,12 @@ def test_an_interrupted_cell_goes_on_and_comes_to_the_same(sweep: Sweep, tmp_pat
 def test_a_run_that_was_killed_while_it_finished_is_brought_to_its_end(sweep: Sweep) -> None:
     cell = sweep.cells[0]
     run_cells([cell], HERE)
-    whole = json.loads(cell.record.read_text())
+    whole = read_record(cell.record)
     cell.record.unlink()
     say(cell.run, status="running")     # the summary is there already
     run_cells([cell], HERE)
     assert json.loads((cell.run / "run.json").read_text())["status"] == "finished"
-    assert {**json.loads(cell.record.read_text()), "seconds": 0} == {**whole, "seconds": 0}
+    assert {**read_record(cell.record), "seconds": 0} == {**whole, "seconds": 0}
 
 
 def test_a_begun_cell_goes_on_when_its_scenario_was_renamed(tmp_path: Path) -> None:
