@@ -25,7 +25,9 @@ def pages() -> dict[str, str]:
 # ---- scenario keys ----
 
 TABLES = {                     # where a table of the schema stands in a scenario file
-    "Cell": "[cell]", "PathLoss": "cell.path_loss", "GainTrace": "cell.gain_trace", "Population": "[[population]]",
+    "Cell": "[cell]", "LogDistance": "cell.path_loss, model log-distance",
+    "FreeSpace": "cell.path_loss, model free-space", "OwnPathLoss": 'cell.path_loss, model "package.module:function"',
+    "GainTrace": "cell.gain_trace", "Population": "[[population]]",
     "Cpu": "population.cpu", "Radio": "population.radio", "Fleet": "population.devices", "Learning": "[learning]",
     "Majority": "learning.partition, kind majority", "TwoClass": "learning.partition, kind two-class",
     "Iid": "learning.partition, kind iid", "Dirichlet": "learning.partition, kind dirichlet",

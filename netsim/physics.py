@@ -18,6 +18,7 @@ LN2 = math.log(2.0)
 # Constants as arrays without dimension: on few devices a Python number makes an operation half as dear again.
 ZERO, ONE, TWO, SIX, THIRTY_SIX = (np.array(value) for value in (0.0, 1.0, 2.0, 6.0, 36.0))
 HALF, THIRD, TWO_THIRDS, NEAR, TINY = (np.array(value) for value in (1 / 2, 1 / 3, 2 / 3, 1e-6, 1e-300))
+LIGHT_M_PER_S = 299_792_458.0
 CLOSEST_M = 1.0   # the log-distance law is a far-field law: nearer devices are treated as one metre away
 
 
@@ -26,9 +27,22 @@ def path_gain(distance_m: Values, intercept_db: float, slope_db: float, shadowin
 
     Distances below one metre count as one metre, where the law would otherwise amplify.
     """
-    kilometres = np.maximum(distance_m, CLOSEST_M) / 1e3
-    loss_db = intercept_db + slope_db * np.log10(kilometres) + shadowing_db
-    return np.asarray(10.0 ** (-loss_db / 10.0), dtype=np.float64)
+    return gain_of_loss(log_distance_loss(np.maximum(distance_m, CLOSEST_M), intercept_db, slope_db) + shadowing_db)
+
+
+def log_distance_loss(distance_m: Values, intercept_db: float, slope_db: float) -> Floats:
+    """Decibels lost on the way: ``intercept + slope log10(d / 1 km)``."""
+    return np.asarray(intercept_db + slope_db * np.log10(np.divide(distance_m, 1e3)))
+
+
+def free_space_loss(distance_m: Values, frequency_hz: float) -> Floats:
+    """Decibels lost where nothing stands in the way (Friis): ``20 log10(4 pi d f / c)``."""
+    return np.asarray(20.0 * np.log10(np.multiply(distance_m, 4.0 * math.pi * frequency_hz / LIGHT_M_PER_S)))
+
+
+def gain_of_loss(loss_db: Values) -> Floats:
+    """Linear channel gain after so many decibels of loss."""
+    return np.asarray(10.0 ** (np.negative(loss_db) / 10.0), dtype=np.float64)
 
 
 def fdma_rate(bandwidth_hz: Values, snr_hz: Values) -> Floats:

@@ -10,6 +10,7 @@ from netsim.allocation import check_method
 from netsim.base.errors import InputError
 from netsim.base.registry import Registry
 from netsim.cell.disciplines import DISCIPLINES
+from netsim.fleet.path_loss import PATH_LOSSES, path_loss_options
 from netsim.learning.aggregation import needs_chances
 from netsim.learning.named import check_learning, layers_of, permit_learning
 from netsim.selection import METHODS as SELECTION
@@ -28,16 +29,19 @@ def permit(scenario: Scenario, *, allow_import: bool = False) -> None:
     """
     ALLOCATION.permit(scenario.allocation.method, allow_import=allow_import)
     SELECTION.permit(scenario.selection.method, allow_import=allow_import)
-    for registry, name in brought(scenario):
+    for registry, name, _ in brought(scenario):
         registry.permit(name, allow_import=allow_import)
     permit_learning(scenario, allow_import=allow_import)
 
 
-def brought(scenario: Scenario) -> list[tuple[Registry[Any], str]]:
-    """What else a scenario names, with where such things are looked up: discipline, channel, server."""
-    named = ((DISCIPLINES, scenario.allocation.sharing), (CHANNELS, scenario.cell.channel),
-             (SERVERS, scenario.server.kind if scenario.server else None))
-    return [(registry, name) for registry, name in named if name is not None]
+def brought(scenario: Scenario) -> list[tuple[Registry[Any], str, Mapping[str, Any]]]:
+    """What else a scenario names, with where it is looked up and its options: discipline, channel, server, law."""
+    server, loss = scenario.server, scenario.cell.path_loss
+    named: list[tuple[Registry[Any], str | None, Mapping[str, Any]]] = [
+        (DISCIPLINES, scenario.allocation.sharing, {}), (CHANNELS, scenario.cell.channel, {}),
+        (SERVERS, server.kind if server else None, server.options if server else {}),
+        (PATH_LOSSES, loss.model, path_loss_options(loss))]
+    return [(registry, name, options) for registry, name, options in named if name is not None]
 
 
 def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -> Selection:
@@ -47,8 +51,8 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     """
     permit(scenario, allow_import=allow_import)
     check_method(scenario.allocation.method, scenario.allocation.options)
-    for registry, name in brought(scenario):
-        registry.options(name, scenario.server.options if registry is SERVERS and scenario.server else {})
+    for registry, name, options in brought(scenario):
+        registry.options(name, options)
     selection = make_selection(scenario.selection.method, scenario.selection.options)
     aggregation = scenario.learning.aggregation
     if needs_chances(aggregation) and "chances" not in getattr(selection, "gives", ()):

@@ -1,4 +1,4 @@
-"""Disciplines, channels and servers of a user's own, by the same registry as methods and models."""
+"""Disciplines, channels, path losses and servers of a user's own, by the same registry as methods and models."""
 
 import sys
 from types import ModuleType
@@ -8,7 +8,10 @@ import pytest
 
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
+from netsim.base.fields import Decibels
 from netsim.cell.disciplines import DISCIPLINES
+from netsim.fleet.path_loss import PATH_LOSSES
+from netsim.physics import free_space_loss
 from netsim.prepare import prepare
 from netsim.server import SERVERS
 from netsim.server.synchronous import Synchronous
@@ -54,10 +57,16 @@ class Impatient(Synchronous):
         return super().ended(cell) or cell.version >= self.patience
 
 
+def walls(distance_m, each: Decibels, walls: int = 1):
+    """A path loss that does not depend on distance."""
+    return np.full(len(distance_m), each * walls)
+
+
 @pytest.fixture(autouse=True)
 def mylab(monkeypatch):
     module = ModuleType("mylab")
-    vars(module).update(Halves=Halves, Oversold=Oversold, Better=Better, Impatient=Impatient)
+    vars(module).update(Halves=Halves, Oversold=Oversold, Better=Better, Impatient=Impatient, walls=walls,
+                        silent=lambda distance_m: None)
     monkeypatch.setitem(sys.modules, "mylab", module)
 
 
@@ -88,6 +97,28 @@ def test_a_channel_of_your_own():
         load_scenario("tiny", ["cell.channel=mylab:Better", "cell.fading=rayleigh"])
 
 
+def test_a_path_loss_by_name_and_of_your_own():
+    def gains(*changes):
+        return play(*changes).jobs["gain"]
+
+    assert (gains('cell.path_loss={model="free-space",frequency="2 GHz"}') > gains()).all()      # 100 dB at 1 km
+    walls = gains('cell.path_loss={model="mylab:walls",each="3 dB",walls=4}')
+    assert np.allclose(10 * np.log10(walls), -12.0)
+    with pytest.raises(InputError, match=r"cell.path_loss.each: .* needs it"):
+        play("cell.path_loss.model=mylab:walls")
+    with pytest.raises(InputError, match=r'cell.path_loss.each = "3 m"'):
+        play('cell.path_loss={model="mylab:walls",each="3 m"}')
+    with pytest.raises(InputError, match="one loss in dB for each of 5 distances"):
+        play("cell.path_loss.model=mylab:silent")
+    with pytest.raises(InputError, match='unknown model "rural"; allowed: free-space, log-distance'):
+        load_scenario("tiny", ["cell.path_loss.model=rural"])
+
+
+def test_free_space_by_hand():
+    assert free_space_loss(1000.0, 2.4e9) == pytest.approx(100.05, abs=0.01)       # the textbook's 100 dB at 1 km
+    assert free_space_loss(2000.0, 1e9) - free_space_loss(1000.0, 1e9) == pytest.approx(20 * np.log10(2))
+
+
 def test_a_server_of_your_own_with_options():
     assert play("server.kind=mylab:Impatient").summary["rounds"] == 2
     assert play("server.kind=mylab:Impatient", "server.patience=1").summary["rounds"] == 1
@@ -95,16 +126,16 @@ def test_a_server_of_your_own_with_options():
         play("server.kind=mylab:Impatient", 'server.patience="long"')
 
 
-@pytest.mark.parametrize("key", ["allocation.sharing", "cell.channel", "server.kind"])
+@pytest.mark.parametrize("key", ["allocation.sharing", "cell.channel", "server.kind", "cell.path_loss.model"])
 def test_what_is_of_another_kind_or_not_allowed_is_refused(key):
-    with pytest.raises(InputError, match="is no "):
+    with pytest.raises(InputError, match="is no"):
         prepare(load_scenario("tiny", [f"{key}=fractions:Fraction"]), learning=False, allow_import=True)
     with pytest.raises(InputError, match="--allow-import"):
         prepare(load_scenario("tiny", [f"{key}=mylab:Halves"]), learning=False)
 
 
 def test_each_registry_makes_all_that_it_names():
-    for registry in (DISCIPLINES, CHANNELS, SERVERS):
+    for registry in (DISCIPLINES, CHANNELS, SERVERS, PATH_LOSSES):
         for name in registry:
             assert registry.find(name)
 

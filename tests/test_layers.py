@@ -30,7 +30,7 @@ KNOWS = {
     "report": {"analysis", "base", "trace"},
     "run": {"analysis", "base", "report", "trace"},
     "random_cohort": {"allocation", "base", "fleet", "learning", "scenario", "world"},
-    "prepare": {"allocation", "base", "cell", "learning", "scenario", "selection", "server", "world"},
+    "prepare": {"allocation", "base", "cell", "fleet", "learning", "scenario", "selection", "server", "world"},
     "simulate": {"allocation", "cell", "fleet", "learning", "prepare", "run", "scenario", "selection", "server",
                  "trace", "world"},
     "sweep": {"base", "learning", "prepare", "run", "scenario", "selection", "simulate", "trace"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ def budget_scaling(problem: Problem) -> float:
     devices = InSeconds.of(problem)
 
     def missing(factor: float) -> float:
-        scaled = replace(devices, budget=problem.budget_j * factor / problem.power_w)
+        scaled = devices._replace(budget=problem.budget_j * factor / problem.power_w)
         return 1.0 - problem.bandwidth_hz / float(scaled.least_bandwidth_ever().sum())
 
     least = float(np.max(_least_energy(problem, problem.bandwidth_hz) / problem.budget_j))

@@ -7,7 +7,7 @@ min(T - t, E - K/t^2) seconds to upload, and the bandwidth needed is what sends 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,7 @@ INSTANT_S = 1e-80    # stands for "no time" where a device has nothing to comput
 BLOCK = 1 << 13      # devices worked on at once: 64 kB an array stays in the cache and is not mapped afresh each time
 
 
-@dataclass(frozen=True, eq=False)
-class InSeconds:
+class InSeconds(NamedTuple):
     """What the devices can do, one array entry each."""
 
     nats: Floats          # z ln 2, what is to be sent
@@ -110,10 +109,10 @@ class InSeconds:
     def round_time(self, bandwidth_hz: float | Floats) -> Floats:
         """Each device's shortest round with this bandwidth; inf where its budget does not allow one.
 
-        Several bandwidths, one below the other, give a row each.
+        Several bandwidths, one below the other, give a row each. What a budget does not allow is a root of nothing:
+        whoever asks lets numpy keep quiet about it.
         """
         upload_s = self.upload_time(bandwidth_hz)
         spare = self.budget - upload_s
-        with np.errstate(divide="ignore", invalid="ignore"):
-            compute_s = np.maximum(np.sqrt(self.work / spare), self.fastest)
+        compute_s = np.maximum(np.sqrt(self.work / spare), self.fastest)
         return np.where((spare > ZERO) & (compute_s <= self.slowest), upload_s + compute_s, np.inf)

@@ -84,15 +84,16 @@ class Market:
 
     @classmethod
     def of(cls, problem: Problem) -> Market:
-        devices = replace(InSeconds.of(problem), budget=np.full(len(problem), NO_BUDGET_S))
+        devices = InSeconds.of(problem)._replace(budget=np.full(len(problem), NO_BUDGET_S))
         band_hz = min(problem.bandwidth_hz, AMPLE * float(problem.snr_hz.sum()))
         return cls(devices, problem.power_w, problem.compute_weight * np.square(problem.cycles), band_hz)
 
     @cached_property
     def soonest(self) -> float:
         """The round of an infinite weight, every CPU at its fastest; a hair more, so that there is room for a price."""
-        bracket = sao.Bracket.of(self.devices, self.bandwidth_hz)
-        return sao.shortest_round(self.devices, self.bandwidth_hz, bracket).round_s * (1.0 + 1e-11)
+        with np.errstate(all="ignore"):
+            bracket = sao.Bracket.of(self.devices, self.bandwidth_hz)
+            return sao.shortest_round(self.devices, self.bandwidth_hz, bracket).round_s * (1.0 + 1e-11)
 
     @cached_property
     def cheapest(self) -> float:

@@ -101,25 +101,35 @@ class Problem:
                  for name, array in ((name, getattr(self, name)) for name in (*DEVICE, "numbers"))}
         if gain is not None:
             parts["gain"] = gain[chosen]
-        return self._with(parts)
+            return self._with(parts)
+        return self._of(parts, self.snr_hz[chosen])
 
     def with_power(self, power_w: Floats) -> Problem:
         """The same problem with other transmit powers."""
         return self._with({"power_w": np.array(power_w, dtype=np.float64)})
 
     def _with(self, parts: dict[str, Any]) -> Problem:
-        """Fresh valid parts in the place of these; only what they make of the signal is looked at again."""
-        problem = object.__new__(Problem)
-        problem.__dict__.update({name: getattr(self, name) for name in FIELDS}, **parts)
+        """These parts in the place of its own; only what they make of the signal is looked at again."""
+        gain, power_w = parts.get("gain", self.gain), parts.get("power_w", self.power_w)
+        with np.errstate(over="ignore", invalid="ignore"):
+            snr_hz = gain * power_w / self.noise_w_per_hz
+        problem = self._of(parts, snr_hz)
+        sound = snr_hz.min() > 0.0 and snr_hz.max() < np.inf
+        return problem if sound else replace(problem)      # looks at everything, and says what is wrong
+
+    def _of(self, parts: dict[str, Any], snr_hz: Floats) -> Problem:
+        """A problem of parts that are known to be sound."""
         for array in parts.values():
             if array is not None:
                 array.setflags(write=False)
-        with np.errstate(over="ignore", invalid="ignore"):
-            snr = problem.gain * problem.power_w / problem.noise_w_per_hz
-        if not (snr.min() > 0.0 and snr.max() < np.inf):
-            return replace(problem)                        # looks at everything, and says what is wrong
-        problem.__dict__["snr_hz"] = snr
+        problem = object.__new__(Problem)
+        problem.__dict__.update(self._cell, **parts, snr_hz=snr_hz)
         return problem
+
+    @cached_property
+    def _cell(self) -> dict[str, Any]:
+        """All that was given, without what follows from it."""
+        return {name: getattr(self, name) for name in FIELDS}
 
 
 FIELDS = tuple(each.name for each in fields(Problem))

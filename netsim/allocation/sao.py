@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +36,7 @@ def solve(problem: Problem) -> Plan:
     return plan_for(problem, fill(best.bandwidth_hz, problem.bandwidth_hz), cpu_hz)
 
 
-@dataclass(frozen=True, eq=False)
-class Need:
+class Need(NamedTuple):
     """What the devices of one block need at least for a round of T seconds (or several T, a row each)."""
 
     devices: InSeconds
@@ -72,7 +72,7 @@ class Need:
     def little_moved_by(self, step: float) -> bool:
         """Whether a step of T changes this so little that :class:`Nearby` is exact."""
         quickest = np.maximum(self.per_second * self.gained / self.bandwidth_hz, self.delayed / self.crossing_s)
-        return bool(abs(step) * quickest.max() <= NEAR)
+        return bool(abs(step) * np.maximum.reduce(quickest) <= NEAR)
 
 
 class Nearby:
@@ -111,7 +111,6 @@ class Bracket:
     sure: bool            # that there is one
 
     @classmethod
-    @np.errstate(all="ignore")
     def of(cls, devices: InSeconds, bandwidth_hz: float) -> Bracket:
         """With the whole band none beats T; with an equal share some need a round no longer than T, some no shorter.
 
@@ -178,7 +177,6 @@ class Shortest:
         return cls(round_s, np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
 
 
-@np.errstate(all="ignore")       # a round too short needs infinite bandwidth
 def shortest_round(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest:
     """The round T at which the least bandwidths of the devices add up to B; the problem must be feasible.
 

@@ -50,7 +50,7 @@ class Ended:
             job=head[0], device=_joined([flight.jobs.device[which] for flight, which in groups]),
             began=_joined([np.full(flight.count(which), flight.began) for flight, which in groups]),
             cause=head[1], version=head[2], outcome=outcome,
-            arrived=np.array([reason == ARRIVED for reason in outcome]),
+            arrived=_arrived(outcome),
             on_battery=any(flight.on_battery for flight, _ in groups),
             values=dict(zip(MEASURED, measured, strict=True)),
             decided={name: _joined([getattr(flight.jobs, name)[which] for flight, which in groups])
@@ -73,6 +73,13 @@ def _by_flight(ended: list[tuple[Flight, int]]) -> list[tuple[Flight, Which]]:
             groups.append((flight, []))
         groups[-1][1].append(i)
     return [(flight, np.array(which)) for flight, which in groups]
+
+
+def _arrived(outcome: list[str]) -> Bools:
+    """Whose job arrived."""
+    if outcome.count(ARRIVED) == len(outcome):
+        return np.ones(len(outcome), bool)
+    return np.array([reason == ARRIVED for reason in outcome])
 
 
 def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
@@ -173,18 +180,15 @@ class Rows:
 
     def record(self) -> Ints:
         """Record them by when they were complete; of one instant, in the order added. Returns the row of each place."""
-        whole, times = np.empty((4, self.count), np.int64), np.empty((4, self.count))
-        place = 0
-        for kind, name, device, job, t0, t1, value, energy_j in self.pieces:
-            end = place + len(device)
-            whole[0, place:end], whole[1, place:end], whole[2, place:end], whole[3, place:end] = kind, name, device, job
-            times[0, place:end], times[1, place:end], times[2, place:end], times[3, place:end] = t0, t1, value, energy_j
+        rows, place = np.empty((8, self.count)), 0
+        for piece in self.pieces:
+            end = place + len(piece[2])
+            for line, values in zip(rows[:, place:end], piece, strict=True):
+                line[...] = values
             place = end
-        order = np.argsort(times[1], kind="stable")
-        whole, times = whole[:, order], times[:, order]
+        order = rows[5].argsort(kind="stable")
         first = self.recorder.next_seq
-        self.recorder.add_rows(dict(zip(("kind", "name", "device", "job"), whole, strict=True))
-                               | dict(zip(("t0", "t1", "value", "energy_j"), times, strict=True)))
+        self.recorder.add_rows(rows.take(order, axis=1))
         seq = np.empty(self.count, np.int64)
         seq[order] = np.arange(first, first + self.count)
         return seq
@@ -209,12 +213,12 @@ def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
     v, count = jobs.values, len(jobs)
     until = np.where(np.isnan(v["sent_from"]), v["ended_at"], v["sent_from"])
     texts = {reason: recorder.text(reason) for reason in dict.fromkeys(jobs.outcome)}
-    outcome = next(iter(texts.values())) if len(texts) == 1 else [texts[reason] for reason in jobs.outcome]
-    recorder.add_jobs({
-        "job": jobs.job, "round": np.full(count, version + 1), "version": jobs.version, "device": jobs.device,
+    outcome = next(iter(texts.values())) if len(texts) == 1 else np.array([texts[reason] for reason in jobs.outcome])
+    recorder.add_jobs(count, {
+        "job": jobs.job, "round": version + 1, "version": jobs.version, "device": jobs.device,
         "t0": jobs.began, **jobs.decided, "compute_s": v["compute_s"], "wait_s": until - v["computed_at"],
         "upload_s": v["upload_s"], "t1": v["ended_at"], "energy_j": v["compute_j"] + v["upload_j"],
-        "outcome": np.full(count, outcome), "staleness": version - jobs.version,
+        "outcome": outcome, "staleness": version - jobs.version,
     })
 
 
@@ -223,13 +227,10 @@ def record_left_out(
 ) -> None:
     """Devices that no plan could be found for: jobs that ended before they began."""
     count = len(devices)
-    unknown, nothing = np.full(count, np.nan), np.zeros(count)
     for number, device in enumerate(devices.tolist()):
         recorder.instant(INFEASIBLE, device, now, after=[cause], job=first + number)
-    recorder.add_jobs({
-        "job": first + np.arange(count), "round": np.full(count, version + 1), "version": np.full(count, version),
-        "device": devices, "t0": np.full(count, now), **asked, "cpu_hz": unknown, "power_w": unknown,
-        "bandwidth_hz": unknown, "planned_s": unknown, "compute_s": nothing, "wait_s": nothing, "upload_s": nothing,
-        "t1": np.full(count, now), "energy_j": nothing,
-        "outcome": np.full(count, recorder.text(INFEASIBLE)), "staleness": np.zeros(count, np.int64),
-    })
+    unknown = dict.fromkeys(("cpu_hz", "power_w", "bandwidth_hz", "planned_s"), np.nan)
+    nothing = dict.fromkeys(("compute_s", "wait_s", "upload_s", "energy_j", "staleness"), 0.0)
+    recorder.add_jobs(count, {
+        "job": first + np.arange(count), "round": version + 1, "version": version, "device": devices, "t0": now,
+        "t1": now, "outcome": recorder.text(INFEASIBLE), **asked, **unknown, **nothing})

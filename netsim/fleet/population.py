@@ -16,7 +16,8 @@ from netsim.base.arrays import Floats, Ints, frozen
 from netsim.base.errors import InputError
 from netsim.base.fields import MOST
 from netsim.base.streams import stream
-from netsim.physics import path_gain
+from netsim.fleet.path_loss import loss_db
+from netsim.physics import gain_of_loss
 from netsim.scenario.distributions import Distribution, Spread
 
 if TYPE_CHECKING:
@@ -146,12 +147,11 @@ class TableDraw:
 
     def gain(self, cell: Cell, distance_m: Floats) -> Floats:
         """As measured in the fleet, else path loss with this device's shadowing."""
-        table, loss = self.table, cell.path_loss
+        table = self.table
         if table.devices is not None and table.devices.gain is not None:
             return np.array(table.devices.gain, dtype=float)
         shadowing_db = self.rng("shadowing").standard_normal(table.size) * cell.shadowing
-        gain: Floats = path_gain(distance_m, loss.intercept, loss.slope, shadowing_db)
-        return gain
+        return gain_of_loss(loss_db(cell.path_loss, distance_m) + shadowing_db)
 
 
 def table_draws(scenario: Scenario, seed: int) -> list[TableDraw]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, GetJsonSchemaHandler, Strict, model_validator
+from pydantic import ConfigDict, Discriminator, Field, GetJsonSchemaHandler, Strict, Tag, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from netsim.base.fields import (
     MOST_DB,
+    OWN,
     Coordinate,
     Decibels,
     Deviation,
@@ -39,12 +41,36 @@ class OrPath:
         return {"anyOf": [path, handler(schema)]}
 
 
-class PathLoss(Model):
+class LogDistance(Model):
     """Mean path loss over distance: intercept + slope * log10(distance in km)."""
 
     model: Literal["log-distance"] = "log-distance"
     intercept: Annotated[Decibels, key("path loss at 1 km")] = default("128.1 dB", "decibels")
     slope: Annotated[Decibels, key("path loss added by a tenfold distance")] = default("37.6 dB", "decibels")
+
+
+class FreeSpace(Model):
+    """Mean path loss where nothing stands in the way (Friis): 20 log10(4 pi distance / wavelength)."""
+
+    model: Literal["free-space"]
+    frequency: Annotated[Frequency, key("carrier frequency")]
+
+
+class OwnPathLoss(Model):
+    """A path loss of your own: a function of the distances in metres, and of its options, that returns decibels."""
+
+    model_config = ConfigDict(extra="allow")
+    model: Annotated[str, Field(pattern=OWN)]
+
+
+def _law(table: Any) -> Any:
+    law = table.get("model", "log-distance") if isinstance(table, Mapping) else getattr(table, "model", None)
+    return "own" if isinstance(law, str) and ":" in law else law
+
+
+PathLoss = Annotated[
+    Annotated[LogDistance, Tag("log-distance")] | Annotated[FreeSpace, Tag("free-space")]
+    | Annotated[OwnPathLoss, Tag("own")], Discriminator(_law)]
 
 
 class GainTrace(Model):
@@ -70,7 +96,7 @@ class Cell(Model):
     radius: Annotated[Length, key("devices without a place of their own are spread evenly over this disc")]
     bandwidth: Annotated[Frequency, key("uplink bandwidth B that a cohort shares")]
     noise: Annotated[NoiseDensity, key("noise power density N0")] = default("-174 dBm/Hz", "noise density")
-    path_loss: Annotated[PathLoss, key("mean path loss over distance")] = PathLoss()
+    path_loss: Annotated[PathLoss, key("mean path loss over distance")] = LogDistance()
     shadowing: Annotated[Deviation, key("standard deviation of the shadowing, drawn once a device")] = default(
         "0 dB", "decibels")
     fading: Annotated[

@@ -98,6 +98,9 @@ def _too_short(errors: Sequence[ErrorDetails]) -> bool:
     return all(error["type"] == "too_short" for error in errors)
 
 
+TAGS = {"uniform": "dist", "log-distance": "model"}     # the key that says which table it is, where it is not `kind`
+
+
 def _what(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, type[BaseModel]]) -> str:
     """What is wrong, and what would be right."""
     kind, context = error["type"], error.get("ctx", {})
@@ -114,7 +117,7 @@ def _what(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, typ
         kinds = [name for name in quoted(context["expected_tags"]) if name not in ("constant", "word", "own")]
         if context["tag"] == "no dist":
             return f"a table here is a distribution and needs dist; {one_of('', kinds)}"
-        tag = "dist" if "'constant'" in context["expected_tags"] else "kind"
+        tag = next((tag for name, tag in TAGS.items() if name in kinds), "kind")
         return f'unknown {tag} "{context["tag"]}"; {one_of(str(context["tag"]), kinds)}'
     if kind == "union_tag_not_found":
         return 'expected a table with a kind, such as { kind = "..." }'

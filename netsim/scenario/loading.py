@@ -131,9 +131,11 @@ def _populations(table: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
 
 
-def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """``above`` over ``below``, table by table, key by key."""
-    if any(tag in above and below.get(tag) != above[tag] for tag in ("dist", "kind")):
+def _merge(
+    below: dict[str, Any], above: dict[str, Any], tags: tuple[str, ...] = ("dist", "kind"),
+) -> dict[str, Any]:
+    """``above`` over ``below``, table by table, key by key; ``tags`` say what kind of thing a table is."""
+    if any(tag in above and below.get(tag) != above[tag] for tag in tags):
         return dict(above)      # another kind of thing: nothing of the old one fits
     if "method" in above and below.get("method") != above["method"]:
         below = {name: value for name, value in below.items() if name in METHOD_KEEPS}
@@ -144,7 +146,7 @@ def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         if name == "model" and isinstance(value, dict):
             merged[name] = _merge_model(old, value)
         elif isinstance(old, dict) and isinstance(value, dict):
-            merged[name] = _merge(old, value)
+            merged[name] = _merge(old, value, ("model",)) if name == "path_loss" else _merge(old, value)
         elif name == "population" and isinstance(old, list) and isinstance(value, list):
             merged[name] = _merge_by_name(old, value)
         else:

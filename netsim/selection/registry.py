@@ -66,7 +66,7 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
     if devices.ndim != 1 or devices.dtype.kind not in "iu":
         raise InputError(f"{where}: devices must be a flat array of whole numbers, found {_short(devices.tolist())}")
     count = len(view.population)
-    if devices.size and not (devices.min() >= 0 and devices.max() < count):
+    if devices.size and not (np.minimum.reduce(devices) >= 0 and np.maximum.reduce(devices) < count):
         unknown = devices[(devices < 0) | (devices >= count)]
         raise InputError(f"{where}: chose unknown devices {_short(unknown)}; there are 0 to {count - 1}")
     if len(set(devices.tolist())) < devices.size:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.arrays import Ints, State
+from netsim.base.arrays import Floats, Ints, State
 from netsim.trace.schema import DERIVED, JOBS, KINDS, LINKS, ROWS, TABLES
 
 SPAN, INSTANT, COUNTER = range(len(KINDS))
 RECORDED = {name: code for name, code in ROWS.items() if name not in DERIVED}
-_TYPES = {"q": "q", "i": "i", "d": "d", "s": "i"}            # text is kept as its number in a table of texts
+# Text is kept as its number in a table of texts. While they are recorded all numbers are floats, which hold whole
+# ones exactly up to 2^53: a table is then one matrix.
 _NUMPY = {"q": np.int64, "i": np.int32, "d": np.float64, "s": np.int32}
 
 
@@ -67,13 +68,12 @@ class Recorder:
 
     def _begin(self) -> None:
         self._first = self.next_seq
-        self._seq = array("q")         # of the rows that were recorded one at a time
-        self._rows: list[array[Any]] = [array(_TYPES[code]) for code in RECORDED.values()]
+        self._alone = array("d")       # rows that were recorded one at a time, each its number and its columns
         self._src, self._dst = array("q"), array("q")
         # what was recorded many at once stays in pieces until it is taken
-        self._blocks: list[tuple[int, Mapping[str, NDArray[Any]]]] = []
+        self._blocks: list[tuple[int, Floats]] = []
         self._links: list[tuple[Ints, Ints]] = []
-        self._jobs: list[Mapping[str, NDArray[Any]]] = []
+        self._jobs: list[Floats] = []
         # numbered by their first use in the part, so that equal parts have equal numbers
         self._texts: dict[str, int] = {kind: number for number, kind in enumerate(KINDS)}
 
@@ -104,12 +104,9 @@ class Recorder:
     ) -> int:
         seq = self.next_seq
         self.next_seq += 1
-        self._seq.append(seq)
-        row = (kind, self.text(name), device, job, t0, t1, value, energy_j)
-        for column, entry in zip(self._rows, row, strict=True):
-            column.append(entry)
-        for cause in after:
-            self.link(cause, seq)
+        self._alone.extend((seq, kind, self.text(name), device, job, t0, t1, value, energy_j))
+        self._src.extend(after)
+        self._dst.extend([seq] * (len(self._src) - len(self._dst)))
         return seq
 
     def link(self, src: int, dst: int) -> None:
@@ -117,18 +114,21 @@ class Recorder:
         self._src.append(src)
         self._dst.append(dst)
 
-    def add_rows(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Many rows at once; ``kind`` and ``name`` as numbers of texts. They get the next numbers in their order."""
+    def add_rows(self, columns: Floats) -> None:
+        """Many rows at once, a line for each recorded column; texts as numbers. They get the next numbers in order."""
         self._blocks.append((self.next_seq, columns))
-        self.next_seq += len(columns["t0"])
+        self.next_seq += columns.shape[1]
 
     def add_links(self, src: Ints, dst: Ints) -> None:
         """Many links at once."""
         self._links.append((src, dst))
 
-    def add_jobs(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Jobs that have ended; ``outcome`` as numbers of texts."""
-        self._jobs.append(columns)
+    def add_jobs(self, count: int, columns: Mapping[str, NDArray[Any] | float]) -> None:
+        """Jobs that have ended; ``outcome`` as the number of its text. A number stands for the same at every job."""
+        jobs = np.empty((len(JOBS), count))
+        for place, name in enumerate(JOBS):
+            jobs[place] = columns[name]
+        self._jobs.append(jobs)
 
     def __len__(self) -> int:
         return self.next_seq - self._first
@@ -140,27 +140,25 @@ class Recorder:
         counted = {"seq": np.arange(self._first, self.next_seq, dtype=np.int64),
                    "round": (self._rounds + 1 + np.cumsum(ends) - ends).astype(np.int32)}
         self._rounds += int(ends.sum())
-        jobs = {name: _joined([block[name] for block in self._jobs], code) for name, code in JOBS.items()}
+        jobs = _columns(np.concatenate([np.empty((len(JOBS), 0)), *self._jobs], axis=1), JOBS)
         part = Part({"trace": {**counted, **rows}, "links": self._take_links(), "jobs": jobs}, tuple(self._texts))
         self._begin()
         return part
 
     def _take_rows(self) -> dict[str, NDArray[Any]]:
         """The rows in the order of their numbers, however they were recorded."""
-        alone = np.array(self._seq, np.int64) - self._first
-        blocks = [columns for _, columns in self._blocks]
-        together = _joined([np.arange(first, first + len(columns["t0"])) for first, columns in self._blocks], "q")
-        rows = {}
-        for (name, code), column in zip(RECORDED.items(), self._rows, strict=True):
-            rows[name] = np.empty(len(self), _NUMPY[code])
-            rows[name][alone] = column
-            rows[name][together - self._first] = _joined([columns[name] for columns in blocks], code)
-        return rows
+        alone = np.array(self._alone).reshape(-1, 1 + len(RECORDED)).T
+        blocks = [alone[1:], *(columns for _, columns in self._blocks)]
+        numbers = [alone[0].astype(np.int64),
+                   *(np.arange(first, first + columns.shape[1]) for first, columns in self._blocks)]
+        rows = np.empty((len(RECORDED), len(self)))
+        rows[:, np.concatenate(numbers) - self._first] = np.concatenate(blocks, axis=1)
+        return _columns(rows, RECORDED)
 
     def _take_links(self) -> dict[str, NDArray[Any]]:
         """All links by what they lead to, and then by what from."""
         pairs = [(np.array(self._src, np.int64), np.array(self._dst, np.int64)), *self._links]
-        src, dst = (_joined(list(ends), "q") for ends in zip(*pairs, strict=True))
+        src, dst = (np.concatenate(ends).astype(np.int64) for ends in zip(*pairs, strict=True))
         order = np.lexsort((src, dst))
         return {"src": src[order], "dst": dst[order]}
 
@@ -173,6 +171,6 @@ class Recorder:
         self._begin()
 
 
-def _joined(pieces: list[NDArray[Any]], code: str) -> NDArray[Any]:
-    """The pieces of a column as one array of its type."""
-    return np.concatenate(pieces).astype(_NUMPY[code]) if pieces else np.zeros(0, _NUMPY[code])
+def _columns(table: Floats, types: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    """The lines of a matrix as the columns that they stand for."""
+    return {name: line.astype(_NUMPY[code]) for line, (name, code) in zip(table, types.items(), strict=True)}

@@ -34,7 +34,7 @@ from netsim.cell.medium import Medium
 from netsim.cli import main
 from netsim.run import Run
 from netsim.trace.recorder import Recorder
-from netsim.trace.schema import ARRIVED
+from netsim.trace.schema import ARRIVED, JOBS
 
 pytestmark = pytest.mark.slow
 
@@ -320,11 +320,7 @@ def test_a_run_without_jobs_or_without_clocks(two: Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no job is recorded, so there is nothing to explain"):
         two.explain()
     recorder = Recorder()
-    recorder.add_jobs({name: np.zeros(1, np.int64) if name in ("job", "version", "device", "staleness") else
-                       np.ones(1, np.int64) if name in ("round", "outcome") else np.ones(1)
-                       for name in ("job", "round", "version", "device", "t0", "gain", "bits", "cycles", "budget_j",
-                                    "cpu_hz", "power_w", "bandwidth_hz", "planned_s", "compute_s", "wait_s",
-                                    "upload_s", "t1", "energy_j", "outcome", "staleness")})
+    recorder.add_jobs(1, {name: 0 if name in ("job", "version", "device", "staleness") else 1 for name in JOBS})
     recorder.text("other")
     recorder.span("round", -1, 0.0, 1.0)
     run = store(tmp_path / "old", (1, recorder.take()), rounds=1)

@@ -123,8 +123,9 @@ def test_many_rows_at_once_are_the_same_as_one_at_a_time():
         one.span("compute", device, 0.0, 1.0 + device, energy_j=0.5, job=device)
         one.link(0, device)
     name = many.text("compute")
-    many.add_rows({"kind": np.zeros(3), "name": np.full(3, name), "device": np.arange(3), "job": np.arange(3),
-                   "t0": np.zeros(3), "t1": 1.0 + np.arange(3), "value": np.zeros(3), "energy_j": np.full(3, 0.5)})
+    kind = value = t0 = np.zeros(3)
+    device = job = np.arange(3)
+    many.add_rows(np.array([kind, np.full(3, name), device, job, t0, 1.0 + device, value, np.full(3, 0.5)]))
     many.add_links(np.zeros(3), np.arange(3))
     assert one.take().sha256("") == many.take().sha256("")
 

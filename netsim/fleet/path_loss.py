@@ -1,0 +1,48 @@
+"""How much of a signal is lost over a distance: the laws by name, and a user's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.base.arrays import Floats
+from netsim.base.errors import InputError
+from netsim.base.fields import MOST_DB, Decibels, Frequency
+from netsim.base.registry import Entry, Registry, first_called
+from netsim.physics import CLOSEST_M, free_space_loss, log_distance_loss
+
+if TYPE_CHECKING:
+    from netsim.scenario.devices import PathLoss
+
+PATH_LOSSES = Registry("path loss", "cell.path_loss.model", {
+    "log-distance": Entry("netsim.fleet.path_loss:log_distance", "so many decibels for each tenfold distance"),
+    "free-space": Entry("netsim.fleet.path_loss:free_space", "nothing in the way but distance"),
+}, given=1, check=first_called("distance_m", "cell.path_loss.model: path loss"))
+
+
+def log_distance(distance_m: Floats, intercept: Decibels, slope: Decibels) -> Floats:
+    return log_distance_loss(distance_m, intercept, slope)
+
+
+def free_space(distance_m: Floats, frequency: Frequency) -> Floats:
+    return free_space_loss(distance_m, frequency)
+
+
+def path_loss_options(settings: PathLoss) -> dict[str, Any]:
+    """All keys of the table but the law's name."""
+    return {name: value for name, value in dict(settings).items() if name != "model"}
+
+
+def loss_db(settings: PathLoss, distance_m: Floats) -> Floats:
+    """The mean path loss of each device; nearer than one metre counts as one metre, where laws would amplify."""
+    law = PATH_LOSSES.make(settings.model, path_loss_options(settings))
+    answer = law(np.maximum(distance_m, CLOSEST_M))
+    try:
+        loss: Floats = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError):
+        loss = np.zeros(0)
+    if loss.shape != distance_m.shape or not (np.abs(loss) <= MOST_DB).all():
+        raise InputError(f"cell.path_loss.model: {settings.model} must return one loss in dB for each of "
+                         f"{len(distance_m)} distances, between -{MOST_DB} and {MOST_DB}")
+    return loss
