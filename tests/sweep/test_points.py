@@ -162,7 +162,7 @@ def test_an_interrupted_cell_goes_on_and_comes_to_the_same(sweep: Sweep, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         simulate(again.scenario, again.run, again.seed, learning=False, progress=stop)
     run_cells([again], HERE)
-    resumed = json.loads(again.record.read_text())
+    resumed = read_record(again.record)
     assert {**resumed, "seconds": 0} == {**whole, "seconds": 0}
 
 
