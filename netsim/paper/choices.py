@@ -13,9 +13,8 @@ from netsim.allocation.diagnosis import budget_scaling, largest_feasible
 from netsim.allocation.waves import Planner
 from netsim.base.arrays import Floats, Ints
 from netsim.paper.layouts import LAYOUTS, QUICK_LAYOUTS, everybody, layouts, round_times, with_budget
-from netsim.paper.learned import nothing_yet
 from netsim.paper.plots import canvas, quartiles, spread
-from netsim.paper.report import Finding, Report
+from netsim.paper.report import Finding, Report, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.scenario import load_scenario
 from netsim.sweep.points import Point, Record, read_record, run_cells, sole_user, write_record
