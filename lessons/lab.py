@@ -70,7 +70,8 @@ def _(
     view = look(settings.scenario(), settings.methods, settings.seed)
     explained = f"""<p>{verdict(view)}</p><p>The bars are means over the cohort: an average device's time, computing,
     sending, and waiting. Under each round, the band over time: white is idle. On the maps, the area of a disc is a
-    device's share of the band; red is whom the others wait for.</p>"""
+    device's share of the band; red is who sets the pace: whom the others wait for, or, where all end together, the
+    device of which more clock or budget would shorten the round most, if that is more than a wider band would.</p>"""
 
     # one output for all pictures, so that a slider redraws them in one go
     mo.Html(

@@ -79,7 +79,7 @@ def simulate(
         discipline = DISCIPLINES.make(scenario.allocation.sharing or "planned", {})
         cell = RadioCell(
             env, population, channel, RoundProblems(scenario, population, bits=learns.bits), discipline, recorder,
-            planner_of(scenario.allocation.method, scenario.allocation.options),
+            planner_of(scenario.allocation.method, scenario.allocation.options, scenario.rounds.deadline),
             RateLaw(scenario.cell.efficiency, scenario.cell.rate_cap, scenario.rounds.over_budget == "drop"),
             scenario.allocation.channel or "now", Faults.of(scenario, seed))
         selector = Selector(scenario.selection.method, selection, seed)

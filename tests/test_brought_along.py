@@ -63,6 +63,12 @@ class Impatient(Synchronous):
         return super().ended(cell) or cell.version >= self.patience
 
 
+class Hasty(Synchronous):
+    """Waits for nobody."""
+
+    patience_s = 1e-3
+
+
 def walls(distance_m, each: Decibels, walls: int = 1):
     """A path loss that does not depend on distance."""
     return np.full(len(distance_m), each * walls)
@@ -71,7 +77,7 @@ def walls(distance_m, each: Decibels, walls: int = 1):
 @pytest.fixture(autouse=True)
 def mylab(monkeypatch):
     module = ModuleType("mylab")
-    vars(module).update(Halves=Halves, Oversold=Oversold, Better=Better, Impatient=Impatient, walls=walls,
+    vars(module).update(Halves=Halves, Oversold=Oversold, Better=Better, Impatient=Impatient, Hasty=Hasty, walls=walls,
                         silent=lambda distance_m: None)
     monkeypatch.setitem(sys.modules, "mylab", module)
 
@@ -164,6 +170,20 @@ def test_a_run_that_shares_the_band_in_time_is_explained_by_rounds_that_can_be_s
     assert run.critical_path().length_s == run.summary["simulated_s"]
 
 
-def test_a_server_of_ones_own_is_not_explained_wrongly():
-    with pytest.raises(InputError, match="can't be explained yet"):
-        play("server.kind=mylab:Impatient").explain()
+@pytest.mark.parametrize("changes", [
+    ("allocation.sharing=tdma",), ("allocation.sharing=mylab:Halves",), ("server.kind=mylab:Impatient",),
+    ("cell.channel=mylab:Better", "allocation.sharing=equal")])
+def test_what_is_brought_along_is_explained(changes):
+    run = play(*changes)
+    told = run.explain(2, allow_import=True, methods=False)
+    assert told.round_s == run.rounds["round_s"][1]
+    assert told.what_if[0].saves_s > 0.0
+
+
+def test_what_cannot_be_played_again_is_not_explained_wrongly():
+    run = play("server.kind=mylab:Hasty")
+    with pytest.raises(InputError, match=r"round 1 took 0\.001 s, but its plan made anew .* of a server that does"):
+        run.explain()
+    assert run.critical_path().length_s > 0
+    with pytest.raises(InputError, match="allocation.sharing"):
+        play("allocation.sharing=mylab:Halves").explain()

@@ -15,6 +15,7 @@ from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.errors import InputError
 
 TOLERANCE = 1e-9                                 # how far, relatively, a plan may miss a constraint by rounding
+KEPT_BACK = 2 * TOLERANCE                        # of a battery, so that a plan that misses by so much does not empty it
 MAY_BE_ZERO = frozenset({"cycles", "capacitance"})
 DEVICE = ("bits", "cycles", "capacitance", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz",
           "power_min_w", "power_max_w")          # fields with a value for each device
@@ -108,6 +109,16 @@ class Problem:
     def with_power(self, power_w: Floats) -> Problem:
         """The same problem with other transmit powers."""
         return self._with({"power_w": np.array(power_w, dtype=np.float64)})
+
+    def with_energy(self, charge_j: Floats, factor: float = 1.0) -> Problem:
+        """The same problem with budgets so many times as large, but for nobody more than its battery holds.
+
+        A hair of what it holds is kept back, so that no rounding of a plan empties it too soon.
+        """
+        most_j = charge_j * (1.0 - KEPT_BACK)
+        if factor == 1.0 and (most_j >= self.budget_j).all():
+            return self
+        return replace(self, budget_j=np.minimum(self.budget_j * factor, most_j))
 
     def _with(self, parts: dict[str, Any]) -> Problem:
         """These parts in the place of its own; only what they make of the signal is looked at again."""

@@ -36,13 +36,18 @@ class Shared:
     t0_s: Floats
     hertz: Floats
     end_s: Floats                 # of each device, done or cut short
+    sent_s: Floats                # how long it was on the air
     done: Bools                   # whether its last bit was sent
 
 
-def share_out(problem: Problem, plan: Plan, share: Share, lasts_s: Floats | None = None) -> Shared:
+def share_out(
+    problem: Problem, plan: Plan, share: Share, lasts_s: Floats | None = None, until_s: float = math.inf,
+    began: float = 0.0,
+) -> Shared:
     """The round of a plan's CPU frequencies when the band is shared by this rule.
 
-    ``lasts_s`` is how long each device may compute and send until it is cut short, since its battery is empty.
+    ``lasts_s`` is how long each device may compute and send until it is cut short, since its battery is empty;
+    ``until_s`` is when all are, and ``began`` is when the round did, by the clock that the rule is shown.
     """
     size = len(problem)
     power_w, snr_hz = plan.power_w, problem.gain * plan.power_w / problem.noise_w_per_hz
@@ -55,7 +60,7 @@ def share_out(problem: Problem, plan: Plan, share: Share, lasts_s: Floats | None
     active: list[int] = []
     rows: list[tuple[int, float, float]] = []
     now = 0.0
-    while ready or active:
+    while (ready or active) and now < until_s:
         who = np.array(active, np.int64)
         sending = who[rate[who] > 0.0]
         on_air = who[hertz[who] > 0.0]
@@ -63,6 +68,11 @@ def share_out(problem: Problem, plan: Plan, share: Share, lasts_s: Floats | None
         cuts = now + (lasts - plan.compute_s - sent_s)[on_air]
         starts = float(ready_s[ready[0]]) if ready else math.inf
         then = min(float(ends.min(initial=math.inf)), float(cuts.min(initial=math.inf)), starts)
+        if then == math.inf and until_s == math.inf:
+            raise ArithmeticError("those who wait for the band never get any")
+        if then > until_s:
+            sent_s[on_air] += until_s - now
+            break
         left[sending] -= rate[sending] * (then - now)
         sent_s[on_air] += then - now
         gone = np.concatenate([sending[ends <= then], on_air[cuts <= then]]).tolist()
@@ -76,9 +86,10 @@ def share_out(problem: Problem, plan: Plan, share: Share, lasts_s: Floats | None
         who = np.array(sorted(active, key=lambda device: hertz[device] == 0.0), np.int64)
         if len(who):
             given = share(Active(plan.bandwidth_hz[who], left[who], snr_hz[who], budget_s[who] - sent_s[who],
-                                 hertz[who], problem.bandwidth_hz), now)
+                                 hertz[who], problem.bandwidth_hz), began + now)
             rows += [(device, now, hz) for device, hz in zip(who.tolist(), given.tolist(), strict=True)
                      if hz != hertz[device]]
             hertz[who], rate[who] = given, physics.fdma_rate(given, snr_hz[who])
     table = np.array(rows).reshape(-1, 3)
-    return Shared(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], end_s, done)
+    return Shared(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], np.where(np.isnan(end_s), until_s, end_s),
+                  sent_s, done)

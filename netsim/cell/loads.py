@@ -64,8 +64,9 @@ class Loads:
 
     def stop_sending(self, flight: Flight, i: int, *, complete: bool) -> None:
         """Note what sending has taken until now."""
-        seconds = flight.left[i] / flight.rate[i] if complete else self.env.now - flight.since[i]
-        flight.upload_s[i] += flight.spent_s[i] + seconds
+        spent_s = flight.spent_s[i]
+        flight.upload_s[i] += (
+            spent_s + flight.left[i] / flight.rate[i] if complete else spent_s + self.env.now - flight.since[i])
         flight.upload_j[i] = self.upload_energy(flight, i, complete=complete)
 
     def upload_energy(self, flight: Flight, i: int, *, complete: bool) -> float:

@@ -36,7 +36,7 @@ class CellPort(Protocol):
 
     @property
     def alive(self) -> int:
-        """How many devices have energy left."""
+        """How many devices have the energy for a job."""
 
     @property
     def ready_at(self) -> float:
@@ -54,8 +54,11 @@ class CellPort(Protocol):
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit; the others are left out."""
 
-    def why_nobody_fits(self) -> str | None:
-        """What keeps the devices with energy left from ever taking part; None where one of them may."""
+    def why_nobody_fits(self, rule: str) -> str | None:
+        """What keeps all devices from ever taking part again by a rule; None where one of them may."""
+
+    def wait(self, seconds: float) -> simpy.Event:
+        """Let time pass in which nobody works."""
 
     def dispatch(self, wave: Wave) -> Ints:
         """Let devices begin their jobs; returns tickets."""

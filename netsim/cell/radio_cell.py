@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 
 from netsim.allocation.problem import Infeasible, Problem
-from netsim.allocation.waves import Agenda, Planner, Wave
+from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Wave
 from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.disciplines import Discipline
@@ -23,7 +23,7 @@ from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
-from netsim.trace.schema import SERVER
+from netsim.trace.schema import RELAX, SERVER
 from netsim.world.channel import EVERYBODY, GainTimeline
 from netsim.world.faults import Faults
 
@@ -49,21 +49,21 @@ class RadioCell:
 
     def __init__(
         self, env: simpy.Environment, population: Population, channel: GainTimeline, problems: RoundProblems,
-        discipline: Discipline, recorder: Recorder, planner: Callable[[Callable[[Ints], Problem]], Planner],
-        radio: RateLaw = SHANNON, believes: str = "now", faults: Faults | None = None,
+        discipline: Discipline, recorder: Recorder, planner: MakePlanner, radio: RateLaw = SHANNON,
+        believes: str = "now", faults: Faults | None = None,
     ) -> None:
         self.env = env
         self.population = population
         self.channel = channel
         self.problems = problems
         self.recorder = recorder
-        self.batteries = Batteries(population.battery_j)
+        self.batteries = Batteries(population.battery_j, problems.least_j(channel_changes=channel.changes))
         self.medium = Medium(
             env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries, radio, AirOfCell(self),
             faults)
         self.faults = faults if faults is not None and faults.presences else None
         self.radio, self.believes = radio, believes
-        self.planner = planner(self.problem)
+        self.planner = planner(self.problem, self.batteries.level_j if self.batteries.any_finite else None)
         self.version = 0
         self._next_job = 0
         self._began = env.now               # when the round began
@@ -115,7 +115,7 @@ class RadioCell:
             "round": lambda: self.version + 1, "time_s": lambda: self.now, "population": lambda: self.population,
             "available": lambda: self.there,
             "alive": lambda: batteries.alive if self.faults is None else int(self.there.sum()),
-            "battery_j": lambda: batteries.capacity_j - batteries.used_j, "gain": lambda: self.gain,
+            "battery_j": lambda: batteries.level_j(slice(None)), "gain": lambda: self.gain,
             "bits": lambda: problems.bits, "cycles": lambda: problems.cycles,
             "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
             **columns})
@@ -132,21 +132,32 @@ class RadioCell:
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         agenda = self.planner.agenda(np.sort(devices), rule, size)
+        if agenda.relaxed != 1.0:
+            self.recorder.instant(RELAX, SERVER, self.now, value=agenda.relaxed, after=self._cause.tolist())
         self._left_out = agenda.dropped
         if len(agenda.dropped):
-            asked = self.problem(agenda.dropped)
+            asked = self.planner.posed(agenda.dropped)
             columns = {name: getattr(asked, name) for name in ("gain", "bits", "cycles", "budget_j")}
             record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.now,
                             self.version, int(self._cause[0]), columns)
         return agenda
 
-    def why_nobody_fits(self) -> str | None:
+    def wait(self, seconds: float) -> simpy.Event:
+        row = self.recorder.span("wait", SERVER, self.now, self.now + seconds, after=self._cause.tolist())
+        self._cause = np.array([row])
+        return self.env.timeout(seconds)
+
+    def why_nobody_fits(self, rule: str) -> str | None:
         everybody = np.flatnonzero(self.batteries.available)
-        if not self.channel.changes and not len(self.planner.largest(self.problem(everybody))):
-            try:
-                self.planner.one_wave(everybody)
-            except Infeasible as reason:
-                return str(reason)
+        if not len(everybody):
+            return self.batteries.too_little()
+        if self.channel.changes or len(self.planner.largest(
+                self.planner.posed(everybody, MOST_SCALING if rule == "relax" else 1.0))):
+            return None
+        try:
+            self.planner.one_wave(everybody)
+        except Infeasible as reason:
+            return str(reason)
         return None
 
     def dispatch(self, wave: Wave) -> Ints:

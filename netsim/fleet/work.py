@@ -9,6 +9,7 @@ import numpy as np
 from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats, Ints
 from netsim.fleet.population import Population
+from netsim.physics import fdma_rate, upload_time
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -31,6 +32,16 @@ class RoundProblems:
         self.bits = float(bits)
         self.cycles = self.whole.cycles
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
+
+    def least_j(self, *, channel_changes: bool) -> Floats:
+        """What no job takes less than: computing at the slowest clock, and in a channel that stays, sending alone."""
+        whole = self.whole
+        compute_j = whole.compute_weight * np.square(whole.cpu_min_hz)
+        if channel_changes:
+            return compute_j
+        power_w, _ = whole.power_range_w
+        rate = fdma_rate(whole.bandwidth_hz, whole.gain * power_w / whole.noise_w_per_hz)
+        return compute_j + power_w * upload_time(whole.bits, rate)
 
     def of(self, devices: Ints, gain: Floats | None = None) -> Problem:
         """The problem of these devices, with their gains as they are now if the channel changes.

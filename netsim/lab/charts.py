@@ -14,7 +14,7 @@ from netsim.allocation import Plan
 from netsim.base.arrays import Floats
 from netsim.base.units import format
 from netsim.lab.svg import INK, SOFT, Canvas, Scale, axis, legend
-from netsim.lab.view import Answer, LabView, done_s, last_alone
+from netsim.lab.view import Answer, LabView, done_s
 from netsim.report.figures import COLOURS, CRITICAL
 
 WIDTH = 440.0
@@ -33,11 +33,11 @@ def gantt(view: LabView, answer: Answer) -> Canvas:
     plan = answer.plan
     if plan is None:
         return _without_plan(canvas, view, answer, rows)
-    last = last_alone(plan)
     compute_ms, start_ms, upload_ms = (
         (1e3 * seconds).tolist() for seconds in (plan.compute_s, plan.start_s, plan.upload_s))
     for n, row in rows.items():
-        _work(canvas, scale, row, compute_ms[n], start_ms[n], upload_ms[n], 1e3 * plan.round_s, alone=n == last,
+        _work(canvas, scale, row, compute_ms[n], start_ms[n], upload_ms[n], 1e3 * plan.round_s,
+              outlined=n == answer.sets_pace,
               more=f"; {describe(view, answer, n)}")
     _end(canvas, scale, 1e3 * plan.round_s)
     return canvas
@@ -83,12 +83,16 @@ def shares_over_time(plan: Plan) -> tuple[Floats, Floats]:
     return edges, hertz
 
 
-def timeline(names: Sequence[str], compute_s: Sequence[float], upload_s: Sequence[float], round_s: float) -> Canvas:
-    """The same for a round of a run: what each device did, the slowest on top."""
+def timeline(
+    names: Sequence[str], compute_s: Sequence[float], upload_s: Sequence[float], round_s: float,
+    pace: str | None = None,
+) -> Canvas:
+    """The same for a round of a run: what each device did, the slowest on top; ``pace`` is the name of who sets it."""
     canvas, rows, scale = _rows(names, "time in the round (ms)", 1e3 * round_s)
     legend(canvas, LEFT, 12, PARTS)
     for place, row in rows.items():
-        _work(canvas, scale, row, 1e3 * compute_s[place], 1e3 * compute_s[place], 1e3 * upload_s[place], 1e3 * round_s)
+        _work(canvas, scale, row, 1e3 * compute_s[place], 1e3 * compute_s[place], 1e3 * upload_s[place], 1e3 * round_s,
+              outlined=names[place] == pace)
     _end(canvas, scale, 1e3 * round_s)
     return canvas
 
@@ -148,13 +152,12 @@ def cell_map(view: LabView, answer: Answer) -> Canvas:
     others = np.setdiff1d(np.arange(len(x)), view.devices)
     canvas.dots(zip(x[others].tolist(), y[others].tolist(), strict=True), 2.0, IDLE)
     plan, stuck = answer.plan, set(answer.stuck.tolist())
-    last = last_alone(plan) if plan is not None else None
     for n in range(len(view.devices)):
         at, tip = (x[view.devices[n]], y[view.devices[n]]), describe(view, answer, n)
         if plan is not None:
             share = float(_shares(plan, view.problem.bandwidth_hz)[n])
-            canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), CRITICAL if n == last else PARTS["upload"], tip=tip,
-                          stroke="white")
+            colour = CRITICAL if n == answer.sets_pace else PARTS["upload"]
+            canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), colour, tip=tip, stroke="white")
         else:
             canvas.circle(*at, 6.0, CRITICAL if n in stuck else IDLE, tip=tip, stroke="white")
     canvas.parts.append(f'<path d="M{WIDTH / 2} {side / 2 - 9} l8 15 h-16 z" fill="{INK}"/>')      # the base station
@@ -205,11 +208,11 @@ def describe(view: LabView, answer: Answer, n: int) -> str:
 
 def _work(
     canvas: Canvas, scale: Scale, row: Row, compute_ms: float, start_ms: float, upload_ms: float, round_ms: float, *,
-    alone: bool = False, more: str = "",
+    outlined: bool = False, more: str = "",
 ) -> None:
-    """One device's bars; outlined if all the others wait for it."""
+    """One device's bars; outlined if it sets the pace."""
     (y, height), end = row, start_ms + upload_ms
-    outline = CRITICAL if alone else ""
+    outline = CRITICAL if outlined else ""
     waits = round_ms - compute_ms - upload_ms
     with canvas.group(f"computes {compute_ms:.1f} ms, uploads {upload_ms:.1f} ms, waits {waits:.1f} ms{more}"):
         canvas.rect(scale(0), y, scale(compute_ms) - scale(0), height, PARTS["compute"], name="compute", stroke=outline)

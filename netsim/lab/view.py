@@ -16,6 +16,7 @@ from netsim.base.arrays import Floats, Ints
 from netsim.cell.disciplines import DISCIPLINES
 from netsim.cell.single_wave import play_wave
 from netsim.fleet.population import Population, draw_population
+from netsim.lab.pace import BestChange, pace_of
 from netsim.learning.sizes import samples_without_learning
 from netsim.random_cohort import OneRound, one_round
 from netsim.trace.recorder import Part
@@ -32,6 +33,13 @@ class Answer:
     plan: Plan | None
     stuck: Ints                 # positions in the cohort
     reason: str = ""
+    pace: BestChange | None = None    # what would shorten the round most
+
+    @property
+    def sets_pace(self) -> int | None:
+        """The position of whom the others wait for, or of who sets the pace though all end together, if it is one."""
+        last = None if self.plan is None else last_alone(self.plan)
+        return self.pace.device if last is None and self.pace is not None else last
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +103,7 @@ def ask(drawn: OneRound, method: str, sharing: str = "planned") -> Answer:
         plan = allocate(drawn.problem, method)
         if sharing != "planned":
             plan = shared_plan(drawn.problem, plan, DISCIPLINES.find(sharing)().bandwidth)
-        return Answer(method, plan, np.zeros(0, np.int64))
+            return Answer(method, plan, np.zeros(0, np.int64))
+        return Answer(method, plan, np.zeros(0, np.int64), pace=pace_of(drawn.problem, plan, method))
     except Infeasible as refusal:
         return Answer(method, None, np.array(refusal.devices, np.int64), refusal.reason)

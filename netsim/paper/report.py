@@ -44,6 +44,11 @@ def all_or_some(parts: Sequence[bool]) -> Verdict:
     return "agrees" if all(parts) else "agrees in part" if any(parts) else "differs"
 
 
+def nothing_yet(paper: str) -> Finding:
+    """A claim that no finished trial says anything about."""
+    return Finding(paper, "no finished runs to compare yet", "not measured")
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
     """A reproduced table or figure."""

@@ -77,9 +77,16 @@ class Rounds(Model):
         Literal["largest", "error", "waves", "relax"],
         key("a cohort without a plan: the largest part that fits, an error, groups in turn, or scaled budgets"),
     ] = "largest"
-    deadline: Annotated[Time | None, key("devices that are not done so long after their wave began are dropped")] = None
+    deadline: Annotated[Time | None, key(
+        "how long a wave may take: a plan that takes longer is none, and who is not done by then is dropped")] = None
     over_budget: Annotated[Literal["go on", "drop"] | None, key(
         'a budget that is spent in mid-upload: "go on" (the default), or "drop" the job')] = None
+    wait: Annotated[Time | None, key("how long a round takes in which no device fits; by default 1 s")] = None
+
+    @property
+    def wait_s(self) -> float:
+        """How long a round takes in which no device fits."""
+        return 1.0 if self.wait is None else float(self.wait)
 
 
 class End(Model):
@@ -125,6 +132,19 @@ class Scenario(Model):
             whole = "shares out the whole dataset: give it for every population or for none"
             raise refuse(whole, "population", auto[0], "samples")
         return self
+
+    @property
+    def living(self) -> str | None:
+        """The key, if any, by which things change while a round is played."""
+        cell = self.cell
+        moving = next((f"{table.name}.{key}" for table in self.population
+                       for key in ("mobility", "availability", "crash", "loss") if getattr(table, key) is not None), None)
+        return next((key for key, there in (
+            ("cell.fading.coherence", getattr(cell.fading, "coherence", "round") != "round"),
+            (f"population.{moving}", moving is not None),
+            ("cell.gain_trace", cell.gain_trace is not None and cell.gain_trace.t is not None),
+            ("cell.rate", cell.rate is not None), ("rounds.over_budget", self.rounds.over_budget == "drop"),
+        ) if there), None)
 
     def _check_movers(self) -> None:
         """Nothing that is said of moving devices is without effect."""

@@ -51,6 +51,8 @@ class Synchronous:
 
     def run(self, cell: CellPort) -> ProcessGenerator:
         """All rounds that are still to come."""
+        if not cell.version and not cell.alive:
+            raise InputError(f"no device can ever take part: {cell.why_nobody_fits(self.rule(cell))}")
         while not self.ended(cell):
             while cell.ready_at > cell.now:
                 yield cell.ready()                                           # everybody is off
@@ -63,6 +65,8 @@ class Synchronous:
                 if self.patience_s < math.inf:
                     for ticket in tickets.tolist():
                         cell.cancel(ticket, DEADLINE)                        # who has ended has ended
+            if not agenda.waves:
+                yield cell.wait(self.scenario.rounds.wait_s)                 # nobody fits: another try later
             self.aggregate(cell, choice, cell.aggregate())                   # learn, evaluate
             self.close(cell)                                                 # record
 
@@ -74,8 +78,7 @@ class Synchronous:
 
     def ended(self, cell: CellPort) -> bool:
         """Whether the target is reached, or the rounds, the time or the devices are used up."""
-        return (self.target_reached or cell.version >= self.scenario.end.rounds or self.used_up(cell)
-                or self.stuck(cell))
+        return self.target_reached or self.used_up(cell)
 
     def select(self, cell: CellPort) -> Choice:
         """The cohort of a round: in the first everybody, later as the selection method says."""
@@ -96,14 +99,17 @@ class Synchronous:
         """Whether everybody takes part, since it is the first round."""
         return cell.version == 0 and self.scenario.rounds.first == "all"
 
+    def rule(self, cell: CellPort) -> str:
+        """What becomes of a cohort without a plan."""
+        rounds = self.scenario.rounds
+        return rounds.first_infeasible if self.is_first(cell) else rounds.infeasible
+
     def plan(self, cell: CellPort, choice: Choice) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit."""
-        rounds = self.scenario.rounds
-        rule = rounds.first_infeasible if self.is_first(cell) else rounds.infeasible
-        agenda = cell.plan(choice.devices, rule, self.scenario.selection.cohort)
+        agenda = cell.plan(choice.devices, self.rule(cell), self.scenario.selection.cohort)
         if not agenda.waves and not self.history.arrivals:
             # a run in which no device ever fits is a mistake in the scenario, and not worth playing out
-            reason = cell.why_nobody_fits()
+            reason = cell.why_nobody_fits(self.rule(cell))
             if reason:
                 raise InputError(f"no device can ever take part: {reason}")
         return agenda
@@ -131,12 +137,13 @@ class Synchronous:
     def stuck(self, cell: CellPort) -> bool:
         """Whether nobody arrived in the last round, or ever will: the batteries of those who fitted are empty."""
         return (self.history.arrivals > 0 and self.history.arrived_last == 0
-                and cell.why_nobody_fits() is not None)
+                and cell.why_nobody_fits(self.rule(cell)) is not None)
 
     def used_up(self, cell: CellPort) -> bool:
-        """Whether no time is left, or no device: none with energy, or none that will be there in time."""
+        """Whether no round is left, no time, or no device that may take part and will be there in time."""
         end = self.scenario.end
-        return cell.ready_at >= (math.inf if end.time is None else end.time)
+        return (cell.version >= end.rounds or cell.ready_at >= (math.inf if end.time is None else end.time)
+                or self.stuck(cell))
 
     @property
     def target_reached(self) -> bool:
@@ -146,5 +153,4 @@ class Synchronous:
 
     def evaluation_due(self, cell: CellPort) -> bool:
         """Every so many rounds, and in the last, whatever makes it the last."""
-        return (cell.version % self.scenario.learning.evaluation.every == 0
-                or cell.version >= self.scenario.end.rounds or self.used_up(cell))
+        return cell.version % self.scenario.learning.evaluation.every == 0 or self.used_up(cell)

@@ -10,6 +10,8 @@ from allocation_worlds import paper_world, with_budgets
 
 from netsim.allocation import Infeasible, Problem, allocate
 from netsim.allocation.prices import Prices, prices_of, savings, shadow_prices
+from netsim.allocation.problem import plan_for
+from netsim.allocation.waves import Agenda, planner_of
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +85,59 @@ def test_at_a_kink_they_tell_of_a_little_more() -> None:
                 assert elasticity(prices, there, round_s, "", None) == pytest.approx(measured, rel=1e-3)
                 kinks += 1
     assert kinks >= 20
+
+
+def test_batteries_and_budgets_share_the_price_of_energy() -> None:
+    """50 problems: a little more in the battery, or of the budget, by plans that are told of both."""
+    rng = np.random.default_rng(21)
+    seen = {"budget": 0, "battery": 0}
+    for _ in range(50):
+        problem = random_problem(rng)
+        charge_j = np.maximum(problem.budget_j * rng.choice([0.8, 0.97, 1.3], 6), 1.02 * least_j(problem))
+        told = problem.with_energy(charge_j)
+        try:
+            plan = allocate(told)
+        except Infeasible:
+            continue
+        prices = shadow_prices(told, plan).told(problem.budget_j, charge_j, plan.round_s, np.inf)
+        for n in range(6):
+            more = np.where(np.arange(6) == n, 1 + 1e-5, 1.0)
+            battery = allocate(problem.with_energy(charge_j * more)).round_s - plan.round_s
+            budget = allocate(replace(problem, budget_j=problem.budget_j * more).with_energy(charge_j)).round_s
+            measured = {"battery": battery, "budget": budget - plan.round_s}
+            found = {"battery": prices.battery_s_per_j[n] * charge_j[n] * 1e-5,
+                     "budget": prices.budget_s_per_j[n] * problem.budget_j[n] * 1e-5}
+            for name, price in found.items():
+                assert price == pytest.approx(measured[name], rel=1e-3, abs=1e-11 * plan.round_s), name
+                seen[name] += price != 0.0
+            assert found["battery"] == 0.0 or found["budget"] == 0.0
+    assert min(seen.values()) >= 20, seen
+
+
+def least_j(problem: Problem) -> np.ndarray:
+    """What each device spends with a sixth of the band and its CPU at its slowest."""
+    return plan_for(problem, np.full(6, problem.bandwidth_hz / 6), problem.cpu_min_hz).device_energy_j
+
+
+def test_a_second_more_of_a_deadline_is_a_second_of_the_round_where_budgets_are_raised_to_keep_it() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        problem = random_problem(rng)
+        deadline_s = 0.9 * allocate(problem).round_s
+        wave, = relaxed(problem, deadline_s).waves
+        own_j, endless = problem.budget_j * relaxed(problem, deadline_s).relaxed, np.full(6, np.inf)
+        told = shadow_prices(wave.problem, wave.plan).told(own_j, endless, wave.plan.round_s, deadline_s)
+        assert told.deadline_s_per_s == 1.0
+        longer_s = relaxed(problem, deadline_s * 1.05).waves[0].plan.round_s
+        assert (longer_s - wave.plan.round_s) / (0.05 * deadline_s) == pytest.approx(1.0, rel=1e-3)
+        idle = shadow_prices(problem, allocate(problem)).told(problem.budget_j, endless, allocate(problem).round_s, 9.0)
+        assert idle.deadline_s_per_s == 0.0
+
+
+def relaxed(problem: Problem, deadline_s: float) -> Agenda:
+    """The cohort with budgets raised until it keeps the deadline; whoever can't, whatever its budget, is left out."""
+    planner = planner_of("sao", {}, deadline_s)(lambda some: problem.subset(some))
+    return planner.agenda(np.arange(6), "relax", 6)
 
 
 def with_range(problem: Problem) -> Problem:

@@ -77,7 +77,7 @@ def test_the_job_starts_over(world):
 
 
 @pytest.mark.parametrize(("at", "energy_j", "parts"), [(1.0, 1.0, (1.0, 0.0)), (5.0, 4.5, (4.0, 1.0))])
-@pytest.mark.parametrize(("why", "outcome"), [("availability", "off"), ("crash", "crashed")])
+@pytest.mark.parametrize(("why", "outcome"), [("availability", "went off"), ("crash", "crashed")])
 def test_the_job_ends(world, at, energy_j, parts, why, outcome):
     spans = world.play(world.device(**WORK), faults=Faults(1, [goes(at, 9.0, work="drop", why=why)]))
     assert spans[-1] == (outcome, at)
@@ -87,7 +87,7 @@ def test_the_job_ends(world, at, energy_j, parts, why, outcome):
 
 
 def test_who_never_comes_back_is_dropped(world):
-    assert world.play(world.device(**WORK), faults=Faults(1, [goes(1.0)])) == [("compute", 0.0, 1.0), ("off", 1.0)]
+    assert world.play(world.device(**WORK), faults=Faults(1, [goes(1.0)])) == [("compute", 0.0, 1.0), ("went off", 1.0)]
 
 
 def test_an_end_at_the_instant_of_going_is_an_end(world):
