@@ -137,8 +137,9 @@ class Scenario(Model):
     def living(self) -> str | None:
         """The key, if any, by which things change while a round is played."""
         cell = self.cell
-        moving = next((f"{table.name}.{key}" for table in self.population
-                       for key in ("mobility", "availability", "crash", "loss") if getattr(table, key) is not None), None)
+        in_time = ("mobility", "availability", "crash", "loss")
+        moving = next((f"{table.name}.{key}" for table in self.population for key in in_time
+                       if getattr(table, key) is not None), None)
         return next((key for key, there in (
             ("cell.fading.coherence", getattr(cell.fading, "coherence", "round") != "round"),
             (f"population.{moving}", moving is not None),
