@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import simpy
 
+from netsim.base.streams import stream
 from netsim.cell.battery import Batteries
 from netsim.cell.disciplines import Discipline
 from netsim.cell.disciplines.planned import Planned
@@ -17,6 +18,7 @@ from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.recording import record_ended
 from netsim.trace.recorder import Part, Recorder
 from netsim.world.faults import Faults
+from netsim.world.switches import RandomSwitches, begin
 
 NOISE = 1e-20
 
@@ -104,3 +106,9 @@ class World:
             for kind, name, t0, t1 in zip(rows["kind"], rows["name"], rows["t0"], rows["t1"], strict=True)
             if kind != "counter" and name != "allocate"
         ]
+
+
+def random_switches(why: str, seed: int, count: int, on_s: float, off_s: float) -> list[RandomSwitches]:
+    """Devices that come and go at random, begun in the stationary law."""
+    on, change = begin(stream(seed, why), count, on_s, off_s)
+    return [RandomSwitches(why, seed, k, (on_s, off_s), bool(on[k]), float(change[k])) for k in range(count)]

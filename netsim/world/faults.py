@@ -16,11 +16,11 @@ import numpy as np
 from netsim.base.arrays import Bools, Floats
 from netsim.base.streams import stream
 from netsim.fleet.population import TableDraw, table_draws
-from netsim.world.switches import CHUNK, RandomSwitches, RecordedSwitches, Switches
+from netsim.world.switches import CHUNK, RandomSwitches, RecordedSwitches, Switches, begin
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
-    from netsim.scenario.faults import Availability, Crash, Loss
+    from netsim.scenario.faults import Loss, RecordedOnOff
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,15 @@ class Absence:
 class Presence:
     """The devices of one population, by turns there and away for one reason."""
 
-    def __init__(self, first: int, size: int, absence: Absence, switches: Callable[[int], Switches]) -> None:
+    def __init__(
+        self, first: int, size: int, absence: Absence, switches: Callable[[int], Switches],
+        begun: tuple[Bools, Floats] | None = None,
+    ) -> None:
         self.first, self.size, self.absence = first, size, absence
         self._make = switches
         self._switches: dict[int, Switches] = {}
-        self._on: Bools = np.zeros(size, bool)
-        self._until: Floats = np.full(size, -np.inf)      # when each may be something else than it was last
+        # who was there last, and when each may be something else; where it is known how all begin, nobody is asked
+        self._on, self._until = (np.zeros(size, bool), np.full(size, -np.inf)) if begun is None else begun
         self._asked = 0.0
 
     def __contains__(self, device: int) -> bool:
@@ -140,19 +143,27 @@ class Faults:
 def _presences(draw: TableDraw, first: int) -> Iterator[Presence]:
     table = draw.table
     if table.availability is not None:
-        yield Presence(first, table.size, Absence("availability", table.availability.work),
-                       _availability(table.availability, draw))
+        absence = Absence("availability", table.availability.work)
+        if table.availability.model == "recorded":
+            yield Presence(first, table.size, absence, _recorded(table.availability))
+        else:
+            yield _by_turns(draw, first, absence, table.availability.on, table.availability.off)
     if table.crash is not None:
-        yield Presence(first, table.size, Absence("crash", table.crash.work), _crash(table.crash, draw))
+        yield _by_turns(draw, first, Absence("crash", table.crash.work), table.crash.every, table.crash.repair)
 
 
-def _availability(table: Availability, draw: TableDraw) -> Callable[[int], Switches]:
-    if table.model == "recorded":
-        return lambda device: RecordedSwitches(table.intervals[device], table.period)
+def _recorded(table: RecordedOnOff) -> Callable[[int], Switches]:
+    return lambda device: RecordedSwitches(table.intervals[device], table.period)
+
+
+def _by_turns(draw: TableDraw, first: int, absence: Absence, on_s: float, off_s: float) -> Presence:
+    """Devices that come and go at random: an object only for those that have changed, or are at work."""
+    rng = stream(draw.seed, absence.why, 0, draw.number)
+    on, change = begin(rng, draw.table.size, on_s, off_s)
     keys = draw.keys
-    return lambda device: RandomSwitches("availability", draw.seed, keys[device], table.on, table.off)
 
+    def switches(device: int) -> Switches:
+        return RandomSwitches(
+            absence.why, draw.seed, keys[device], (on_s, off_s), bool(on[device]), float(change[device]))
 
-def _crash(table: Crash, draw: TableDraw) -> Callable[[int], Switches]:
-    keys = draw.keys
-    return lambda device: RandomSwitches("crash", draw.seed, keys[device], table.every, table.repair)
+    return Presence(first, draw.table.size, absence, switches, (on.copy(), change.copy()))

@@ -10,6 +10,9 @@ import math
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from netsim.base.arrays import Bools, Floats
 from netsim.base.streams import stream
 
 if TYPE_CHECKING:
@@ -43,22 +46,30 @@ class Switches:
         return bisect_right(self.edges, t)
 
 
-class RandomSwitches(Switches):
-    """Exponential times on and off, of these means."""
+def begin(rng: np.random.Generator, size: int, on_s: float, off_s: float) -> tuple[Bools, Floats]:
+    """Who of so many devices is there at 0 s, and when each changes for the first time: all of them in one draw."""
+    draws = rng.random((size, 2))
+    on = draws[:, 0] < on_s / (on_s + off_s)
+    return on, -np.log1p(-draws[:, 1]) * np.where(on, on_s, off_s)
 
-    def __init__(self, purpose: str, seed: int, device: int, on_s: float, off_s: float) -> None:
-        self.purpose, self.seed, self.device = purpose, seed, device
-        self.means_s = (on_s, off_s)
+
+class RandomSwitches(Switches):
+    """Exponential times on and off, of these means; begun as :func:`begin` says."""
+
+    def __init__(
+        self, purpose: str, seed: int, device: int, means_s: tuple[float, float], on: bool, first_change: float,
+    ) -> None:
+        self.purpose, self.seed, self.device, self.means_s = purpose, seed, device, means_s
         self.chunks = 0
-        super().__init__(bool(stream(seed, purpose, 0, device).random() < on_s / (on_s + off_s)), [])
+        super().__init__(on, [first_change])
 
     def goes_on(self) -> bool:
         self.chunks += 1
         draws = stream(self.seed, self.purpose, self.chunks, self.device).standard_exponential(CHUNK).tolist()
-        t = self.edges[-1] if self.edges else 0.0
-        first = 0 if self.starts_on else 1      # CHUNK is even, so that every chunk begins in the first state
-        for place, draw in enumerate(draws):
-            t += draw * self.means_s[(first + place) % 2]
+        t = self.edges[-1]
+        state = (0 if self.starts_on else 1) + len(self.edges)       # on where it is even
+        for place, draw in enumerate(draws, state):
+            t += draw * self.means_s[place % 2]
             self.edges.append(t)
         return True
 

@@ -8,7 +8,7 @@ import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_worlds import World
+from small_worlds import World, random_switches
 
 from netsim.cell.disciplines.adaptive import Adaptive
 from netsim.cell.disciplines.equal import Equal
@@ -20,7 +20,7 @@ from netsim.cell.recording import record_ended
 from netsim.scenario.faults import Loss
 from netsim.trace.recorder import Recorder
 from netsim.world.faults import Absence, Faults, Presence
-from netsim.world.switches import RandomSwitches, Switches
+from netsim.world.switches import Switches
 
 
 def goes(*edges, work="pause", why="availability", device=0):
@@ -228,7 +228,7 @@ def test_a_battery_pays_for_each_try(world):
 def mean_times(why, on_s, off_s, work, work_s, count=4000, *, from_on):
     """Seconds that so much computing takes, for devices begun in the stationary law, or for those that are there."""
     world = World(most_devices=count)
-    switches = [RandomSwitches(why, 11, key, on_s, off_s) for key in range(count)]
+    switches = random_switches(why, 11, count, on_s, off_s)
     faults = Faults(count, [Presence(0, count, Absence(why, work), switches.__getitem__)])
     chosen = [k for k in range(count) if not from_on or switches[k].on(0.0)]
     world.play(*(world.device(k, cycles=work_s * 1e9, bits=1e-9, bandwidth_hz=1.0, rate=1.0) for k in chosen),
@@ -272,8 +272,7 @@ def a_world(draw_seed, discipline, work):
     devices = [world.device(
         k, cycles=rng.uniform(0, 3e9), bits=rng.uniform(1e5, 2e6), battery_j=math.inf if k % 2 else rng.uniform(1, 9),
         budget_j=50.0) for k in range(6)]
-    switches = {why: [RandomSwitches(why, draw_seed, k, 2.0, 0.5) for k in range(6)]
-                for why in ("availability", "crash")}
+    switches = {why: random_switches(why, draw_seed, 6, 2.0, 0.5) for why in ("availability", "crash")}
     presences = [Presence(0, 6, Absence(why, how), own.__getitem__)
                  for (why, own), how in zip(switches.items(), work, strict=True)]
     faults = Faults(6, presences, [(range(6), Loss(probability=0.3, tries=3))], draw_seed, range(6))

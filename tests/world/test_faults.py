@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_worlds import random_switches
 
 from netsim import load_scenario
 from netsim.base.errors import InputError
 from netsim.scenario.faults import Intervals, Loss
 from netsim.world.faults import Absence, Faults, Presence
-from netsim.world.switches import RandomSwitches, RecordedSwitches, Switches
+from netsim.world.switches import RecordedSwitches, Switches
 
 ON_OFF = 'population.phone.availability={model="on-off",on="60 s",off="20 s"}'
 CRASH = 'population.phone.crash={every="50 s",repair="10 s"}'
@@ -28,7 +29,7 @@ def several_errors(share, count):
 
 def test_the_law_of_on_and_off():
     """Share on m1/(m1+m0); P(on at t, on at 0) and P(on until t) as they are in closed form: 60 and 20 s, t = 15 s."""
-    devices = [RandomSwitches("availability", 3, key, 60.0, 20.0) for key in range(20_000)]
+    devices = random_switches("availability", 3, 20_000, 60.0, 20.0)
     began = [each for each in devices if each.on(0.0)]
     assert len(began) / len(devices) == pytest.approx(0.75, abs=several_errors(0.75, len(devices)))
     later = np.mean([each.on(15.0) for each in began])
@@ -39,7 +40,7 @@ def test_the_law_of_on_and_off():
 
 
 def test_dwell_times_of_one_device_are_exponential():
-    one = RandomSwitches("crash", 5, 7, 50.0, 10.0)
+    one = random_switches("crash", 5, 8, 50.0, 10.0)[7]
     one.on(200_000.0)
     dwells = np.diff([0.0, *one.edges])
     on, off = (dwells[::2], dwells[1::2]) if one.starts_on else (dwells[1::2], dwells[::2])
@@ -66,6 +67,12 @@ def test_faults_are_the_same_whoever_looks_and_when():
     there = once.available(3000.0)
     assert [not once.absences(device, 3000.0) for device in range(40)] == there.tolist()
     assert not np.array_equal(faults_of(ON_OFF, CRASH, seed=2).available(10.0), often.available(10.0))
+
+
+def test_a_larger_population_adds_devices_at_the_end():
+    few, many = faults_of(ON_OFF), faults_of(ON_OFF, "population.phone.count=60")
+    for t in (0.0, 30.0, 300.0):
+        assert np.array_equal(few.available(t), many.available(t)[:40])
 
 
 def test_availability_crashes_and_losses_do_not_disturb_each_other():
