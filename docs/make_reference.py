@@ -54,6 +54,11 @@ def scenario() -> str:
     defs = schema["$defs"]
     unplaced = [name for name in defs if name not in TABLES and not DISTRIBUTION.match(name)]
     assert not unplaced, f"tables without a place in the reference: {unplaced}"
+    needed = {}                 # of the tables at the top, whose keys a base may have given
+    for name, keys in schema["else"]["properties"].items():
+        place = schema["properties"][name]
+        table = place.get("$ref", place.get("items", {}).get("$ref", "")).removeprefix("#/$defs/")
+        needed[table] = set(keys.get("items", keys)["required"])
     top = {name: entry for name, entry in schema["properties"].items() if "$ref" not in entry and name != "population"}
     parts = [
         "# Scenario keys", NOTE,
@@ -67,7 +72,7 @@ def scenario() -> str:
     for name, place in TABLES.items():
         table = defs[name]
         parts += [f"## {place}\n" if place.startswith("[") else f"### {place}\n", f"{table['description']}\n",
-                  key_table(table["properties"], set(table.get("required", ())))]
+                  key_table(table["properties"], needed.get(name, set(table.get("required", ()))))]
         if table.get("additionalProperties"):
             parts.append("All other keys are options: see [methods](methods.md).\n")
     return "\n".join(parts)

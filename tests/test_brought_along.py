@@ -160,7 +160,7 @@ def test_a_key_that_is_not_given_does_not_change_the_digest():
 
 @pytest.mark.parametrize("changes", [["allocation.sharing=tdma"], ["allocation.sharing=equal"],
                                      ["allocation.sharing=adaptive"], ["allocation.method=tdma"],
-                                     ["allocation.sharing=adaptive", "cell.fading=rayleigh", "rounds.deadline=9ms"],
+                                     ["allocation.sharing=adaptive", "cell.fading=rayleigh", "rounds.deadline=60ms"],
                                      ["allocation.sharing=tdma", "population.node.battery=8mJ"]])
 def test_a_run_that_shares_the_band_in_time_is_explained_by_rounds_that_can_be_simulated(changes):
     run, wider = play(*changes), play(*changes, "cell.bandwidth=10MHz")

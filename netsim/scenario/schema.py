@@ -234,6 +234,18 @@ def _from_toml(text: str) -> Scenario:
     return Scenario.model_validate(tomllib.loads(text))
 
 
+def _needed_without_a_base(schema: dict[str, Any]) -> dict[str, Any]:
+    """Takes the needed keys of all top tables out of a schema: with a base they are there already."""
+    needed: dict[str, Any] = {"required": schema.pop("required"), "properties": {}}
+    for name, place in schema["properties"].items():
+        table = place.get("$ref", place.get("items", {}).get("$ref", "")).removeprefix("#/$defs/")
+        keys = schema["$defs"].get(table, {}).pop("required", None)
+        if keys is not None:
+            inside = {"required": keys}
+            needed["properties"][name] = {"items": inside} if "items" in place else inside
+    return needed
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a scenario file, for editors and other tools."""
     schema = Scenario.model_json_schema()
@@ -244,6 +256,5 @@ def json_schema() -> dict[str, Any]:
     named: dict[str, Any] = json.loads(text)
     named["properties"]["base"] = {
         "type": "string", "description": "a scenario file or built-in scenario that this one changes"}
-    needed = {"required": named.pop("required")}
-    named |= {"if": {"required": ["base"]}, "else": needed}          # with a base, its tables are there already
+    named |= {"if": {"required": ["base"]}, "else": _needed_without_a_base(named)}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "netsim scenario", **named}

@@ -251,7 +251,9 @@ def test_json_schema_takes_the_files_and_refuses_mistakes(write):
         old, new = wrong.split("->")
         assert list(validator.iter_errors(tomllib.loads(SMALL.replace(old, new)))), wrong
     assert list(validator.iter_errors({"end": {"rounds": 1}}))
-    assert not list(validator.iter_errors({"base": "paper", "end": {"rounds": 1}}))
+    assert not list(validator.iter_errors({"base": "paper", "end": {"rounds": 1}, "cell": {"noise": "-170 dBm/Hz"}}))
+    assert list(validator.iter_errors(tomllib.loads(SMALL.replace("radius", "#"))))
+    assert list(validator.iter_errors({"base": "paper", "cell": {"noise": 3}}))
 
 
 def test_every_key_is_described_in_the_schema():

@@ -1,6 +1,5 @@
 """The synchronous server's rounds over the port: who waits for whom, and what the trace says of it."""
 
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -78,8 +77,8 @@ def play(agendas, battery_j=float("inf"), deadline_s=None, devices=6):
         end=SimpleNamespace(rounds=len(agendas), time=None), selection=SimpleNamespace(cohort=2),
         learning=SimpleNamespace(target_accuracy=None, evaluation=SimpleNamespace(every=1)))
     population = SimpleNamespace(battery_j=np.full(devices, battery_j))
-    channel = SimpleNamespace(
-        gain=lambda some, t, round: np.full(devices, GAIN)[some], changes=True, next_change=lambda t: math.inf)
+    channel = SimpleNamespace(gain=lambda some, t, round: np.full(devices, GAIN)[some], changes=True,
+                              next_change=lambda t: np.inf)
     problems = SimpleNamespace(bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, least_j=lambda channel_changes: None)
     cell = RadioCell(env, population, channel, problems, Planned(), recorder, lambda problem, charge_j: script)
     history = History(devices)
