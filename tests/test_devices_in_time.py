@@ -47,11 +47,19 @@ def play(*changes, seed=3, **more):
     return simulate(scenario_of(*changes), seed=seed, learning=False, **more)
 
 
-def test_a_run_in_trouble_keeps_its_books():
-    run = play(*TROUBLE)
+LIVING = ['cell.fading={model="rayleigh",coherence="10 ms"}', "rounds.over_budget=drop", "rounds.deadline=800ms",
+          'population.phone.mobility={model="random-waypoint",speed="30 m/s",every="20 ms"}']
+
+
+@pytest.mark.parametrize("more", [[], LIVING], ids=["a still cell", "everything at once"])
+@pytest.mark.parametrize("sharing", ["planned", "equal", "adaptive", "tdma"])
+def test_a_run_in_trouble_keeps_its_books(sharing, more):
+    run = play(*TROUBLE, f"allocation.sharing={sharing}", *more)
     jobs, spans = run.jobs, run.spans.filter(pl.col("device") >= 0)
     assert {"arrived", "lost"} <= set(jobs["outcome"])
     assert (spans["name"] == "off").any()
+    band = run.events.filter(pl.col("name") == "bandwidth")["value"]
+    assert band.max() <= 20e6 * (1 + 1e-9)
     worked = spans.filter(pl.col("job") >= 0).group_by("job").agg(
         *((pl.col("t1") - pl.col("t0")).filter(pl.col("name") == name).sum().alias(name)
           for name in ("compute", "upload")),
