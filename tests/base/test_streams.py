@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from netsim.base.streams import STREAM, stream
 
@@ -29,3 +31,15 @@ def test_no_two_names_share_a_number():
 def test_an_unknown_name_is_told_the_nearest():
     with pytest.raises(KeyError, match='did you mean \\\\?"shadowing'):
         stream(1, "shadwing")
+
+
+@given(seed=st.integers(0, 2**200), round_=st.integers(0, 2**40), device=st.integers(0, 2**70))
+def test_a_stream_is_numpys_seed_sequence_with_its_key(seed, round_, device):
+    key = (STREAM["fading"], round_, device)
+    theirs = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+    assert stream(seed, "fading", round_, device).random(4).tolist() == theirs.random(4).tolist()
+
+
+def test_numbers_below_zero_are_no_seeds():
+    with pytest.raises(ValueError, match="below 0"):
+        stream(-1, "fading")
