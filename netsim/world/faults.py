@@ -42,6 +42,8 @@ class Presence:
         self._make = switches
         self._switches: dict[int, Switches] = {}
         # who was there last, and when each may be something else; where it is known how all begin, nobody is asked
+        self._on: Bools
+        self._until: Floats
         self._on, self._until = (np.zeros(size, bool), np.full(size, -np.inf)) if begun is None else begun
         self._asked = 0.0
 
