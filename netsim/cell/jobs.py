@@ -94,6 +94,10 @@ class Flight:
     def __len__(self) -> int:
         return len(self.device)
 
+    def turn(self, i: int) -> tuple[int, int]:
+        """Whose turn it is of several jobs to which something happens at one instant: the order of devices."""
+        return self.device[i], self.first + i
+
     def snapshot(self) -> State:
         """The flight as named arrays."""
         reasons = "\n".join(self.outcome).encode()

@@ -2,7 +2,7 @@
 
 The medium holds the jobs in flight as rows, knows when the next of them comes to an end of its phase, and wakes then:
 one SimPy event for each instant at which something happens, and no process for a device. Whoever waits for jobs is
-told when they have ended.
+told when they have ended, and acts on it before anything else happens, be it at the same instant.
 """
 
 from __future__ import annotations
@@ -20,32 +20,14 @@ from netsim.base.arrays import Floats, Ints, State
 from netsim.cell.battery import Batteries, Battery, Load
 from netsim.cell.disciplines import Active, Discipline
 from netsim.cell.jobs import COMPUTING, ENDED, SENDING, WAITING, Flight, Jobs
+from netsim.cell.replies import Replies
 from netsim.physics import fdma_rate
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
 
 ROUNDING = 1e-9             # shares may overshoot the band by rounding, never by more
-SENT, EMPTY, COMPUTED = range(3)      # at one instant ends come before starts, then the order of jobs
+SENT, EMPTY, COMPUTED = range(3)      # at one instant ends come before starts, then the order of devices
 
 Ticket = int                # the number of a job
-
-
-class Replies(simpy.Event):
-    """Waits until so many jobs have ended."""
-
-    def __init__(self, env: simpy.Environment, wanted: int) -> None:
-        super().__init__(env)
-        self.wanted = wanted
-
-    def one_more(self) -> None:
-        """One of them has ended."""
-        self.wanted -= 1
-        if self.wanted == 0 and not self.triggered:
-            self.succeed()
-
-    def time_is_up(self, event: simpy.Event) -> None:
-        """Whoever has not ended by now has not."""
-        if not self.triggered:
-            self.succeed()
 
 
 class Medium:
@@ -71,9 +53,10 @@ class Medium:
         self._replies: dict[Ticket, Replies] = {}
         self._loads: dict[Ticket, tuple[Battery, Load]] = {}
         # what is due when, the next first; an entry with another stamp than its job or battery is overtaken
-        self._agenda: list[tuple[float, int, Ticket, int, Any, int]] = []
+        self._agenda: list[tuple[float, int, Any, int, Any, int]] = []
         self._alarm: simpy.Event | None = None
         self._alarm_at = math.inf
+        self._told = False                   # whether somebody has just been told what it waited for
 
     def start(self, first: Ticket, version: int, cause: int, jobs: Jobs, gain: Floats) -> Flight:
         """Let these jobs begin to compute, now; ``gain`` is that of their channels."""
@@ -85,7 +68,7 @@ class Medium:
         self.flights.append(flight)
         now = self.env.now
         self._agenda.extend([
-            (now + seconds, COMPUTED, first + i, 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
+            (now + seconds, COMPUTED, flight.turn(i), 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
         heapify(self._agenda)
         for i in self.batteries.on_battery(jobs.device):
             self._draw(flight, i, flight.compute_w[i], flight.compute_s[i])
@@ -120,12 +103,16 @@ class Medium:
 
     def _under_way(self, tickets: list[Ticket]) -> list[Ticket]:
         """Those of some jobs that have not ended."""
-        there: list[Ticket] = []
+        asked, there = set(tickets), list[Ticket]()
         for flight in self.flights:
-            first, phase = flight.first, flight.phase
-            last = first + len(flight)
-            there.extend([job for job in tickets if first <= job < last and phase[job - first] != ENDED])
+            first = flight.first
+            there.extend([first + i for i, phase in enumerate(flight.phase) if phase != ENDED and first + i in asked])
         return there
+
+    def under_way(self) -> dict[Ticket, int]:
+        """All jobs that have not ended, with their devices."""
+        return {flight.first + i: flight.device[i]
+                for flight in self.flights for i, phase in enumerate(flight.phase) if phase != ENDED}
 
     def take_ended(self) -> list[tuple[Flight, int]]:
         """The jobs that have ended since the last call, in the order in which they did."""
@@ -159,15 +146,26 @@ class Medium:
         self.in_use_hz = float(state["in_use_hz"])
         self._sending = {ticket: self._place(ticket) for ticket in state["sending"].tolist()}
         self._waiting = [self._place(ticket) for ticket in state["waiting"].tolist()]
+        for ticket, watts, seconds, since in state["loads"].tolist():
+            self._draw(*self._place(int(ticket)), watts, seconds, since)
+        self.look_ahead()
+
+    def look_ahead(self) -> None:
+        """Find out anew what is due when, from the rows alone.
+
+        A run does so wherever it may be taken up, so that one that is taken up there wakes at the same instants: what
+        is due would otherwise have been rounded from another moment on.
+        """
+        self._agenda, self._alarm, self._alarm_at = [], None, math.inf
         for flight in self.flights:
             for i, phase in enumerate(flight.phase):
                 if phase in (COMPUTING, SENDING) and flight.rate[i] > 0.0:
                     due = flight.since[i] + flight.left[i] / flight.rate[i]
                     what = COMPUTED if phase == COMPUTING else SENT
-                    self._agenda.append((due, what, flight.first + i, flight.stamp[i], flight, i))
+                    self._agenda.append((due, what, flight.turn(i), flight.stamp[i], flight, i))
         heapify(self._agenda)
-        for ticket, watts, seconds, since in state["loads"].tolist():
-            self._draw(*self._place(int(ticket)), watts, seconds, since)
+        for battery in dict.fromkeys(battery for battery, _ in self._loads.values()):
+            self._watch(battery)
         self._set_alarm()
 
     def _place(self, ticket: Ticket) -> tuple[Flight, int]:
@@ -190,8 +188,8 @@ class Medium:
             return
         now = self.env.now
         until, self._alarm_at = max(now, self._alarm_at), math.inf       # the clock may have rounded down
-        agenda = self._agenda
-        while agenda and agenda[0][0] <= until:
+        agenda, self._told = self._agenda, False
+        while agenda and agenda[0][0] <= until and not self._told:
             _, what, _, stamp, where, i = heappop(agenda)
             if what == EMPTY:
                 if where.watch == stamp:
@@ -227,7 +225,7 @@ class Medium:
         flight.left[i] = bits = flight.bits[i]
         flight.rate[i], flight.hz[i], flight.spent_s[i] = rate, hz, 0.0
         self._sending[ticket] = (flight, i)
-        heappush(self._agenda, (now + bits / rate, SENT, ticket, flight.stamp[i], flight, i))
+        heappush(self._agenda, (now + bits / rate, SENT, flight.turn(i), flight.stamp[i], flight, i))
         if self.batteries.any_finite and self.batteries.is_finite(flight.device[i]):
             flight.upload_j[i] = 0.0
             self._draw(flight, i, flight.power_w[i], bits / rate)
@@ -269,8 +267,8 @@ class Medium:
         if self.batteries.any_finite and self.batteries.is_finite(flight.device[i]):
             self.batteries.close(flight.device[i], now)
         replies = self._replies.pop(ticket, None)
-        if replies is not None:
-            replies.one_more()
+        if replies is not None and replies.one_more():
+            self._told = True
 
     # The band.
 
@@ -322,7 +320,7 @@ class Medium:
         flight.stamp[i] += 1
         seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:
-            heappush(self._agenda, (now + seconds, SENT, ticket, flight.stamp[i], flight, i))
+            heappush(self._agenda, (now + seconds, SENT, flight.turn(i), flight.stamp[i], flight, i))
         if ticket in self._loads:
             flight.upload_j[i] = self._upload_energy(flight, i, complete=False)
             self._draw(flight, i, flight.power_w[i], seconds)

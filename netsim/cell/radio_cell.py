@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,13 @@ from netsim.cell.battery import Batteries
 from netsim.cell.disciplines import Discipline
 from netsim.cell.jobs import Jobs
 from netsim.cell.medium import Medium
-from netsim.cell.port import Outcomes
+from netsim.cell.port import Outcomes, Reply
 from netsim.cell.recording import CLOCK, Ended, Rows, record_ended, record_left_out
 from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
-from netsim.trace.schema import SERVER
+from netsim.trace.schema import OVER, SERVER
 from netsim.world.channel import Channel
 
 TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
@@ -44,10 +45,13 @@ class RadioCell:
         self.batteries = Batteries(population.battery_j)
         self.medium = Medium(env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries)
         self.planner = planner(self.problem)
+        self._planner_of = planner
+        self._alone = bool(getattr(discipline, "alone", False))
         self.version = 0
         self._next_job = 0
         self._began = env.now               # when the round began
         self._cause: Ints = NOBODY          # the rows that whatever comes next has to wait for
+        self._followed = True               # whether something has come next
         self._played: list[Ended] = []      # of this round
         self._left_out = NOBODY
 
@@ -79,14 +83,26 @@ class RadioCell:
             **columns})
 
     def select(self, devices: Ints) -> None:
-        """Say who was chosen, which opens a round."""
-        self._began = self.now
         row = self.recorder.instant("select", SERVER, self.now, value=len(devices), after=self._cause.tolist())
-        self._cause = np.array([row])
+        self._cause, self._followed = np.array([row]), True
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
-        agenda = self.planner.agenda(np.sort(devices), rule, size)
-        self._left_out = agenda.dropped
+        return self._noted(self.planner.agenda(np.sort(devices), rule, size))
+
+    def plan_alone(self, device: int, rule: str, among: int) -> Agenda:
+        return self._noted(self._planner_among(among).agenda(np.array([device]), rule, 1))
+
+    def _planner_among(self, among: int) -> Planner:
+        """Plans for one of so many: with its part of the band, or with all of it where one sends at a time."""
+        def part(devices: Ints) -> Problem:
+            whole = self.problem(devices)
+            return replace(whole, bandwidth_hz=whole.bandwidth_hz / among)
+
+        return self.planner if among == 1 or self._alone else self._planner_of(part)
+
+    def _noted(self, agenda: Agenda) -> Agenda:
+        """The same; whoever is left out is written down."""
+        self._left_out = np.concatenate([self._left_out, agenda.dropped])
         if len(agenda.dropped):
             asked = self.problem(agenda.dropped)
             columns = {name: getattr(asked, name) for name in ("gain", "bits", "cycles", "budget_j")}
@@ -94,11 +110,11 @@ class RadioCell:
                             self.version, int(self._cause[0]), columns)
         return agenda
 
-    def why_nobody_fits(self) -> str | None:
-        everybody = np.flatnonzero(self.batteries.available)
-        if not self.channel.changes and not len(self.planner.largest(self.problem(everybody))):
+    def why_nobody_fits(self, among: int = 1) -> str | None:
+        everybody, planner = np.flatnonzero(self.batteries.available), self._planner_among(among)
+        if not self.channel.changes and not len(planner.largest(planner.problem(everybody))):
             try:
-                self.planner.one_wave(everybody)
+                planner.one_wave(everybody)
             except Infeasible as reason:
                 return str(reason)
         return None
@@ -107,6 +123,7 @@ class RadioCell:
         self._record_ended()
         allocated = self.recorder.instant(
             "allocate", SERVER, self.now, value=len(wave.devices), after=self._cause.tolist())
+        self._followed = True
         first = self._take_numbers(len(wave.devices))
         self.medium.start(first, self.version, allocated, Jobs.of(wave), self.gain[wave.devices])
         return np.arange(first, first + len(wave.devices))
@@ -117,17 +134,36 @@ class RadioCell:
     def cancel(self, ticket: int, reason: str) -> None:
         self.medium.cancel(ticket, reason)
 
-    def aggregate(self) -> Outcomes:
+    def under_way(self) -> dict[int, int]:
+        return self.medium.under_way()
+
+    def receive(self) -> list[Reply]:
+        jobs = self._record_ended()
+        return [] if jobs is None else [
+            Reply(*reply) for reply in zip(jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(),
+                                           jobs.arrived.tolist(), strict=True)]
+
+    def aggregate(self, *, barrier: bool = True) -> Outcomes:
         self._record_ended()
         now, began = self.now, self._began
-        self._record_waits()
+        if barrier:
+            self._record_waits()
+        waited_for = self._cause if barrier or not self._played else np.concatenate(
+            [jobs.last for jobs in self._played])
         arrived = sum(int(jobs.arrived.sum()) for jobs in self._played)
-        row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=self._cause.tolist())
-        self._cause = np.array([row])
+        row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=waited_for.tolist())
+        self._cause, self._followed = np.array([row]), True
         outcomes = self._outcomes()
-        self._end_of_round = (began, now, arrived)
+        self._end_of_round, self._began = (began, now, arrived), now
         self._played = []
         self.version += 1
+        return outcomes
+
+    def stop(self) -> Outcomes:
+        for ticket in self.medium.under_way():
+            self.medium.cancel(ticket, OVER)
+        self._record_ended(self.version - 1)
+        outcomes, self._played = self._outcomes(), []
         return outcomes
 
     def count(self, name: str, values: Mapping[int, float]) -> None:
@@ -138,6 +174,7 @@ class RadioCell:
         """The round's last row; which rows are its own is read off that."""
         began, now, arrived = self._end_of_round
         self.recorder.span("round", SERVER, began, now, value=arrived)
+        self.medium.look_ahead()
 
     # What a checkpoint keeps.
 
@@ -163,15 +200,16 @@ class RadioCell:
         first, self._next_job = self._next_job, self._next_job + count
         return first
 
-    def _record_ended(self) -> None:
+    def _record_ended(self, version: int | None = None) -> Ended | None:
         """Write down the jobs that have ended; whatever comes next follows the last of them."""
-        medium = self.medium
-        jobs = record_ended(
-            self.recorder, medium.take_ended(), medium.take_band(), self.version, medium.gave_room)
+        medium, version = self.medium, self.version if version is None else version
+        jobs = record_ended(self.recorder, medium.take_ended(), medium.take_band(), version, medium.gave_room)
         if jobs is not None:
             self.batteries.draw(jobs.device, jobs.values["compute_j"] + jobs.values["upload_j"])
             self._played.append(jobs)
-            self._cause = jobs.last
+            self._cause = jobs.last if self._followed else np.concatenate([self._cause, jobs.last])
+            self._followed = False
+        return jobs
 
     def _record_waits(self) -> None:
         """Everybody waits for the others: before its wave, and from its own end to that of the round."""

@@ -53,7 +53,8 @@ class ServerTable(Model):
     """Who dispatches jobs, waits for them and aggregates; all keys but the kind are its options."""
 
     model_config = ConfigDict(extra="allow")
-    kind: Annotated[str, Field(min_length=1), key('"synchronous", or "package.module:Name" of installed code')]
+    kind: Annotated[str, Field(min_length=1), key(
+        '"synchronous", "first-k", "window", "fedbuff", "fedasync", "port", or "package.module:Name"')]
 
     @property
     def options(self) -> dict[str, Any]:

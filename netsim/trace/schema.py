@@ -44,7 +44,9 @@ ARRIVED = "arrived"
 BATTERY_EMPTY = "battery empty"
 DEADLINE = "deadline"
 INFEASIBLE = "infeasible"
-DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE)   # why a device of the cohort did not deliver
+TOO_LATE = "too late"           # enough others had arrived
+OVER = "run over"               # the run ended before the job did
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, TOO_LATE, OVER)   # why a device of the cohort did not deliver
 
 KINDS = ("span", "instant", "counter")
 # Column to its type in memory (array.array) and in the files (polars); "s" is text, kept as a number while recording.
