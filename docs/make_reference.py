@@ -33,8 +33,8 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "Iid": "learning.partition, kind iid", "Dirichlet": "learning.partition, kind dirichlet",
     "Shards": "learning.partition, kind shards", "PartitionFile": "learning.partition, kind file",
     "OwnPartition": 'learning.partition, kind "package.module:function"', "Model": "learning.model, as a table",
-    "NoServer": "learning.server, kind none", "ServerMomentum": "learning.server, kind momentum",
-    "ServerAdam": "learning.server, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
+    "NoOptimiser": "learning.optimiser, kind none", "MomentumOptimiser": "learning.optimiser, kind momentum",
+    "AdamOptimiser": "learning.optimiser, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
     "Allocation": "[allocation]", "Rounds": "[rounds]", "Server": "[server]", "End": "[end]",
 }
 DISTRIBUTION = re.compile(r"(Uniform|Normal|LogNormal|Exponential|OneOf)")

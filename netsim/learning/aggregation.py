@@ -61,8 +61,8 @@ def check_finite(settings: Any, updates: Sequence[Update]) -> None:
 
 def step_towards(settings: Any, weights: Weights, mean: Weights, server: State) -> Weights:
     """Where the server's optimiser goes from the present model, shown the aggregate."""
-    options = {name: value for name, value in settings.server if name != "kind"}
-    moved, state = SERVERS[settings.server.kind](weights, mean, server, **options)
+    options = {name: value for name, value in settings.optimiser if name != "kind"}
+    moved, state = OPTIMISERS[settings.optimiser.kind](weights, mean, server, **options)
     server.update(state)
     return moved
 
@@ -168,13 +168,13 @@ def server_adam(
     return _moved(weights, learning_rate * first / (np.sqrt(second) + epsilon)), {"first": first, "second": second}
 
 
-def no_server(weights: Weights, mean: Weights, state: State) -> tuple[Weights, State]:
+def no_optimiser(weights: Weights, mean: Weights, state: State) -> tuple[Weights, State]:
     """The mean is the new global model."""
     return mean, {}
 
 
-SERVERS: dict[str, Callable[..., tuple[Weights, State]]] = {
-    "none": no_server,
+OPTIMISERS: dict[str, Callable[..., tuple[Weights, State]]] = {
+    "none": no_optimiser,
     "momentum": server_momentum,
     "adam": server_adam,
 }

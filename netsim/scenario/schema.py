@@ -153,6 +153,7 @@ class Scenario(Model):
         plain = self._plain(float)
         del plain["name"], plain["description"]
         learning, partition, selection = plain["learning"], plain["learning"]["partition"], plain["selection"]
+        learning["server"] = learning.pop("optimiser")      # its name when the stored trials were made
         root = learning.pop("root", None)
         if learning.get("dataset") == "image-folder" and root:
             learning["images"] = _listing(Path(root))
