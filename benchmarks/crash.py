@@ -1,13 +1,18 @@
-"""Kill runs and sweeps with signal 9 at random moments, then let them go on: python benchmarks/crash.py [KILLS [KIND]].
+"""Kill runs and sweeps with signal 9 wherever they have come to, then let them go on: python benchmarks/crash.py.
 
-Kinds are learning (a run that trains), rounds (one that does not, in several parts) and sweep (cells in workers of
-their own); by default they take turns. Every row must end in the same bytes that an undisturbed one left: trace, links,
-jobs, devices, scenario and checksums, the arrays of the checkpoint, the summary, and the records of a sweep's cells.
-The exit code says whether it did.
+    python benchmarks/crash.py 200 --counted kills.jsonl      # goes on where it was left
+    python benchmarks/crash.py 20 --kinds sweep-2
+
+Kinds are runs that train, with one worker and with two, and under servers that do not wait; runs that do not train, in
+several parts; and sweeps with one worker and with two. They take turns. A kill comes a random moment after a round (of
+a sweep: a cell) was reached, and these take turns as well, from the beginning to the last. Every row must end in the
+bytes that an undisturbed one left: trace, links, jobs, devices, scenario and checksums, the arrays of the checkpoint,
+the summary, and the records of a sweep's cells. The exit code says whether it did.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -15,52 +20,102 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 SWEEP = """\
 scenario = "tiny"
-seeds = 3
+seeds = 4
 learning = false
 set.end.rounds = 400
 grid.allocation.method = ["sao", "equal"]
 """
 LEARNING = ["run", "quickstart", "--set", "end.rounds=12", "--set", "learning.model=fashion-cnn",
             "--set", "population.phone.count=8", "--set", "learning.local_iterations=1", "--set", "selection.cohort=3",
-            "--seed", "11", "--workers", "2", "--json", "--out", "run"]
-ROUNDS = ["run", "tiny", "--set", "end.rounds=3000", "--seed", "11", "--json", "--out", "run"]
-COMMANDS = {"learning": LEARNING, "rounds": ROUNDS, "sweep": ["sweep", "sweep.toml", "--workers", "2"]}
+            "--seed", "11", "--json", "--out", "run", "--workers"]
+COMMANDS = {
+    "learning-1": [*LEARNING, "1"],
+    "learning-2": [*LEARNING, "2"],
+    "fedbuff": [*LEARNING, "2", "--set", "selection.method=fedavg", "--set", "server.kind=fedbuff", "--set",
+                "server.buffer=2"],
+    "fedasync": [*LEARNING, "1", "--set", "selection.method=fedavg", "--set", "server.kind=fedasync"],
+    "rounds": ["run", "tiny", "--set", "end.rounds=6000", "--seed", "11", "--json", "--out", "run"],
+    "sweep-1": ["sweep", "sweep.toml", "--workers", "1"],
+    "sweep-2": ["sweep", "sweep.toml", "--workers", "2"],
+}
 PASSING = ("seconds", "processor", "run_dir")      # of a record: not the same on two occasions
+ROW = "{number:5d} {kind:10s} {goal:6d} {reached:8d} {of:5d} {orphans:8d} {same!s:>11}"
+SEED = 1
 
 
-def main(kills: int, kinds: list[str]) -> int:
+def main() -> int:
     """Play each kind once undisturbed, then kill and go on; prints a table and returns how many rows differ."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kills", type=int, nargs="?", default=50)
+    parser.add_argument("--kinds", nargs="+", choices=COMMANDS, default=list(COMMANDS))
+    parser.add_argument("--counted", type=Path, help="file of the kills so far, which are not played again")
+    given = parser.parse_args()
+    file = given.counted and given.counted.resolve()
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file and file.exists() else []
+    for row in played(range(len(rows), given.kills), given.kinds):
+        rows.append(row)
+        print(ROW.format(**row), flush=True)
+        if file:
+            with file.open("a") as counted:
+                counted.write(json.dumps(row) + "\n")
+    tell(rows)
+    return sum(not row["same"] for row in rows)
+
+
+def played(numbers: range, kinds: list[str]) -> Iterator[dict[str, Any]]:
+    """Kills, one after the other, and how each ended."""
     import netsim.simulate  # here, so that those who are forked need not import anything  # noqa: F401
     from netsim.learning.learner import open_learner  # noqa: F401
 
-    chance, bad = random.Random(1), 0
     with TemporaryDirectory(prefix="netsim-crash-") as name:
         home = Path(name)
-        wanted, lasts = {}, {}
-        for kind in kinds:
-            began = time.perf_counter()
-            os.waitpid(started(kind, home / kind), 0)
-            lasts[kind], wanted[kind] = time.perf_counter() - began, fingerprint(home / kind)
-            print(f"{kind}: {lasts[kind]:.1f} s undisturbed, {len(wanted[kind])} files", flush=True)
-        print(" kill kind      after s  complete  orphans  same bytes")
-        for number in range(kills):
-            kind = kinds[number % len(kinds)]
-            folder = home / f"killed-{number}"
-            after = chance.uniform(0.0, lasts[kind])
-            left = killed(kind, folder, after)
-            complete = progress(folder)
+        wanted, marks, pause = {}, {}, {}
+        for kind in kinds if numbers else ():
+            marks[kind], pause[kind] = undisturbed(kind, home / kind)
+            wanted[kind] = fingerprint(home / kind)
+            print(f"{kind}: {len(marks[kind])} places to be killed after, {pause[kind]:.2f} s apart, "
+                  f"{len(wanted[kind])} files", flush=True)
+        print(" kill kind         goal  reached    of  orphans  same bytes")
+        for number in numbers:
+            kind, turn = kinds[number % len(kinds)], number // len(kinds)
+            goal = marks[kind][turn % (len(marks[kind]) - 1)]      # not the last: then there is nothing to kill
+            chance, folder = random.Random(f"{SEED}-{number}"), home / f"killed-{number}"
+            orphans = killed(kind, folder, goal, chance.uniform(0.0, 1.5 * pause[kind]))
+            reached = progress(folder)
             os.waitpid(started(kind, folder, "--resume"), 0)
-            same = fingerprint(folder) == wanted[kind]
-            bad += not same
-            ends = "yes" if same else "NO"
-            print(f"{number:5d} {kind:8s} {after:8.2f} {complete:>9} {left:8d} {ends:>11}", flush=True)
-    print(f"{kills - bad} of {kills} ended as if nobody had killed them")
-    return bad
+            yield {"number": number, "kind": kind, "goal": goal, "reached": reached, "of": marks[kind][-1],
+                   "orphans": orphans, "same": fingerprint(folder) == wanted[kind]}
+
+
+def tell(rows: list[dict[str, Any]]) -> None:
+    """How many kills of each kind came where, and how they ended."""
+    print("\nkind        kills  before the first  in the midst  after the last  orphans  same bytes")
+    for kind in COMMANDS:
+        own = [row for row in rows if row["kind"] == kind]
+        where = Counter("first" if not row["reached"] else "last" if row["reached"] == row["of"] else "midst"
+                        for row in own)
+        print(f"{kind:10s} {len(own):6d} {where['first']:17d} {where['midst']:13d} {where['last']:15d} "
+              f"{sum(row['orphans'] for row in own):8d} {sum(row['same'] for row in own):11d}")
+    print(f"{sum(row['same'] for row in rows)} of {len(rows)} ended as if nobody had killed them")
+
+
+def undisturbed(kind: str, folder: Path) -> tuple[list[int], float]:
+    """Play a command to its end: the numbers of rounds or cells at which it was seen, and the seconds between them."""
+    process, began, seen = started(kind, folder), time.perf_counter(), {0}
+    while running(process):
+        seen.add(progress(folder))
+        time.sleep(0.001)
+    os.waitpid(process, 0)
+    marks = sorted(seen | {progress(folder)})
+    return marks, (time.perf_counter() - began) / len(marks)
 
 
 def started(kind: str, folder: Path, *more: str) -> int:
@@ -76,7 +131,8 @@ def started(kind: str, folder: Path, *more: str) -> int:
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
-    sys.argv = ["netsim", *COMMANDS[kind], *(more if kind != "sweep" else ())]      # a sweep goes on by itself
+    words = COMMANDS[kind]
+    sys.argv = ["netsim", *words, *(more if words[0] == "run" else ())]      # a sweep goes on by itself
     code = 0
     try:
         netsim()
@@ -85,14 +141,23 @@ def started(kind: str, folder: Path, *more: str) -> int:
     os._exit(code)
 
 
-def killed(kind: str, folder: Path, after: float) -> int:
-    """Start a command and kill it; returns how many of its workers outlived it."""
+def killed(kind: str, folder: Path, goal: int, after_s: float) -> int:
+    """Start a command and kill it a moment after it has reached a goal; returns how many of its workers outlived it."""
     process = started(kind, folder)
-    time.sleep(after)
+    while running(process) and progress(folder) < goal:
+        time.sleep(0.001)
+    end = time.perf_counter() + after_s
+    while running(process) and time.perf_counter() < end and progress(folder) <= goal + 1:      # on a fast machine: now
+        time.sleep(0.001)
     workers = children(process)
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
     return outlived(workers)
+
+
+def running(process: int) -> bool:
+    """Whether a child of ours has not ended yet."""
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
@@ -119,11 +184,12 @@ def _arrays(path: Path) -> str:
     return digest.hexdigest()
 
 
-def progress(folder: Path) -> str:
-    """How far it was: complete rounds of a run, finished cells of a sweep."""
+def progress(folder: Path) -> int:
+    """How far it is: complete rounds of a run, finished cells of a sweep."""
     run = folder / "run" / "run.json"
-    cells = list(folder.glob("results/sweeps/sweep/cells/*.json"))
-    return str(json.loads(run.read_text())["round"]) if run.exists() else f"{len(cells)} cells" if cells else "nothing"
+    if run.exists():
+        return int(json.loads(run.read_text())["round"])
+    return len(list(folder.glob("results/sweeps/sweep/cells/*.json")))
 
 
 def children(pid: int) -> list[int]:
@@ -148,6 +214,4 @@ def alive(pid: int) -> bool:
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    number = int(words[0]) if words else 50
-    sys.exit(main(number, words[1:] or list(COMMANDS)) > 0)
+    sys.exit(main() > 0)

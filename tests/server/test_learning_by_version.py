@@ -42,7 +42,7 @@ rounds = 6
 """
 SERVERS = {
     "fedbuff": '[server]\nkind = "fedbuff"\nbuffer = 2\n', "fedasync": '[server]\nkind = "fedasync"\n',
-    "port": '[server]\nkind = "port"\nbuffer = 2\n', "window": '[server]\nkind = "window"\nperiod = "20 ms"\n',
+    "port": '[server]\nkind = "port"\nbuffer = 2\n', "window": '[server]\nkind = "window"\nperiod = "4 ms"\n',
     "first-k": '[server]\nkind = "first-k"\nbuffer = 3\n',
 }
 
