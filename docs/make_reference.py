@@ -145,11 +145,13 @@ def methods() -> str:
     """Everything that a scenario names, with what can be set of each."""
     from netsim.allocation import METHODS as ALLOCATION
     from netsim.analysis.export import FORMATS
+    from netsim.cell.disciplines import DISCIPLINES
     from netsim.learning.aggregation import AGGREGATIONS
     from netsim.learning.datasets import DATASETS
     from netsim.learning.partition import PARTITIONS
     from netsim.models import MODELS
     from netsim.selection import METHODS as SELECTION
+    from netsim.server import SERVERS
 
     parts = ["# Methods", NOTE,
              "What is named here can also be code of your own, `\"package.module:Name\"`, of "
@@ -167,6 +169,8 @@ def methods() -> str:
             ("Models", "`[learning] model = …`, or with options `model = { name = …, … }`", MODELS),
             ("Datasets", "`[learning] dataset = …`", DATASETS), ("Splits", "`learning.partition.kind`", PARTITIONS),
             ("Aggregations", "`learning.aggregation`", AGGREGATIONS),
+            ("Servers", "`[server] kind = …`; [the guide](../guides/servers.md) says what each does", SERVERS),
+            ("Sharing the band", "`allocation.sharing`", DISCIPLINES),
             ("Export formats", "`netsim export RUN --format NAME`", FORMATS)):
         parts += [f"\n## {title}\n", f"{where}.\n", *registered(registry)]
     return "\n".join(parts) + "\n"

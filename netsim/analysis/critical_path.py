@@ -190,9 +190,12 @@ def _slack(src: Ints, dst: Ints, t0: Floats, t1: Floats, ends: Ints) -> Floats:
 
 
 def _worked(acts: pl.DataFrame, links: pl.DataFrame, slack: Floats) -> pl.DataFrame:
-    """A row for each device that took part in a round: round, device, wave (the row that allocated it), slack_s."""
+    """A row for each device that took part in a round: round, device, wave (the row that allocated it), slack_s.
+
+    Work that nothing waited for, since the run ended before it did, is left out.
+    """
     work = acts.filter(pl.col("name").is_in(WORK))
-    work = work.with_columns(slack_s=slack[work["seq"].to_numpy()])
+    work = work.with_columns(slack_s=slack[work["seq"].to_numpy()]).filter(pl.col("slack_s").is_finite())
     allocated = links.join(acts.filter(pl.col("name") == "allocate").select("seq"), left_on="src", right_on="seq")
     waves = work.join(allocated, left_on="seq", right_on="dst").select("round", "device", wave="src")
     return work.group_by("round", "device").agg(pl.col("slack_s").min()).join(

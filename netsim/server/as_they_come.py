@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 from simpy.events import ProcessGenerator
 
 from netsim.base.arrays import Floats, Ints
@@ -18,6 +19,9 @@ from netsim.selection import Selection, View
 from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress, Server
+
+Buffer = Annotated[Natural, Field(description="updates that make a new model")]
+Concurrency = Annotated[Natural | None, Field(description="devices at work at a time; by default selection.cohort")]
 
 
 class AsTheyCome(Server):
@@ -32,7 +36,7 @@ class AsTheyCome(Server):
 
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
-        closed: Callable[[RunProgress], None], buffer: Natural = 10, concurrency: Natural | None = None,
+        closed: Callable[[RunProgress], None], buffer: Buffer = 10, concurrency: Concurrency = None,
     ) -> None:
         super().__init__(scenario, selector, learning, history, closed)
         self.buffer = buffer

@@ -8,11 +8,10 @@ from typing import Annotated
 from pydantic import Field
 
 from netsim.base.arrays import Ints
-from netsim.base.fields import Natural
 from netsim.cell.port import Reply
 from netsim.learning.protocol import Learning, Merge
 from netsim.scenario import Scenario
-from netsim.server.as_they_come import AsTheyCome
+from netsim.server.as_they_come import AsTheyCome, Concurrency
 from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress
@@ -31,7 +30,7 @@ class FedAsync(AsTheyCome):
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
         closed: Callable[[RunProgress], None], mixing: Mixing = 0.6, staleness: ByStaleness = POLYNOMIAL,
-        concurrency: Natural | None = None,
+        concurrency: Concurrency = None,
     ) -> None:
         super().__init__(scenario, selector, learning, history, closed, 1, concurrency)
         self.mixing = mixing

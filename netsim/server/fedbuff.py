@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from netsim.base.arrays import Ints
-from netsim.base.fields import Natural, Positive
+from netsim.base.fields import Positive
 from netsim.cell.port import Reply
 from netsim.learning.protocol import Learning, Merge
 from netsim.scenario import Scenario
-from netsim.server.as_they_come import AsTheyCome
+from netsim.server.as_they_come import AsTheyCome, Buffer, Concurrency
 from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress
 from netsim.server.staleness import POLYNOMIAL, ByStaleness
+
+Rate = Annotated[Positive, Field(description="of the server: how far it goes along the mean step")]
+Normalise = Annotated[Literal["count", "weights"], Field(
+    description="what the sum is divided by: the number of updates, or what they count together")]
 
 
 class FedBuff(AsTheyCome):
@@ -27,8 +33,8 @@ class FedBuff(AsTheyCome):
 
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
-        closed: Callable[[RunProgress], None], buffer: Natural = 10, concurrency: Natural | None = None,
-        rate: Positive = 1.0, staleness: ByStaleness = POLYNOMIAL, normalise: Literal["count", "weights"] = "count",
+        closed: Callable[[RunProgress], None], buffer: Buffer = 10, concurrency: Concurrency = None,
+        rate: Rate = 1.0, staleness: ByStaleness = POLYNOMIAL, normalise: Normalise = "count",
     ) -> None:
         super().__init__(scenario, selector, learning, history, closed, buffer, concurrency)
         self.rate = rate

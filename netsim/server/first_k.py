@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 from simpy.events import ProcessGenerator
 
 from netsim.base.arrays import Ints
@@ -21,6 +22,8 @@ from netsim.server.server import RunProgress
 from netsim.server.synchronous import Synchronous
 from netsim.trace.schema import DEADLINE, TOO_LATE
 
+FirstSoMany = Annotated[Natural, Field(description="arrivals that end a round; at most selection.cohort")]
+
 
 class FirstK(Synchronous):
     """Over-selection: of a cohort of ``selection.cohort``, the first ``buffer`` to arrive make the new model.
@@ -30,7 +33,7 @@ class FirstK(Synchronous):
 
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
-        closed: Callable[[RunProgress], None], buffer: Natural,
+        closed: Callable[[RunProgress], None], buffer: FirstSoMany,
     ) -> None:
         super().__init__(scenario, selector, learning, history, closed)
         self.buffer = buffer

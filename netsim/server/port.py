@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
-from netsim.base.fields import Natural, NotNegative, Positive
+from netsim.base.fields import NotNegative, Positive
 from netsim.cell.port import Reply
 from netsim.learning.protocol import Learning, Merge
 from netsim.scenario import Scenario
 from netsim.selection import Selection
-from netsim.server.as_they_come import AsTheyCome
+from netsim.server.as_they_come import AsTheyCome, Buffer, Concurrency
 from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress
+
+Similarity = Annotated[NotNegative, Field(description="weight of where an update points")]
+Freshness = Annotated[NotNegative, Field(description="weight of how fresh it is")]
+Bound = Annotated[Positive, Field(description="staleness at which freshness is a half")]
 
 
 class Port(AsTheyCome):
@@ -30,8 +35,8 @@ class Port(AsTheyCome):
 
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
-        closed: Callable[[RunProgress], None], buffer: Natural = 10, concurrency: Natural | None = None,
-        similarity: NotNegative = 1.0, freshness: NotNegative = 1.0, bound: Positive = 10.0,
+        closed: Callable[[RunProgress], None], buffer: Buffer = 10, concurrency: Concurrency = None,
+        similarity: Similarity = 1.0, freshness: Freshness = 1.0, bound: Bound = 10.0,
     ) -> None:
         super().__init__(scenario, selector, learning, history, closed, buffer, concurrency)
         self.similarity = similarity

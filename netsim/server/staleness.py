@@ -29,6 +29,9 @@ class Staleness(Model):
                              + (f"only {' and '.join(USES[self.kind])}" if USES[self.kind] else "no parameters"))
         return self
 
+    def __repr__(self) -> str:
+        return f"'{self.kind}'" if self.a is None and self.b is None else super().__repr__()
+
     def _value(self, name: str) -> float:
         given = getattr(self, name)
         return float(BY_DEFAULT[self.kind][name] if given is None else given)
@@ -48,5 +51,6 @@ def _by_name(given: Any) -> Any:
     return {"kind": given} if isinstance(given, str) else given
 
 
-ByStaleness = Annotated[Staleness, BeforeValidator(_by_name)]
+ByStaleness = Annotated[Staleness, BeforeValidator(_by_name), Field(
+    description='"constant", "polynomial", "hinge", or a table with the kind and its a and b')]
 POLYNOMIAL = Staleness(kind="polynomial")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 from simpy.events import ProcessGenerator
 
 from netsim.base.arrays import Ints
@@ -12,12 +14,14 @@ from netsim.base.fields import Natural, Time
 from netsim.cell.port import CellPort, Reply
 from netsim.learning.protocol import Learning, Merge
 from netsim.scenario import Scenario
-from netsim.server.as_they_come import AsTheyCome
+from netsim.server.as_they_come import AsTheyCome, Concurrency
 from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress
 from netsim.server.staleness import POLYNOMIAL, ByStaleness
 
+Period = Annotated[Time, Field(description="length of a window")]
+Stalest = Annotated[Natural | None, Field(description="what is staler counts nothing")]
 NO_JOBS: Ints = np.zeros(0, np.int64)
 
 
@@ -32,8 +36,8 @@ class Window(AsTheyCome):
 
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
-        closed: Callable[[RunProgress], None], period: Time, concurrency: Natural | None = None,
-        staleness: ByStaleness = POLYNOMIAL, stalest: Natural | None = None,
+        closed: Callable[[RunProgress], None], period: Period, concurrency: Concurrency = None,
+        staleness: ByStaleness = POLYNOMIAL, stalest: Stalest = None,
     ) -> None:
         super().__init__(scenario, selector, learning, history, closed, 1, concurrency)
         self.period_s = float(period)
