@@ -36,7 +36,8 @@ class Breakdown:
                   upload_j, energy_j: sums over its rounds; budget_j, most_j: its largest round; battery_j (null
                   on mains), left_j: at the end; straggler_rounds, straggler_share: of its rounds
     ``shares``    a row for each device that took part in a round: round, device, name, compute_s, upload_s, wait_s,
-                  round_s, compute_j, upload_j, energy_j, budget_j, outcome ("arrived" or why it dropped out)
+                  round_s, compute_j, upload_j, energy_j, budget_j, outcome ("arrived" or why it dropped out);
+                  jobs that reach from one round into the next count whole, where they ended
     """
 
     rounds: pl.DataFrame
@@ -168,6 +169,9 @@ def _devices(run: StoredRun, rounds: pl.DataFrame, shares: pl.DataFrame, names: 
     did = shares.group_by("device").agg(
         pl.len().alias("rounds"), (pl.col("outcome") == "arrived").sum().alias("arrived"),
         pl.col(summed).sum(), pl.col("energy_j").max().alias("most_j"))
+    if not run.in_rounds:      # a device may deliver more than once in a round
+        jobs = run.jobs.filter(pl.col("outcome") == "arrived").group_by("device").agg(pl.len().alias("arrived"))
+        did = did.drop("arrived").join(jobs, on="device", how="left")
     dropped = _drops(run).group_by("device").agg(pl.len().alias("dropped"))
     slow = rounds.drop_nulls("straggler").group_by("straggler").agg(pl.len().alias("straggler_rounds"))
     left = run.collect(

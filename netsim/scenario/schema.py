@@ -207,4 +207,6 @@ def json_schema() -> dict[str, Any]:
     named: dict[str, Any] = json.loads(text)
     named["properties"]["base"] = {
         "type": "string", "description": "a scenario file or built-in scenario that this one changes"}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "netsim scenario", **named}
+    whole = {"required": named.pop("required")}       # of a file that changes another one, that need not be there
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "netsim scenario", **named,
+            "anyOf": [{"required": ["base"]}, whole]}

@@ -50,6 +50,14 @@ def test_the_parts_of_a_round_sum_to_it_and_all_rounds_to_the_run(run):
         assert rounds[f"{part}_s"].sum() == pytest.approx(run.jobs[f"{part}_s"].sum() / 10, rel=1e-9)
 
 
+def test_who_delivered_how_often(run):
+    jobs = run.jobs.filter(run.jobs["outcome"] == "arrived")
+    devices = run.breakdown().devices
+    assert devices["arrived"].sum() == jobs.height == run.rounds["arrived"].sum()
+    assert (devices["arrived"] + devices["dropped"]).sum() == run.jobs.height
+    assert devices["energy_j"].sum() == pytest.approx(run.summary["energy_j"])
+
+
 def test_the_band_in_use_is_what_was_sent_over_it(run):
     totals, spans = break_down(run).totals, run.spans
     uploads = spans.filter(spans["name"] == "upload")
