@@ -76,8 +76,10 @@ class KeptBuffers:
     def take(self, devices: Ints, rows: Floats, samples: Sequence[int] | Floats, rest: float = 0.0) -> None:
         """What these devices ended with; ``rest`` is how much what was there before counts beside their samples."""
         weights = np.asarray(samples, np.float64)
-        self.mean = (mean_buffers(np.vstack([self.mean, rows]), np.concatenate([[rest], weights])) if rest
-                     else mean_buffers(rows, weights))
+        if rest:
+            self.mean = mean_buffers(np.vstack([self.mean, rows]), np.concatenate([[rest], weights]))
+        elif weights.any():
+            self.mean = mean_buffers(rows, weights)
         if self._own is not None:
             self._own[devices] = rows
 

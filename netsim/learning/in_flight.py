@@ -42,9 +42,15 @@ class InFlight:
 
     def _train(self, job: int, device: int, version: int) -> None:
         weights, mean = self._models[version]
-        own = self._kept.own(device)
+        own = self._own_buffers(job, device)
         training = self._learner.train(job, weights, [device], None, (mean if own is None else own)[np.newaxis])
         self._jobs[job] = Under(device, version, training)
+
+    def _own_buffers(self, job: int, device: int) -> Floats | None:
+        """What a device keeps for itself: of its last job, which may have arrived and wait to be merged."""
+        before = [other for other, under in self._jobs.items() if under.device == device and other < job]
+        own = self._kept.own(device)
+        return own if own is None or not before else self.update(max(before)).buffers
 
     def begin(self) -> None:
         """Train anew what was under way when the run was cut off."""

@@ -96,11 +96,11 @@ class TorchLearning:
         since = [self._weights if fresh else flying.origin(job) for job in how.jobs]
         self._weights = merge(self._settings, self._weights, updates, since, how.shares, self._server)
         flying.drop(how.jobs)
-        last = {update.device: place for place, update in enumerate(updates) if how.shares[place] > 0.0}
-        if last:        # of a device that has arrived several times, the last time
-            places = list(last.values())
-            self._note(np.array(list(last)), [updates[place] for place in places], how.shares[places],
-                       max(0.0, 1.0 - float(how.shares.sum())) if fresh else 0.0)
+        # of a device that has arrived several times, the last time
+        places = list({update.device: place for place, update in enumerate(updates)}.values())
+        last = [updates[place] for place in places]
+        self._note(np.array([update.device for update in last]), last, how.shares[places],
+                   max(0.0, 1.0 - float(how.shares.sum())) if fresh else 0.0)
 
     def alignment(self, jobs: Sequence[int]) -> Floats:
         def one(job: int) -> float:
