@@ -46,7 +46,7 @@ COMMANDS = {
     "sweep-1": ["sweep", "sweep.toml", "--workers", "1"],
     "sweep-2": ["sweep", "sweep.toml", "--workers", "2"],
 }
-PASSING = ("seconds", "processor", "run_dir")      # of a record: not the same on two occasions
+PASSING = ("seconds", "processor", "run_dir", "sha256")      # of a record: not the same on two occasions
 ROW = "{number:5d} {kind:10s} {goal:6d} {reached:8d} {of:5d} {orphans:8d} {same!s:>11}"
 SEED = 1
 

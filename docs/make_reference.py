@@ -27,8 +27,12 @@ def pages() -> dict[str, str]:
 TABLES = {                     # where a table of the schema stands in a scenario file
     "Cell": "[cell]", "LogDistance": "cell.path_loss, model log-distance",
     "FreeSpace": "cell.path_loss, model free-space", "OwnPathLoss": 'cell.path_loss, model "package.module:function"',
-    "GainTrace": "cell.gain_trace", "Population": "[[population]]",
-    "Cpu": "population.cpu", "Radio": "population.radio", "Fleet": "population.devices", "Learning": "[learning]",
+    "GainTrace": "cell.gain_trace", "Shadowing": "cell.shadowing, as a table",
+    "Rayleigh": "cell.fading, model rayleigh", "Rician": "cell.fading, model rician", "Rate": "cell.rate",
+    "Population": "[[population]]",
+    "Cpu": "population.cpu", "Radio": "population.radio", "Fleet": "population.devices",
+    "RandomWaypoint": "population.mobility, model random-waypoint", "Recorded": "population.mobility, model recorded",
+    "Track": "population.mobility.tracks", "Learning": "[learning]",
     "Majority": "learning.partition, kind majority", "TwoClass": "learning.partition, kind two-class",
     "Iid": "learning.partition, kind iid", "Dirichlet": "learning.partition, kind dirichlet",
     "Shards": "learning.partition, kind shards", "PartitionFile": "learning.partition, kind file",
@@ -48,6 +52,11 @@ def scenario() -> str:
     defs = schema["$defs"]
     unplaced = [name for name in defs if name not in TABLES and not DISTRIBUTION.match(name)]
     assert not unplaced, f"tables without a place in the reference: {unplaced}"
+    needed = {}                 # of the tables at the top, whose keys a base may have given
+    for name, keys in schema["else"]["properties"].items():
+        place = schema["properties"][name]
+        table = place.get("$ref", place.get("items", {}).get("$ref", "")).removeprefix("#/$defs/")
+        needed[table] = set(keys.get("items", keys)["required"])
     top = {name: entry for name, entry in schema["properties"].items() if "$ref" not in entry and name != "population"}
     parts = [
         "# Scenario keys", NOTE,
@@ -61,7 +70,7 @@ def scenario() -> str:
     for name, place in TABLES.items():
         table = defs[name]
         parts += [f"## {place}\n" if place.startswith("[") else f"### {place}\n", f"{table['description']}\n",
-                  key_table(table["properties"], set(table.get("required", ())))]
+                  key_table(table["properties"], needed.get(name, set(table.get("required", ()))))]
         if table.get("additionalProperties"):
             parts.append("All other keys are options: see [methods](methods.md).\n")
     return "\n".join(parts)

@@ -12,6 +12,7 @@ def _():
     import marimo as mo
 
     from netsim.allocation import METHODS
+    from netsim.cell.disciplines import DISCIPLINES
     from netsim.lab import charts
     from netsim.lab.formulas import device_formulas
     from netsim.lab.player import player
@@ -22,8 +23,8 @@ def _():
     from netsim.lab.words import headline, verdict
 
     return (
-        METHODS, Settings, between, charts, controls, device_formulas, escape, headline, lessons, look, mo, player,
-        side_by_side, slider, verdict,
+        DISCIPLINES, METHODS, Settings, between, charts, controls, device_formulas, escape, headline, lessons, look, mo,
+        player, side_by_side, slider, verdict,
     )
 
 
@@ -39,7 +40,7 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(METHODS, Settings, between, controls, mo, slider):
+def _(DISCIPLINES, METHODS, Settings, between, controls, mo, slider):
     start = Settings()
 
     bandwidth = slider("bandwidth (MHz)", [*range(1, 10), *range(10, 42, 2), 50, 60, 80, 100], start.bandwidth_mhz)
@@ -51,27 +52,31 @@ def _(METHODS, Settings, between, controls, mo, slider):
     cpu = between("CPU range (GHz)", [round(0.1 * tenths, 1) for tenths in range(1, 41)], start.cpu_ghz)
     left = mo.ui.dropdown(list(METHODS), value=start.methods[0], label="left")
     right = mo.ui.dropdown(list(METHODS), value=start.methods[1], label="right")
+    sharing = mo.ui.dropdown(list(DISCIPLINES), value=start.sharing, label="the band is shared")
     seed = mo.ui.number(0, 9999, value=start.seed, label="draw")
-    controls(bandwidth, power, budget, cohort, model, cpu, row=[left, right, seed])
-    return bandwidth, budget, cohort, cpu, left, model, power, right, seed
+    controls(bandwidth, power, budget, cohort, model, cpu, row=[left, right, sharing, seed])
+    return bandwidth, budget, cohort, cpu, left, model, power, right, seed, sharing
 
 
 @app.cell(hide_code=True)
 def _(
-    Settings, bandwidth, budget, charts, cohort, cpu, headline, left, look, mo, model, power, right, seed, side_by_side,
-    verdict,
+    Settings, bandwidth, budget, charts, cohort, cpu, headline, left, look, mo, model, power, right, seed, sharing,
+    side_by_side, verdict,
 ):
     settings = Settings(
         bandwidth_mhz=bandwidth.value, power_dbm=power.value, budget_mj=tuple(budget.value), cohort=cohort.value,
-        model_kbit=model.value, cpu_ghz=tuple(cpu.value), seed=seed.value or 0, methods=(left.value, right.value))
+        model_kbit=model.value, cpu_ghz=tuple(cpu.value), seed=seed.value or 0, methods=(left.value, right.value),
+        sharing=sharing.value)
     view = look(settings.scenario(), settings.methods, settings.seed)
     explained = f"""<p>{verdict(view)}</p><p>The bars are means over the cohort: an average device's time, computing,
-    sending, and waiting for the last one. On the maps, the area of a disc is a device's share of the band; red is
-    whom the others wait for.</p>"""
+    sending, and waiting. Under each round, the band over time: white is idle. On the maps, the area of a disc is a
+    device's share of the band; red is who sets the pace: whom the others wait for, or, where all end together, the
+    device of which more clock or budget would shorten the round most, if that is more than a wider band would.</p>"""
 
     # one output for all pictures, so that a slider redraws them in one go
     mo.Html(
-        side_by_side(headline(view, answer) + charts.gantt(view, answer).svg() for answer in view.answers)
+        side_by_side(headline(view, answer) + charts.gantt(view, answer).svg() + charts.band(view, answer).svg()
+                     for answer in view.answers)
         + side_by_side([charts.latency(view).svg(), explained])
         + side_by_side(
             charts.cell_map(view, answer).svg() + charts.energy(view, answer).svg() for answer in view.answers)

@@ -13,9 +13,8 @@ def _():
     from netsim import load_scenario, simulate
     from netsim.lab.curves import lines
     from netsim.lab.widgets import controls, slider
-    from netsim.trace.schema import BATTERY_EMPTY
 
-    return BATTERY_EMPTY, controls, lines, load_scenario, mo, pl, simulate, slider
+    return controls, lines, load_scenario, mo, pl, simulate, slider
 
 
 @app.cell(hide_code=True)
@@ -23,9 +22,10 @@ def _(mo):
     mo.md("""
     # 7. Batteries and drop-outs over many rounds
 
-    A **budget** is what a device may spend in one round; a **battery** is what it has for all rounds. When it runs out
-    in the middle of an upload, the energy is spent and the model is lost: the device drops out, and from then on it is
-    gone. The fleet: 16 phones, 8 small sensors, and 4 laptops on mains, on a channel that fades from round to round.
+    A **budget** is what a device may spend in one round; a **battery** is what it has for all rounds. A plan never
+    allows a device more than its battery still holds: near its end it computes slowly and gets more of the band. When
+    what is left no longer pays for a job, the device stays out. The fleet: 16 phones, 8 small sensors, and 4 laptops on
+    mains, on a channel that fades from round to round.
     """)
     return
 
@@ -51,24 +51,25 @@ def _(battery, choice, load_scenario, method, phone, simulate):
 
 
 @app.cell(hide_code=True)
-def _(BATTERY_EMPTY, mo, pl, run):
-    died = run.events.filter(pl.col("name") == BATTERY_EMPTY).select("round", "device")
-    lost_j = run.spans.join(died, on=["round", "device"])["energy_j"].sum()
+def _(mo, pl, run):
+    _charge = run.events.filter(pl.col("name") == "battery").join(
+        run.devices.select(pl.col("device").cast(pl.Int32), "battery_j"), on="device")
+    used_up = _charge.filter(pl.col("value") < 0.01 * pl.col("battery_j")).group_by("device").agg(pl.col("round").min())
     summary = run.summary
     mo.md(f"""
-    **{summary['rounds']} rounds** in {summary['simulated_s']:.1f} s. **{died.height} devices** ran out of energy in
-    the middle of a round; the {1e3 * lost_j:.0f} mJ that they spent in it were for nothing, of
-    {1e3 * summary['energy_j']:.0f} mJ in all.
+    **{summary['rounds']} rounds** in {summary['simulated_s']:.1f} s, with {1e3 * summary['energy_j']:.0f} mJ in all.
+    **{used_up.height} devices** have used up their batteries, all but the last hundredth. {summary['dropped']} times a
+    device was chosen for which there was no plan, since its battery, or its budget, did not pay for a job.
     """)
-    return (died,)
+    return (used_up,)
 
 
 @app.cell(hide_code=True)
-def _(died, lines, mo, pl, run):
+def _(lines, mo, pl, run, used_up):
     _rounds = run.rounds["round"].to_list()
-    _alive = [run.devices.height - died.filter(pl.col("round") <= k).height for k in _rounds]
-    mo.Html(lines(_rounds, {"devices that are left": _alive, "uploads that arrive": run.rounds["arrived"],
-                            "dropped out of the round": run.rounds["dropped"]}, across="round", up="devices").svg())
+    _left = [run.devices.height - used_up.filter(pl.col("round") <= k).height for k in _rounds]
+    mo.Html(lines(_rounds, {"devices that are left": _left, "uploads that arrive": run.rounds["arrived"],
+                            "no plan for them": run.rounds["dropped"]}, across="round", up="devices").svg())
     return
 
 
@@ -97,10 +98,12 @@ def _(mo):
         of their budget as well: the far ones' time is bought with the near ones' energy. Within the budget, energy
         costs nothing in SAO's problem; a battery knows better.
         """),
-        "A phone with 5 mJ left and a budget of 30 mJ is chosen. Should the server have known better?": mo.md("""
-        Yes: the selection sees what is left in the batteries, and the uploads of such a device are lost from the
-        start. A method of your own can leave it out: it sees `view.battery_j`, and with `varies = True` it may choose
-        fewer devices. The guide "Your own selection method" shows how to write one.
+        "A phone with 5 mJ left and a budget of 30 mJ is chosen. What does the plan make of it?": mo.md("""
+        It plans with 5 mJ: the phone computes slowly, which is cheap, and gets more of the band, so that it need not
+        send for long. It arrives with the last of its energy, and the others wait a little for it: `netsim explain`
+        names its battery among what holds the round up. Only if 5 mJ do not pay for the slowest clock does it stay
+        out. Whether it should have been chosen at all is another question. A selection method of your own sees
+        `view.battery_j`; the guide "Your own selection method" shows how to write one.
         """),
     })
     return

@@ -12,7 +12,7 @@ from netsim.base.registry import Registry
 from netsim.cell.disciplines import DISCIPLINES
 from netsim.fleet.path_loss import PATH_LOSSES, path_loss_options
 from netsim.learning.aggregation import needs_chances
-from netsim.learning.named import check_learning, permit_learning
+from netsim.learning.named import check_learning, layers_of, permit_learning
 from netsim.selection import METHODS as SELECTION
 from netsim.selection import Selection, make_selection
 from netsim.server import SERVERS
@@ -84,3 +84,11 @@ def check_layers(selection: Selection, layers: Mapping[str, slice]) -> None:
     check = getattr(selection, "check_model", None)
     if check:
         check(layers)
+
+
+def check_whole(scenario: Scenario, *, allow_import: bool = False) -> None:
+    """All that can be said of a scenario before its data are read: as ``prepare``, and its model is built and tried."""
+    selection = prepare(scenario, learning=scenario.trains, allow_import=allow_import)
+    layers = layers_of(scenario) if scenario.trains else None
+    if layers is not None:
+        check_layers(selection, layers)

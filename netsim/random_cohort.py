@@ -40,7 +40,8 @@ def one_round(scenario: Scenario, seed: int, *, allow_import: bool = False) -> O
     cohort = stream(seed, "cohort").choice(len(population), scenario.selection.cohort, replace=False)
     cohort.sort()
     gain = round_gain(scenario, population, seed, round=1)
-    return OneRound(cohort, problem_for(scenario, population, cohort, gain=gain, bits=upload_bits(scenario)))
+    problem = problem_for(scenario, population, cohort, gain=gain, bits=upload_bits(scenario))
+    return OneRound(cohort, problem.with_energy(population.battery_j[cohort]))
 
 
 def compare_methods(

@@ -16,6 +16,7 @@ import simpy
 
 from netsim.allocation.waves import planner_of
 from netsim.cell.disciplines import DISCIPLINES
+from netsim.cell.radio import RateLaw
 from netsim.cell.radio_cell import RadioCell
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
@@ -73,11 +74,13 @@ def simulate(
         env = simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
             lambda: float(stored["cell/clock"][0])))
         recorder, history = Recorder(), History(len(population))
-        channel = CHANNELS.make(scenario.cell.channel or "by round", {})(scenario, population, seed)
+        channel = CHANNELS.make(scenario.cell.channel or "described", {})(scenario, population, seed)
         discipline = DISCIPLINES.make(scenario.allocation.sharing or "planned", {})
         cell = RadioCell(
             env, population, channel, RoundProblems(scenario, population, bits=learns.bits), discipline, recorder,
-            planner_of(scenario.allocation.method, scenario.allocation.options))
+            planner_of(scenario.allocation.method, scenario.allocation.options, scenario.rounds.deadline),
+            RateLaw(scenario.cell.efficiency, scenario.cell.rate_cap, scenario.rounds.over_budget == "drop"),
+            scenario.allocation.channel or "now")
         selector = Selector(scenario.selection.method, selection, seed)
         rooms: dict[str, Stateful] = {
             "cell": cell, "history": history, "learning": learns, "selection": selector,

@@ -172,10 +172,31 @@ class Page:
 
     def press(self, key: str) -> None:
         """Press and release a key, such as ArrowRight, in what has the focus."""
-        codes = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "PageUp": 33, "PageDown": 34}
+        codes = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "PageUp": 33, "PageDown": 34,
+                 "Tab": 9, "Enter": 13, "Escape": 27, "Home": 36, "End": 35, "+": 107, "-": 109, "0": 48}
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", {
-                "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": codes[key]})
+                "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": codes[key],
+                **(text if kind == "keyDown" else {})})
+
+    def wheel(self, x: float, y: float, by: float) -> None:
+        """Turn the mouse wheel at a place in the window; a negative way is up."""
+        self.call("Input.dispatchMouseEvent", {"type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": by})
+
+    def drag(self, x: float, y: float, by: float) -> None:
+        """Press the left mouse button, move it so far to the right, and release it."""
+        for kind, at in (("mousePressed", x), ("mouseMoved", x + by / 2), ("mouseMoved", x + by),
+                         ("mouseReleased", x + by)):
+            self.call("Input.dispatchMouseEvent",
+                      {"type": kind, "x": at, "y": y, "button": "left", "buttons": 1, "clickCount": 1})
+
+    def middle(self, element: str) -> tuple[float, float]:
+        """Where the middle of an element, given as JavaScript, is in the window, once it is scrolled there."""
+        x, y = self.evaluate(f"""(() => {{ const element = {element}; element.scrollIntoView({{ block: 'center' }});
+            const box = element.getBoundingClientRect();
+            return [box.x + box.width / 2, box.y + box.height / 2]; }})()""")
+        return x, y
 
     def screenshot(self, path: Path | str, *, whole: bool = False) -> None:
         """Save what the window shows, or the whole page, as PNG."""

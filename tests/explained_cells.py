@@ -13,15 +13,19 @@ from netsim.run import Run
 sys.path.insert(0, str(Path(__file__).parent / "before"))
 from draw_scenarios import draw_scenario
 
+SHARING = ("planned", "equal", "tdma")
 BOTTLENECKS = ("clock", "budget", "channel", "band")
 
 
 def random_scenario(number: int, folder: Path) -> Run | None:
-    """A run of the random scenario of this number, without training; None where nobody can ever take part."""
+    """A run of the random scenario of this number, without training; None where nobody can ever take part.
+
+    Disciplines take turns, so that all methods meet them all.
+    """
     file = folder / f"random-{number}.toml"
     file.write_text(draw_scenario(number), encoding="utf-8")
     try:
-        run = simulate(load_scenario(str(file)), learning=False)
+        run = simulate(load_scenario(str(file), [f"allocation.sharing={SHARING[number // 3 % 3]}"]), learning=False)
     except InputError:
         return None
     return run if run.jobs.height else None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
+
+from commands import commands
 
 METHOD = '''
 from pathlib import Path
@@ -42,6 +42,5 @@ def install(
 
 def netsim(*words: str, site: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The program in a process of its own, with a folder of packages on its path."""
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    return subprocess.run([sys.executable, "-m", "netsim", *words], capture_output=True, text=True, cwd=cwd,
-                          env=environment)
+    done = commands().run(cwd, *words, packages=site)
+    return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -102,13 +102,16 @@ def play(
     env, recorder, learning = simpy.Environment(), Recorder(), Scalar(updates or {})
     methods = Methods(compute_s if callable(compute_s) else lambda device, job: compute_s[device], bits)
     scenario: Any = SimpleNamespace(
-        rounds=SimpleNamespace(first="cohort", infeasible="largest", deadline=None),
+        rounds=SimpleNamespace(first="cohort", infeasible="largest", deadline=None, wait_s=0.25),
         end=SimpleNamespace(rounds=rounds, time=None), selection=SimpleNamespace(cohort=devices),
         learning=SimpleNamespace(target_accuracy=None, evaluation=SimpleNamespace(every=1)))
     population: Any = SimpleNamespace(battery_j=np.full(devices, battery_j))
-    channel: Any = SimpleNamespace(gain=lambda round: np.full(devices, GAIN), changes=True)
-    problems: Any = SimpleNamespace(bits=1e6, cycles=np.ones(devices), bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE)
-    cell = RadioCell(env, population, channel, problems, discipline or Planned(), recorder, lambda problem: methods)
+    channel: Any = SimpleNamespace(gain=lambda some, t, round: np.full(devices, GAIN)[some], changes=True,
+                                   next_change=lambda t: np.inf)
+    problems: Any = SimpleNamespace(bits=1e6, cycles=np.ones(devices), bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE,
+                                    least_j=lambda channel_changes: None)
+    cell = RadioCell(
+        env, population, channel, problems, discipline or Planned(), recorder, lambda problem, charge_j: methods)
     history = History(devices)
     server = kind(scenario, methods, learning, history, lambda at: None, **options)
     env.run(until=env.process(server.run(cell)))

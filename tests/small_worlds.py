@@ -13,6 +13,7 @@ from netsim.cell.disciplines import Discipline
 from netsim.cell.disciplines.planned import Planned
 from netsim.cell.jobs import Flight, Jobs
 from netsim.cell.medium import Medium
+from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.recording import record_ended
 from netsim.trace.recorder import Part, Recorder
 
@@ -32,6 +33,7 @@ class Device:
     power_w: float = 1.0
     bandwidth_hz: float = 1e5
     battery_j: float = math.inf
+    budget_j: float = math.nan
 
     @property
     def snr_hz(self) -> float:
@@ -52,13 +54,13 @@ class World:
     def device(self, number: int = 0, **what: float) -> Device:
         return Device(number, **what)
 
-    def open(self, *devices: Device) -> Medium:
+    def open(self, *devices: Device, air: Air | None = None, radio: RateLaw = SHANNON) -> Medium:
         """The medium with these devices' batteries."""
         battery_j = np.full(self.most_devices, np.inf)
         for device in devices:
             battery_j[device.number] = device.battery_j
         self.batteries = Batteries(battery_j)
-        self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries)
+        self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries, radio, air)
         return self.medium
 
     def start(self, *devices: Device) -> Flight:
@@ -73,19 +75,26 @@ class World:
         jobs = Jobs(
             device=np.array([device.number for device in devices]), bits=column("bits"), cycles=column("cycles"),
             cpu_hz=column("cpu_hz"), compute_w=column("compute_w"), power_w=column("power_w"),
-            bandwidth_hz=column("bandwidth_hz"), gain=gain, budget_j=unknown, planned_s=unknown)
+            bandwidth_hz=column("bandwidth_hz"), gain=gain, budget_j=column("budget_j"), planned_s=unknown)
         return self.medium.start(0, 0, start, jobs, gain)
 
     def take(self) -> Part:
         """Write down what has ended, and take the trace."""
         record_ended(self.recorder, self.medium.take_ended(), self.medium.take_band(), 0, self.medium.gave_room)
-        return self.recorder.take()
+        self.part = self.recorder.take()
+        return self.part
 
-    def play(self, *devices: Device) -> list[tuple[str | float, ...]]:
+    def play(
+        self, *devices: Device, air: Air | None = None, radio: RateLaw = SHANNON,
+    ) -> list[tuple[str | float, ...]]:
         """Let them work; what happened, without counters: (name, t0, t1) for spans, (name, t) for instants."""
-        self.open(*devices)
+        self.open(*devices, air=air, radio=radio)
         flight = self.start(*devices)
         self.env.run(self.medium.replies(np.arange(len(flight)), math.inf, None))
+        return self.spans()
+
+    def spans(self) -> list[tuple[str | float, ...]]:
+        """What has happened."""
         rows = self.take().rows
         return [
             (name, t0, t1) if kind == "span" else (name, t0)

@@ -1,5 +1,6 @@
 """Disciplines, channels, path losses and servers of a user's own, by the same registry as methods and models."""
 
+import math
 import sys
 from types import ModuleType
 
@@ -40,10 +41,15 @@ class Better:
     changes = True
 
     def __init__(self, scenario, population, seed):
-        self.mean = population.gain
+        self.start = population.gain
 
-    def gain(self, round):
-        return self.mean * 2.0**round
+    def gain(self, devices, t, round):
+        return self.start[devices] * 2.0**round
+
+    mean = gain
+
+    def next_change(self, t):
+        return math.inf
 
 
 class Impatient(Synchronous):
@@ -57,6 +63,12 @@ class Impatient(Synchronous):
         return super().ended(cell) or cell.version >= self.patience
 
 
+class Hasty(Synchronous):
+    """Waits for nobody."""
+
+    patience_s = 1e-3
+
+
 def walls(distance_m, each: Decibels, walls: int = 1):
     """A path loss that does not depend on distance."""
     return np.full(len(distance_m), each * walls)
@@ -65,7 +77,7 @@ def walls(distance_m, each: Decibels, walls: int = 1):
 @pytest.fixture(autouse=True)
 def mylab(monkeypatch):
     module = ModuleType("mylab")
-    vars(module).update(Halves=Halves, Oversold=Oversold, Better=Better, Impatient=Impatient, walls=walls,
+    vars(module).update(Halves=Halves, Oversold=Oversold, Better=Better, Impatient=Impatient, Hasty=Hasty, walls=walls,
                         silent=lambda distance_m: None)
     monkeypatch.setitem(sys.modules, "mylab", module)
 
@@ -146,8 +158,32 @@ def test_a_key_that_is_not_given_does_not_change_the_digest():
     assert "[server]" not in plain
 
 
-def test_a_run_that_shares_the_band_otherwise_is_not_explained_wrongly():
-    run = play("allocation.sharing=tdma")
-    with pytest.raises(InputError, match="can't be explained yet"):
+@pytest.mark.parametrize("changes", [["allocation.sharing=tdma"], ["allocation.sharing=equal"],
+                                     ["allocation.sharing=adaptive"], ["allocation.method=tdma"],
+                                     ["allocation.sharing=adaptive", "cell.fading=rayleigh", "rounds.deadline=60ms"],
+                                     ["allocation.sharing=tdma", "population.node.battery=8mJ"]])
+def test_a_run_that_shares_the_band_in_time_is_explained_by_rounds_that_can_be_simulated(changes):
+    run, wider = play(*changes), play(*changes, "cell.bandwidth=10MHz")
+    explained = run.explain(1)
+    row = next(each for each in explained.what_if if each.key == "bandwidth" and each.factor == 2.0)
+    assert row.round_s == pytest.approx(wider.rounds["round_s"][0], rel=1e-9)
+    assert run.critical_path().length_s == run.summary["simulated_s"]
+
+
+@pytest.mark.parametrize("changes", [
+    ("allocation.sharing=tdma",), ("allocation.sharing=mylab:Halves",), ("server.kind=mylab:Impatient",),
+    ("cell.channel=mylab:Better", "allocation.sharing=equal")])
+def test_what_is_brought_along_is_explained(changes):
+    run = play(*changes)
+    told = run.explain(2, allow_import=True, methods=False)
+    assert told.round_s == run.rounds["round_s"][1]
+    assert told.what_if[0].saves_s > 0.0
+
+
+def test_what_cannot_be_played_again_is_not_explained_wrongly():
+    run = play("server.kind=mylab:Hasty")
+    with pytest.raises(InputError, match=r"round 1 took 0\.001 s, but its plan made anew .* of a server that does"):
         run.explain()
     assert run.critical_path().length_s > 0
+    with pytest.raises(InputError, match="allocation.sharing"):
+        play("allocation.sharing=mylab:Halves").explain()

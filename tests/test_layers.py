@@ -20,13 +20,13 @@ KNOWS = {
     "allocation": {"base", "physics"},
     "models": {"base"},
     "fleet": {"allocation", "base", "physics", "scenario"},
-    "world": {"base", "fleet", "scenario"},
+    "world": {"base", "fleet", "physics", "scenario"},
     "learning": {"base", "fleet", "models", "scenario"},
     "selection": {"allocation", "base", "fleet", "learning", "physics"},
     "trace": {"base", "scenario"},
     "cell": {"allocation", "base", "fleet", "physics", "selection", "trace", "world"},
     "server": {"allocation", "base", "cell", "learning", "scenario", "selection", "trace"},
-    "analysis": {"allocation", "base", "trace"},
+    "analysis": {"allocation", "base", "cell", "trace"},                 # of the cell, how it shares its band
     "report": {"analysis", "base", "trace"},
     "run": {"analysis", "base", "report", "trace"},
     "random_cohort": {"allocation", "base", "fleet", "learning", "scenario", "world"},
@@ -34,8 +34,8 @@ KNOWS = {
     "simulate": {"allocation", "cell", "fleet", "learning", "prepare", "run", "scenario", "selection", "server",
                  "trace", "world"},
     "sweep": {"base", "learning", "prepare", "run", "scenario", "selection", "simulate", "trace"},
-    "paper": {"allocation", "base", "fleet", "learning", "models", "random_cohort", "run", "scenario", "selection",
-              "sweep"},
+    "paper": {"allocation", "base", "cell", "fleet", "learning", "models", "random_cohort", "run", "scenario",
+              "selection", "sweep"},
     "lab": {"allocation", "analysis", "base", "cell", "fleet", "learning", "random_cohort", "report", "scenario",
             "trace"},
     "cli": {"allocation", "analysis", "base", "lab", "learning", "paper", "prepare", "random_cohort", "report", "run",
@@ -122,7 +122,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_importing_netsim_and_asking_for_help_load_nothing_heavy():
-    heavy = {"torch", "scipy", "sklearn", "polars", "matplotlib", "plotly", "networkx", "numpy", "pydantic"}
+    heavy = {"torch", "scipy", "sklearn", "polars", "matplotlib", "networkx", "numpy", "pydantic"}
     help_page = ("import netsim, netsim.cli\nsys.argv = ['netsim', '--help']\n"
                  "try: netsim.cli.main()\nexcept SystemExit: pass")
     assert not loaded_by(help_page) & heavy
@@ -131,7 +131,7 @@ def test_importing_netsim_and_asking_for_help_load_nothing_heavy():
 def test_a_scenario_is_checked_without_torch():
     program = ("from netsim import load_scenario\nfrom netsim.prepare import prepare\n"
                "prepare(load_scenario('paper'), learning=True)")
-    assert not loaded_by(program) & {"torch", "torchvision", "sklearn", "matplotlib", "plotly"}
+    assert not loaded_by(program) & {"torch", "torchvision", "sklearn", "matplotlib"}
 
 
 def test_every_package_is_installed():

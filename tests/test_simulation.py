@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ import pytest
 from netsim import load_scenario, simulate
 from netsim.allocation import Plan, Problem, plan_for
 from netsim.base.errors import InputError
+from netsim.run import Run
 from netsim.selection import Choice, Method, View
 
 LEFT_OVER = """
@@ -128,3 +130,80 @@ def test_an_allocation_that_is_no_plan_is_refused(monkeypatch, answer, said):
 def test_a_plan_for_just_the_band_is_not_refused(monkeypatch):
     installed(monkeypatch, solve=equal)
     assert simulate(load_scenario("tiny", ["allocation.method=mylab:solve"]), allow_import=True).summary["rounds"] == 3
+
+
+FIVE = """
+[cell]
+radius = "60 m"
+bandwidth = "2 MHz"
+
+[[population]]
+name = "phone"
+count = 5
+cpu = { min = "0.1 GHz", max = "1.8 GHz", cycles_per_sample = 1e5 }
+radio = { power = "17 dBm" }
+budget = "6 mJ"
+battery = "5.9999 mJ"
+samples = 400
+
+[learning]
+bits = "200 kbit"
+
+[selection]
+method = "fedavg"
+cohort = 5
+
+[end]
+rounds = 3
+"""
+
+
+def five(tmp_path: Path, *overrides: str) -> Run:
+    """Five phones whose batteries hold a little less than their budgets allow, in a channel that stays."""
+    (tmp_path / "five.toml").write_text(FIVE)
+    return simulate(load_scenario(tmp_path / "five.toml", overrides), learning=False)
+
+
+def test_a_plan_spends_what_is_in_the_battery_and_not_a_hair_more(tmp_path: Path) -> None:
+    run = five(tmp_path)
+    assert run.jobs["outcome"].to_list() == ["arrived"] * 5
+    assert run.jobs["energy_j"].to_list() == pytest.approx([5.9999e-3] * 5, rel=1e-8)
+    assert run.jobs["energy_j"].max() < 5.9999e-3
+    assert run.summary["rounds"] == 1              # what is left is not enough for another job
+
+
+def test_where_no_battery_is_enough_for_a_job_it_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no device can ever take part: no battery holds the least that a job takes "
+                                         r"\(device \d: 39 µJ against 40 µJ\)"):
+        five(tmp_path, "population.phone.battery=39uJ", "cell.fading=rayleigh")      # that of computing alone
+
+
+def test_a_deadline_that_a_cohort_misses_leaves_out_as_few_as_it_can(tmp_path: Path) -> None:
+    whole, hurried = five(tmp_path), five(tmp_path, "rounds.deadline=60ms", "rounds.first=cohort")
+    assert whole.rounds["round_s"][0] == pytest.approx(0.06363, rel=1e-3)
+    assert hurried.rounds["arrived"].to_list()[0] == 4
+    assert hurried.rounds["round_s"][0] <= 0.06
+    left_out = hurried.jobs.filter(hurried.jobs["outcome"] == "infeasible")
+    assert left_out["energy_j"].to_list()[0] == 0.0
+
+
+def test_a_round_in_which_nobody_fits_takes_time(tmp_path: Path) -> None:
+    """Fading from round to round: the cohort of one is too far to be in time in some of them."""
+    more = ["cell.fading=rayleigh", "rounds.first=cohort", "selection.cohort=1", "rounds.deadline=40ms",
+            "end.rounds=12", "population.phone.battery=1J"]
+    for wait, seconds in (([], 1.0), (["rounds.wait=50ms"], 0.05)):
+        rounds = five(tmp_path, *more, *wait).rounds
+        nobody = rounds.filter(rounds["arrived"] == 0)
+        assert 0 < nobody.height < 12
+        assert nobody["round_s"].to_list() == pytest.approx([seconds] * nobody.height)
+        assert nobody["wait_s"].to_list() == nobody["round_s"].to_list()
+
+
+def test_the_factor_of_raised_budgets_is_in_the_trace(tmp_path: Path) -> None:
+    run = five(tmp_path, "rounds.first_infeasible=relax", "rounds.infeasible=relax", "population.phone.budget=1mJ",
+               "population.phone.battery=1J")
+    raised = run.events.filter(run.events["name"] == "relax")
+    assert raised["round"].to_list() == [1, 2, 3]
+    assert raised["value"][0] > 1.0
+    assert run.jobs["budget_j"].to_list() == pytest.approx([1e-3 * raised["value"][0]] * 15, rel=1e-9)
+    assert run.explain(2).relaxed == raised["value"][1]

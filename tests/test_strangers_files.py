@@ -6,8 +6,6 @@ import csv
 import io
 import os
 import struct
-import subprocess
-import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -16,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from commands import commands
 
 from netsim import InputError, load_run, load_scenario, simulate
 from netsim.analysis.export import export
@@ -41,12 +40,8 @@ LIMIT_S = 20
 
 def netsim(folder: Path, *words: str) -> tuple[int, str]:
     """Exit code and standard error of a command; it may take neither long nor much memory."""
-    program = (f"import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30)); "
-               f"resource.setrlimit(resource.RLIMIT_CPU, ({LIMIT_S}, {LIMIT_S})); "
-               "sys.argv[0] = 'netsim'; from netsim.cli import main; main()")
-    done = subprocess.run([sys.executable, "-c", program, *words], cwd=folder, capture_output=True, text=True,
-                          timeout=10 * LIMIT_S, check=False)
-    return done.returncode, done.stderr
+    done = commands().run(folder, *words, cpu_s=LIMIT_S, most_bytes=6 << 30)
+    return done.returncode, done.stderr.decode()
 
 
 def refused(folder: Path, *words: str) -> str:
@@ -304,7 +299,8 @@ def test_every_csv_that_is_written(tmp_path: Path) -> None:
                _csv([{"a": -1.5, "b": "=1+1", "@c": "-x"}, {"a": 2, "b": "plain"}])]
     for words in (["breakdown", "run", "--csv"], ["breakdown", "run", "--csv", "--by", "devices"],
                   ["breakdown", "run", "--csv", "--by", "shares"], ["critical-path", "run", "--csv"]):
-        done = subprocess.run([sys.executable, "-m", "netsim", *words], cwd=tmp_path, capture_output=True, check=True)
+        done = commands().run(tmp_path, *words)
+        assert done.returncode == 0, done.stderr
         written.append(done.stdout.decode())
     for text in written:
         run = [cell for cell in cells(text) if cell.startswith(RUN) and not _number(cell)]

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import commands
 
 import netsim as package
 from netsim.cli.streams import PLAIN, plain
@@ -22,8 +23,7 @@ from netsim.cli.streams import PLAIN, plain
 pytestmark = pytest.mark.slow
 
 ROOT = Path(package.__file__).parent.parent
-BARE = {**{name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))},
-        "LC_ALL": "C", "PYTHONUTF8": "0"}
+BARE = {"LC_ALL": "C", "PYTHONUTF8": "0"}
 SCENARIO = """base = "tiny"
 description = "Ein Gerät, 5 µJ … mehr"
 [[population]]
@@ -33,10 +33,9 @@ budget = "900000 µJ"
 SWEEP = 'scenario = "örtlich.toml"\nseeds = 2\nlearning = false\n[grid]\ncell.bandwidth = ["1 MHz", "2 MHz"]\n'
 
 
-def netsim(folder: Path, *words: str, env: dict[str, str] = BARE) -> subprocess.CompletedProcess[bytes]:
-    """A command in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "netsim", *words], cwd=folder, env=env, capture_output=True,
-                          timeout=300, check=False)
+def netsim(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """A command on a terminal that knows nothing but ASCII."""
+    return commands(**BARE).run(folder, *words)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +156,7 @@ def test_a_full_disk_behind_the_output_is_told_once(tmp_path: Path) -> None:
 
 
 def test_progress_is_no_part_of_the_result(tmp_path: Path) -> None:
-    done = netsim(tmp_path, "run", "tiny", env=dict(os.environ))
+    done = commands().run(tmp_path, "run", "tiny")
     assert b"round 3/3" in done.stderr
     assert b"round 3/3" not in done.stdout
 

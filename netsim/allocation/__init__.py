@@ -4,5 +4,9 @@ from __future__ import annotations
 
 from netsim.allocation.methods import METHODS, allocate, check_method
 from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
+from netsim.allocation.slot_plan import plan_in_slots
+from netsim.allocation.slots import Slots
 
-__all__ = ["METHODS", "Infeasible", "Plan", "Problem", "allocate", "check_method", "plan_for"]
+__all__ = [
+    "METHODS", "Infeasible", "Plan", "Problem", "Slots", "allocate", "check_method", "plan_for", "plan_in_slots",
+]

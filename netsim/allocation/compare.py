@@ -17,6 +17,7 @@ from netsim.allocation.prices import Prices, Saving, prices_of, savings
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.base.arrays import Ints
 from netsim.base.pictures import save_figure
+from netsim.base.registry import load
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class Result:
     prices: Prices | None           # what a little more would bring; of methods that have them
     savings: list[Saving]           # what named changes would bring; of the same methods
     obstacles: Obstacles | None     # what stands in the way; where there is no plan
+    bound_s: float | None = None    # what no schedule can undercut; of methods that share the band in time
 
     @property
     def feasible(self) -> bool:
@@ -42,8 +44,17 @@ class Result:
         return {
             "method": self.method, "feasible": self.feasible, "reason": self.reason,
             "round_s": self.plan.round_s if self.plan else None, "energy_j": self.plan.energy_j if self.plan else None,
-            "solve_s": self.solve_s, "devices": self._device_rows(),
+            "solve_s": self.solve_s, "devices": self._device_rows(), **self._in_time(),
         }
+
+    def _in_time(self) -> dict[str, Any]:
+        """Of a plan whose bands change in time: who has how much of the band when, and the bound."""
+        if self.plan is None or self.plan.slots is None:
+            return {}
+        names = ("t0_s", "t1_s", "device", "hertz")
+        slots = [{**dict(zip(names, row, strict=True)), "device": int(self.devices[int(row[2])])}
+                 for row in self.plan.slots.table().tolist()]
+        return {"bound_s": self.bound_s, "slots": slots}
 
     def _device_rows(self) -> list[dict[str, float]]:
         if self.plan is None:
@@ -76,7 +87,9 @@ def _result(problem: Problem, method: str, options: Mapping[str, Any], devices: 
     prices = prices_of(problem, plan, method)
     named = replace(problem, numbers=devices)
     saved = savings(named, plan, prices, method, dict(options)) if prices else []
-    return Result(label, devices, problem, solve_s, plan, None, prices, saved, None)
+    place = METHODS[method].bound if method in METHODS else None
+    bound_s = float(load(place)(problem, plan)) if place else None
+    return Result(label, devices, problem, solve_s, plan, None, prices, saved, None, bound_s)
 
 
 def _timed(solver: Callable[[Problem], Plan], problem: Problem) -> tuple[Plan | None, str | None, float]:
@@ -107,7 +120,7 @@ def figure(results: Sequence[Result], path: Path) -> None:
         x = np.arange(len(numbers)) - 0.4 + (k + 0.5) * width
         label = f"{method}: round {plan.round_s * scale:.4g} {unit}, {plan.energy_j * 1e3:.4g} mJ"
         handles.append(axes.bar(x, plan.compute_s * scale, width * 0.92, color=f"C{k}", label=label))
-        axes.bar(x, plan.upload_s * scale, width * 0.92, bottom=plan.compute_s * scale, color=f"C{k}", alpha=0.4)
+        axes.bar(x, plan.upload_s * scale, width * 0.92, bottom=plan.start_s * scale, color=f"C{k}", alpha=0.4)
         axes.axhline(plan.round_s * scale, color=f"C{k}", linewidth=0.8, linestyle=":")
     for result in results:
         if result.plan is None:

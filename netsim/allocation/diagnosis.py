@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.methods import METHODS
-from netsim.allocation.problem import Infeasible, Problem, plan_for
+from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.registry import load
 from netsim.base.units import format, short_up
 
+ROUNDING = 1e-12      # of a deadline
 LEAST_GROWTH = 1e-6   # per cent: less would be lost in the rounding of a budget
 
 
@@ -98,7 +100,7 @@ def budget_scaling(problem: Problem) -> float:
         scaled = devices._replace(budget=problem.budget_j * factor / problem.power_w)
         return 1.0 - problem.bandwidth_hz / float(scaled.least_bandwidth_ever().sum())
 
-    least = float(np.max(_least_energy(problem, problem.bandwidth_hz) / problem.budget_j))
+    least = alone_scaling(problem)
     enough = float(np.max(_least_energy(problem, problem.bandwidth_hz / len(problem)) / problem.budget_j))
     try:
         return first_not_positive(missing, least, enough)
@@ -106,32 +108,54 @@ def budget_scaling(problem: Problem) -> float:
         return math.inf
 
 
+def alone_scaling(problem: Problem) -> float:
+    """The least factor on all budgets with which every device could take part if it had the whole band to itself."""
+    return float(np.max(_least_energy(problem, problem.bandwidth_hz) / problem.budget_j))
+
+
 @np.errstate(all="ignore")
-def largest_feasible(problem: Problem, method: str = "sao", **options: Any) -> Ints:
+def largest_feasible(problem: Problem, method: str = "sao", *, within_s: float = math.inf, **options: Any) -> Ints:
     """Positions of the largest part of the cohort that the method has a plan for, in rising order; perhaps none.
 
-    Devices are taken by rising least bandwidth (:class:`InSeconds`), as many as the method accepts: for `sao` and
-    `equal` no other choice has more. A method that chooses by itself (`rra`) is asked whom it keeps.
+    ``within_s`` is how long its round may take. Devices are taken by rising least bandwidth (:class:`InSeconds`) in
+    such a round, as many as the method accepts: for `sao` and `equal` no other choice has more. A method that does not
+    care for budgets may have more that are in time in its plan for all; one that knows at once, or chooses by itself
+    (`rra`), is asked whom it keeps.
     """
+    solver = METHODS.make(method, options)
+
+    def accepts(some: Ints) -> bool:
+        return len(some) > 0 and bool(in_time(solver, problem.subset(np.sort(some)), within_s).all())
+
     own = METHODS[method].keeps if method in METHODS else None
     if own:
         kept: Ints = load(own)(problem, **METHODS.options(method, options))
-        return kept
-    solver = METHODS.make(method, options)
-    order = np.argsort(InSeconds.of(problem).least_bandwidth_ever(), kind="stable")
-
-    def accepts(count: int) -> bool:
-        try:
-            solver(problem.subset(np.sort(order[:count])))
-        except Infeasible:
-            return False
-        return True
-
+        if within_s == math.inf or accepts(kept):
+            return kept
+    order = np.argsort(InSeconds.of(problem).least_bandwidth(within_s), kind="stable")
     fits, fails = 0, len(order) + 1
     while fails - fits > 1:
         middle = (fits + fails) // 2
-        fits, fails = (middle, fails) if accepts(middle) else (fits, middle)
+        fits, fails = (middle, fails) if accepts(order[:middle]) else (fits, middle)
+    if within_s < math.inf:
+        punctual = np.flatnonzero(in_time(solver, problem, within_s))
+        if len(punctual) > fits and accepts(punctual):
+            return punctual
     return np.sort(order[:fits])
+
+
+def in_time(solver: Callable[[Problem], Plan], problem: Problem, within_s: float) -> Bools:
+    """Who keeps a deadline by the method's plan for all of them; nobody where it has none."""
+    try:
+        plan = solver(problem)
+    except Infeasible:
+        return np.zeros(len(problem), bool)
+    return ends_by(plan, within_s)
+
+
+def ends_by(plan: Plan, within_s: float) -> Bools:
+    """Who keeps a deadline; who ends right on it does."""
+    return plan.compute_s + plan.upload_s <= within_s * (1.0 + ROUNDING)
 
 
 def listing(problem: Problem, positions: Ints, most: int = 8) -> str:

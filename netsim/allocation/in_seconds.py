@@ -102,6 +102,15 @@ class InSeconds(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.bandwidth(self.budget - self.work / np.square(self.slowest))[0]
 
+    def least_bandwidth(self, round_s: float) -> Floats:
+        """The bandwidth needed in a round of so many seconds, which may be inf."""
+        if round_s == np.inf:
+            return self.least_bandwidth_ever()
+        with np.errstate(all="ignore"):
+            compute_s = self.compute_time(round_s)
+            upload_s = np.minimum(round_s - compute_s, self.budget - self.work / np.square(compute_s))
+            return np.where(upload_s > ZERO, self.bandwidth(upload_s)[0], np.inf)
+
     def upload_time(self, bandwidth_hz: float | Floats) -> Floats:
         """Each device's upload with this bandwidth: z / Q(b)."""
         return self.nats / (bandwidth_hz * np.log1p(self.nats / (self.limit * bandwidth_hz)))

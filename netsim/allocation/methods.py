@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.allocation.problem import TOLERANCE as ROUNDING
 from netsim.allocation.problem import Plan, Problem
+from netsim.allocation.slots import Slots
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry, first_called
 
@@ -20,6 +21,8 @@ class Solver(Entry):
 
     keeps: str | None = None      # where a function says whom the method itself keeps of a cohort
     prices: str | None = None     # where a function says what a little more of each limit would bring
+    bound: str | None = None      # where a function of problem and plan says what no schedule can undercut
+    dear: bool = False            # whether a plan takes seconds: then nobody tries it without being asked
 
 
 METHODS = Registry("allocation method", "allocation.method", {
@@ -33,6 +36,13 @@ METHODS = Registry("allocation method", "allocation.method", {
                                prices="netsim.allocation.prices:common_power_prices"),
     "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device",
                         prices="netsim.allocation.prices:joint_prices"),
+    "tdma": Solver("netsim.allocation.tdma:solve",
+                   "the whole band for one after the other: shortest such round, then least energy",
+                   keeps="netsim.allocation.alone:kept", bound="netsim.allocation.alone:solo_bound"),
+    "sao-adaptive": Solver("netsim.allocation.sao_adaptive:solve",
+                           "bands that change in time and CPUs together: the best that a search finds",
+                           keeps="netsim.allocation.alone:kept",
+                           bound="netsim.allocation.price_bound:price_bound", dear=True),
     "fedl": Solver("netsim.allocation.fedl:solve",
                    "least total energy + lambda x round; keeps budgets only if lambda is tuned", {"weight": "lambda"}),
     "rra": Solver("netsim.allocation.rra:solve",
@@ -74,8 +84,26 @@ def check_plan(plan: Any, problem: Problem, method: str) -> None:
         if wrong.size:
             raise InputError(f"{where}: {name} of device {problem.name(wrong[0])} is {values[wrong[0]]}; allowed: "
                              "finite and above 0")
+    if plan.slots is not None:
+        _check_slots(plan, problem, where)
     if plan.bandwidth_used_hz > problem.bandwidth_hz * (1 + ROUNDING):
         raise InputError(f"{where}: gives away {plan.bandwidth_used_hz:g} Hz of a band of {problem.bandwidth_hz:g} Hz")
+
+
+def _check_slots(plan: Plan, problem: Problem, where: str) -> None:
+    """Bands that change in time: a device sends without a break, and not before it has computed."""
+    slots = plan.slots
+    if not isinstance(slots, Slots) or not np.array_equal(np.unique(slots.device), np.arange(len(problem))):
+        raise InputError(f"{where}: slots are none, or not of every device; plan_in_slots makes them")
+    together = np.diff(slots.device) == 0
+    if (np.diff(slots.device) < 0).any() or (slots.t0_s[1:] != slots.t1_s[:-1])[together].any() or not (
+            np.isfinite(slots.hertz) & (slots.hertz > 0.0)).all():
+        raise InputError(f"{where}: slots must come by rising device, then time, each with some hertz, and each of a "
+                         "device's must begin where the one before ends; plan_in_slots makes them so")
+    early = np.flatnonzero(plan.start_s < plan.compute_s * (1 - ROUNDING))
+    if early.size:
+        raise InputError(f"{where}: the first slot of device {problem.name(early[0])} begins at "
+                         f"{plan.start_s[early[0]]:g} s, before it has computed ({plan.compute_s[early[0]]:g} s)")
 
 
 def check_method(method: str, options: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.methods import METHODS
-from netsim.allocation.problem import Plan, Problem
+from netsim.allocation.problem import KEPT_BACK, Plan, Problem
 from netsim.allocation.sao import Need
 from netsim.base.arrays import Floats, frozen
 from netsim.base.registry import load
@@ -17,6 +17,7 @@ from netsim.physics import rate_slope
 
 KINK = 1e-10     # of a time: nearer to the end of a CPU's range, a device is at the kink itself
 TIED = 1e-12     # of a round: devices that end so close to each other are last together
+ON_TIME = 1e-4   # of a deadline: `relax` raises budgets a millionth too far, which may shorten a round by more
 STEP = 1e-6      # relative, where a need has no derivative in closed form
 
 
@@ -33,11 +34,27 @@ class Prices:
     cpu_max_s_per_hz: Floats
     cpu_min_s_per_hz: Floats
     power_s_per_w: Floats         # of the power given; of the greatest allowed, by methods that choose it
+    battery_s_per_j: Floats       # of what is left in a battery, where that is less than the budget
+    deadline_s_per_s: float = 0.0       # 1 where a round ends on it
 
     @classmethod
     def of(cls, bandwidth: float, *arrays: Floats) -> Prices:
         """Read-only, and without negative zeros."""
-        return cls(float(bandwidth), *(frozen(array + 0.0) for array in arrays))
+        budget, fastest, slowest, power = (frozen(array + 0.0) for array in arrays)
+        return cls(float(bandwidth), budget, fastest, slowest, power, battery_s_per_j=frozen(np.zeros(len(budget))))
+
+    def told(self, budget_j: Floats, charge_j: Floats, round_s: float, deadline_s: float) -> Prices:
+        """The prices at a plan that was told what batteries hold, and of a deadline.
+
+        The scarcer of budget and battery has the price of energy; where both are as scarce, a little more of one alone
+        brings nothing.
+        """
+        most_j = charge_j * (1.0 - KEPT_BACK)
+        of_budget, of_battery = budget_j < most_j * (1.0 - KINK), most_j < budget_j * (1.0 - KINK)
+        return replace(
+            self, budget_s_per_j=frozen(np.where(of_budget, self.budget_s_per_j, 0.0)),
+            battery_s_per_j=frozen(np.where(of_battery, self.budget_s_per_j * (1.0 - KEPT_BACK), 0.0)),
+            deadline_s_per_s=1.0 if round_s >= deadline_s * (1.0 - ON_TIME) else 0.0)
 
 
 def prices_of(problem: Problem, plan: Plan, method: str = "sao") -> Prices | None:

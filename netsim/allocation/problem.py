@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from netsim import physics
+from netsim.allocation.slots import Slots
 from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.errors import InputError
 
 TOLERANCE = 1e-9                                 # how far, relatively, a plan may miss a constraint by rounding
+KEPT_BACK = 2 * TOLERANCE                        # of a battery, so that a plan that misses by so much does not empty it
 MAY_BE_ZERO = frozenset({"cycles", "capacitance"})
 DEVICE = ("bits", "cycles", "capacitance", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz",
           "power_min_w", "power_max_w")          # fields with a value for each device
@@ -91,8 +93,8 @@ class Problem:
     def subset(self, devices: Bools | Ints | Sequence[int], gain: Floats | None = None) -> Problem:
         """The same cell with only these devices (a mask, or positions in the order wanted), perhaps with new gains.
 
-        What was valid of all is valid of some and is not looked at again; ``gain``, an entry for each device of the
-        whole, is what a channel makes of it this round.
+        What was valid of all is valid of some and is not looked at again; ``gain``, an entry for each of these devices,
+        is what their channels are now.
         """
         chosen = np.asarray(devices)
         if chosen.size == 0:
@@ -100,13 +102,23 @@ class Problem:
         parts = {name: array if array is None else array[chosen]
                  for name, array in ((name, getattr(self, name)) for name in (*DEVICE, "numbers"))}
         if gain is not None:
-            parts["gain"] = gain[chosen]
+            parts["gain"] = np.array(gain)
             return self._with(parts)
         return self._of(parts, self.snr_hz[chosen])
 
     def with_power(self, power_w: Floats) -> Problem:
         """The same problem with other transmit powers."""
         return self._with({"power_w": np.array(power_w, dtype=np.float64)})
+
+    def with_energy(self, charge_j: Floats, factor: float = 1.0) -> Problem:
+        """The same problem with budgets so many times as large, but for nobody more than its battery holds.
+
+        A hair of what it holds is kept back, so that no rounding of a plan empties it too soon.
+        """
+        most_j = charge_j * (1.0 - KEPT_BACK)
+        if factor == 1.0 and (most_j >= self.budget_j).all():
+            return self
+        return replace(self, budget_j=np.minimum(self.budget_j * factor, most_j))
 
     def _with(self, parts: dict[str, Any]) -> Problem:
         """These parts in the place of its own; only what they make of the signal is looked at again."""
@@ -149,10 +161,22 @@ class Plan:
     round_s: float
     energy_j: float
     over_budget: Bools            # devices that use more than their budget (methods that only weigh energy may)
+    slots: Slots | None = None    # where bands change in time; then bandwidth_hz is the mean over an upload
+
+    @property
+    def start_s(self) -> Floats:
+        """When each device begins to send."""
+        return self.compute_s if self.slots is None else self.slots.start_s
+
+    @property
+    def end_s(self) -> Floats:
+        """When each device has sent its last bit."""
+        return self.start_s + self.upload_s
 
     @property
     def bandwidth_used_hz(self) -> float:
-        return float(self.bandwidth_hz.sum())
+        """The most that is in use at one time."""
+        return float(self.bandwidth_hz.sum()) if self.slots is None else self.slots.most_hz
 
     def __len__(self) -> int:
         return len(self.bandwidth_hz)

@@ -122,6 +122,7 @@ class Bracket:
         if not sure:
             longest = devices.longest()
             equal, high = np.minimum(equal, longest), float(longest.max())
+            low = min(low, high)             # infinite where the whole band is just enough for one, but for rounding
         start = min(max(low, float(np.add.reduce(equal)) / len(equal)), high)
         return cls(low, max(low, high) * (1.0 + 1e-14), start, sure).narrowed(devices, bandwidth_hz)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from netsim.allocation import METHODS, Infeasible, Plan, Problem
-from netsim.allocation.diagnosis import budget_scaling, largest_feasible
+from netsim.allocation.diagnosis import alone_scaling, budget_scaling, ends_by, largest_feasible, listing
 from netsim.allocation.methods import check_plan
-from netsim.base.arrays import Ints
+from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
+from netsim.base.units import format
 
 MOST_SCALING = 1e9   # of budgets, before another obstacle must be at work
 
@@ -32,6 +34,7 @@ class Agenda:
 
     waves: tuple[Wave, ...]
     dropped: Ints
+    relaxed: float = 1.0          # the factor on all budgets
 
     @property
     def devices(self) -> Ints:
@@ -41,20 +44,28 @@ class Agenda:
 
 @dataclass(frozen=True)
 class Planner:
-    """An allocation method bound to a cell."""
+    """An allocation method bound to a cell, and told what holds there besides the budgets."""
 
     problem: Callable[[Ints], Problem]            # the problem of these devices
-    allocate: Callable[[Problem], Plan]           # raises Infeasible
+    allocate: Callable[[Problem], Plan]           # within the deadline; raises Infeasible
     largest: Callable[[Problem], Ints]            # positions of the largest part that has a plan
+    charge_j: Callable[[Ints], Floats] | None = None      # what their batteries hold; None: all on mains
+
+    def posed(self, devices: Ints, factor: float = 1.0) -> Problem:
+        """The problem of these devices with so many times their budgets, and no more than their batteries hold."""
+        problem = self.problem(devices)
+        if self.charge_j is None and factor == 1.0:
+            return problem
+        return problem.with_energy(np.array(np.inf) if self.charge_j is None else self.charge_j(devices), factor)
 
     def one_wave(self, devices: Ints) -> Agenda:
         """Everybody at once; raises Infeasible."""
-        problem = self.problem(devices)
+        problem = self.posed(devices)
         return Agenda((Wave(devices, problem, self.allocate(problem)),), np.zeros(0, np.int64))
 
     def largest_part(self, devices: Ints) -> Agenda:
         """As many as fit; the rest is left out."""
-        kept = devices[np.sort(self.largest(self.problem(devices)))]
+        kept = devices[np.sort(self.largest(self.posed(devices)))]
         dropped = np.setdiff1d(devices, kept)
         return Agenda(self.one_wave(kept).waves if len(kept) else (), dropped)
 
@@ -76,33 +87,39 @@ class Planner:
                     dropped.append(part.dropped)      # not even one of them fits alone
         return Agenda(tuple(waves), np.concatenate(dropped) if dropped else np.zeros(0, np.int64))
 
-    def relaxed(self, devices: Ints) -> Agenda:
+    def relaxed(self, devices: Ints, size: int) -> Agenda:
         """Everybody at once, with all budgets raised by the least factor with which the method has a plan.
 
-        Where no factor helps, since it is not the budgets that stand in the way, the largest part that fits.
+        Where no factor helps, since it is not the budgets that stand in the way but batteries, clocks or the band, the
+        largest part that some factor does help.
         """
-        problem = self.problem(devices)
-
         def plan_with(factor: float) -> Wave | None:
-            raised = replace(problem, budget_j=problem.budget_j * factor)
+            raised = self.posed(devices, factor)
             try:
                 return Wave(devices, raised, self.allocate(raised))
             except Infeasible:
                 return None
 
-        # what `sao` needs is the least that any method needs; a hair more, so that rounding does not undo it
-        low = high = budget_scaling(problem) * (1 + 1e-9)
+        # what a device needs alone is the least that any method needs, and what `sao` needs the least with fixed bands;
+        # a hair more, so that rounding does not undo it
+        problem = self.problem(devices)
+        low = high = alone_scaling(problem) * (1 + 1e-9)
         wave = plan_with(high)
+        if wave is None or wave.plan.over_budget.any():
+            low = high = budget_scaling(problem) * (1 + 1e-9)
+            wave = plan_with(high)
         while wave is None and high < MOST_SCALING:
             low, high = high, 2 * high
             wave = plan_with(high)
         if wave is None:
-            return self.largest_part(devices)
+            kept = devices[np.sort(self.largest(self.posed(devices, MOST_SCALING)))]
+            part = self.agenda(kept, "relax", size) if len(kept) < len(devices) else self.largest_part(devices)
+            return replace(part, dropped=np.setdiff1d(devices, part.devices))
         while high / low > 1 + 1e-6:
             middle = (low * high) ** 0.5
             closer = plan_with(middle)
             low, high, wave = (middle, high, wave) if closer is None else (low, middle, closer)
-        return Agenda((wave,), np.zeros(0, np.int64))
+        return Agenda((wave,), np.zeros(0, np.int64), relaxed=high)
 
     def agenda(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Everybody at once if that has a plan, else by the scenario's rule.
@@ -120,19 +137,39 @@ class Planner:
                     'selection.cohort, or set rounds.infeasible to "largest", "waves" or "relax"') from None
         if rule == "waves":
             return self.in_waves(devices, size)
-        return self.relaxed(devices) if rule == "relax" else self.largest_part(devices)
+        return self.relaxed(devices, size) if rule == "relax" else self.largest_part(devices)
 
 
-def planner_of(method: str, options: Mapping[str, Any]) -> Callable[[Callable[[Ints], Problem]], Planner]:
-    """A planner by an allocation method, once it is known how a cell poses problems; the method is made once."""
+MakePlanner = Callable[[Callable[[Ints], Problem], Callable[[Ints], Floats] | None], Planner]
+
+
+def planner_of(
+    method: str, options: Mapping[str, Any], within_s: float | None = None,
+) -> MakePlanner:
+    """A planner by an allocation method, once it is known how a cell poses problems; the method is made once.
+
+    ``within_s`` is the deadline of a wave: a plan that takes longer is none.
+    """
     solve = METHODS.make(method, options)
     own = method not in METHODS
+    deadline_s = math.inf if within_s is None else float(within_s)
 
     def planned(problem: Problem) -> Plan:
         plan: Plan = solve(problem)
         if own:
             check_plan(plan, problem, method)
+        late = ~ends_by(plan, deadline_s) if within_s is not None else None
+        if late is not None and late.any():
+            raise Infeasible(np.flatnonzero(late), f"{listing(problem, np.flatnonzero(late))}: done after "
+                             f"{format(plan.round_s, 'time')}, and the deadline is {format(deadline_s, 'time')}")
         return plan
 
-    return lambda problem: Planner(
-        problem=problem, allocate=planned, largest=lambda posed: largest_feasible(posed, method, **options))
+    def largest(posed: Problem) -> Ints:
+        return largest_feasible(posed, method, within_s=deadline_s, **options)
+
+    def bound(
+        problem: Callable[[Ints], Problem], charge_j: Callable[[Ints], Floats] | None = None,
+    ) -> Planner:
+        return Planner(problem, planned, largest, charge_j)
+
+    return bound

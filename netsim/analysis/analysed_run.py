@@ -26,14 +26,17 @@ class AnalysedRun(StoredRun):
         """What set the run's length, or a round's: ``.steps``, ``.causes`` and ``.slack`` are frames, ``.length_s``."""
         return self._critical_path if round is None else find_critical_path(self, round)
 
-    def explain(self, round: int | None = None, *, allow_import: bool = False) -> Explanation:
+    def explain(
+        self, round: int | None = None, *, allow_import: bool = False, methods: bool = True,
+    ) -> Explanation:
         """Why a round took so long, and what would shorten it; by default the slowest, and the run as a whole.
 
-        ``.binding`` are the limits that hold it up, ``.what_if`` the changes, the largest saving first.
+        ``.binding`` are the limits that hold it up, ``.what_if`` the changes, the largest saving first;
+        ``methods=False`` leaves out other allocation methods, some of which take long to plan.
         """
         from netsim.analysis.explain import explain  # plans, and so scipy
 
-        return explain(self, round, allow_import=allow_import)
+        return explain(self, round, allow_import=allow_import, methods=methods)
 
     @cached_property
     def _breakdown(self) -> Breakdown:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from netsim.allocation import METHODS, Infeasible, Problem
+from netsim.allocation import Infeasible, Problem
 from netsim.allocation.prices import Prices, prices_of
+from netsim.allocation.waves import Wave, planner_of
 from netsim.analysis.replay import Played, Replay, Replays
 from netsim.base import units
 from netsim.base.arrays import Bools, Floats
 from netsim.base.errors import InputError
+from netsim.cell.disciplines import DISCIPLINES
 
 WITHOUT, CPU, BUDGET, POWER, BAND, METHOD = "without", "cpu_max", "budget", "power", "bandwidth", "method"
+BATTERY, DEADLINE = "battery", "deadline"          # limits that bind, but that no change is made of
 RAISED = (CPU, BUDGET, POWER)                      # the limits of a device that can be raised
 FIELDS = {CPU: "cpu_max_hz", BUDGET: "budget_j", POWER: "power_w", BAND: "bandwidth_hz"}
 UNITS = {CPU: "frequency", BUDGET: "energy", POWER: "power", BAND: "frequency"}
@@ -31,7 +36,8 @@ class Change:
     key: str
     device: int | None = None
     factor: float | None = None
-    method: str | None = None
+    method: str | None = None          # of allocation
+    sharing: str | None = None         # or the discipline by which the band is shared
     to_the_point: bool = False         # raised just so far that it no longer binds
 
     def problem(self, problem: Problem, own_method: str) -> Problem:
@@ -48,7 +54,7 @@ class Change:
         """The change for people; ``now`` is the limit as it is."""
         whose = f"{names[self.device]}'s " if self.device is not None else ""
         if self.key == METHOD:
-            return f"allocation method {self.method}"
+            return f"allocation method {self.method}" if self.method else f"sharing the band by {self.sharing}"
         if self.key == WITHOUT or now is None or self.factor is None:
             return f"without {names[self.device or 0]}"
         much = units.format(now * self.factor, UNITS[self.key])
@@ -73,7 +79,7 @@ def raised(problem: Problem, key: str, which: Bools, factor: float, method: str)
 
 
 def limit_now(problem: Problem, change: Change, method: str) -> float | None:
-    """The limit that a change is about, as it is."""
+    """The limit that a change is about, as it is; None where it is about none of the problem's."""
     if change.key == BAND:
         return problem.bandwidth_hz
     if change.key not in RAISED:
@@ -107,7 +113,8 @@ class Laboratory:
             return None
         try:
             planner = self.replays.planner(change.method) if change.method else None
-            found = self.replay.play(change.problem(problem, self.method), planner)
+            discipline = self.replays.discipline(change.sharing) if change.sharing else None
+            found = self.replay.play(change.problem(problem, self.method), planner, discipline)
         except (Infeasible, InputError):
             return None
         if change.key == METHOD and (found.over_budget or not found.arrived >= self.was.arrived):
@@ -121,18 +128,54 @@ class Laboratory:
         found = self.played(change)
         return None if found is None else self.was.round_s - found.round_s
 
+    def saves_next(self, change: Change) -> float | None:
+        """What so many times a limit saves; a battery may be one too."""
+        if change.key != BATTERY:
+            return self.saves(change)
+        charge_j = self.replay.charge_j * np.where(
+            _at(self.replay.problem, change.device), change.factor or 1.0, 1.0)
+        return self.was.round_s - replace(self.replay, charge_j=charge_j).play().round_s
+
+    def charge_j(self, device: int | None) -> float:
+        """What a device's battery held when the round began."""
+        return float(self.replay.charge_j[_at(self.replay.problem, device)][0])
+
+    def left_out_by_deadline(self) -> frozenset[int]:
+        """Devices without a plan that would have had one if there were no deadline."""
+        out = self.was.agenda.dropped
+        if not len(out) or self.replay.deadline_s == math.inf:
+            return frozenset()
+        return frozenset(out.tolist()) & frozenset(self.unhurried.agenda.devices.tolist())
+
+    @cached_property
+    def unhurried(self) -> Played:
+        """The round as it would be without a deadline."""
+        planner = planner_of(self.method, self.replays.scenario.allocation.options)
+        return replace(self.replay, deadline_s=math.inf, planner=planner).play()
+
     def prices(self) -> list[Prices | None]:
-        """What a little more would bring, wave by wave; None by a method that has no prices."""
-        return [prices_of(wave.problem, wave.plan, self.method) for wave in self.was.agenda.waves]
+        """What a little more would bring, wave by wave; None by a method that has no prices, or with other shares."""
+        if self.replays.sharing != "planned":
+            return [None for _ in self.was.agenda.waves]
+        return [self._prices(wave) for wave in self.was.agenda.waves]
+
+    def _prices(self, wave: Wave) -> Prices | None:
+        """Those of a wave: energy is worth something where it is scarcer, in the budget or in the battery."""
+        found = prices_of(wave.problem, wave.plan, self.method)
+        if found is None:
+            return None
+        whole = self.replay.problem
+        own_j = whole.budget_j[np.searchsorted(np.asarray(whole.numbers), wave.devices)] * self.was.agenda.relaxed
+        return found.told(own_j, self.replay.charge_of(wave.devices), wave.plan.round_s, self.replay.deadline_s)
 
     def _of_no_use(self, change: Change) -> bool:
         """Whether it is plain that more changes nothing: an optimum whose limit is not reached."""
         found = self.was.place(change.device) if change.key in (CPU, BUDGET) and change.device is not None else None
-        if found is None or self.method not in ("sao", "equal"):
+        if found is None or self.method not in ("sao", "equal") or self.replays.sharing != "planned":
             return False
         wave, n = found
         whole = self.replay.problem
-        if len(wave.devices) < len(whole) or not np.array_equal(wave.problem.budget_j, whole.budget_j):
+        if len(wave.devices) < len(whole) or self.was.agenda.relaxed != 1.0:
             return False                            # who fits, and what budgets are relaxed to, depends on all of them
         if change.key == CPU:
             return bool(wave.plan.cpu_hz[n] < wave.problem.cpu_max_hz[n] * (1 - BEYOND))
@@ -146,7 +189,7 @@ class Laboratory:
             return numbers
         weight = dict.fromkeys(numbers, 0.0)
         for wave, prices in zip(self.was.agenda.waves, self.prices(), strict=True):
-            worth = _worth(wave.problem, prices) if prices else wave.plan.compute_s + wave.plan.upload_s
+            worth = _worth(wave.problem, prices) if prices else wave.plan.end_s
             weight.update(zip(wave.devices.tolist(), worth.tolist(), strict=True))
         return sorted(sorted(numbers, key=lambda device: -weight[device])[:MOST_DEVICES])
 
@@ -154,9 +197,11 @@ class Laboratory:
         """The changes that mean the same in every round."""
         for factor in (1.1, 2.0):
             yield Change(BAND, factor=factor)
-        for method in METHODS:
-            if method != self.method:
-                yield Change(METHOD, method=method)
+        for method in self.replays.other_methods:
+            yield Change(METHOD, method=method)
+        for sharing in DISCIPLINES:
+            if sharing != self.replays.sharing:
+                yield Change(METHOD, sharing=sharing)
         for device in self.candidates():
             yield Change(WITHOUT, device)
             for key in RAISED:
@@ -181,9 +226,10 @@ class Laboratory:
 
 def _worth(problem: Problem, prices: Prices) -> Floats:
     """What a little more of all its limits is worth at each device, as parts of the limits."""
+    energy = prices.budget_s_per_j + prices.battery_s_per_j
     found: Floats = np.nan_to_num(
         np.maximum(-prices.cpu_max_s_per_hz * problem.cpu_max_hz, 0.0)
-        + np.maximum(-prices.budget_s_per_j * problem.budget_j, 0.0) + np.abs(prices.power_s_per_w * problem.power_w))
+        + np.maximum(-energy * problem.budget_j, 0.0) + np.abs(prices.power_s_per_w * problem.power_w))
     return found
 
 

@@ -245,9 +245,11 @@ def _pace(run: StoredRun, round: int | None) -> str:
 
     One round is enough, the slowest: the others would take as long again each.
     """
-    from netsim.analysis.explain import pace  # plans, and so scipy
+    from netsim.analysis.pace import pace  # plans, and so scipy
 
     try:
-        return pace(run, round)
+        found = pace(run, round)
     except InputError:               # of a run that cannot be planned again nothing can be said
         return ""
+    named = found.best is not None and found.best.device is not None
+    return ("And yet " if named else "") + found.sentence(", the slowest" if round is None else "")

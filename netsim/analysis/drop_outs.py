@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from netsim.allocation.problem import KEPT_BACK
 from netsim.analysis.changes import BAND, BUDGET, CPU, Change, Laboratory, limit_now
 from netsim.base import units
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY, DEADLINE
@@ -33,22 +37,35 @@ def drop_outs(there: Laboratory, names: dict[int, str]) -> tuple[DropOut, ...]:
 
 def _remedies(there: Laboratory, names: dict[int, str], device: int, reason: str) -> tuple[str, ...]:
     """What would have kept a device: the charge or the time that it lacked, or the least raised limit that does."""
-    said: list[str] = []
-    place = there.was.place(device)
-    if place is not None and reason == BATTERY_EMPTY:
-        wave, n = place
-        said.append(f"a battery that holds {units.format(float(wave.plan.device_energy_j[n]), 'energy', up=True)} when "
-                    "the round begins")
-    if place is not None and reason == DEADLINE:
-        wave, n = place
-        takes = float(wave.plan.compute_s[n] + wave.plan.upload_s[n])
-        said.append(f"a deadline of {units.format(takes, 'time', up=True)}")
+    said = [*_charge(there, device, reason), *_time(there, device, reason)]
     raised = {BATTERY_EMPTY: (), DEADLINE: ((CPU, device), (BAND, None))}
-    for key, whose in raised.get(reason, ((BUDGET, device), (BAND, None))):
+    for key, whose in raised.get(reason, ((BUDGET, device), (CPU, device), (BAND, None))):
         change = _least(there, device, key, whose)
         if change is not None:
             said.append(change.words(names, limit_now(there.replay.problem, change, there.method)))
     return tuple(said)
+
+
+def _charge(there: Laboratory, device: int, reason: str) -> list[str]:
+    """The battery that would have been enough: tried without an end to it, and as large as its job then is."""
+    replay = there.replay
+    if reason == DEADLINE or there.charge_j(device) == math.inf or device in there.left_out_by_deadline():
+        return []
+    endless = replace(replay, charge_j=np.where(np.asarray(replay.problem.numbers) == device, np.inf, replay.charge_j))
+    found = endless.play()
+    place = found.place(device)
+    if place is None or device not in found.arrived:
+        return []
+    wave, n = place
+    enough_j = max(float(wave.plan.device_energy_j[n]), found.spent_j[device]) / (1.0 - KEPT_BACK)
+    return [f"a battery that holds {units.format(enough_j, 'energy', up=True)} when the round begins"]
+
+
+def _time(there: Laboratory, device: int, reason: str) -> list[str]:
+    """The deadline that would have been enough for it and all others: as long as they take without one."""
+    if there.replay.deadline_s == math.inf or reason == BATTERY_EMPTY or device not in there.unhurried.arrived:
+        return []
+    return [f"a deadline of {units.format(there.unhurried.longest_s, 'time', up=True)}"]
 
 
 def _least(there: Laboratory, device: int, key: str, whose: int | None) -> Change | None:

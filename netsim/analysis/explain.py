@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from netsim.allocation import METHODS
 from netsim.analysis.changes import (
     BAND,
+    BATTERY,
     BUDGET,
     CPU,
+    DEADLINE,
     MOST_DEVICES,
     POWER,
     RAISED,
@@ -25,14 +26,15 @@ from netsim.analysis.changes import (
 from netsim.analysis.drop_outs import DropOut, drop_outs
 from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
-from netsim.base import units
 from netsim.base.errors import InputError
+from netsim.cell.disciplines import DISCIPLINES
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
 
 MOST_PLANS = 4_000       # for the run as a whole; of a longer one, some rounds say which changes matter
-DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10}      # plans of `sao` that one costs
+DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10,
+        "sao-adaptive": 2_000}      # plans of `sao` that one costs
 MOST_CHANGES = 12        # that are then played in all its rounds
 HALF = 0.5               # of what leaving a device out saves: where a limit of its own brings that, it is the answer
 LITTLE = 1e-6            # of a round: what a limit brings that is worth less does not bind
@@ -46,8 +48,8 @@ class Binding:
 
     device: int | None          # None: of the cell
     name: str
-    limit: str                  # "cpu_max", "budget", "power" or "bandwidth"
-    price_s_per_unit: float     # seconds for each Hz, J or W more; negative: shorter
+    limit: str                  # "cpu_max", "budget", "battery", "power", "bandwidth" or "deadline"
+    price_s_per_unit: float     # seconds for each Hz, J, W or s more; negative: shorter
     worth_s: float              # the price times the limit, by which they are ranked
     next_s: float | None = None     # what one per cent more really saves, planned anew; of the first few
 
@@ -72,8 +74,9 @@ class WhatIf:
 class Explanation:
     """Why a round, or a whole run (``round`` is None), took so long; ``what_if`` with the largest saving first.
 
-    ``binding``   the limits that hold it up, the one that matters most first
+    ``binding``   the limits that hold it up, the one that matters most first; a deadline that binds last
     ``dropped``   who did not arrive, why, and what would have kept them
+    ``relaxed``   the factor by which all budgets had to be raised
     ``differs``   what is different from the median round of the run, in sentences
     ``whole``     the run as a whole; None where one round was asked for
     """
@@ -83,6 +86,7 @@ class Explanation:
     binding: tuple[Binding, ...]
     what_if: tuple[WhatIf, ...]
     dropped: tuple[DropOut, ...] = ()
+    relaxed: float = 1.0
     differs: tuple[str, ...] = ()
     whole: Explanation | None = None
 
@@ -103,11 +107,16 @@ class Explanation:
         return told if self.whole is None else told | {"run": self.whole.as_json()}
 
 
-def explain(run: StoredRun, round: int | None = None, *, allow_import: bool = False) -> Explanation:
-    """One round, by default the slowest one with the run as a whole beside it."""
+def explain(
+    run: StoredRun, round: int | None = None, *, allow_import: bool = False, methods: bool = True,
+) -> Explanation:
+    """One round, by default the slowest one with the run as a whole beside it.
+
+    ``methods=False`` leaves other allocation methods out, some of which take much longer than all the rest.
+    """
     from netsim.analysis.median_round import differences
 
-    replays = Replays(run, allow_import=allow_import)
+    replays = Replays(run, allow_import=allow_import, methods=methods)
     names = dict(device_names(run.devices).iter_rows())
     number = replays.slowest if round is None else round
     there = Laboratory.of(replays, number)
@@ -117,33 +126,18 @@ def explain(run: StoredRun, round: int | None = None, *, allow_import: bool = Fa
     best = next((each.device for each in told if each.device is not None), None)
     return Explanation(
         number, replays.lengths[number], bindings(there, names), told, drop_outs(there, names),
-        differences(replays, number, best, names), whole_run(replays, names) if round is None else None)
+        there.was.agenda.relaxed, differences(replays, number, best, names),
+        whole_run(replays, names) if round is None else None)
 
 
 def _refuse(there: Laboratory, names: dict[int, str]) -> NoReturn:
     """Of a round in which nobody had a plan, say what would have made one."""
     lost = next((each for each in drop_outs(there, names) if each.kept_by), None)
     remedy = f"; {lost.name} would have had one with {' or '.join(lost.kept_by)}" if lost else ""
-    planned = [number for number, took in there.replays.lengths.items() if took > 0.0]
-    others = f"; rounds that took time: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}"
+    planned = there.replays.planned
+    others = f"; rounds with a plan: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}"
     raise InputError(f"round {there.replay.number}: no device of its cohort had a plan, so there is nothing to shorten"
                      f"{remedy}{others if planned else ''}")
-
-
-def pace(run: StoredRun, round: int | None = None) -> str:
-    """What sets the pace of a round, by default the slowest, in which devices end together."""
-    replays = Replays(run)
-    names = dict(device_names(run.devices).iter_rows())
-    there = Laboratory.of(replays, replays.slowest if round is None else round)
-    which = f"round {there.replay.number}{', the slowest' if round is None else ''}"
-    best = next(iter(what_ifs(there, names)), None)
-    if best is None or best.saves_s <= LITTLE * there.was.round_s:
-        return f"No change of one limit would shorten {which}."
-    shorter = f"{units.format(best.saves_s, 'time', 3)} ({best.saves_s / there.was.round_s:.1%}) shorter"
-    would = f"{'' if best.key == WITHOUT else 'with '}{best.change} it would be {shorter}."
-    if best.device is None:
-        return f"No single one holds up {which}: {would}"
-    return f"And yet {names[best.device]} sets the pace in {which}: {would}"
 
 
 def what_ifs(there: Laboratory, names: dict[int, str]) -> tuple[WhatIf, ...]:
@@ -192,10 +186,20 @@ def bindings(there: Laboratory, names: dict[int, str]) -> tuple[Binding, ...]:
             return _measured_bindings(there, names)
         band += prices.bandwidth_s_per_hz
         for key, price in ((CPU, prices.cpu_max_s_per_hz), (BUDGET, prices.budget_s_per_j),
-                           (POWER, prices.power_s_per_w)):
+                           (BATTERY, prices.battery_s_per_j), (POWER, prices.power_s_per_w)):
             found += [_binding(there, names, Change(key, device), float(price[n]))
                       for n, device in enumerate(wave.devices.tolist()) if price[n] < 0.0]
-    return _sorted([_binding(there, names, Change(BAND), band), *found], there)
+    return (*_sorted([_binding(there, names, Change(BAND), band), *found], there), *_deadline(there))
+
+
+def _deadline(there: Laboratory) -> tuple[Binding, ...]:
+    """The deadline where it binds: waves end on it, or it leaves devices out, and the round is the shorter for it.
+
+    Its price is that of a little more: each wave that ends on it would be longer by just that.
+    """
+    if not there.was.on_deadline and not there.left_out_by_deadline():
+        return ()
+    return (Binding(None, "the cell", DEADLINE, float(there.was.on_deadline), 0.0),)
 
 
 def _measured_bindings(there: Laboratory, names: dict[int, str]) -> tuple[Binding, ...]:
@@ -207,13 +211,14 @@ def _measured_bindings(there: Laboratory, names: dict[int, str]) -> tuple[Bindin
         now = limit_now(there.replay.problem, change, there.method)
         if saves is not None and now is not None:
             found.append(_binding(there, names, change, -saves / (now * (NEXT - 1.0))))
-    return _sorted(found, there)
+    return (*_sorted(found, there), *_deadline(there))
 
 
 def _binding(there: Laboratory, names: dict[int, str], change: Change, price: float) -> Binding:
-    now = limit_now(there.replay.problem, change, there.method) or 0.0
+    now = there.charge_j(change.device) if change.key == BATTERY else limit_now(
+        there.replay.problem, change, there.method)
     name = "the cell" if change.device is None else names[change.device]
-    return Binding(change.device, name, change.key, price, -price * now)
+    return Binding(change.device, name, change.key, price, -price * (now or 0.0))
 
 
 def _sorted(found: Iterable[Binding], there: Laboratory) -> tuple[Binding, ...]:
@@ -221,14 +226,14 @@ def _sorted(found: Iterable[Binding], there: Laboratory) -> tuple[Binding, ...]:
     least = LITTLE * there.was.round_s
     held = sorted((each for each in found if math.isfinite(each.worth_s) and each.worth_s > least),
                   key=lambda each: -each.worth_s)
-    told = [replace(each, next_s=there.saves(Change(each.limit, each.device, NEXT))) for each in held[:MOST_HELD]]
+    told = [replace(each, next_s=there.saves_next(Change(each.limit, each.device, NEXT))) for each in held[:MOST_HELD]]
     return (*told, *held[MOST_HELD:])
 
 
 def whole_run(replays: Replays, names: dict[int, str]) -> Explanation:
     """The same changes over all rounds, each with its own cohort and plan."""
     numbers = sorted(replays.jobs)
-    plans = sum(4 * replays.jobs[number].height + len(METHODS) + 1 for number in numbers)
+    plans = sum(4 * replays.jobs[number].height + len(replays.other_methods) + len(DISCIPLINES) for number in numbers)
     picked = numbers[::math.ceil(plans * DEAR.get(replays.method, 1) / MOST_PLANS)]
     found, limits = _summed(replays, picked, None)
     if len(picked) < len(numbers) or any(replays.jobs[number].height > MOST_DEVICES for number in numbers):

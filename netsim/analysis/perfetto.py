@@ -1,9 +1,10 @@
 """A run as a trace that ui.perfetto.dev and chrome://tracing open.
 
-A process a device, with a slice for each round that it took part in and its compute, upload and wait inside; the
-server's rounds and aggregations, with an arrow from each upload that arrived; counters for batteries, the band in
-use, accuracy and loss. Times are whole microseconds, and a slice is as long as the rounded times are apart:
-with fractions, slices that abut would overlap by a rounding error, and the viewer would drop them without a word.
+A process a device, with a slice for each round that it took part in and its compute, upload and wait inside, which
+tell band, clock, rate, gain and energy when they are pointed at; the server's rounds and aggregations, with an arrow
+from each upload that arrived; counters for batteries, the band in use, accuracy and loss. Times are whole
+microseconds, and a slice is as long as the rounded times are apart: with fractions, slices that abut would overlap by a
+rounding error, and the viewer would drop them without a word.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import polars as pl
 
+from netsim.analysis.job_facts import FACTS, job_facts
 from netsim.analysis.names import all_names
 from netsim.analysis.parts import each_part
 from netsim.trace.schema import CELL, DROPS, SERVER
@@ -30,15 +32,17 @@ PID, TID = pl.col("pid"), pl.col("tid")
 
 
 def write_perfetto(run: StoredRun, file: IO[bytes]) -> None:
-    """Write a run as Chrome trace JSON, part by part, so that a large run needs no more memory than one part."""
+    """Write a run as Chrome trace JSON, part by part: a large run needs the memory of one part, and of its jobs."""
     names = all_names(run.devices)
+    facts = job_facts(run)
     took_part: set[int] = {SERVER, CELL}
     file.write(b'{"displayTimeUnit":"ms","otherData":{"run":')
     file.write(json.dumps(f"{run.info['scenario']}, seed {run.info['seed']}").encode())
     file.write(b'},"traceEvents":[\n')
     for rows, _ in each_part(run):
         took_part.update(rows["device"].unique().to_list())
-        file.write(_events(rows, in_rounds=run.in_rounds).str.join("").item().encode())
+        told = rows.join(facts, on="job", how="left", maintain_order="left")
+        file.write(_events(told, in_rounds=run.in_rounds).str.join("").item().encode())
     metadata = [event for device, name in names.filter(pl.col("device").is_in(sorted(took_part))).iter_rows()
                 for event in _metadata(device, name)]
     file.write(",\n".join(metadata).encode())
@@ -70,12 +74,12 @@ def _events(rows: pl.DataFrame, *, in_rounds: bool) -> pl.Series:
         ts=_us("t0"), dur=_us("t1") - _us("t0"), label=pl.col("name").replace_strict(quoted), pid=pid,
         tid=pl.when(step).then(STEPS).otherwise(pid))
     kind, name, whole = pl.col("kind"), pl.col("name"), pl.col("value").cast(pl.Int64)
-    span = '{"ph":"X","pid":?,"tid":?,"ts":?,"dur":?,"name":?,"args":{"round":?,"?":?}},\n'
+    span = '{"ph":"X","pid":?,"tid":?,"ts":?,"dur":?,"name":?,"args":{"round":?,"?":??}},\n'
     frames = [
         _lines(_round_slices(rows, in_rounds=in_rounds), 0, _fill(
-            span, PID, TID, TS, DUR, _fill('"round ?"', "round"), "round", pl.lit("arrived"), whole)),
+            span, PID, TID, TS, DUR, _fill('"round ?"', "round"), "round", pl.lit("arrived"), whole, pl.lit(""))),
         _lines(rows.filter((kind == "span") & (name != "round")), 1, _fill(
-            span, PID, TID, TS, DUR, "label", "round", pl.lit("energy_j"), "energy_j")),
+            span, PID, TID, TS, DUR, "label", "round", pl.lit("energy_j"), "energy_j", _told())),
         _lines(rows.filter(kind == "instant"), 2, _fill(
             '{"ph":"i","s":"t","pid":?,"tid":?,"ts":?,"name":?,"args":{"round":?,"devices":?}},\n',
             PID, TID, TS, "label", "round", whole)),
@@ -85,6 +89,13 @@ def _events(rows: pl.DataFrame, *, in_rounds: bool) -> pl.Series:
             PID, TS, "label", name.replace_strict(UNITS, default="value"), "value")),
     ]
     return pl.concat(frames).sort("round", "ts", "order", "seq", "pid")["line"]
+
+
+def _told() -> pl.Expr:
+    """What is known of a slice's job, to stand behind its other arguments; nothing where it has none."""
+    known = [pl.format(f',"{name}":{{}}', pl.col(name)) for name in FACTS]
+    told = pl.concat_str(pl.format(',"job":{}', pl.col("job")), *known, ignore_nulls=True)
+    return pl.when(pl.col("outcome").is_not_null()).then(told).otherwise(pl.lit(""))
 
 
 def _fill(template: str, *values: pl.Expr | str) -> pl.Expr:

@@ -1,14 +1,14 @@
 """The rounds of a run, planned and played again: as they were, or with something changed.
 
 A round is rebuilt from the table of jobs (gain, bits, cycles, budget as its plan saw them), the devices (what CPUs and
-radios can do) and the scenario (band, noise, allocation method, rules). Everything in it has a closed form, so that
-thousands of changed rounds can be played without a simulation.
+radios can do) and the scenario (band, noise, allocation method, rules), and played without a simulation
+(:mod:`netsim.analysis.playing`), so that thousands of changed rounds can be.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,18 +17,20 @@ import numpy as np
 import polars as pl
 
 from netsim.allocation import METHODS, Problem
-from netsim.allocation.waves import Agenda, Planner, Wave, planner_of
-from netsim.base.arrays import Bools, Floats, Ints
+from netsim.allocation.prices import ON_TIME
+from netsim.allocation.problem import KEPT_BACK, TOLERANCE
+from netsim.allocation.waves import Agenda, MakePlanner, Wave, planner_of
+from netsim.analysis.playing import play_wave
+from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
+from netsim.cell.disciplines import DISCIPLINES, Discipline
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
 
-OF_DEVICES = ("capacitance", "power_w", "cpu_min_hz", "cpu_max_hz", "power_min_w", "power_max_w")
+OF_DEVICES = ("capacitance", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz", "power_min_w", "power_max_w")
 OF_JOBS = ("bits", "cycles", "gain")
 AGREES = 1e-6      # seconds, or parts of a longer round: a plan made anew that differs by more is another plan
-
-MakePlanner = Callable[[Callable[[Ints], Problem]], Planner]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +40,15 @@ class Played:
     round_s: float
     agenda: Agenda
     arrived: frozenset[int]
+    spent_j: Mapping[int, float]  # by device
+    longest_s: float              # of its waves, as planned or as played
+    on_deadline: int              # waves that end on the deadline
 
     @property
     def over_budget(self) -> bool:
-        """Whether the plan lets a device spend more than its budget."""
-        return any(bool(wave.plan.over_budget.any()) for wave in self.agenda.waves)
+        """Whether a device spends more than it may."""
+        return any(self.spent_j[device] > may_j * (1 + TOLERANCE) for wave in self.agenda.waves
+                   for device, may_j in zip(wave.devices.tolist(), wave.problem.budget_j.tolist(), strict=True))
 
     def place(self, device: int) -> tuple[Wave, int] | None:
         """The wave that a device is in, and its position there; None where it has no plan."""
@@ -58,72 +64,89 @@ class Replay:
     """One round: the problem of its whole cohort, and the rules by which it is planned and played."""
 
     number: int
-    problem: Problem              # the devices by rising number
+    began: float
+    problem: Problem              # the devices by rising number, with their own budgets
     charge_j: Floats              # what each battery held when the round began; inf on mains
     rule: str                     # for a cohort that has no plan
     size: int                     # of waves
-    patience_s: float             # how long a wave may take
+    deadline_s: float             # of a wave; inf where there is none
+    wait_s: float                 # how long it takes if nobody fits
     planner: MakePlanner          # of the run's own allocation method
+    discipline: Discipline
 
-    def play(self, problem: Problem | None = None, planner: MakePlanner | None = None) -> Played:
-        """The round of this problem, by this method; raises Infeasible or InputError where it has no plan."""
+    def agenda(self, problem: Problem | None = None, planner: MakePlanner | None = None) -> Agenda:
+        """The plans of this problem by this method, told what batteries hold; raises InputError by the rule "error"."""
         posed = self.problem if problem is None else problem
         devices = _numbers(posed)
-        made = (planner or self.planner)(lambda some: posed.subset(np.searchsorted(devices, some)))
-        agenda = made.agenda(devices, self.rule, self.size)
-        round_s, arrived = 0.0, set[int]()
-        for wave in agenda.waves:
-            wave_s, there = self._wave(wave)
-            round_s += wave_s
-            arrived.update(wave.devices[there].tolist())
-        return Played(round_s, agenda, frozenset(arrived))
+        made = (planner or self.planner)(lambda some: posed.subset(np.searchsorted(devices, some)), self.charge_of)
+        return made.agenda(devices, self.rule, self.size)
 
-    def _wave(self, wave: Wave) -> tuple[float, Bools]:
-        """How long a wave takes, and who arrives: until its battery is empty or patience ends, each does as planned."""
-        plan = wave.plan
-        charge_j = self.charge_j[np.searchsorted(_numbers(self.problem), wave.devices)]
-        takes = plan.compute_s + plan.upload_s
-        ends = takes
-        if np.isfinite(charge_j).any():
-            compute_w = wave.problem.capacitance * plan.cpu_hz**3
-            left_j = charge_j - plan.compute_energy_j
-            with np.errstate(divide="ignore", invalid="ignore"):
-                dies = np.where(left_j < 0.0, charge_j / compute_w, plan.compute_s + left_j / plan.power_w)
-            ends = np.minimum(takes, dies)
-        return min(float(ends.max()), self.patience_s), (takes <= ends) & (takes <= self.patience_s)
+    def play(
+        self, problem: Problem | None = None, planner: MakePlanner | None = None, discipline: Discipline | None = None,
+    ) -> Played:
+        """The round of this problem, by this method; raises InputError where it has no plan and that is an error."""
+        agenda = self.agenda(problem, planner)
+        band_hz, patience_s = (problem or self.problem).bandwidth_hz, self.deadline_s * (1 + 1e-12)
+        round_s = longest_s = 0.0 if agenda.waves else self.wait_s
+        arrived, spent_j, on_deadline = set[int](), dict[int, float](), 0
+        for wave in agenda.waves:
+            done = play_wave(wave, self.charge_of(wave.devices), patience_s, discipline or self.discipline, band_hz,
+                             self.began + round_s)
+            round_s += done.seconds
+            longest_s = max(longest_s, done.seconds, wave.plan.round_s)
+            arrived.update(wave.devices[done.arrived].tolist())
+            spent_j.update(zip(wave.devices.tolist(), done.energy_j.tolist(), strict=True))
+            on_deadline += done.seconds >= self.deadline_s * (1 - ON_TIME)
+        return Played(round_s, agenda, frozenset(arrived), spent_j, longest_s, on_deadline)
+
+    def charge_of(self, devices: Ints) -> Floats:
+        """What the batteries of some devices held when the round began."""
+        return self.charge_j[np.searchsorted(_numbers(self.problem), devices)]
 
 
 class Replays:
     """The rounds of one run, each rebuilt when it is asked for."""
 
-    def __init__(self, run: StoredRun, *, allow_import: bool = False) -> None:
+    def __init__(self, run: StoredRun, *, allow_import: bool = False, methods: bool = True) -> None:
         if run.jobs.is_empty():
             raise InputError(f"{run.path}: no job is recorded, so there is nothing to explain"
                              + ("" if run.last_round else "; no round is complete yet"))
         self.run = run
         self.scenario = run.scenario
-        self._refuse_what_has_no_closed_form()
+        self._refuse_what_changes_meanwhile()
+        self.other_methods = [each for each in METHODS                                          # to be tried
+                              if methods and each != self.method and not METHODS[each].dear]
         METHODS.permit(self.method, allow_import=allow_import)
+        DISCIPLINES.permit(self.sharing, allow_import=allow_import)
         self._planners: dict[str, MakePlanner] = {}
 
-    def _refuse_what_has_no_closed_form(self) -> None:
-        """Only bands that stay as planned, in synchronous rounds, can be played without a simulation."""
-        sharing, server = self.scenario.allocation.sharing, self.scenario.server
-        other = (f'allocation.sharing = "{sharing}"' if sharing not in (None, "planned") else
-                 f'server.kind = "{server.kind}"' if server and server.kind != "synchronous" else None)
-        if other:
-            raise InputError(f"{self.run.path}: a run with {other} can't be explained yet, only rounds with bands "
-                             "that stay as planned; breakdown and critical-path show where its time went")
+    def _refuse_what_changes_meanwhile(self) -> None:
+        """Only rounds during which the world stands still can be played without a simulation."""
+        living = self.scenario.living
+        if living is not None:
+            raise InputError(f"{self.run.path}: {living} makes rounds other than planned, and such rounds can't be "
+                             "explained yet; breakdown and critical-path show where the time went")
 
     @property
     def method(self) -> str:
         return self.scenario.allocation.method
 
+    @property
+    def sharing(self) -> str:
+        """The discipline of the run."""
+        return self.scenario.allocation.sharing or "planned"
+
+    @property
+    def deadline_s(self) -> float:
+        """How long a wave may take."""
+        deadline = self.scenario.rounds.deadline
+        return math.inf if deadline is None else float(deadline)
+
     def planner(self, method: str) -> MakePlanner:
         """A method bound to its options: those of the run for its own, the defaults for any other."""
         options: Mapping[str, Any] = self.scenario.allocation.options if method == self.method else {}
         if method not in self._planners:
-            self._planners[method] = planner_of(method, options)
+            self._planners[method] = planner_of(method, options, self.scenario.rounds.deadline)
         return self._planners[method]
 
     @cached_property
@@ -131,10 +154,15 @@ class Replays:
         """How long each round took."""
         return dict(self.run.rounds.select("round", "round_s").iter_rows())
 
+    @cached_property
+    def planned(self) -> list[int]:
+        """The rounds in which some device had a plan."""
+        return sorted(self.run.jobs.filter(pl.col("cpu_hz").is_not_nan())["round"].unique().to_list())
+
     @property
     def slowest(self) -> int:
-        """The longest round; of several, the first."""
-        return max(self.lengths, key=lambda number: (self.lengths[number], -number))
+        """The longest round in which a device had a plan; of several, the first."""
+        return max(self.planned or self.lengths, key=lambda number: (self.lengths[number], -number))
 
     @cached_property
     def jobs(self) -> dict[int, pl.DataFrame]:
@@ -145,7 +173,7 @@ class Replays:
 
     @cached_property
     def _devices(self) -> dict[str, Floats]:
-        wanted = ("budget_j", "battery_j", *OF_DEVICES)
+        wanted = ("battery_j", *OF_DEVICES)
         table = self.run.devices.sort("device")
         missing = [name for name in wanted if name not in table.columns]
         if missing:
@@ -158,17 +186,24 @@ class Replays:
         jobs = self._jobs_of(number)
         who, rounds = jobs["device"].to_numpy(), self.scenario.rounds
         devices = {name: column[who] for name, column in self._devices.items()}
+        if (jobs["staleness"] != 0).any() or jobs["device"].is_duplicated().any():
+            raise InputError(f"round {number} has jobs that began in another one, or two of one device: only rounds "
+                             "that wait for their devices can be explained")
         problem = Problem(
             **{name: jobs[name].to_numpy() for name in OF_JOBS}, **{name: devices[name] for name in OF_DEVICES},
-            budget_j=np.minimum(jobs["budget_j"].to_numpy(), devices["budget_j"]),     # a relaxed one is raised anew
-            bandwidth_hz=float(self.scenario.cell.bandwidth), noise_w_per_hz=float(self.scenario.cell.noise),
+            bandwidth_hz=float(self.scenario.cell.bandwidth), noise_w_per_hz=self.scenario.cell.noise_w_per_hz,
             numbers=who)
         first = number == 1 and rounds.first == "all"
         return Replay(
-            number, problem, charge_j=devices["battery_j"] - jobs["spent_j"].to_numpy(),
+            number, float(jobs["t0"].to_numpy().min()), problem, charge_j=_charge(jobs, devices),
             rule=rounds.first_infeasible if first else rounds.infeasible, size=self.scenario.selection.cohort,
-            patience_s=math.inf if rounds.deadline is None else float(rounds.deadline) * (1 + 1e-12),
-            planner=self.planner(self.method))
+            deadline_s=self.deadline_s, wait_s=rounds.wait_s, planner=self.planner(self.method),
+            discipline=self.discipline(self.sharing))
+
+    def discipline(self, name: str) -> Discipline:
+        """How the band is shared."""
+        found: Discipline = DISCIPLINES.make(name, {})
+        return found
 
     def as_it_was(self, replay: Replay) -> Played:
         """The round planned and played again without a change; it has to take as long as it took."""
@@ -176,7 +211,8 @@ class Replays:
         if abs(played.round_s - took) > AGREES * max(1.0, took):
             raise InputError(
                 f"round {replay.number} took {took:.6g} s, but its plan made anew takes {played.round_s:.6g} s: the "
-                "run is of another version of netsim or of its allocation method, and cannot be explained")
+                f"run is of another version of netsim, of its methods or of a server that does more than wait for a "
+                "round's devices, and cannot be explained")
         return played
 
     def _jobs_of(self, number: int) -> pl.DataFrame:
@@ -188,6 +224,14 @@ class Replays:
             raise InputError(f"round {number} has no jobs, so there is nothing to explain; rounds with jobs: "
                              f"{', '.join(map(str, with_jobs[:8]))}{', …' if len(with_jobs) > 8 else ''}")
         return self.jobs[number]
+
+
+def _charge(jobs: pl.DataFrame, devices: dict[str, Floats]) -> Floats:
+    """What the batteries held: to the last digit where the plan was told, which a sum of what was spent is not."""
+    told_j = jobs["budget_j"].to_numpy()
+    found: Floats = np.where(told_j < devices["budget_j"], told_j / (1.0 - KEPT_BACK),
+                             devices["battery_j"] - jobs["spent_j"].to_numpy())
+    return found
 
 
 def _numbers(problem: Problem) -> Ints:

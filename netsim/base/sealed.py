@@ -53,7 +53,7 @@ def _of_arrays(state: State) -> str:
 
 def write_object(path: Path, content: Mapping[str, Any]) -> None:
     """A JSON object with its checksum as the last entry, whole or not at all."""
-    replace_text(path, json.dumps({**content, SEAL: _of_object(content)}, indent=2) + "\n")
+    replace_text(path, json.dumps({**content, SEAL: seal_of(content)}, indent=2) + "\n")
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:
@@ -61,11 +61,16 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
     found = read_json(path, what)
     if not isinstance(found, dict):
         raise InputError(f"{path}: not {what}")
-    seal = found.pop(SEAL, None)
-    if seal != _of_object(found):
+    return opened(path, found, found.pop(SEAL, None))
+
+
+def opened(path: Path, content: dict[str, Any], seal: object) -> dict[str, Any]:
+    """The content of a file if its seal is not broken."""
+    if seal != seal_of(content):
         raise InputError(f"{path}: damaged: it is not what netsim wrote (its checksum differs from what it says)")
-    return found
+    return content
 
 
-def _of_object(content: Mapping[str, Any]) -> str:
+def seal_of(content: Mapping[str, Any]) -> str:
+    """The checksum of an object, whatever the order and the layout in which it is written."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

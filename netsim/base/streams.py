@@ -39,6 +39,11 @@ STREAM: Mapping[str, int] = MappingProxyType({
     "power min": 20,
     "power max": 21,
     "evaluation": 22,
+    "mobility": 23,
+    "shadowing on the way": 24,
+    "availability": 25,
+    "crash": 26,
+    "loss": 27,
 })
 
 

@@ -52,6 +52,8 @@ DIMENSIONS: Mapping[str, Mapping[str, Scale]] = MappingProxyType({
     "noise density": {"W/Hz": "1", "dBm/Hz": watts_from_dbm},
     "gain": {"dB": linear},                 # a ratio, kept linear
     "decibels": {"dB": "1"},                # a ratio, kept in dB: shadowing, path loss
+    "speed": {"m/s": "1", "km/h": "0.2777777777777778"},
+    "spectral efficiency": {"bit/s/Hz": "1"},
     "time": _table("1=s 1e-9=ns 1e-6=us 1e-6=µs 1e-3=ms 60=min 3600=h"),
     "data size": _table("1=bit 1e3=kbit 1e6=Mbit 1e9=Gbit 8=B 8e3=kB 8e3=KB 8e6=MB 8e9=GB 8192=KiB 8388608=MiB"),
 })
@@ -117,6 +119,7 @@ def _found(value: object) -> str:
 _EXAMPLES = {
     "length": "300 m", "frequency": "20 MHz", "energy": "30 mJ", "power": "23 dBm", "noise density": "-174 dBm/Hz",
     "gain": "-95 dB", "decibels": "8 dB", "time": "150 ms", "data size": "448 kbit",
+    "speed": "1.4 m/s", "spectral efficiency": "7.4 bit/s/Hz",
 }
 
 # The units that people read, largest first; logarithmic ones are spelled by a function.
@@ -128,6 +131,8 @@ _LADDERS: Mapping[str, tuple[tuple[float, str], ...]] = {
     "time": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
     "data size": ((1e9, "Gbit"), (1e6, "Mbit"), (1e3, "kbit"), (1.0, "bit")),
     "decibels": ((1.0, "dB"),),
+    "speed": ((1.0, "m/s"),),
+    "spectral efficiency": ((1.0, "bit/s/Hz"),),
 }
 _LEVELS: Mapping[str, tuple[Callable[[float], float], str]] = {
     "gain": (db, "dB"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.arrays import Bools, Floats, Ints
+from netsim.base.units import format
 
 ROUNDING = 1e-12
 
@@ -82,18 +83,30 @@ class Battery:
 class Batteries:
     """What the devices have used of their batteries: rows of arrays, and an object only for who is at work on one."""
 
-    def __init__(self, capacity_j: Floats) -> None:
+    def __init__(self, capacity_j: Floats, least_j: Floats | None = None) -> None:
         self.capacity_j = capacity_j                     # inf on mains
+        self.least_j: Floats = np.zeros(len(capacity_j)) if least_j is None else least_j       # no job takes less
         self.used_j: Floats = np.zeros(len(capacity_j))
-        self.alive = int((capacity_j > 0.0).sum())       # devices with energy left
+        self.alive = int(self.available.sum())           # devices with energy for a job
         self._finite: Bools = np.isfinite(capacity_j)
         self.any_finite = bool(self._finite.any())
         self._open: dict[int, Battery] = {}
 
     @property
     def available(self) -> Bools:
-        """The devices whose battery is not empty."""
-        return self.used_j < self.capacity_j
+        """The devices that have more left than the least that a job takes."""
+        return self.used_j < self.capacity_j - self.least_j
+
+    def level_j(self, devices: Ints | slice) -> Floats:
+        """What is left to some of the devices, but for what they are drawing now; inf on mains."""
+        return self.capacity_j[devices] - self.used_j[devices]
+
+    def too_little(self) -> str:
+        """Why no device has the energy for a job."""
+        first = int(np.argmax(self.capacity_j / self.least_j))
+        return (f"no battery holds the least that a job takes (device {first}: "
+                f"{format(float(self.capacity_j[first]), 'energy')} against "
+                f"{format(float(self.least_j[first]), 'energy')})")
 
     def is_finite(self, device: int) -> bool:
         """Whether a device is not on mains."""
@@ -115,9 +128,9 @@ class Batteries:
         if not battery.idle:
             return
         del self._open[device]
-        was = self.used_j[device] < self.capacity_j[device]
-        self.used_j[device] = battery.used_j(now)
-        self.alive -= int(was and not self.used_j[device] < self.capacity_j[device])
+        before, self.used_j[device] = self.used_j[device], battery.used_j(now)
+        enough_j = self.capacity_j[device] - self.least_j[device]
+        self.alive -= int(before < enough_j <= self.used_j[device])
 
     def draw(self, devices: Ints, joules: Floats) -> None:
         """What devices on mains have used is only counted."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from bisect import bisect_right
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from netsim.base.arrays import Floats, Ints, State
 from netsim.trace.schema import ARRIVED
 
 COMPUTING, WAITING, SENDING, ENDED = range(4)      # the phases of a job
+NO_SLOTS: Floats = np.zeros((0, 4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,18 +29,20 @@ class Jobs:
     gain: Floats                  # as the plan saw it
     budget_j: Floats
     planned_s: Floats             # how long the plan means it to take
+    slots: Floats = field(default_factory=lambda: NO_SLOTS)     # where planned bands change: t0, t1, position, hertz
 
     def __len__(self) -> int:
         return len(self.device)
 
     @classmethod
-    def of(cls, wave: Wave) -> Jobs:
-        """The jobs that a wave's plan stands for."""
+    def of(cls, wave: Wave, efficiency: float = 1.0) -> Jobs:
+        """The jobs that a wave's plan stands for; a plan counts the bits that Shannon's rate would send meanwhile."""
         plan, problem = wave.plan, wave.problem
         return cls(
-            device=wave.devices, bits=problem.bits, cycles=problem.cycles, cpu_hz=plan.cpu_hz,
+            device=wave.devices, bits=problem.bits * efficiency, cycles=problem.cycles, cpu_hz=plan.cpu_hz,
             compute_w=problem.capacitance * plan.cpu_hz**3, power_w=plan.power_w, bandwidth_hz=plan.bandwidth_hz,
-            gain=problem.gain, budget_j=problem.budget_j, planned_s=plan.compute_s + plan.upload_s)
+            gain=problem.gain, budget_j=problem.budget_j, planned_s=plan.end_s,
+            slots=NO_SLOTS if plan.slots is None else plan.slots.table())
 
 
 class Flight:
@@ -66,6 +70,10 @@ class Flight:
         self.power_w: list[float] = jobs.power_w.tolist()
         self.compute_w: list[float] = jobs.compute_w.tolist()
         self.planned_hz: list[float] = jobs.bandwidth_hz.tolist()
+        self.slots = [(began + t0, int(i), hz) for t0, _, i, hz in jobs.slots[np.argsort(-jobs.slots[:, 0])].tolist()]
+        self.in_slots = bool(self.slots)
+        if self.in_slots:                    # the next one last; until then there is no band
+            self.planned_hz = [0.0] * count
         self.planned_rate: list[float] = rate.tolist()       # bits a second with the planned share
         self.snr_hz: list[float] = snr_hz.tolist()
         self.bits: list[float] = jobs.bits.tolist()
@@ -122,6 +130,17 @@ class Flight:
         flight.open = sum(phase != ENDED for phase in flight.phase)
         return flight
 
+    def follow_slots(self, now: float) -> None:
+        """Take over the bands that are planned for now."""
+        while self.slots and self.slots[-1][0] <= now:
+            _, i, hz = self.slots.pop()
+            self.planned_hz[i] = hz
+
+    def affordable_s(self, i: int, now: float) -> float:
+        """How long a job that has computed may still send until its budget is spent."""
+        sent_s = self.spent_s[i] + now - self.since[i] if self.phase[i] == SENDING else 0.0
+        return float(self.jobs.budget_j[i] - self.compute_j[i]) / self.power_w[i] - sent_s
+
     def count(self, which: Ints | slice) -> int:
         """How many jobs that is: some of them, or all."""
         return len(self) if isinstance(which, slice) else len(which)
@@ -136,3 +155,31 @@ class Flight:
     def outcomes(self, which: Ints | slice) -> list[str]:
         """How some of the jobs ended."""
         return self.outcome if isinstance(which, slice) else [self.outcome[i] for i in which.tolist()]
+
+
+class Flights(list[Flight]):
+    """Flights by the numbers of their jobs."""
+
+    def of(self, ticket: int) -> Flight | None:
+        """The flight of a job; None where all of it has landed."""
+        place = bisect_right(self, ticket, key=lambda flight: flight.first) - 1
+        flight = self[place] if place >= 0 else None
+        return flight if flight is not None and ticket < flight.first + len(flight) else None
+
+    def place(self, ticket: int) -> tuple[Flight, int]:
+        """Where a job is that is under way."""
+        flight = self.of(ticket)
+        if flight is None:
+            raise ValueError(f"job {ticket} is not in flight")
+        return flight, ticket - flight.first
+
+    def under_way(self) -> dict[int, int]:
+        """All jobs that have not ended, with their devices."""
+        return {flight.first + i: flight.device[i]
+                for flight in self for i, phase in enumerate(flight.phase) if phase != ENDED}
+
+    def still_of(self, tickets: list[int]) -> list[int]:
+        """Those of some jobs that have not ended."""
+        asked = set(tickets)
+        return [flight.first + i for flight in self for i, phase in enumerate(flight.phase)
+                if phase != ENDED and flight.first + i in asked]

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_right
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 import numpy as np
 import simpy
 
+from netsim.allocation.sharing import Active
 from netsim.base.arrays import Floats, Ints, State
-from netsim.cell.battery import Batteries, Battery, Load
-from netsim.cell.disciplines import Active, Discipline
-from netsim.cell.jobs import COMPUTING, ENDED, SENDING, WAITING, Flight, Jobs
+from netsim.cell.battery import Batteries, Battery
+from netsim.cell.disciplines import Discipline
+from netsim.cell.jobs import COMPUTING, ENDED, SENDING, WAITING, Flight, Flights, Jobs
+from netsim.cell.loads import CHANGED, COMPUTED, EMPTY, PLANNED, SENT, SPENT, Agenda, Loads
+from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.replies import Replies
-from netsim.physics import fdma_rate
-from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
+from netsim.trace.schema import ARRIVED, BATTERY_EMPTY, OVER_BUDGET
 
+CLOCK = 16                  # units in the last place of the clock that are its rounding
 ROUNDING = 1e-9             # shares may overshoot the band by rounding, never by more
-SENT, EMPTY, COMPUTED = range(3)      # at one instant ends come before starts, then the order of devices
 
 Ticket = int                # the number of a job
 
@@ -35,9 +35,13 @@ class Medium:
 
     def __init__(
         self, env: simpy.Environment, bandwidth_hz: float, noise_w_per_hz: float, discipline: Discipline,
-        batteries: Batteries,
+        batteries: Batteries, radio: RateLaw = SHANNON, air: Air | None = None,
     ) -> None:
         self.env = env
+        self.radio = radio
+        # channels that stay as they are during a round are not asked again
+        self.air = air if air is not None and air.next_change(env.now) < math.inf else None
+        self._next_change = math.inf         # that somebody waits for
         self.bandwidth_hz = bandwidth_hz
         self.noise_w_per_hz = noise_w_per_hz
         self.discipline = discipline
@@ -45,15 +49,16 @@ class Medium:
         self.in_use_hz = 0.0
         self.band_t, self.band_hz = array("d"), array("d")       # how the band in use has changed
         self.ended: list[tuple[Flight, int]] = []                # jobs that nobody has taken away yet
-        self.flights: list[Flight] = []                          # with jobs that have not ended, by their numbers
+        self.flights = Flights()                                 # with jobs that have not ended, by their numbers
         self.gave_room: dict[Ticket, list[tuple[Flight, int]]] = {}      # who could send because a job had ended
         self._limit = bandwidth_hz * (1 + ROUNDING)
+        self._steady = discipline.fixed                          # whoever fits keeps what was planned to its end
         self._sending: dict[Ticket, tuple[Flight, int]] = {}
         self._waiting: list[tuple[Flight, int]] = []             # the first ready first
         self._replies: dict[Ticket, Replies] = {}
-        self._loads: dict[Ticket, tuple[Battery, Load]] = {}
         # what is due when, the next first; an entry with another stamp than its job or battery is overtaken
-        self._agenda: list[tuple[float, int, Any, int, Any, int]] = []
+        self._agenda: Agenda = []
+        self._loads = Loads(env, batteries, self._agenda)
         self._alarm: simpy.Event | None = None
         self._alarm_at = math.inf
         self._told = False                   # whether somebody has just been told what it waited for
@@ -63,21 +68,23 @@ class Medium:
         snr_hz = gain * jobs.power_w / self.noise_w_per_hz
         if self.discipline.fixed and not ((jobs.bandwidth_hz > 0.0) & (jobs.bandwidth_hz <= self._limit)).all():
             raise ValueError(f"shares of {jobs.bandwidth_hz} Hz do not fit a band of {self.bandwidth_hz} Hz")
-        rate = fdma_rate(jobs.bandwidth_hz, snr_hz)
+        rate = self.radio.rate(jobs.bandwidth_hz, snr_hz)
         flight = Flight(first, version, self.env.now, cause, jobs, snr_hz, rate)
         self.flights.append(flight)
         now = self.env.now
         self._agenda.extend([
             (now + seconds, COMPUTED, flight.turn(i), 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
+        flight.follow_slots(now)
+        self._await_slots(flight)
         heapify(self._agenda)
         for i in self.batteries.on_battery(jobs.device):
-            self._draw(flight, i, flight.compute_w[i], flight.compute_s[i])
+            self._loads.draw(flight, i, flight.compute_w[i], flight.compute_s[i])
         self._set_alarm()
         return flight
 
     def replies(self, tickets: Ints, until: float, count: int | None) -> Replies:
         """An event that comes when so many of these jobs have ended (None: all), or at ``until``."""
-        there = self._under_way(tickets.tolist())
+        there = self.flights.still_of(tickets.tolist())
         wanted = len(there) if count is None else count - (len(tickets) - len(there))
         replies = Replies(self.env, wanted)
         if wanted <= 0:
@@ -90,34 +97,15 @@ class Medium:
 
     def cancel(self, ticket: Ticket, reason: str) -> None:
         """End a job, whatever it is at; what it has spent is spent."""
-        flight = self.flight_of(ticket)
+        flight = self.flights.of(ticket)
         if flight is not None and flight.phase[ticket - flight.first] != ENDED:
             self._cut(flight, ticket - flight.first, reason)
             self._set_alarm()
 
-    def flight_of(self, ticket: Ticket) -> Flight | None:
-        """The flight of a job; None where all of it has landed."""
-        place = bisect_right(self.flights, ticket, key=lambda flight: flight.first) - 1
-        flight = self.flights[place] if place >= 0 else None
-        return flight if flight is not None and ticket < flight.first + len(flight) else None
-
-    def _under_way(self, tickets: list[Ticket]) -> list[Ticket]:
-        """Those of some jobs that have not ended."""
-        asked, there = set(tickets), list[Ticket]()
-        for flight in self.flights:
-            first = flight.first
-            there.extend([first + i for i, phase in enumerate(flight.phase) if phase != ENDED and first + i in asked])
-        return there
-
-    def under_way(self) -> dict[Ticket, int]:
-        """All jobs that have not ended, with their devices."""
-        return {flight.first + i: flight.device[i]
-                for flight in self.flights for i, phase in enumerate(flight.phase) if phase != ENDED}
-
     def take_ended(self) -> list[tuple[Flight, int]]:
         """The jobs that have ended since the last call, in the order in which they did."""
         ended, self.ended = self.ended, []
-        self.flights = [flight for flight in self.flights if flight.open]
+        self.flights = Flights(flight for flight in self.flights if flight.open)
         return ended
 
     def take_band(self) -> tuple[Floats, Floats]:
@@ -131,8 +119,7 @@ class Medium:
         state: State = {"flights": np.array(len(self.flights), np.int64), "in_use_hz": np.array(self.in_use_hz),
                         "sending": np.array(list(self._sending), np.int64),
                         "waiting": np.array([flight.first + i for flight, i in self._waiting], np.int64)}
-        loads = [(ticket, load.watts, load.seconds, load.since) for ticket, (_, load) in self._loads.items()]
-        state["loads"] = np.array(loads, np.float64).reshape(-1, 4)
+        state["loads"] = self._loads.snapshot()
         for number, flight in enumerate(self.flights):
             state |= {f"flight{number}.{name}": array for name, array in flight.snapshot().items()}
         return state
@@ -144,10 +131,12 @@ class Medium:
             own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
             self.flights.append(Flight.restored(own))
         self.in_use_hz = float(state["in_use_hz"])
-        self._sending = {ticket: self._place(ticket) for ticket in state["sending"].tolist()}
-        self._waiting = [self._place(ticket) for ticket in state["waiting"].tolist()]
+        self._sending = {ticket: self.flights.place(ticket) for ticket in state["sending"].tolist()}
+        self._waiting = [self.flights.place(ticket) for ticket in state["waiting"].tolist()]
         for ticket, watts, seconds, since in state["loads"].tolist():
-            self._draw(*self._place(int(ticket)), watts, seconds, since)
+            self._loads.draw(*self.flights.place(int(ticket)), watts, seconds, since)
+        for flight in self.flights:
+            flight.follow_slots(float(np.nextafter(self.env.now, -np.inf)))
         self.look_ahead()
 
     def look_ahead(self) -> None:
@@ -156,23 +145,27 @@ class Medium:
         A run does so wherever it may be taken up, so that one that is taken up there wakes at the same instants: what
         is due would otherwise have been rounded from another moment on.
         """
-        self._agenda, self._alarm, self._alarm_at = [], None, math.inf
+        self._agenda.clear()                 # in place: the loads know it too
+        self._alarm, self._alarm_at, self._next_change = None, math.inf, math.inf
         for flight in self.flights:
             for i, phase in enumerate(flight.phase):
                 if phase in (COMPUTING, SENDING) and flight.rate[i] > 0.0:
                     due = flight.since[i] + flight.left[i] / flight.rate[i]
                     what = COMPUTED if phase == COMPUTING else SENT
                     self._agenda.append((due, what, flight.turn(i), flight.stamp[i], flight, i))
+                if phase == SENDING and self.radio.drops_over_budget:
+                    self._agenda.append((self._spent_at(flight, i), SPENT, flight.turn(i), 0, flight, i))
+            self._await_slots(flight)
         heapify(self._agenda)
-        for battery in dict.fromkeys(battery for battery, _ in self._loads.values()):
-            self._watch(battery)
+        self._loads.watch_all()
+        if self.air is not None and (self._sending or self._waiting):
+            self._await_change(self.air, self.env.now)
         self._set_alarm()
 
-    def _place(self, ticket: Ticket) -> tuple[Flight, int]:
-        flight = self.flight_of(ticket)
-        if flight is None:
-            raise ValueError(f"job {ticket} is not in flight")
-        return flight, ticket - flight.first
+    def _await_slots(self, flight: Flight) -> None:
+        """Be there when planned bands change; while some do, no share is for good."""
+        self._agenda.extend([(at, PLANNED, flight.first, 0, flight, 0) for at in {slot[0] for slot in flight.slots}])
+        self._steady = self.discipline.fixed and not any(each.in_slots for each in self.flights)
 
     # Time.
 
@@ -194,6 +187,15 @@ class Medium:
             if what == EMPTY:
                 if where.watch == stamp:
                     self._ran_out(where)
+            elif what == CHANGED:
+                self._channels_changed(until)
+            elif what == SPENT:
+                if where.phase[i] == SENDING:
+                    self._cut(where, i, OVER_BUDGET)
+            elif what == PLANNED:
+                where.follow_slots(until)
+                if where.open and (self._sending or self._waiting):
+                    self._share(now)
             elif where.stamp[i] == stamp:
                 if what == COMPUTED:
                     self._computed(where, i, now)
@@ -207,10 +209,15 @@ class Medium:
         """Computing is done: to the radio, at once if there is room."""
         flight.computed_at[i] = now
         if self._loads:
-            self._settle_load(flight, i, "compute_j", "charge_1", complete=True)
+            self._loads.settle(flight, i, "compute_j", "charge_1", complete=True)
         flight.phase[i] = WAITING
+        if flight.slots:                     # a slot that begins when computing ends, but for rounding
+            flight.follow_slots(now + CLOCK * math.ulp(now))
+        if self.air is not None:
+            self._look_up(self.air, [(flight, i)], now)
+            self._await_change(self.air, now)
         hz = flight.planned_hz[i]
-        if self.discipline.fixed and not self._waiting and self.in_use_hz + hz <= self._limit:
+        if self._steady and not self._waiting and self.in_use_hz + hz <= self._limit:
             self._send(flight, i, now, hz, flight.planned_rate[i])
             self._count(self.in_use_hz + hz)
         else:
@@ -225,16 +232,20 @@ class Medium:
         flight.left[i] = bits = flight.bits[i]
         flight.rate[i], flight.hz[i], flight.spent_s[i] = rate, hz, 0.0
         self._sending[ticket] = (flight, i)
-        heappush(self._agenda, (now + bits / rate, SENT, flight.turn(i), flight.stamp[i], flight, i))
+        seconds = bits / rate if rate > 0.0 else math.inf
+        if seconds < math.inf:
+            heappush(self._agenda, (now + seconds, SENT, flight.turn(i), flight.stamp[i], flight, i))
+        if self.radio.drops_over_budget:
+            heappush(self._agenda, (self._spent_at(flight, i), SPENT, flight.turn(i), 0, flight, i))
         if self.batteries.any_finite and self.batteries.is_finite(flight.device[i]):
             flight.upload_j[i] = 0.0
-            self._draw(flight, i, flight.power_w[i], bits / rate)
+            self._loads.draw(flight, i, flight.power_w[i], seconds)
 
     def _sent(self, flight: Flight, i: int, now: float) -> None:
         """The last bit is there."""
         seconds = flight.left[i] / flight.rate[i]
         flight.upload_s[i] = flight.spent_s[i] + seconds
-        flight.upload_j[i] = self._upload_energy(flight, i, complete=True)
+        flight.upload_j[i] = self._loads.upload_energy(flight, i, complete=True)
         self._end(flight, i, now, ARRIVED)
         self._leave_the_band(flight, i, now)
 
@@ -247,10 +258,10 @@ class Medium:
             flight.compute_s[i] = now - flight.since[i]
             flight.compute_j[i] = flight.compute_w[i] * flight.compute_s[i]
             if self._loads:
-                self._settle_load(flight, i, "compute_j", "charge_1", complete=False)
+                self._loads.settle(flight, i, "compute_j", "charge_1", complete=False)
         if phase == SENDING:
             flight.upload_s[i] = flight.spent_s[i] + now - flight.since[i]
-            flight.upload_j[i] = self._upload_energy(flight, i, complete=False)
+            flight.upload_j[i] = self._loads.upload_energy(flight, i, complete=False)
         else:
             flight.upload_s[i] = flight.upload_j[i] = 0.0
         self._end(flight, i, now, reason)
@@ -276,10 +287,10 @@ class Medium:
         """Give a share back; where it matters to the others, divide anew."""
         del self._sending[flight.first + i]
         self._count(self.in_use_hz - flight.hz[i] if self._sending else 0.0)
-        if self._waiting or (self._sending and not self.discipline.fixed):
+        if self._waiting or (self._sending and not self._steady):
             self._share(now, made_room=flight.first + i)
 
-    def _share(self, now: float, made_room: Ticket = -1) -> None:
+    def _share(self, now: float, made_room: Ticket = -1, *, changed: bool = False) -> None:
         """Ask the discipline who gets how much, and let the others' work wear off at the new rates."""
         active = [*self._sending.values(), *self._waiting]
         hertz = self.discipline.bandwidth(self._look(active, now), now)
@@ -287,14 +298,14 @@ class Medium:
             raise ValueError(f"{type(self.discipline).__name__} gave {hertz} Hz of a band of {self.bandwidth_hz} Hz")
         for (flight, i), hz in zip(active, hertz.tolist(), strict=True):
             if flight.phase[i] == SENDING:
-                if hz != flight.hz[i]:
+                if changed or hz != flight.hz[i]:
                     self._change_rate(flight, i, now, hz)
             elif hz > 0.0:
                 self._waiting.remove((flight, i))
                 if made_room >= 0:
                     self.gave_room.setdefault(made_room, []).append((flight, i))
                     flight.waited = True
-                self._send(flight, i, now, hz, float(fdma_rate(hz, flight.snr_hz[i])))
+                self._send(flight, i, now, hz, float(self.radio.rate(hz, flight.snr_hz[i])))
         self._count(float(hertz.sum()))
 
     def _look(self, active: list[tuple[Flight, int]], now: float) -> Active:
@@ -305,8 +316,9 @@ class Medium:
 
         return Active(
             planned_hz=np.array([flight.planned_hz[i] for flight, i in active]),
-            left_bits=np.array([left(flight, i) for flight, i in active]),
+            left_bits=np.array([left(flight, i) for flight, i in active]) / self.radio.efficiency,
             snr_hz=np.array([flight.snr_hz[i] for flight, i in active]),
+            left_s=np.array([flight.affordable_s(i, now) for flight, i in active]),
             sending=np.array([flight.hz[i] for flight, i in active]), bandwidth_hz=self.bandwidth_hz)
 
     def _change_rate(self, flight: Flight, i: int, now: float, hz: float) -> None:
@@ -316,14 +328,46 @@ class Medium:
         flight.left[i] = max(0.0, flight.left[i] - flight.rate[i] * past_s)
         flight.spent_s[i] += past_s
         flight.since[i], flight.hz[i] = now, hz
-        flight.rate[i] = rate = float(fdma_rate(hz, flight.snr_hz[i]))
+        flight.rate[i] = rate = float(self.radio.rate(hz, flight.snr_hz[i]))
         flight.stamp[i] += 1
         seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:
             heappush(self._agenda, (now + seconds, SENT, flight.turn(i), flight.stamp[i], flight, i))
         if ticket in self._loads:
-            flight.upload_j[i] = self._upload_energy(flight, i, complete=False)
-            self._draw(flight, i, flight.power_w[i], seconds)
+            flight.upload_j[i] = self._loads.upload_energy(flight, i, complete=False)
+            self._loads.draw(flight, i, flight.power_w[i], seconds)
+
+    # Channels that change while somebody sends.
+
+    def _await_change(self, air: Air, now: float) -> None:
+        """Be there when a channel changes next."""
+        if self._next_change <= now or self._next_change == math.inf:
+            self._next_change = air.next_change(now)
+            if not self._next_change > now:
+                raise ValueError(f"the channel's next change after {now!r} s is at {self._next_change!r} s: not later")
+            if self._next_change < math.inf:
+                heappush(self._agenda, (self._next_change, CHANGED, -1, 0, None, 0))
+
+    def _channels_changed(self, now: float) -> None:
+        """Whoever sends goes on at another rate; where nobody is on the air, nobody needs to know."""
+        self._next_change = math.inf
+        active = [*self._sending.values(), *self._waiting]
+        if self.air is None or not active:
+            return
+        self._look_up(self.air, active, now)
+        if self._steady and not self._waiting:
+            for flight, i in active:
+                self._change_rate(flight, i, self.env.now, flight.hz[i])
+        else:
+            self._share(self.env.now, changed=True)
+        self._await_change(self.air, now)
+
+    def _look_up(self, air: Air, some: list[tuple[Flight, int]], now: float) -> None:
+        """Take over the gains of the moment."""
+        gains = air.gain(np.array([flight.device[i] for flight, i in some]), now)
+        for (flight, i), gain in zip(some, gains.tolist(), strict=True):
+            flight.snr_hz[i] = gain * flight.power_w[i] / self.noise_w_per_hz
+            flight.planned_rate[i] = float(self.radio.rate(flight.planned_hz[i], flight.snr_hz[i]))
 
     def _count(self, in_use_hz: float) -> None:
         self.in_use_hz = in_use_hz
@@ -332,38 +376,9 @@ class Medium:
 
     # Energy.
 
-    def _draw(self, flight: Flight, i: int, watts: float, seconds: float, since: float | None = None) -> None:
-        """A device on a battery begins to draw; whether that will see it through is known now."""
-        battery = self.batteries.at_work(flight.device[i])
-        ticket, flight.on_battery = flight.first + i, True
-        began = self.env.now if since is None else since
-        self._loads[ticket] = (battery, battery.connect(began, watts, seconds))
-        battery.owners[ticket] = (flight, i)
-        self._watch(battery)
-
-    def _watch(self, battery: Battery) -> None:
-        battery.watch += 1
-        empty_at = battery.empty_at(self.env.now)
-        if empty_at < math.inf:
-            heappush(self._agenda, (empty_at, EMPTY, min(battery.owners), battery.watch, battery, 0))
-
-    def _settle_load(self, flight: Flight, i: int, column: str, charge: str, *, complete: bool) -> None:
-        """A phase on a battery has ended: note what it took, and what is left."""
-        ticket = flight.first + i
-        if ticket in self._loads:
-            battery, load = self._loads.pop(ticket)
-            del battery.owners[ticket]
-            getattr(flight, column)[i] = battery.disconnect(load, self.env.now, complete=complete)
-            getattr(flight, charge)[i] = battery.level_j(self.env.now)
-            self._watch(battery)
-
-    def _upload_energy(self, flight: Flight, i: int, *, complete: bool) -> float:
-        """Joules of the upload until now."""
-        if flight.first + i not in self._loads:
-            return flight.power_w[i] * flight.upload_s[i]
-        before = flight.upload_j[i]
-        self._settle_load(flight, i, "upload_j", "charge_2", complete=complete)
-        return before + flight.upload_j[i]
+    def _spent_at(self, flight: Flight, i: int) -> float:
+        """When a job that sends has spent its budget; what just suffices suffices."""
+        return flight.since[i] + max(0.0, flight.affordable_s(i, flight.since[i])) * (1 + ROUNDING)
 
     def _ran_out(self, battery: Battery) -> None:
         """Whoever draws from it is told at this very instant."""

@@ -46,7 +46,7 @@ class CellPort(Protocol):
 
     @property
     def alive(self) -> int:
-        """How many devices have energy left."""
+        """How many devices have the energy for a job."""
 
     def view(self, **columns: Callable[[], Any]) -> View:
         """What a selection method may see; each column, the server's own among them, is made when it is asked for."""
@@ -60,8 +60,11 @@ class CellPort(Protocol):
     def plan_alone(self, device: int, rule: str, among: int) -> Agenda:
         """The same for one device that shares the band with others who come and go, as one of so many."""
 
-    def why_nobody_fits(self, among: int = 1) -> str | None:
-        """What keeps the devices with energy left from ever taking part; None where one of them may."""
+    def why_nobody_fits(self, rule: str, among: int = 1) -> str | None:
+        """What keeps all devices from ever taking part again by a rule; None where one of them may."""
+
+    def wait(self, seconds: float) -> simpy.Event:
+        """Let time pass in which nobody works."""
 
     def dispatch(self, wave: Wave) -> Ints:
         """Let devices begin their jobs; returns tickets."""

@@ -11,41 +11,59 @@ import numpy as np
 import simpy
 
 from netsim.allocation.problem import Infeasible, Problem
-from netsim.allocation.waves import Agenda, Planner, Wave
+from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, Wave
 from netsim.base.arrays import Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.disciplines import Discipline
 from netsim.cell.jobs import Jobs
 from netsim.cell.medium import Medium
 from netsim.cell.port import Outcomes, Reply
+from netsim.cell.radio import SHANNON, RateLaw
 from netsim.cell.recording import CLOCK, Ended, Rows, record_ended, record_left_out
 from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
-from netsim.trace.schema import OVER, SERVER
-from netsim.world.channel import Channel
+from netsim.trace.schema import OVER, RELAX, SERVER
+from netsim.world.channel import EVERYBODY, GainTimeline
 
 TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
 NOBODY: Ints = np.zeros(0, np.int64)
+
+
+class AirOfCell:
+    """The channels as the medium sees them: now, and until when."""
+
+    def __init__(self, cell: RadioCell) -> None:
+        self.cell = cell
+
+    def gain(self, devices: Ints, t: float) -> Floats:
+        return self.cell.channel.gain(devices, t, self.cell.version + 1)
+
+    def next_change(self, t: float) -> float:
+        return self.cell.channel.next_change(t)
 
 
 class RadioCell:
     """One cell in one SimPy environment; a server works on it through :class:`~netsim.cell.port.CellPort`."""
 
     def __init__(
-        self, env: simpy.Environment, population: Population, channel: Channel, problems: RoundProblems,
-        discipline: Discipline, recorder: Recorder, planner: Callable[[Callable[[Ints], Problem]], Planner],
+        self, env: simpy.Environment, population: Population, channel: GainTimeline, problems: RoundProblems,
+        discipline: Discipline, recorder: Recorder, planner: MakePlanner, radio: RateLaw = SHANNON,
+        believes: str = "now",
     ) -> None:
         self.env = env
         self.population = population
         self.channel = channel
         self.problems = problems
         self.recorder = recorder
-        self.batteries = Batteries(population.battery_j)
-        self.medium = Medium(env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries)
-        self.planner = planner(self.problem)
+        self.batteries = Batteries(population.battery_j, problems.least_j(channel_changes=channel.changes))
+        self.medium = Medium(
+            env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries, radio, AirOfCell(self))
+        self.radio, self.believes = radio, believes
+        self._charge = self.batteries.level_j if self.batteries.any_finite else None
         self._planner_of = planner
+        self.planner = planner(self.problem, self._charge)
         self._alone = bool(getattr(discipline, "alone", False))
         self.version = 0
         self._next_job = 0
@@ -66,18 +84,21 @@ class RadioCell:
     @property
     def gain(self) -> Floats:
         """Of every device's channel, now."""
-        return self.channel.gain(self.version + 1)
+        return self.channel.gain(EVERYBODY, self.now, self.version + 1)
 
     def problem(self, devices: Ints) -> Problem:
-        """The allocation problem of these devices, now."""
-        return self.problems.of(devices, self.gain if self.channel.changes else None)
+        """The allocation problem of these devices, as a plan believes it to be now."""
+        if not self.channel.changes:
+            return self.problems.of(devices)
+        believed = self.channel.mean if self.believes == "mean" else self.channel.gain
+        return self.problems.of(devices, believed(devices, self.now, self.version + 1))
 
     def view(self, **columns: Callable[[], Any]) -> View:
         problems, batteries = self.problems, self.batteries
         return View.lazy({
             "round": lambda: self.version + 1, "time_s": lambda: self.now, "population": lambda: self.population,
             "available": lambda: batteries.available, "alive": lambda: batteries.alive,
-            "battery_j": lambda: batteries.capacity_j - batteries.used_j, "gain": lambda: self.gain,
+            "battery_j": lambda: batteries.level_j(slice(None)), "gain": lambda: self.gain,
             "bits": lambda: problems.bits, "cycles": lambda: problems.cycles,
             "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
             **columns})
@@ -98,25 +119,36 @@ class RadioCell:
             whole = self.problem(devices)
             return replace(whole, bandwidth_hz=whole.bandwidth_hz / among)
 
-        return self.planner if among == 1 or self._alone else self._planner_of(part)
+        return self.planner if among == 1 or self._alone else self._planner_of(part, self._charge)
 
     def _noted(self, agenda: Agenda) -> Agenda:
         """The same; whoever is left out is written down."""
+        if agenda.relaxed != 1.0:
+            self.recorder.instant(RELAX, SERVER, self.now, value=agenda.relaxed, after=self._cause.tolist())
         self._left_out = np.concatenate([self._left_out, agenda.dropped])
         if len(agenda.dropped):
-            asked = self.problem(agenda.dropped)
+            asked = self.planner.posed(agenda.dropped)
             columns = {name: getattr(asked, name) for name in ("gain", "bits", "cycles", "budget_j")}
             record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.now,
                             self.version, int(self._cause[0]), columns)
         return agenda
 
-    def why_nobody_fits(self, among: int = 1) -> str | None:
+    def wait(self, seconds: float) -> simpy.Event:
+        row = self.recorder.span("wait", SERVER, self.now, self.now + seconds, after=self._cause.tolist())
+        self._cause, self._followed = np.array([row]), True
+        return self.env.timeout(seconds)
+
+    def why_nobody_fits(self, rule: str, among: int = 1) -> str | None:
         everybody, planner = np.flatnonzero(self.batteries.available), self._planner_among(among)
-        if not self.channel.changes and not len(planner.largest(planner.problem(everybody))):
-            try:
-                planner.one_wave(everybody)
-            except Infeasible as reason:
-                return str(reason)
+        if not len(everybody):
+            return self.batteries.too_little()
+        if self.channel.changes or len(planner.largest(
+                planner.posed(everybody, MOST_SCALING if rule == "relax" else 1.0))):
+            return None
+        try:
+            planner.one_wave(everybody)
+        except Infeasible as reason:
+            return str(reason)
         return None
 
     def dispatch(self, wave: Wave) -> Ints:
@@ -125,7 +157,8 @@ class RadioCell:
             "allocate", SERVER, self.now, value=len(wave.devices), after=self._cause.tolist())
         self._followed = True
         first = self._take_numbers(len(wave.devices))
-        self.medium.start(first, self.version, allocated, Jobs.of(wave), self.gain[wave.devices])
+        gain = self.channel.gain(wave.devices, self.now, self.version + 1)
+        self.medium.start(first, self.version, allocated, Jobs.of(wave, self.radio.efficiency), gain)
         return np.arange(first, first + len(wave.devices))
 
     def replies(self, tickets: Ints, until: float = math.inf, count: int | None = None) -> simpy.Event:
@@ -135,7 +168,7 @@ class RadioCell:
         self.medium.cancel(ticket, reason)
 
     def under_way(self) -> dict[int, int]:
-        return self.medium.under_way()
+        return self.medium.flights.under_way()
 
     def receive(self) -> list[Reply]:
         jobs = self._record_ended()
@@ -160,7 +193,7 @@ class RadioCell:
         return outcomes
 
     def stop(self) -> Outcomes:
-        for ticket in self.medium.under_way():
+        for ticket in self.medium.flights.under_way():
             self.medium.cancel(ticket, OVER)
         self._record_ended(self.version - 1)
         outcomes, self._played = self._outcomes(), []

@@ -33,7 +33,8 @@ class Ended:
     on_battery: bool           # whether any of them is
     values: dict[str, Floats]           # what was measured
     decided: dict[str, Floats]          # what was decided
-    last: Ints                          # the trace row that ended each
+    computes: Ints                      # the trace row of its computing
+    last: Ints                          # and the one that ended it
 
     def __len__(self) -> int:
         return len(self.job)
@@ -55,7 +56,7 @@ class Ended:
             values=dict(zip(MEASURED, measured, strict=True)),
             decided={name: _joined([getattr(flight.jobs, name)[which] for flight, which in groups])
                      for name in DECIDED},
-            last=np.empty(len(outcome), np.int64),
+            computes=np.empty(len(outcome), np.int64), last=np.empty(len(outcome), np.int64),
         )
 
 
@@ -99,15 +100,17 @@ def record_ended(
             recorder.counter("bandwidth", CELL, t, hertz)
         return None
     jobs = Ended.of(ended)
-    uploads = _record_rows(recorder, jobs, band)
+    uploads, waits = _record_rows(recorder, jobs, band)
     if gave_room or any(flight.waited for flight, _ in ended):
         _link_who_made_room(recorder, dict(zip(jobs.job.tolist(), uploads.tolist(), strict=True)), ended, gave_room)
+    if any(flight.in_slots for flight, _ in ended):
+        _link_waits_for_slots(recorder, jobs, uploads, waits, ended)
     _record_jobs(recorder, jobs, version)
     return jobs
 
 
-def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -> Ints:
-    """Spans, counters and drop-outs; returns the row of each job's upload, -1 where there is none."""
+def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -> tuple[Ints, Ints]:
+    """Spans, counters and drop-outs; returns the rows of each job's upload and wait, -1 where there is none."""
     v = jobs.values
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
     unsent = np.isnan(sent_from)
@@ -118,7 +121,7 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
         rows.add_charge(v["charge_1"], computed_at)
     waited = until - computed_at > CLOCK * np.spacing(until)
     if waited.any():
-        rows.add(SPAN, "wait", waited, computed_at, until)
+        wait = rows.add(SPAN, "wait", waited, computed_at, until)
     sent = None if not unsent.any() else ~unsent
     upload = rows.add(SPAN, "upload", sent, sent_from, ended_at, energy_j=v["upload_j"])
     if jobs.on_battery:
@@ -128,7 +131,9 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
         drop = rows.add(INSTANT, [jobs.outcome[i] for i in dropped.tolist()], dropped, ended_at, ended_at)
     rows.add_band(*band)
     seq = rows.record()
-    last, uploads = seq[compute].copy(), np.full(len(jobs), -1)
+    last, uploads, waits = seq[compute].copy(), np.full(len(jobs), -1), np.full(len(jobs), -1)
+    if waited.any():
+        waits[waited] = seq[wait]
     recorder.add_links(jobs.cause, seq[compute])       # kept as they are until the part is taken
     which = slice(None) if sent is None else sent
     recorder.add_links(seq[compute][which], seq[upload])
@@ -136,8 +141,8 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
     if dropped is not None:
         recorder.add_links(last[dropped], seq[drop])
         last[dropped] = seq[drop]
-    jobs.last[:] = last
-    return uploads
+    jobs.computes[:], jobs.last[:] = seq[compute], last
+    return uploads, waits
 
 
 class Rows:
@@ -208,6 +213,18 @@ def _link_who_made_room(
         upload = uploads[flight.first + i]
         if flight.room_row[i] >= 0 and upload >= 0:
             recorder.link(flight.room_row[i], upload)
+
+
+def _link_waits_for_slots(
+    recorder: Recorder, jobs: Ended, uploads: Ints, waits: Ints, ended: list[tuple[Flight, int]],
+) -> None:
+    """A job that nobody made room for has waited for its slot: from its computing on, until it sent."""
+    order = {job: place for place, job in enumerate(jobs.job.tolist())}
+    for flight, i in ended:
+        place = order[flight.first + i]
+        if waits[place] >= 0 and uploads[place] >= 0 and flight.room_row[i] < 0:
+            recorder.link(int(jobs.computes[place]), int(waits[place]))
+            recorder.link(int(waits[place]), int(uploads[place]))
 
 
 def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:

@@ -19,13 +19,13 @@ def check(
     as_toml: Annotated[bool, typer.Option("--toml", help="Print the scenario with all defaults filled in.")] = False,
     allow_import: AllowImport = False,
 ) -> None:
-    """Validate a scenario without running it."""
+    """Validate a scenario without running it; a model that it names is built and tried."""
     from netsim.cli.show_runs import print_scenario
-    from netsim.prepare import prepare
+    from netsim.prepare import check_whole
     from netsim.scenario import load_scenario
 
     loaded = load_scenario(scenario, overrides)
-    prepare(loaded, learning=loaded.trains, allow_import=allow_import)
+    check_whole(loaded, allow_import=allow_import)
     if as_toml:
         print(loaded.to_toml(), end="")
     else:

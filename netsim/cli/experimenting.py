@@ -90,7 +90,8 @@ def sweep(
 @app.command(rich_help_panel=EXPERIMENT)
 def reproduce(
     targets: Annotated[list[str], typer.Argument(
-        metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices; or all.", show_default="all")] = [],  # noqa: B006
+        metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices, or all of these; sharing.",
+        show_default="all")] = [],  # noqa: B006
     quick: Annotated[bool, typer.Option("--quick", help="A small version of each, on the digits data.")] = False,
     trials: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Trials of learning, or layouts of an allocation target.", show_default="its own",
@@ -99,7 +100,7 @@ def reproduce(
         metavar="DIR", help="Folder with the datasets, and the published splits in DIR/partitions.")] = Path("data"),
     out: Annotated[Path | None, typer.Option(
         "--out", "-o", metavar="DIR", help="Where results go.",
-        show_default="results/paper; with --quick, results/quick")] = None,
+        show_default="results/paper, of sharing results/beyond; with --quick, results/quick")] = None,
     workers: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Processes.", show_default="one a core")] = None,
     cluster: Annotated[str | None, typer.Option(
@@ -118,16 +119,19 @@ def reproduce(
     Seconds, without data: table2, fig5, fig6, fig7, fig14.
     Minutes of training: fig4, table1, fig8, fig9, choices.
     Hours of training: fig10, fig11, table3 (from the same trials), fig12, fig13.
+    Beyond the paper, some minutes without data: sharing.
     """
     from netsim.paper.reproduce import Context
     from netsim.paper.reproduce import reproduce as make
 
     folder = out or Path("results") / ("quick" if quick else "paper")
-    context = Context(folder, quick, trials, str(data), workers, stored, tuple(datasets), cluster)
+    beyond = None if out or quick else Path("results") / "beyond"
+    context = Context(folder, quick, trials, str(data), workers, stored, tuple(datasets), cluster, beyond)
     began = time.time()
     with resumable(shlex.join(sys.argv[1:])):
         make(targets, context, print)
-    if (folder / "README.md").exists():
-        print(f"table: {folder / 'README.md'}")
+    for place in (folder, beyond):
+        if place and (place / "README.md").exists():
+            print(f"table: {place / 'README.md'}")
     if any(error.stat().st_mtime >= began for error in context.cells.rglob("*.error")):
         raise typer.Exit(SOME_FAILED)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 MOST_LINES = 10      # of a table; --all shows the rest
 MOST_LOST = 8        # drop-outs that are named
-WORDS = {"cpu_max": "CPU", "budget": "budget", "power": "power", "bandwidth": "band"}
+WORDS = {"cpu_max": "CPU", "budget": "budget", "battery": "battery", "power": "power",
+         "bandwidth": "band"}
 
 
 def print_explanation(run: Run, found: Explanation, *, every: bool) -> None:
@@ -28,6 +29,8 @@ def print_explanation(run: Run, found: Explanation, *, every: bool) -> None:
                   f"{seconds(found.round_s)}.")
     print_best(found, console)
     print_bindings(found, console)
+    if found.relaxed != 1.0:
+        console.print(f"All budgets had to be raised to {found.relaxed:.4g} times what they are.")
     print_drop_outs(found, console)
     for sentence in found.differs:
         console.print(sentence)
@@ -50,9 +53,13 @@ def print_best(found: Explanation, console: Console) -> None:
 def print_bindings(found: Explanation, console: Console) -> None:
     """The limits that hold the round up, with what the next per cent of each saves."""
     named = [held(each) for each in found.binding if each.next_s is not None]
-    more = len(found.binding) - len(named)
+    deadline = next((each for each in found.binding if each.limit == "deadline"), None)
+    more = len(found.binding) - len(named) - (deadline is not None)
     if named:
         console.print(f"What holds it up: {'; '.join(named)}{f'; and {more} more' if more else ''}.")
+    if deadline is not None:
+        console.print("The deadline binds: " + ("the round ends on it." if deadline.price_s_per_unit else
+                                                "who would make it longer is left out."))
 
 
 def held(binding: Binding) -> str:

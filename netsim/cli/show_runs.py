@@ -28,6 +28,7 @@ COMPUTE, UPLOAD = "█", "▒"
 MOST_BARS = 30
 NUMBERS_WIDTH = 80   # of the columns beside the bars
 WIDE = 120           # where there is no terminal to fit
+MEETS = 1e-6         # of a bound: nearer is there
 LINES = 20   # of progress where there is no terminal to redraw a bar on
 
 
@@ -157,6 +158,12 @@ def print_comparison(results: list[Result]) -> None:
         if result.reason:
             console.print(f"{result.method} has no plan: {result.reason}", highlight=False, soft_wrap=True)
     for result in results:
+        if result.plan and result.bound_s:
+            above = max(0.0, result.plan.round_s / result.bound_s - 1.0)
+            said = "so short is this one" if above < MEETS else f"this one is {100 * above:.2g} % longer"
+            console.print(f"{result.method}: no schedule that keeps the budgets takes less than "
+                          f"{units.format(result.bound_s, 'time')}; {said}", highlight=False)
+    for result in results:
         if result.plan:
             print_device_bars(result, max(r.plan.round_s for r in results if r.plan), console)
     for result in results:
@@ -177,9 +184,9 @@ def print_device_bars(result: Result, longest_s: float, console: Console) -> Non
         table.add_column(column, justify="right")
     for i, device in enumerate(result.devices[:MOST_BARS].tolist()):
         computing = round(plan.compute_s[i] / longest_s * width)
-        total = round((plan.compute_s[i] + plan.upload_s[i]) / longest_s * width)
+        start, total = round(plan.start_s[i] / longest_s * width), round(plan.end_s[i] / longest_s * width)
         table.add_row(
-            str(device), COMPUTE * computing + UPLOAD * (total - computing),
+            str(device), COMPUTE * computing + " " * (start - computing) + UPLOAD * (total - start),
             units.format(plan.compute_s[i], "time"), units.format(plan.upload_s[i], "time"),
             units.format(plan.bandwidth_hz[i], "frequency"), units.format(plan.cpu_hz[i], "frequency", 3),
             units.format(plan.device_energy_j[i], "energy"), units.format(result.problem.budget_j[i], "energy"))

@@ -13,7 +13,7 @@ from netsim.base.registry import Entry, Registry, first_called
 from netsim.physics import CLOSEST_M, free_space_loss, log_distance_loss
 
 if TYPE_CHECKING:
-    from netsim.scenario.devices import PathLoss
+    from netsim.scenario.radio import PathLoss
 
 PATH_LOSSES = Registry("path loss", "cell.path_loss.model", {
     "log-distance": Entry("netsim.fleet.path_loss:log_distance", "so many decibels for each tenfold distance"),

@@ -16,13 +16,15 @@ from netsim.base.arrays import Floats, Ints, frozen
 from netsim.base.errors import InputError
 from netsim.base.fields import MOST
 from netsim.base.streams import stream
+from netsim.fleet.mobility import Movers
 from netsim.fleet.path_loss import loss_db
 from netsim.physics import gain_of_loss
 from netsim.scenario.distributions import Distribution, Spread
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
-    from netsim.scenario.devices import Cell, PopulationTable
+    from netsim.scenario.devices import PopulationTable
+    from netsim.scenario.radio import Cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +138,8 @@ class TableDraw:
     def places(self, cell: Cell) -> tuple[Floats, Floats]:
         """As the fleet or the table says, else evenly over the disc: the distance goes with the root of a draw."""
         table = self.table
+        if table.mobility is not None:
+            return self.movers(cell).places(np.arange(table.size), 0.0)
         if table.devices is not None and table.devices.x is not None and table.devices.y is not None:
             return np.array(table.devices.x, dtype=float), np.array(table.devices.y, dtype=float)
         if table.places is not None:
@@ -150,8 +154,21 @@ class TableDraw:
         table = self.table
         if table.devices is not None and table.devices.gain is not None:
             return np.array(table.devices.gain, dtype=float)
-        shadowing_db = self.rng("shadowing").standard_normal(table.size) * cell.shadowing
-        return gain_of_loss(loss_db(cell.path_loss, distance_m) + shadowing_db)
+        return gain_of_loss(loss_db(cell.path_loss, distance_m) + self.shadowing_db(cell))
+
+    def shadowing_db(self, cell: Cell) -> Floats:
+        """What is lost beyond the mean path loss, when the run begins."""
+        return self.rng("shadowing").standard_normal(self.table.size) * cell.shadowing_db
+
+    @property
+    def keys(self) -> list[int]:
+        """The devices' own places in the random streams; another population changes none of them."""
+        return [(self.number << 32) + device for device in range(self.table.size)]
+
+    def movers(self, cell: Cell) -> Movers:
+        """The ways of devices that move."""
+        assert self.table.mobility is not None
+        return Movers(self.table.mobility, cell.radius, self.seed, self.keys)
 
 
 def table_draws(scenario: Scenario, seed: int) -> list[TableDraw]:

@@ -9,6 +9,7 @@ import numpy as np
 from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats, Ints
 from netsim.fleet.population import Population
+from netsim.physics import fdma_rate, upload_time
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -32,8 +33,18 @@ class RoundProblems:
         self.cycles = self.whole.cycles
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
 
+    def least_j(self, *, channel_changes: bool) -> Floats:
+        """What no job takes less than: computing at the slowest clock, and in a channel that stays, sending alone."""
+        whole = self.whole
+        compute_j = whole.compute_weight * np.square(whole.cpu_min_hz)
+        if channel_changes:
+            return compute_j
+        power_w, _ = whole.power_range_w
+        rate = fdma_rate(whole.bandwidth_hz, whole.gain * power_w / whole.noise_w_per_hz)
+        return compute_j + power_w * upload_time(whole.bits, rate)
+
     def of(self, devices: Ints, gain: Floats | None = None) -> Problem:
-        """The problem of these devices, with this round's gains of all devices if the channel changes.
+        """The problem of these devices, with their gains as they are now if the channel changes.
 
         The same as :func:`problem_for`; only the gains are looked at again.
         """
@@ -45,7 +56,7 @@ def _problem(
 ) -> Problem:
     """The problem of these devices; a slice shares the population's arrays."""
     return Problem(
-        bits=np.array(float(bits)),
+        bits=np.array(float(bits) / scenario.cell.efficiency),      # as many bits at Shannon's rate take as long
         cycles=_trained(scenario, population.samples[devices]) * population.cycles_per_sample[devices],
         capacitance=population.capacitance[devices],
         gain=gain[devices],
@@ -54,7 +65,7 @@ def _problem(
         cpu_min_hz=population.cpu_min_hz[devices],
         cpu_max_hz=population.cpu_max_hz[devices],
         bandwidth_hz=float(scenario.cell.bandwidth),
-        noise_w_per_hz=float(scenario.cell.noise),
+        noise_w_per_hz=scenario.cell.noise_w_per_hz,
         power_min_w=population.power_min_w[devices],
         power_max_w=population.power_max_w[devices],
         numbers=numbers,

@@ -11,15 +11,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from netsim.allocation import Plan
+from netsim.base.arrays import Floats
 from netsim.base.units import format
 from netsim.lab.svg import INK, SOFT, Canvas, Scale, axis, legend
-from netsim.lab.view import Answer, LabView, done_s, last_alone
+from netsim.lab.view import Answer, LabView, done_s
 from netsim.report.figures import COLOURS, CRITICAL
 
 WIDTH = 440.0
 LEFT = 62.0                 # where bars begin, right of the devices' names
 MOST_ROWS = 40              # devices that one can still tell apart
 IDLE = "#b9c0ca"
+PALE = "#f3c08d"            # every other device, where areas lie on each other
 Row = tuple[float, float]   # top and height
 PARTS = {part: COLOURS[part] for part in ("compute", "upload", "wait")}
 
@@ -31,21 +33,66 @@ def gantt(view: LabView, answer: Answer) -> Canvas:
     plan = answer.plan
     if plan is None:
         return _without_plan(canvas, view, answer, rows)
-    last = last_alone(plan)
-    compute_ms, upload_ms = (1e3 * plan.compute_s).tolist(), (1e3 * plan.upload_s).tolist()
+    compute_ms, start_ms, upload_ms = (
+        (1e3 * seconds).tolist() for seconds in (plan.compute_s, plan.start_s, plan.upload_s))
     for n, row in rows.items():
-        _work(canvas, scale, row, compute_ms[n], upload_ms[n], 1e3 * plan.round_s, alone=n == last,
+        _work(canvas, scale, row, compute_ms[n], start_ms[n], upload_ms[n], 1e3 * plan.round_s,
+              outlined=n == answer.sets_pace,
               more=f"; {describe(view, answer, n)}")
     _end(canvas, scale, 1e3 * plan.round_s)
     return canvas
 
 
-def timeline(names: Sequence[str], compute_s: Sequence[float], upload_s: Sequence[float], round_s: float) -> Canvas:
-    """The same for a round of a run: what each device did, the slowest on top."""
+def band(view: LabView, answer: Answer) -> Canvas:
+    """The band over time: an area a device, as high as its share; what is white lies idle."""
+    canvas = Canvas(WIDTH, 150.0, f"the band over time under {answer.method}")
+    scale = Scale(LEFT, WIDTH - 12, 1.02e3 * (view.longest_s or 1.0))
+    axis(canvas, scale, 20, canvas.height - 34, "time in the round (ms)")
+    whole_hz, top, bottom = view.problem.bandwidth_hz, 22.0, canvas.height - 34
+    canvas.text(LEFT - 6, top + 8, format(whole_hz, "frequency", 3), anchor="end", size=10)
+    canvas.text(LEFT - 6, bottom, "0", anchor="end", size=10)
+    if answer.plan is None:
+        return canvas
+    edges, hertz = shares_over_time(answer.plan)
+    used = float(np.diff(edges) @ hertz.sum(axis=1)) / (whole_hz * answer.plan.round_s)
+    canvas.text(LEFT, 12, f"the band in use: {used:.0%} of it, over the round", fill=SOFT)
+    above = np.cumsum(hertz, axis=1)
+    for place, n in enumerate(np.argsort(answer.plan.start_s, kind="stable").tolist()):
+        there = np.flatnonzero(hertz[:, n])
+        if there.size:
+            k = slice(there[0], there[-1] + 1)
+            steps = [(float(edges[i + side]), i) for i in range(k.start, k.stop) for side in (0, 1)]
+            tops = [(scale(1e3 * t), bottom - (bottom - top) * float(above[i, n]) / whole_hz) for t, i in steps]
+            floors = [(x, bottom - (bottom - top) * float(above[i, n] - hertz[i, n]) / whole_hz)
+                      for (x, _), (_, i) in zip(tops, steps, strict=True)]
+            canvas.area([*tops, *reversed(floors)], PARTS["upload"] if place % 2 else PALE,
+                        tip=describe(view, answer, n))
+    _end(canvas, scale, 1e3 * answer.plan.round_s)
+    return canvas
+
+
+def shares_over_time(plan: Plan) -> tuple[Floats, Floats]:
+    """When shares change, and the hertz of each device (a column) from each of these times but the last on."""
+    slots = plan.slots
+    rows = ((plan.start_s, plan.end_s, np.arange(len(plan)), plan.bandwidth_hz) if slots is None else
+            (slots.t0_s, slots.t1_s, slots.device, slots.hertz))
+    edges = np.unique(np.concatenate([[0.0, plan.round_s], *rows[:2]]))
+    hertz = np.zeros((len(edges) - 1, len(plan)))
+    for t0, t1, n, hz in zip(*rows, strict=True):
+        hertz[np.searchsorted(edges, t0):np.searchsorted(edges, t1), int(n)] = hz
+    return edges, hertz
+
+
+def timeline(
+    names: Sequence[str], compute_s: Sequence[float], upload_s: Sequence[float], round_s: float,
+    pace: str | None = None,
+) -> Canvas:
+    """The same for a round of a run: what each device did, the slowest on top; ``pace`` is the name of who sets it."""
     canvas, rows, scale = _rows(names, "time in the round (ms)", 1e3 * round_s)
     legend(canvas, LEFT, 12, PARTS)
     for place, row in rows.items():
-        _work(canvas, scale, row, 1e3 * compute_s[place], 1e3 * upload_s[place], 1e3 * round_s)
+        _work(canvas, scale, row, 1e3 * compute_s[place], 1e3 * compute_s[place], 1e3 * upload_s[place], 1e3 * round_s,
+              outlined=names[place] == pace)
     _end(canvas, scale, 1e3 * round_s)
     return canvas
 
@@ -105,17 +152,22 @@ def cell_map(view: LabView, answer: Answer) -> Canvas:
     others = np.setdiff1d(np.arange(len(x)), view.devices)
     canvas.dots(zip(x[others].tolist(), y[others].tolist(), strict=True), 2.0, IDLE)
     plan, stuck = answer.plan, set(answer.stuck.tolist())
-    last = last_alone(plan) if plan is not None else None
     for n in range(len(view.devices)):
         at, tip = (x[view.devices[n]], y[view.devices[n]]), describe(view, answer, n)
         if plan is not None:
-            share = float(plan.bandwidth_hz[n]) / view.problem.bandwidth_hz
-            canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), CRITICAL if n == last else PARTS["upload"], tip=tip,
-                          stroke="white")
+            share = float(_shares(plan, view.problem.bandwidth_hz)[n])
+            colour = CRITICAL if n == answer.sets_pace else PARTS["upload"]
+            canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), colour, tip=tip, stroke="white")
         else:
             canvas.circle(*at, 6.0, CRITICAL if n in stuck else IDLE, tip=tip, stroke="white")
     canvas.parts.append(f'<path d="M{WIDTH / 2} {side / 2 - 9} l8 15 h-16 z" fill="{INK}"/>')      # the base station
     return canvas
+
+
+def _shares(plan: Plan, bandwidth_hz: float) -> Floats:
+    """Each device's part of the band; of bands that change in time, its part of what is used of it, over the round."""
+    used = plan.bandwidth_hz if plan.slots is None else plan.bandwidth_hz * plan.upload_s
+    return np.asarray(used / (bandwidth_hz if plan.slots is None else used.sum()))
 
 
 def sheet(view: LabView) -> str:
@@ -126,7 +178,7 @@ def sheet(view: LabView) -> str:
         x, y = 10 + column * (WIDTH + 20), 26.0
         time = format(answer.plan.round_s, "time") if answer.plan is not None else "no plan keeps every budget"
         page.text(x, 18, f"{answer.method}: {time}", size=14)
-        for chart in (gantt(view, answer), cell_map(view, answer), energy(view, answer)):
+        for chart in (gantt(view, answer), band(view, answer), cell_map(view, answer), energy(view, answer)):
             page.parts.append(chart.svg(x, y, WIDTH))
             y += chart.height + 12
         bottom = max(bottom, y)
@@ -155,15 +207,19 @@ def describe(view: LabView, answer: Answer, n: int) -> str:
 
 
 def _work(
-    canvas: Canvas, scale: Scale, row: Row, compute_ms: float, upload_ms: float, round_ms: float, *,
-    alone: bool = False, more: str = "",
+    canvas: Canvas, scale: Scale, row: Row, compute_ms: float, start_ms: float, upload_ms: float, round_ms: float, *,
+    outlined: bool = False, more: str = "",
 ) -> None:
-    """One device's bars; outlined if all the others wait for it."""
-    (y, height), end = row, compute_ms + upload_ms
-    outline = CRITICAL if alone else ""
-    with canvas.group(f"computes {compute_ms:.1f} ms, uploads {upload_ms:.1f} ms, waits {round_ms - end:.1f} ms{more}"):
+    """One device's bars; outlined if it sets the pace."""
+    (y, height), end = row, start_ms + upload_ms
+    outline = CRITICAL if outlined else ""
+    waits = round_ms - compute_ms - upload_ms
+    with canvas.group(f"computes {compute_ms:.1f} ms, uploads {upload_ms:.1f} ms, waits {waits:.1f} ms{more}"):
         canvas.rect(scale(0), y, scale(compute_ms) - scale(0), height, PARTS["compute"], name="compute", stroke=outline)
-        canvas.rect(scale(compute_ms), y, scale(upload_ms) - scale(0), height, PARTS["upload"], name="upload",
+        if scale(start_ms) - scale(compute_ms) > 0.1:
+            canvas.rect(scale(compute_ms), y + height / 3, scale(start_ms) - scale(compute_ms), height / 3,
+                        PARTS["wait"], name="wait")
+        canvas.rect(scale(start_ms), y, scale(upload_ms) - scale(0), height, PARTS["upload"], name="upload",
                     stroke=outline)
         canvas.rect(scale(end), y + height / 3, scale(round_ms) - scale(end), height / 3, PARTS["wait"], name="wait")
 

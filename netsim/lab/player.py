@@ -35,12 +35,14 @@ def playback(view: LabView, answer: Answer) -> dict[str, Any]:
     start = f"the server gives {len(view.devices)} devices band and CPU frequency; all start to compute"
     events = [{"t": 0.0, "text": start}]
     bandwidth_hz = dict(zip(view.devices.tolist(), answer.plan.bandwidth_hz.tolist(), strict=True))
+    waits = {device for name, device in zip(rows["name"], rows["device"], strict=True) if name == "wait"}
     for kind, name, device, t0, t1 in zip(*(rows[key] for key in ("kind", "name", "device", "t0", "t1")), strict=True):
         if kind != "span":
             continue
         if device in spans:
             spans[device].append({"name": name, "t0": 1e3 * t0, "t1": 1e3 * t1})
-        events.append({"t": 1e3 * t1, "text": said(name, device, t1, bandwidth_hz.get(device, 0.0))})
+        hertz = 0.0 if name == "compute" and device in waits else bandwidth_hz.get(device, 0.0)
+        events.append({"t": 1e3 * t1, "text": said(name, device, t1, hertz, fixed=answer.plan.slots is None)})
     x_m, y_m = view.population.x_m, view.population.y_m
     return {
         "method": answer.method, "round_ms": 1e3 * answer.plan.round_s,
@@ -50,11 +52,15 @@ def playback(view: LabView, answer: Answer) -> dict[str, Any]:
     }
 
 
-def said(name: str, device: int, t: float, bandwidth_hz: float) -> str:
-    """What the end of a span means."""
+def said(name: str, device: int, t: float, bandwidth_hz: float, *, fixed: bool = True) -> str:
+    """What the end of a span means; without a band, a device has to wait."""
     clock = format(t, "time")
     if device == SERVER:
         return f"{clock}: the last upload is in; the server makes the new global model"
+    if name == "compute" and not bandwidth_hz:
+        return f"{clock}: device {device} has its model, and waits for its turn"
+    if name == "wait":
+        return f"{clock}: it is the turn of device {device}; it sends on {format(bandwidth_hz, 'frequency', 3)}"
     if name == "compute":
         return f"{clock}: device {device} has its model and starts to send it on {format(bandwidth_hz, 'frequency', 3)}"
-    return f"{clock}: the model of device {device} has arrived; its band lies idle from now on"
+    return f"{clock}: the model of device {device} has arrived" + ("; its band lies idle from now on" if fixed else "")

@@ -22,6 +22,7 @@ class Settings:
     cpu_ghz: tuple[float, float] = (0.2, 2.0)
     seed: int = 4
     methods: tuple[str, ...] = ("equal", "sao")
+    sharing: str = "planned"                           # how those who send share the band
 
     @property
     def overrides(self) -> list[str]:
@@ -39,6 +40,7 @@ class Settings:
             f"learning.bits={self.model_kbit:g} kbit",
             f"selection.cohort={self.cohort}",
             f"allocation.method={self.methods[-1]}",
+            *([] if self.sharing == "planned" else [f"allocation.sharing={self.sharing}"]),
         ]
 
     def scenario(self) -> Scenario:
@@ -48,6 +50,8 @@ class Settings:
     def scenario_file(self, name: str = "my-lab.toml") -> str:
         """The text of a scenario file that shows the same round; its first lines say how."""
         methods = " ".join(f"--method {method}" for method in dict.fromkeys(self.methods))
-        head = (f"# What the sliders of netsim lab said. The same round, the same devices:\n#\n"
+        same = "The same round, the same devices" if self.sharing == "planned" else (
+            "The same devices and CPUs, as planned; `netsim run` shares the band as below")
+        head = (f"# What the sliders of netsim lab said. {same}:\n#\n"
                 f"#   netsim allocate {name} {methods} --seed {self.seed}\n\n")
         return head + self.scenario().to_toml()

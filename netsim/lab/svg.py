@@ -53,6 +53,11 @@ class Canvas:
         self.parts.append(f'<text x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}" fill="{fill}" font-size="{size:g}">'
                           f"{escape(words)}</text>")
 
+    def area(self, points: Iterable[tuple[float, float]], fill: str, *, tip: str = "") -> None:
+        """A filled polygon with a white edge."""
+        way = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
+        self._add(f'polygon class="area" points="{way}" fill="{fill}" stroke="white" stroke-width="0.4"', tip)
+
     def polyline(self, points: Iterable[tuple[float, float]], stroke: str, name: str = "") -> None:
         """A line through these points."""
         way = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)

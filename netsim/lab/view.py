@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.allocation import Infeasible, Plan, Problem, allocate
+from netsim.allocation.slot_plan import shared_plan
 from netsim.allocation.waves import Wave
 from netsim.analysis.breakdown import TOGETHER
 from netsim.base.arrays import Floats, Ints
+from netsim.cell.disciplines import DISCIPLINES
 from netsim.cell.single_wave import play_wave
 from netsim.fleet.population import Population, draw_population
+from netsim.lab.pace import BestChange, pace_of
 from netsim.learning.sizes import samples_without_learning
 from netsim.random_cohort import OneRound, one_round
 from netsim.trace.recorder import Part
@@ -30,6 +33,13 @@ class Answer:
     plan: Plan | None
     stuck: Ints                 # positions in the cohort
     reason: str = ""
+    pace: BestChange | None = None    # what would shorten the round most
+
+    @property
+    def sets_pace(self) -> int | None:
+        """The position of whom the others wait for, or of who sets the pace though all end together, if it is one."""
+        last = None if self.plan is None else last_alone(self.plan)
+        return self.pace.device if last is None and self.pace is not None else last
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +80,7 @@ class LabView:
 
 def done_s(plan: Plan) -> Floats:
     """When each device's upload ends, with all beginning at 0."""
-    return plan.compute_s + plan.upload_s
+    return plan.end_s
 
 
 def last_alone(plan: Plan) -> int | None:
@@ -83,12 +93,17 @@ def look(scenario: Scenario, methods: Sequence[str], seed: int) -> LabView:
     """The round that ``netsim allocate`` shows for the same scenario, methods and seed."""
     drawn = one_round(scenario, seed)
     population = draw_population(scenario, seed, samples_without_learning(scenario, seed))
-    return LabView(population, drawn.devices, drawn.problem, tuple(ask(drawn, method) for method in methods))
+    sharing = scenario.allocation.sharing or "planned"
+    return LabView(population, drawn.devices, drawn.problem, tuple(ask(drawn, method, sharing) for method in methods))
 
 
-def ask(drawn: OneRound, method: str) -> Answer:
-    """One method's answer to the problem of a cohort."""
+def ask(drawn: OneRound, method: str, sharing: str = "planned") -> Answer:
+    """One method's answer to the problem of a cohort, and what becomes of it if the band is shared otherwise."""
     try:
-        return Answer(method, allocate(drawn.problem, method), np.zeros(0, np.int64))
+        plan = allocate(drawn.problem, method)
+        if sharing != "planned":
+            plan = shared_plan(drawn.problem, plan, DISCIPLINES.find(sharing)().bandwidth)
+            return Answer(method, plan, np.zeros(0, np.int64))
+        return Answer(method, plan, np.zeros(0, np.int64), pace=pace_of(drawn.problem, plan, method))
     except Infeasible as refusal:
         return Answer(method, None, np.array(refusal.devices, np.int64), refusal.reason)

@@ -19,10 +19,25 @@ def headline(view: LabView, answer: Answer) -> str:
         pace = "all end together" if len(plan) > 1 else "one device alone"
     else:
         pace = f"waits for device {view.devices[last]}, {view.distance_m[last]:.0f} m away"
+    helped = f"<p>{escape(what_helps(view, answer))}</p>" if answer.pace else ""
     over = f"; {plan.over_budget.sum()} over budget" if plan.over_budget.any() else ""
     return (f'<div class="headline" data-method="{method}" data-round-s="{plan.round_s!r}"><b>{method}</b> '
             f'<span class="time">{format(plan.round_s, "time")}</span>'
-            f'<p>{pace}; {format(plan.energy_j, "energy")} in all{over}</p></div>')
+            f'<p>{pace}; {format(plan.energy_j, "energy")} in all{over}</p>{helped}</div>')
+
+
+def what_helps(view: LabView, answer: Answer) -> str:
+    """Who sets the pace, and at what price; or that it is no single one."""
+    found, last = answer.pace, None if answer.plan is None else last_alone(answer.plan)
+    assert found is not None
+    number = view.devices[last if found.device is None and last is not None else found.device or 0]
+    change = found.change.replace(f"device {number}'s ", "its ")
+    price = (f"with {change} it is {format(found.saves_s, 'time', 3)} shorter "
+             f"(the next 1 %: {format(found.next_s, 'time', 3)})")
+    if found.device is not None:
+        return f"{'and yet ' if last is None else ''}device {number} sets the pace: {price}"
+    return (f"no single device sets the pace: {price}" if last is None
+            else f"more for device {number} alone would help less than for all: {price}")
 
 
 def verdict(view: LabView) -> str:

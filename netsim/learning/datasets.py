@@ -99,6 +99,9 @@ DATASETS = Registry("dataset", "learning.dataset", {
     "image-folder": Entry("netsim.learning.datasets:IMAGE_FOLDER", "pictures of your own, a folder a class"),
 }, check=first_called("root", "dataset"))
 ROOT = "data"    # where datasets lie unless told otherwise
+# Shape of an image, and classes, of those that are the same everywhere: a model can be tried before they are there.
+KNOWN = {"digits": ((1, 28, 28), 10), "mnist": ((1, 28, 28), 10), "fashion-mnist": ((1, 28, 28), 10),
+         "cifar10": ((3, 32, 32), 10)}
 
 
 def load_dataset(name: str, root: str | Path = ROOT) -> Dataset:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from netsim.learning.aggregation import AGGREGATIONS
-from netsim.learning.datasets import DATASETS
+from netsim.learning.datasets import DATASETS, KNOWN
 from netsim.learning.partition import PARTITIONS, partition_options
 from netsim.models import MODELS
 
@@ -30,3 +31,22 @@ def check_learning(scenario: Scenario) -> None:
         DATASETS.find(learning.dataset)
     if learning.model_name is not None and (learning.model_name not in MODELS or learning.model_options):
         MODELS.options(learning.model_name, learning.model_options)
+
+
+def layers_of(scenario: Scenario) -> Mapping[str, slice] | None:
+    """Build the model for the images that it is to learn from, and answer its layers; InputError where it does not fit.
+
+    None where only the data themselves can say what the images are like: those are read when a run begins, and no
+    sooner, since they may be many.
+    """
+    learning = scenario.learning
+    if learning.model_name is None or learning.dataset not in KNOWN:
+        return None
+    from netsim.learning.fitting import check_buffers
+    from netsim.learning.network import Network
+    from netsim.models import build_model
+
+    shape, classes = KNOWN[learning.dataset]
+    network = Network(build_model(learning.model_name, shape, classes, options=learning.model_options), shape)
+    check_buffers(learning, network)
+    return network.layers

@@ -9,17 +9,17 @@ import numpy as np
 
 from netsim.paper import trials
 from netsim.paper.learned import (
+    ENDED,
     computing,
     curve_rows,
     draw_accuracy,
     frame_accuracy,
-    nothing_yet,
     paired,
     rounds_to_target,
     settings,
 )
 from netsim.paper.plots import COLOURS, NAMES, canvas
-from netsim.paper.report import Finding, Report, all_or_some
+from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import TITLES
 from netsim.sweep.points import Record
@@ -55,7 +55,9 @@ def fig12(context: Context) -> Report | None:
     panels[0, 0].set_ylabel("test accuracy (%)")
     return Report(
         findings=[_fewer(pairs, data[names[0]].cap), _cohort(sizes, data[names[0]].devices)],
-        how=f"Lines are means over trials. {settings(context, records, planned)}", rows=curve_rows(records),
+        how=f"Lines are means over trials, shades go from the lowest to the highest. {ENDED} "
+            f"{settings(context, records, planned)}",
+        rows=curve_rows(records),
         summary={dataset: {method: [None if math.isinf(count) else count for count in counts]
                            for method, counts in by_method.items()} for dataset, by_method in rounds.items()},
         figure=figure, seconds=computing(records))

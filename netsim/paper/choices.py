@@ -13,9 +13,8 @@ from netsim.allocation.diagnosis import budget_scaling, largest_feasible
 from netsim.allocation.waves import Planner
 from netsim.base.arrays import Floats, Ints
 from netsim.paper.layouts import LAYOUTS, QUICK_LAYOUTS, everybody, layouts, round_times, with_budget
-from netsim.paper.learned import nothing_yet
 from netsim.paper.plots import canvas, quartiles, spread
-from netsim.paper.report import Finding, Report
+from netsim.paper.report import Finding, Report, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.scenario import load_scenario
 from netsim.sweep.points import Point, Record, read_record, run_cells, sole_user, write_record
@@ -93,7 +92,7 @@ def _vary_first_round(problems: list[Problem], rows: list[dict[str, Any]]) -> st
     waves = np.array([sum(wave.plan.round_s for wave in _planner(problem).in_waves(_all(problem), 10).waves)
                       for problem in problems])
     factors = np.array([budget_scaling(problem) for problem in problems])
-    relaxed = np.array([_planner(problem).relaxed(_all(problem)).waves[0].plan.round_s for problem in problems])
+    relaxed = np.array([_planner(problem).relaxed(_all(problem), 10).waves[0].plan.round_s for problem in problems])
     words.append(_note(rows, "first round", "waves of ten, 15 to 30 mJ", waves))
     words.append(_note(rows, "first round", "raised budgets, from 15 to 30 mJ", relaxed)
                  + f" (budgets times {spread(factors, digits=2)})")

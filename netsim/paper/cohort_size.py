@@ -15,13 +15,12 @@ from netsim.paper.learned import (
     computing,
     draw_accuracy,
     frame_accuracy,
-    nothing_yet,
     round_rows,
     rounds_to_target,
     settings,
 )
 from netsim.paper.plots import canvas
-from netsim.paper.report import Finding, Report, all_or_some
+from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import TITLES
 from netsim.sweep.points import Record

@@ -7,6 +7,7 @@ from typing import Any
 
 from netsim.paper import trials
 from netsim.paper.learned import (
+    ENDED,
     by_panel,
     computing,
     curve_rows,
@@ -18,6 +19,8 @@ from netsim.paper.learned import (
     rounds_summary,
     rounds_to_target,
     settings,
+    smaller_spread,
+    smallest_shades,
 )
 from netsim.paper.plots import COLOURS, NAMES, canvas
 from netsim.paper.report import Finding, Report
@@ -54,9 +57,11 @@ def fig10(context: Context) -> Report | None:
             rises_faster("and faster than K-means selection", records, "divergence", "kmeans"),
             rises_faster("and faster than ICAS", records, "divergence", "icas"),
             rises_faster("(control) and faster than each cluster's devices in turn", records, "divergence", CONTROL),
+            smallest_shades("the shaded regions of divergence selection are the smallest", grid, "divergence",
+                            ("fedavg", "kmeans", "icas")),
         ],
         how="Lines are means over trials, shades go from the lowest to the highest, the number of trials is in "
-            f"brackets; {PANELS}. Mean accuracy is over the rounds that both runs played; "
+            f"brackets; {PANELS}. {ENDED} Mean accuracy is over the rounds that both runs played; "
             f"{INTERVAL}. "
             f"{settings(context, records, planned)}",
         rows=curve_rows(records), summary=rounds_summary(grid), figure=figure, seconds=computing(records))
@@ -87,6 +92,8 @@ def fig11(context: Context) -> Report | None:
             fewer_rounds("(control) and than each cluster's devices in turn", records, "divergence", CONTROL),
             fewer_rounds("(control) each cluster's devices in turn need fewer rounds than FedAvg", records, CONTROL,
                          "fedavg"),
+            smaller_spread("divergence selection's rounds spread less than FedAvg's", grid, "divergence", "fedavg"),
+            smaller_spread("so do those of K-means selection", grid, "kmeans", "fedavg"),
             *_icas_on_cifar10(grid["cifar10", "0.8"]["icas"]),
         ],
         how=f"Points are trials, with boxes where there are three or more; {PANELS}. Where one run of a pair did not "

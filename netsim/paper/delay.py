@@ -164,7 +164,7 @@ def fig14(context: Context) -> Report:
                      color=COLOURS[method], label=f"{NAMES[method]} (median)")
     left.set(xlabel="transmit power of every device (dBm)", ylabel="delay of a round (ms)", title="Budget 30 mJ")
     left.legend()
-    right.hist(level["sao-common-power"][np.isfinite(level["sao-common-power"])], bins=np.arange(19, 23.6, 0.5),
+    right.hist(level["sao-common-power"][np.isfinite(level["sao-common-power"])], bins=np.arange(19, 23.1, 0.5),
                color=COLOURS["sao-common-power"], edgecolor="white")
     right.set(xlabel="best common power (dBm)", ylabel="layouts", title="It differs from layout to layout")
     right.yaxis.get_major_locator().set_params(integer=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.base.arrays import Floats, Ints, Weights
 from netsim.paper.plots import canvas
-from netsim.paper.report import Finding, Report, all_or_some
+from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.sizes import LAYERS
 from netsim.paper.trials import LOCAL_EPOCHS, SIGMAS, TITLES, Trial, datasets
@@ -21,6 +21,7 @@ from netsim.sweep.points import Record, kept_record
 
 FEATURES = (*LAYERS, "all")
 HIGH = 0.7        # of an adjusted Rand index
+SEEDS = 20        # of K-means, on one first round
 SHADES = {"0.5": "#56b4e9", "0.8": "#0072b2", "H": "#e69f00"}
 
 
@@ -131,21 +132,45 @@ def clustered(trial: Trial, context: Context) -> Record:
     return {"split": trial.scenario(context)[1], "ari": scores, "kmeans_seconds": seconds, "features": sizes}
 
 
+def seeded(trial: Trial, context: Context) -> Record:
+    """The same by the last layer's weights, under many seeds of K-means."""
+    from netsim.learning.clustering import ari, cluster_devices
+
+    found = first_round(trial, context)
+    return {"split": trial.scenario(context)[1], "ari_by_seed": [
+        ari(cluster_devices(found.models, found.layers, clusters=len(found.names), seed=seed).labels, found.majority)
+        for seed in range(1, SEEDS + 1)]}
+
+
 def all_clustered(context: Context) -> dict[Trial, Record]:
     """The records of all datasets and sigmas, those missing made first."""
+    return _all_records(context, "first-round", clustered, {})
+
+
+def all_seeded(context: Context) -> dict[Trial, Record]:
+    """Likewise, of many seeds; those at H first, where a seed matters."""
+    return _all_records(context, "kmeans-seeds", seeded, {"kmeans_seeds": SEEDS})
+
+
+def _all_records(
+    context: Context, name: str, measured: Callable[[Trial, Context], Record], more: Record
+) -> dict[Trial, Record]:
     records = {}
-    for dataset, data in datasets(context).items():
-        for sigma in SIGMAS:
+    for sigma in reversed(SIGMAS):
+        for dataset, data in datasets(context).items():
             for number in range(1, 1 + (context.trials or (1 if context.quick else 3))):
                 trial = Trial(dataset, sigma, "fedavg", 10, number)
-                path = context.cells / dataset / sigma / f"first-round-{number}.json"
+                path = context.cells / dataset / sigma / f"{name}-{number}.json"
                 note = {"dataset": dataset, "sigma": sigma, "trial": number, "local_epochs": LOCAL_EPOCHS,
-                        "devices": data.devices, "samples": data.samples[sigma]}
-                measure = partial(clustered, trial, context) if context.trains(dataset) else None
-                record = kept_record(path, note, measure)
+                        "devices": data.devices, "samples": data.samples[sigma], **more}
+                record = kept_record(path, note, partial(measured, trial, context) if context.trains(dataset) else None)
                 if record:
                     records[trial] = record
-    return records
+    return {trial: records[trial] for trial in sorted(records, key=lambda trial: _order(trial, context))}
+
+
+def _order(trial: Trial, context: Context) -> tuple[int, int, int]:
+    return list(datasets(context)).index(trial.dataset), SIGMAS.index(trial.sigma), trial.number
 
 
 def fig8(context: Context) -> Report | None:
@@ -190,6 +215,7 @@ def fig9(context: Context) -> Report | None:
     records = all_clustered(context)
     if not records:
         return None
+    by_seed = all_seeded(context)
     names = sorted(SIGMAS)
     figure, panels = canvas(4.2 * len(datasets(context)), 4, 1, len(datasets(context)), sharey=True)
     rows: list[dict[str, Any]] = []
@@ -230,11 +256,39 @@ def fig9(context: Context) -> Report | None:
                               f"{len(values)} first rounds: {_each(rows, sigma)})" for sigma, values in last.items()),
                     all_or_some([_index(rows, dataset, sigma, "fc2.weight") > HIGH for dataset in there
                                  for sigma in means])),
+            _seeds_matter(by_seed, len(records)),
+            Finding("one layer's weights cluster better than all weights",
+                    "fc2.weight against all weights: " + "; ".join(
+                        f"{TITLES[dataset]} {sigma} {_index(rows, dataset, sigma, 'fc2.weight'):.2f} against "
+                        f"{_index(rows, dataset, sigma, 'all'):.2f}" for dataset in there for sigma in means),
+                    all_or_some([_index(rows, dataset, sigma, "fc2.weight") > _index(rows, dataset, sigma, "all")
+                                 for dataset in there for sigma in means]),
+                    "at equal indices it is no better, and much faster (fig8)"),
         ],
         how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
             "epochs); the truth is each device's majority class. Bars are means over trials, whiskers their range; the "
             "first trial has the published split, where there is one.",
-        rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last}, figure=figure, seconds=_computing(records))
+        rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last, "fc2_weight_by_seed": {
+            f"{trial.dataset}, {trial.sigma}, {trial.number}": record["ari_by_seed"]
+            for trial, record in by_seed.items()}},
+        figure=figure, seconds=_computing(records))
+
+
+def _seeds_matter(by_seed: dict[Trial, Record], planned: int) -> Finding:
+    """How far the last layer's index is a matter of K-means' own chance: the paper gives one number a first round."""
+    paper = "(control) fc2.weight's index does not hang on the seed of K-means"
+    if not by_seed:
+        return nothing_yet(paper)
+    indices = {trial: np.array(record["ari_by_seed"]) for trial, record in by_seed.items()}
+    words = []
+    for dataset, sigma in dict.fromkeys((trial.dataset, trial.sigma) for trial in indices):
+        here = [values for trial, values in indices.items() if (trial.dataset, trial.sigma) == (dataset, sigma)]
+        words.append(f"{TITLES[dataset]} {sigma} {np.mean(here):.3f} (within a first round by up to "
+                     f"{max(map(np.ptp, here)):.2f})")
+    some = "" if len(indices) == planned else f" of {planned}"
+    return Finding(paper, f"mean over {SEEDS} seeds and {len(indices)}{some} first rounds: {'; '.join(words)}",
+                   all_or_some([bool(np.ptp(values) < 0.05) for values in indices.values()]),
+                   "each with the best of 10 starts")
 
 
 def _index(rows: list[dict[str, Any]], dataset: str, sigma: str, layer: str | None = None) -> float:

@@ -14,13 +14,12 @@ from netsim.paper.learned import (
     by_panel,
     computing,
     median_rounds,
-    nothing_yet,
     paired,
     rounds_summary,
     settings,
 )
 from netsim.paper.plots import COLOURS, NAMES, canvas
-from netsim.paper.report import Finding, Report
+from netsim.paper.report import Finding, Report, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import METHODS, SIGMAS, TITLES
 

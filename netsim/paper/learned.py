@@ -11,7 +11,7 @@ import numpy as np
 
 from netsim.base.arrays import Floats
 from netsim.paper import trials
-from netsim.paper.report import Finding
+from netsim.paper.report import Finding, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import TITLES, Trial
 from netsim.sweep.points import Record
@@ -19,6 +19,8 @@ from netsim.sweep.points import Record
 Records = Mapping[Trial, Record]
 Grid = Mapping[tuple[str, str], Mapping[str, list[Record]]]       # (dataset, sigma) -> method -> its trials
 Pairs = Sequence[tuple[float, float]]
+ENDED = "A run ends at its target; its curve goes on there at its last value, so that means and shades keep all trials."
+FEW = "two or three trials say little about a spread; the paper has ten"
 
 
 def settings(context: Context, records: Records, planned: Sequence[Trial]) -> str:
@@ -51,6 +53,17 @@ def accuracy_table(records: Sequence[Record]) -> Floats:
     curves = [record["by_round"]["accuracy"] for record in records]
     longest = max(map(len, curves))
     return np.array([curve + curve[-1:] * (longest - len(curve)) for curve in curves], dtype=float)
+
+
+def shade_width(records: Sequence[Record], rounds: int) -> float:
+    """From the worst trial to the best, the mean over the first rounds: those that all runs to compare have played.
+
+    >>> short, long = ({"by_round": {"accuracy": curve}} for curve in ([0.1, 0.5], [0.2, 0.3, 0.9]))
+    >>> round(shade_width([short, long], 2), 3)
+    0.15
+    """
+    curves = [record["by_round"]["accuracy"][:rounds] for record in records]
+    return float(np.mean(np.ptp(np.array(curves, dtype=float), axis=0)))
 
 
 def draw_accuracy(panel: Any, records: Sequence[Record], colour: Any, label: str) -> None:
@@ -129,11 +142,6 @@ def rounds_summary(grid: Grid) -> dict[str, Any]:
             for (dataset, sigma), methods in sorted(grid.items()) if any(methods.values())}
 
 
-def nothing_yet(paper: str) -> Finding:
-    """A claim that no finished trial says anything about."""
-    return Finding(paper, "no finished runs to compare yet", "not measured")
-
-
 def paired(records: Records, first: str, second: str) -> list[tuple[Record, Record]]:
     """The records of two methods in the trials that can be compared."""
     groups = [{trial: record for trial, record in records.items() if trial.method == method}
@@ -170,6 +178,49 @@ def rises_faster(paper: str, records: Records, first: str, second: str) -> Findi
     middle, low, high = (100 * value for value in mean_and_range([other - one for one, other in pairs]))
     return verdict(paper, pairs, f"{first} has a higher mean accuracy than {second}",
                    f"by {middle:+.2f} points ({low:+.2f} to {high:+.2f})" if len(pairs) > 1 else "")
+
+
+def smallest_shades(paper: str, grid: Grid, first: str, others: Sequence[str]) -> Finding:
+    """A claim that one method's shade is smaller than those of others, panel by panel."""
+    words, smallest = [], []
+    for (dataset, sigma), methods in grid.items():
+        found = {method: methods[method] for method in (first, *others) if len(methods[method]) > 1}
+        if first not in found or len({len(records) for records in found.values()}) > 1 or len(found) == 1:
+            continue
+        rounds = min(record["rounds"] for records in found.values() for record in records)
+        widths = {method: 100 * shade_width(records, rounds) for method, records in found.items()}
+        smallest.append(widths[first] == min(widths.values()))
+        each = ", ".join(f"{method} {width:.2f}" for method, width in widths.items())
+        words.append(f"{TITLES[dataset]} {sigma}: {each}")
+    if not words:
+        return nothing_yet(paper)
+    return Finding(paper, f"smallest in {sum(smallest)} of {len(smallest)} panels with two or more trials; mean width "
+                   f"in points over the rounds that all runs of a panel played: {'; '.join(words)}",
+                   all_or_some(smallest), FEW)
+
+
+def smaller_spread(paper: str, grid: Grid, first: str, second: str) -> Finding:
+    """A claim that one method's rounds to the target differ less from trial to trial than another's."""
+    words, smaller = [], []
+    for (dataset, sigma), methods in grid.items():
+        one, other = (range_of_rounds(methods[method]) for method in (first, second))
+        if len(methods[first]) == len(methods[second]) > 2 and min(one, other) < math.inf:
+            smaller.append(one < other)
+            words.append(f"{TITLES[dataset]} {sigma} {_plain(one)} against {_plain(other)}")
+    if not words:
+        return nothing_yet(paper)
+    return Finding(paper, f"{first} against {second}, most less least rounds: smaller in {sum(smaller)} of "
+                   f"{len(smaller)} panels with three trials: {'; '.join(words)}", all_or_some(smaller), FEW)
+
+
+def range_of_rounds(records: Sequence[Record]) -> float:
+    """The most rounds to the target less the least; inf where a trial did not reach it."""
+    rounds = [rounds_to_target(record) for record in records]
+    return max(rounds) - min(rounds) if rounds and max(rounds) < math.inf else math.inf
+
+
+def _plain(rounds: float) -> str:
+    return "one not reached" if math.isinf(rounds) else f"{rounds:g}"
 
 
 def mean_and_range(values: Sequence[float]) -> tuple[float, float, float]:

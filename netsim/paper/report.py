@@ -44,6 +44,11 @@ def all_or_some(parts: Sequence[bool]) -> Verdict:
     return "agrees" if all(parts) else "agrees in part" if any(parts) else "differs"
 
 
+def nothing_yet(paper: str) -> Finding:
+    """A claim that no finished trial says anything about."""
+    return Finding(paper, "no finished runs to compare yet", "not measured")
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
     """A reproduced table or figure."""
@@ -65,6 +70,7 @@ class About:
     command: str
     seconds: float
     quick: bool
+    says: str = "the paper"      # who makes the statements
 
 
 def write_report(folder: Path, report: Report, about: About) -> None:
@@ -123,7 +129,7 @@ def _text(report: Report, about: About) -> str:
     if about.quick:
         lines += ["A small version on the `digits` data: it shows that the measurement works, not what the paper's "
                   "would show.", ""]
-    lines += ["| the paper | measured | |", "|---|---|---|"]
+    lines += [f"| {about.says} | measured | |", "|---|---|---|"]
     lines += [f"| {finding.paper} | {finding.measured} | {in_words(finding)} |" for finding in report.findings]
     lines += ["", report.how, "", f"Again: `{about.command}`. All numbers: [numbers.csv](numbers.csv), "
               "[numbers.json](numbers.json); [figure.svg](figure.svg).", ""]
@@ -135,12 +141,12 @@ def in_words(finding: Finding) -> str:
     return f"**{finding.verdict}**" + (f": {finding.why}" if finding.why else "")
 
 
-def overview(folder: Path, targets: Sequence[str]) -> str:
+def overview(folder: Path, targets: Sequence[str], says: str = "the paper says") -> str:
     """How many statements hold, and the table over all targets that were reproduced in a folder."""
     from netsim.sweep.progress import duration
 
     verdicts: Counter[Verdict] = Counter()
-    lines = ["| target | the paper says | measured here | | command | computing |", "|---|---|---|---|---|---|"]
+    lines = [f"| target | {says} | measured here | | command | computing |", "|---|---|---|---|---|---|"]
     for target in targets:
         written = read_report(folder / target)
         if written is None:

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from netsim.base import units
+from netsim.report.changed_keys import MOST_KEYS, changed_keys
 from netsim.report.figures import sample
-from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy, columns, left_out
+from netsim.report.frames import columns, left_out
+from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
+from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy
+from netsim.trace.stored_run import PARTS
 
 if TYPE_CHECKING:
     from netsim.analysis.analysed_run import AnalysedRun
+
+MOST_GANTTS = 4         # runs whose rounds stand side by side
 
 
 def comparison_data(runs: Sequence[AnalysedRun], labels: list[str]) -> dict[str, Any]:
     """Everything that the page draws, run by run."""
     longest = max(run.last_round for run in runs)
+    changed = changed_keys(runs)
     notes = {
         "times": left_out(min(longest, MOST_ROUNDS), longest, "rounds, evenly spread"),
+        "changed": left_out(min(len(changed), MOST_KEYS), len(changed), "changed keys"),
         "world": "" if same_world(runs) else
         "These runs do not share one world: their devices or seeds differ, so what differs below is not the methods' "
         "doing alone.",
     }
+    told = [one(run, label) for run, label in zip(runs, labels, strict=True)]
     return {
-        "runs": [one(run, label) for run, label in zip(runs, labels, strict=True)],
+        "runs": told,
+        "changed": [[key, *values] for key, values in changed[:MOST_KEYS]],
+        "numbers": numbers(told),
+        "gantts": gantts(runs, labels, notes),
         "notes": {name: note for name, note in notes.items() if note},
     }
 
@@ -38,13 +51,80 @@ def one(run: AnalysedRun, label: str) -> dict[str, Any]:
         "label": label,
         "selection": run.scenario.selection.method,
         "allocation": run.scenario.allocation.method,
-        "seed": run.info["seed"],
         "totals": breakdown.totals,
         "rounds": columns(rounds.select("round", "t1", "round_s", "energy_j", "spent_j", "band_used")),
         "accuracy": accuracy(run),
         "best": max(evaluated["accuracy"], default=None),
         "last": None if evaluated.is_empty() else evaluated["accuracy"][-1],
     }
+
+
+def numbers(told: list[dict[str, Any]]) -> list[list[str]]:
+    """The runs in numbers, as a table of texts: each but the first with how it differs from the first."""
+    def total(name: str) -> Callable[[dict[str, Any]], Any]:
+        return lambda run: run["totals"][name]
+
+    def mean(name: str) -> Callable[[dict[str, Any]], Any]:
+        return lambda run: run["totals"][name] / run["totals"]["rounds"]
+
+    rows: list[tuple[str, str, Callable[[dict[str, Any]], Any]]] = [
+        ("selection", "", lambda run: run["selection"]), ("allocation", "", lambda run: run["allocation"]),
+        ("rounds", "count", total("rounds")), ("simulated time", "time", total("makespan_s")),
+        ("a round, on average", "time", mean("makespan_s")), ("energy", "energy", total("energy_j")),
+        ("energy a round", "energy", mean("energy_j")), ("accuracy at the end", "share", lambda run: run["last"]),
+        ("best accuracy", "share", lambda run: run["best"]),
+        *((part, "time", mean(f"{part}_s")) for part in PARTS),
+        ("band in use", "share", total("band_used")), ("dropped out", "count", total("dropped")),
+    ]
+    table = []
+    for name, kind, value in rows:
+        values = [value(run) for run in told]
+        if all(each is None for each in values):
+            continue
+        cells = [_text(values[0], kind)]
+        for each in values[1:]:
+            cells += [_text(each, kind), _difference(values[0], each, kind)]
+        table.append([name, *cells])
+    return table
+
+
+def _text(value: Any, kind: str) -> str:
+    if value is None:
+        return ""
+    if kind == "share":
+        return f"{value:.2%}"
+    return units.format(value, kind) if kind in ("time", "energy") else f"{value:,}" if kind else str(value)
+
+
+def _difference(first: Any, other: Any, kind: str) -> str:
+    """By how much a number is larger or smaller than the first run's; of shares, in points."""
+    if not kind or first is None or other is None:
+        return "" if kind or first == other else "another"
+    if kind == "share":
+        return f"{100 * (other - first):+.2f} points" if abs(other - first) > 5e-5 else "="
+    if kind == "count":
+        return f"{other - first:+,}" if other != first else "="
+    if not first:
+        return f"+{units.format(other, kind)}" if other else "="
+    return f"{100 * (other / first - 1):+.1f} %" if abs(other / first - 1) > 5e-4 else "="
+
+
+def gantts(runs: Sequence[AnalysedRun], labels: list[str], notes: dict[str, str]) -> list[dict[str, Any]]:
+    """The same rounds of each of the first few runs, as far as all of them have these."""
+    shown = runs[:MOST_GANTTS]
+    last = min(run.last_round for run in shown)
+    fits = min((choose_rounds(run, MOST_JOBS // len(shown), last) for run in shown), key=lambda chosen: chosen.height)
+    picked = {*fits["round"], *(slowest(run, last) for run in shown)}
+    told = [left_out(len(shown), len(runs), "runs, the first ones"),
+            f"Only rounds that all of them have, 1 to {last:,}." if last < max(run.last_round for run in shown) else ""]
+    found = []
+    for run, label in zip(shown, labels, strict=False):
+        own: dict[str, str] = {}
+        chosen = run.rounds.filter(pl.col("round").is_in(sorted(picked)))
+        found.append(gantt(run, chosen, own, last=last, share=1 / len(shown)))
+        told.append(f"{label}: {own['gantt']}" if own["gantt"] else "")
+    notes["gantts"] = " ".join(filter(None, told))
+    return found
 
 
 def same_world(runs: Sequence[AnalysedRun]) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from netsim.analysis.breakdown import WORK
 from netsim.base import units
 from netsim.base.errors import InputError, one_of
 from netsim.trace.stored_run import PARTS
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"compute": "#3d6fb4", "upload": "#e0862c", "wait": "#d3d6db"}
 CRITICAL = "#b3261e"
+LEARNED = "#6a4fc4"
 MOST_ROWS = 60          # devices in a Gantt chart or bars in a diagram that one can still tell apart
 MOST_BARS = 300
 
@@ -44,10 +46,12 @@ def draw(run: AnalysedRun, kind: str, round: int | None = None) -> Figure:
 
 
 def gantt(run: AnalysedRun, axes: Axes, round: int) -> None:
-    """What each device of a round did when, the slowest on top, the critical path outlined."""
+    """What each device of a round did when, the slowest on top; outlined is who sets the pace."""
     from matplotlib.patches import Patch
 
-    shown = run.breakdown().round(round).head(MOST_ROWS)
+    outlined, what = outline(run, round)
+    shown = run.breakdown().round(round).sort(pl.col("device").is_in(outlined["device"].to_list()), descending=True,
+                                              maintain_order=True).head(MOST_ROWS).sort("wait_s", "device")
     began = float(run.rounds.filter(pl.col("round") == round)["t0"][0])
     rows = {device: place for place, device in enumerate(shown["device"])}
     axes.get_figure().set_size_inches(8.0, 1.2 + 0.22 * max(len(rows), 3))      # type: ignore[union-attr]
@@ -57,9 +61,9 @@ def gantt(run: AnalysedRun, axes: Axes, round: int) -> None:
         of = spans.filter(pl.col("name") == part)
         axes.barh([rows[device] for device in of["device"]], (of["t1"] - of["t0"]) / scale,
                   left=(of["t0"] - began) / scale, color=COLOURS[part], height=0.8)
-    path = run.critical_path().steps.filter((pl.col("round") == round) & pl.col("device").is_in(list(rows)))
-    axes.barh([rows[device] for device in path["device"]], path["length_s"] / scale, left=(path["t0"] - began) / scale,
-              facecolor="none", edgecolor=CRITICAL, linewidth=1.5, height=0.8)
+    framed = outlined.filter(pl.col("device").is_in(list(rows)))
+    axes.barh([rows[device] for device in framed["device"]], (framed["t1"] - framed["t0"]) / scale,
+              left=(framed["t0"] - began) / scale, facecolor="none", edgecolor=CRITICAL, linewidth=1.5, height=0.8)
     axes.set_yticks(range(len(rows)), shown["name"].to_list(), fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel(f"time in the round ({unit})")
@@ -67,8 +71,28 @@ def gantt(run: AnalysedRun, axes: Axes, round: int) -> None:
     title = f"round {round}" + (f", without the {left_out} fastest devices" if left_out else "")
     axes.set_title(title, loc="left", fontsize=10)
     keys = [Patch(color=COLOURS[part], label=part) for part in PARTS]
-    keys.append(Patch(facecolor="none", edgecolor=CRITICAL, label="critical path"))
+    if not framed.is_empty():
+        keys.append(Patch(facecolor="none", edgecolor=CRITICAL, label=what))
     axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, frameon=False, fontsize=8)
+
+
+def outline(run: AnalysedRun, round: int) -> tuple[pl.DataFrame, str]:
+    """What a Gantt chart outlines, as device, t0 and t1, and what that means.
+
+    It is the work of those whom plans made anew name; of a round that cannot be planned again, the critical path, if
+    one device ends last.
+    """
+    from netsim.analysis.pace import paces  # plans, and so scipy
+
+    found = paces(run, [round]).get(round)
+    if found is None:
+        alone = run.breakdown().rounds.drop_nulls("straggler")["round"].to_list()
+        steps = run.critical_path().steps.filter(
+            (pl.col("round") == round) & pl.col("round").is_in(alone) & (pl.col("device") >= 0))
+        return steps.select("device", "t0", "t1"), "critical path"
+    work = run.spans.filter((pl.col("round") == round) & pl.col("device").is_in(found.devices)
+                            & pl.col("name").is_in(WORK))
+    return work.group_by("device").agg(pl.col("t0").min(), pl.col("t1").max()), "sets the pace"
 
 
 def breakdown(run: AnalysedRun, axes: Axes) -> None:
@@ -110,7 +134,7 @@ def accuracy(run: AnalysedRun, axes: Axes) -> None:
     rounds = run.rounds.drop_nulls("accuracy")
     if rounds.is_empty():
         raise InputError("this run was not evaluated, so it has no accuracy to draw")
-    axes.plot(rounds["t1"], 100 * rounds["accuracy"], color=COLOURS["compute"])
+    axes.plot(rounds["t1"], 100 * rounds["accuracy"], color=LEARNED)
     axes.set_xlabel("simulated time (s)")
     axes.set_ylabel("test accuracy (%)")
     axes.grid(alpha=0.3)

@@ -1,310 +1,247 @@
-// Draws the page from the data in it. Every number was computed by netsim; here they only get a shape.
-"use strict";
-(() => {
-  const data = {};
-  for (const part of document.querySelectorAll("script[type='application/json']"))
-    data[part.id.replace("data-", "")] = JSON.parse(part.textContent);
-  const compute = "compute", upload = "upload", wait = "wait", PARTS = [compute, upload, wait];
-  const narrow = () => window.innerWidth < 600;
+// The charts and tables of a page, from the data in it. Every number was computed by netsim; here they only get a shape.
 
-  // What is text in the data must stay text: Plotly reads some tags.
-  const safe = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-  const series = (index) => colour(`s${((index % 10) + 10) % 10}`);
-  const range = (count) => Array.from({ length: count }, (_, index) => index);
+const data = {};
+for (const part of document.querySelectorAll("script[type='application/json']"))
+  data[part.id.replace("data-", "")] = JSON.parse(part.textContent);
+const place = (id) => document.getElementById(id);
 
-  const PREFIXES = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
-  function si(value, unit) {
-    if (value === null || value === undefined) return "";
-    if (Math.abs(value) < 1e-12) return `0 ${unit}`;
-    const steps = unit === "s" ? PREFIXES.slice(3) : PREFIXES;      // nobody reads kiloseconds
-    const [size, prefix] = steps.find(([step]) => Math.abs(value) >= step * 0.9995) || steps[steps.length - 1];
-    return `${Number((value / size).toPrecision(value >= 1000 * size ? 6 : 3)).toLocaleString("en")} ${prefix}${unit}`;
+// ---- building blocks ----
+
+// series: { name, colour, dash, x, y }; a tip names the series, and says x and y
+function lines(series, xAxis, yAxis, { step = false, zoom = false, limit, tellX, tellY }) {
+  const drawn = series.filter((each) => each.x.length);
+  return {
+    height: 280, x: xAxis, y: yAxis, near: "xy", zoom, series: drawn,
+    legend: [...drawn.map(({ name, colour, dash }) => ({ name, colour, dash, kind: "line" })),
+      ...(limit ? [{ name: limit.name, colour: "limit", kind: "line", dash: "5 4" }] : [])],
+    layers: (x, y, view) => [
+      ...drawn.map((each) => (each.x.length > 1 ? linePath(each.x, each.y, each.colour, x, y, { step, dash: each.dash })
+        : dotsPath([[x(each.x[0]), y(each.y[0])]], "dot", 4, { fill: paint(each.colour) }))),
+      ...(limit ? [linePath([view.lo, view.hi], [limit.at, limit.at], "limit", x, y, { dash: "5 4", width: 1.5 })] : []),
+    ],
+    marks: (x, y) => drawn.flatMap((each) => each.x.map((at, i) => ({ x: x(at), y: y(each.y[i]),
+      lines: () => [each.name, tellX(at), tellY(each.y[i])] }))),
+  };
+}
+
+// bars of parts on top of each other, side by side at the places `at`
+function stacked(at, wide, parts, values, tell, act) {
+  const sums = at.map(() => 0), bars = {};
+  for (const part of parts) bars[part] = at.map((each, i) => {
+    const from = sums[i];
+    sums[i] += values(part)[i];
+    return [each - wide / 2, each + wide / 2, from, sums[i]];
+  });
+  return {
+    sums, near: "x", series: parts.map((name) => ({ name, x: at, y: values(name) })), legend: parts.map((name) => ({ name, colour: name })),
+    layers: (x, y, view) => parts.map((part) => barsPath(bars[part], part, x, y, view, { "data-part": part })),
+    marks: (x, y) => at.map((each, i) => ({ x: x(each), y: y(sums[i] / 2), box: [x(each - wide / 2), y(sums[i]), x(each + wide / 2), y(0)],
+      lines: () => tell(i), act: act && (() => act(i)) })),
+  };
+}
+
+// a matrix as cells of one colour, the more the stronger
+const LEVELS = 12;
+function cells(count, tell, text) {
+  const most = Math.max(1, ...count.map((row) => Math.max(...row))), wide = count[0].length;
+  const levels = range(LEVELS + 1).map(() => []);
+  count.forEach((row, j) => row.forEach((each, i) => levels[Math.ceil(LEVELS * each / most)].push([i, i + 1, j, j + 1])));
+  return {
+    near: "box", layers: (x, y, view) => [
+      ...levels.map((bars, level) => barsPath(bars, "amount", x, y, view, { "fill-opacity": level / LEVELS, stroke: paint("card"), "stroke-width": wide > 200 ? 0 : 1 })),
+      ...(text ? count.flatMap((row, j) => row.map((each, i) => (each ? shape("text", { x: x(i + 0.5), y: y(j + 0.5) + 4, "text-anchor": "middle",
+        class: each > 0.75 * most ? "on-amount" : "" }, String(each)) : ""))) : []),
+    ].filter(Boolean),
+    marks: (x, y) => count.flatMap((row, j) => row.map((each, i) => ({ x: x(i + 0.5), y: y(j + 0.5), box: [x(i), y(j), x(i + 1), y(j + 1)],
+      lines: () => tell(i, j, each) }))),
+  };
+}
+// names below bars: all that fit, else none
+const names = (list, most, title) => (list.length > (narrow() ? most / 3 : most) ? { ticks: [], title } : { turned: true,
+  ticks: list.map((name, i) => [i + 0.5, name]) });
+const time = (hi) => seconds("simulated time", { hi: hi || 1 });
+const tellTime = (t) => `at ${si(t, "s", 5)}`, tellRounds = (round) => `round ${round}`;
+
+// ---- one run ----
+
+if (data.breakdown) {
+  const { rounds, devices, totals } = data.breakdown, run = roundsOf(data.gantt), first = rounds.round[0], last = rounds.round[rounds.round.length - 1];
+  const roundAxis = (more) => plain("round", { lo: first - 0.6, hi: last + 0.6, whole: true, ...more });
+  const lineAxis = roundAxis({ lo: Math.min(first, last - 1), hi: last });
+  const state = roundState([data.gantt], { places: [place("gantt")], said: [place("gantt-said")], box: place("gantt-controls"),
+    after: [place("timeline"), place("latency")] });
+  SPECS.gantt = () => gantt(run, state.round, state.longest());
+  const slices = slicesOf(run);
+  SPECS.timeline = () => timeline(run, slices, state);
+  SPECS.latency = () => {
+    const wide = 0.82 * Math.max(1, (last - first + 1) / rounds.round.length), opened = rounds.round.indexOf(state.round);
+    const found = stacked(rounds.round, wide, PARTS, (part) => rounds[`${part}_s`], (i) => [`round ${rounds.round[i]}`,
+      `${si(rounds.round_s[i], "s", 4)}, ${si(rounds.energy_j[i], "J")}`, ...PARTS.map((part) => `${part} ${si(rounds[`${part}_s`][i], "s")}`),
+      ...(rounds.dropped[i] ? [`${rounds.dropped[i]} dropped out`] : []), "Enter or a click opens it"], (i) => state.open(rounds.round[i]));
+    return { ...found, height: 280, zoom: true, x: roundAxis(), y: seconds("", { hi: top([found.sums]) }),
+      legend: [...found.legend, { name: "the open round", colour: "open", kind: "triangle" }],
+      layers: (x, y, view, area) => [...found.layers(x, y, view), dotsPath(opened < 0 ? []
+        : [[x(state.round), Math.max(y(found.sums[opened]) - 8, area.top)]], "triangle", 4, { fill: paint("open"), class: "opened" })] };
+  };
+  const accuracyOver = (key, axis, tellX) => {
+    const found = data.accuracy;
+    return lines([{ name: "test accuracy", colour: "learned", x: found[key], y: found.accuracy }], axis, share("", { hi: 1 }),
+      { limit: found.target && { name: "target", at: found.target }, tellX, tellY: (y) => percent(y, 2) });
+  };
+  if (data.accuracy) {
+    SPECS["accuracy-rounds"] = () => accuracyOver("round", lineAxis, tellRounds);
+    SPECS["accuracy-seconds"] = () => accuracyOver("t1", time(totals.makespan_s), tellTime);
   }
-  const percent = (share, digits = 1) => (share === null || share === undefined ? "" : `${(100 * share).toFixed(digits)} %`);
-
-  function merge(base, more) {
-    const joined = { ...base };
-    for (const [key, value] of Object.entries(more))
-      joined[key] = value && typeof value === "object" && !Array.isArray(value) ? merge(base[key] || {}, value) : value;
-    return joined;
-  }
-  function layout(more) {
-    const axis = { gridcolor: colour("grid"), linecolor: colour("line"), zerolinecolor: colour("line"), automargin: true,
-      title: { standoff: 8 } };
-    return merge({
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("text"), size: 12 },
-      margin: { l: 48, r: 12, t: 8, b: 40 }, xaxis: axis, yaxis: axis, height: 340, bargap: 0.15,
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
-      hoverlabel: { bgcolor: colour("card"), font: { color: colour("text") }, bordercolor: colour("line") },
-    }, more);
-  }
-  const SECONDS = { tickformat: "~s", ticksuffix: "s", hoverformat: ".4~s" };
-  const clock = (end) => ({ title: { text: "simulated time" }, ...(end < 1000 ? SECONDS : { tickformat: ",", ticksuffix: " s" }) });
-  const JOULES = { tickformat: "~s", ticksuffix: "J", hoverformat: ".4~s" };
-  const HERTZ = { tickformat: "~s", ticksuffix: "Hz", hoverformat: ".4~s" };
-  const SHARE = { tickformat: ".0%", hoverformat: ".2%" };
-
-  // ---- one run ----
-
-  const rounds = data.breakdown && data.breakdown.rounds;
-  const chosen = { round: null, by: "kind" };
-
-  function latency() {
-    return [PARTS.map((part) => ({ type: "bar", name: part, x: rounds.round, y: rounds[`${part}_s`],
-      marker: { color: colour(part) } })),
-    { barmode: "stack", xaxis: { title: { text: "round" } }, yaxis: { ...SECONDS, rangemode: "tozero" },
-      hovermode: "x unified" }];
-  }
-
-  function gantt() {
-    const { bars, order, names } = data.gantt, table = data.gantt.rounds;
-    const key = String(chosen.round), at = table.round.indexOf(chosen.round), began = table.t0[at];
-    const devices = order[key] || [], rows = bars[key] || { device: [], kind: [], name: [], t0: [], t1: [], critical: [] };
-    const place = new Map(devices.map((device, index) => [device, index]));
-    const pick = (test) => range(rows.device.length).filter(test);
-    const bar = (which, more) => ({ type: "bar", orientation: "h", width: 0.78, y: which.map((i) => place.get(rows.device[i])),
-      base: which.map((i) => rows.t0[i] - began), x: which.map((i) => rows.t1[i] - rows.t0[i]),
-      hovertemplate: which.map((i) => `${safe(names[rows.device[i]])}<br>${rows.name[i]} ${si(rows.t1[i] - rows.t0[i], "s")}` +
-        "<extra></extra>"), ...more });
-    const traces = PARTS.map((part) => bar(pick((i) => rows.kind[i] === "span" && rows.name[i] === part),
-      { name: part, marker: { color: colour(part) } }));
-    traces.push(bar(pick((i) => rows.critical[i] && rows.kind[i] === "span"), { name: "critical path", hoverinfo: "skip",
-      hovertemplate: null, marker: { color: "rgba(0,0,0,0)", line: { color: colour("outline"), width: 2.5 } } }));
-    const drops = pick((i) => rows.kind[i] === "instant");
-    if (drops.length) traces.push({ type: "scatter", mode: "markers", name: "dropped out",
-      x: drops.map((i) => rows.t0[i] - began), y: drops.map((i) => place.get(rows.device[i])),
-      hovertemplate: drops.map((i) => `${safe(names[rows.device[i]])}<br>${safe(rows.name[i])}<extra></extra>`),
-      marker: { symbol: "x", size: 11, color: colour("critical") } });
-    return [traces, { barmode: "overlay", height: Math.max(220, 110 + 24 * devices.length),
-      xaxis: { ...SECONDS, title: { text: "time in the round" }, range: [0, table.round_s[at] * 1.02 || 1] },
-      yaxis: { tickvals: range(devices.length), ticktext: devices.map((device) => safe(names[device])), autorange: "reversed",
-        showgrid: false } }];
-  }
-
-  function ganttControls(box, redraw) {
-    const all = data.gantt.rounds.round;
-    chosen.round = all[0];
-    const slider = make("input", { type: "range", min: 0, max: all.length - 1, value: 0, "aria-label": "round" });
-    const field = make("input", { type: "number", min: all[0], max: all[all.length - 1], value: all[0], "aria-label": "round number" });
-    const said = make("span", {}, "");
-    const go = (index) => {
-      const at = Math.min(Math.max(index, 0), all.length - 1);
-      chosen.round = all[at];
-      slider.value = at;
-      field.value = chosen.round;
-      const dropped = data.gantt.rounds.dropped[at];
-      said.textContent = `${si(data.gantt.rounds.round_s[at], "s")}${dropped ? `, ${dropped} dropped out` : ""}`;
-      redraw();
-    };
-    const nearest = (round) => all.reduce((best, each, at) => (Math.abs(each - round) < Math.abs(all[best] - round) ? at : best), 0);
-    slider.addEventListener("input", () => go(Number(slider.value)));
-    field.addEventListener("change", () => go(nearest(Number(field.value))));
-    const step = (by, label, text) => {
-      const button = make("button", { type: "button", "aria-label": label }, text);
-      button.addEventListener("click", () => go(Number(slider.value) + by));
-      return button;
-    };
-    box.append("round", step(-1, "round before", "◀"), field, step(1, "next round", "▶"), slider, said);
-    go(0);
-  }
-
   const WAYS = { kind: "kind", cluster: "cluster", class: "majority class", rounds: "rounds taken part in", energy_j: "energy",
     straggler_rounds: "rounds it was last in" };
-  function map() {
-    const devices = data.map.devices, by = chosen.by, values = devices[by];
-    const about = range(devices.device.length).map((i) => `${safe(devices.name[i])}<br>` +
-      `${si(Math.hypot(devices.x_m[i], devices.y_m[i]), "m")} away, gain ${devices.gain_db[i].toFixed(1)} dB<br>` +
-      `${devices.rounds[i]} rounds, ${si(devices.energy_j[i], "J")}<extra></extra>`);
-    const points = (which, more) => ({ type: "scatter", mode: "markers", x: which.map((i) => devices.x_m[i]),
-      y: which.map((i) => devices.y_m[i]), hovertemplate: which.map((i) => about[i]), ...more });
-    const traces = [];
-    if (["kind", "cluster", "class"].includes(by)) {
-      const groups = [...new Set(values)].sort((a, b) => (a > b ? 1 : -1));
-      groups.forEach((group, at) => traces.push(points(range(values.length).filter((i) => values[i] === group), {
-        name: by === "kind" ? safe(group) : group === null ? "none" : `${by} ${group}`,
-        marker: { color: series(by === "kind" ? at : group), size: 9, line: { color: colour("card"), width: 1 } } })));
-    } else {
-      traces.push(points(range(values.length), { name: WAYS[by], showlegend: false, marker: { color: values, size: 9,
-        colorscale: [[0, colour("wait")], [1, colour("compute")]], showscale: true,
-        colorbar: { thickness: 12, len: 0.9, tickformat: "~s", outlinewidth: 0 }, line: { color: colour("card"), width: 1 } } }));
-    }
-    traces.push({ type: "scatter", mode: "markers", x: [0], y: [0], name: "base station", hoverinfo: "name",
-      marker: { symbol: "triangle-up", size: 15, color: colour("text") } });
-    const r = data.map.radius_m;
-    return [traces, { height: 460, xaxis: { ticksuffix: " m", range: [-1.08 * r, 1.08 * r] },
-      yaxis: { ticksuffix: " m", scaleanchor: "x", range: [-1.08 * r, 1.08 * r] },
-      shapes: [{ type: "circle", x0: -r, x1: r, y0: -r, y1: r, line: { color: colour("soft"), dash: "dot", width: 1 } }] }];
-  }
-  function mapControls(box, redraw) {
-    const select = make("select", { "aria-label": "colour by" });
-    for (const [key, text] of Object.entries(WAYS))
-      if (key in data.map.devices) select.append(make("option", { value: key }, text));
-    chosen.by = "cluster" in data.map.devices ? "cluster" : "kind";
-    select.value = chosen.by;
-    select.addEventListener("change", () => { chosen.by = select.value; redraw(); });
-    box.append("colour by", select);
-    redraw();
-  }
-
-  function budgets() {
-    const { name, budget_j, most_j } = data.budgets, x = range(name.length), labels = name.map(safe);
-    const common = { x, customdata: labels };
-    return [[
-      { ...common, type: "bar", name: compute, y: data.budgets.compute_j, marker: { color: colour(compute) },
-        hovertemplate: "%{customdata}<br>compute %{y}<extra></extra>" },
-      { ...common, type: "bar", name: upload, y: data.budgets.upload_j, marker: { color: colour(upload) },
-        hovertemplate: "%{customdata}<br>upload %{y}<extra></extra>" },
-      { ...common, type: "scatter", mode: "markers", name: "largest round", y: most_j, marker: { color: colour("text"), size: 6 },
-        hovertemplate: "%{customdata}<br>largest round %{y}<extra></extra>" },
-      { ...common, type: "scatter", mode: "markers", name: "budget", y: budget_j, marker: { symbol: "line-ew-open",
-        color: colour("critical"), size: x.length > 60 ? 7 : 12, line: { width: 2 } },
-        hovertemplate: "%{customdata}<br>budget %{y}<extra></extra>" },
-    ], { barmode: "stack", height: 460, yaxis: { ...JOULES, rangemode: "tozero" }, xaxis: x.length > (narrow() ? 14 : 40)
-      ? { showticklabels: false, title: { text: "devices" } }
-      : { tickvals: x, ticktext: labels, tickangle: -60, tickfont: { size: 10 } } }];
-  }
-
-  function spectrum() {
+  let by = "cluster" in data.map.devices ? "cluster" : "kind";
+  SPECS.map = (place) => cellMap(place, by, WAYS);
+  const select = make("select", { "aria-label": "colour by" });
+  for (const [key, text] of Object.entries(WAYS)) if (key in data.map.devices) select.append(make("option", { value: key }, text));
+  select.value = by;
+  select.addEventListener("change", () => { by = select.value; redraw(place("map")); });
+  place("map-controls").append("colour by", select);
+  if (data.budgets) SPECS.budgets = budgets;
+  SPECS.spectrum = () => {
     const { t, hz } = data.band, whole = data.breakdown.bandwidth_hz;
-    return [[
-      { type: "scatter", mode: "lines", name: "in use", x: t, y: hz, line: { shape: "hv", color: colour(upload), width: 1.5 },
-        fill: "tozeroy", fillcolor: `${colour(upload)}33` },
-      { type: "scatter", mode: "lines", name: "whole band", x: [t[0], t[t.length - 1]], y: [whole, whole], hoverinfo: "skip",
-        line: { color: colour("soft"), dash: "dash", width: 1 } },
-    ], { xaxis: clock(t[t.length - 1]), yaxis: { ...HERTZ, rangemode: "tozero" } }];
-  }
-
-  function band() {
-    return [[{ type: "scatter", mode: rounds.round.length > 1 ? "lines" : "markers", name: "band in use", x: rounds.round,
-      y: rounds.band_used, line: { color: colour(upload), width: 1.5 } }],
-    { xaxis: { title: { text: "round" } }, yaxis: { ...SHARE, range: [0, 1.03] } }];
-  }
-
-  function batteries() {
-    const left = data.batteries.quantity === "left";
-    return [data.batteries.lines.map((line, at) => ({ type: "scatter", mode: "lines", name: safe(line.name), x: line.t, y: line.y,
-      line: { shape: "hv", color: series(at), width: 1.5 } })),
-    { height: 380, xaxis: clock(data.band.t[data.band.t.length - 1]),
-      yaxis: { ...(left ? SHARE : JOULES), rangemode: "tozero", title: { text: left ? "left" : "taken" } } }];
-  }
-
-  function accuracyOver(x, axis) {
-    const found = data.accuracy, traces = [{ type: "scatter", mode: "lines+markers", name: "test accuracy", x: found[x],
-      y: found.accuracy, line: { color: colour(compute), width: 2 }, marker: { size: found[x].length > 60 ? 3 : 6 } }];
-    if (found.target) traces.push({ type: "scatter", mode: "lines", name: "target", x: [found[x][0], found[x][found[x].length - 1]],
-      y: [found.target, found.target], line: { color: colour("soft"), dash: "dash", width: 1 } });
-    return [traces, { xaxis: axis, yaxis: { ...SHARE, rangemode: "tozero" } }];
-  }
-
-  function classes() {
-    const { names, counts, cluster } = data.classes, labels = names.map(safe), x = range(names.length);
-    const shown = labels.map((label, at) => (cluster[at] === null ? label : `${label}, cluster ${cluster[at]}`));
-    return [[{ type: "heatmap", x, y: data.classes.classes, z: counts, customdata: counts.map(() => shown), xgap: 1, ygap: 1,
-      colorscale: [[0, colour("page")], [1, colour(compute)]], colorbar: { thickness: 12, outlinewidth: 0, title: { text: "samples" } },
-      hovertemplate: "%{customdata}<br>class %{y}: %{z} samples<extra></extra>" }],
-    { height: 120 + 22 * counts.length, yaxis: { type: "category", title: { text: "class" }, showgrid: false },
-      xaxis: names.length > (narrow() ? 14 : 60) ? { showticklabels: false, title: { text: "devices" }, showgrid: false }
-        : { tickvals: x, ticktext: labels, tickangle: -60, tickfont: { size: 10 }, showgrid: false } }];
-  }
-
-  function clusters() {
-    const z = data.clusters.count;
-    return [[{ type: "heatmap", z, x: z[0].map((_, i) => String(i)), y: z.map((_, i) => String(i)), xgap: 1, ygap: 1, showscale: false,
-      colorscale: [[0, colour("page")], [1, colour(compute)]], text: z.map((row) => row.map((count) => count || "")),
-      texttemplate: "%{text}", hovertemplate: "cluster %{y}, class %{x}: %{z} devices<extra></extra>" }],
-    { height: 120 + 26 * z.length, xaxis: { type: "category", title: { text: "majority class" }, showgrid: false },
-      yaxis: { type: "category", title: { text: "cluster" }, autorange: "reversed", showgrid: false } }];
-  }
-
-  // ---- several runs ----
-
-  const runs = data.runs || [];
-  const names = runs.map((run) => safe(run.label));
-  const lines = (x, y, axes, from = (run) => run.rounds) => [range(runs.length).filter((at) => x in from(runs[at]))
-    .map((at) => ({ type: "scatter", mode: from(runs[at])[x].length > 1 ? "lines" : "markers", name: names[at],
-      x: from(runs[at])[x], y: from(runs[at])[y], line: { color: series(at), width: 2 } })), { ...axes, showlegend: true }];      // also where one run alone learns
-  const stacked = (parts, suffix, per, axis) => [parts.map((part) => ({ type: "bar", name: part, x: names,
-    y: runs.map((run) => run.totals[part + suffix] / per(run)), marker: { color: colour(part) } })),
-  { barmode: "stack", xaxis: { type: "category" }, yaxis: { ...axis, rangemode: "tozero" } }];
-  const ROUND = { title: { text: "round" } };
-  const TIME = clock(Math.max(...(runs.length ? runs : [data.breakdown]).map((run) => run.totals.makespan_s)));
-
-  const CHARTS = {
-    gantt, latency, map, budgets, spectrum, band, batteries, classes, clusters,
-    "accuracy-rounds": () => accuracyOver("round", ROUND),
-    "accuracy-seconds": () => accuracyOver("t1", TIME),
-    "compare-latency": () => stacked(PARTS, "_s", (run) => run.totals.rounds, SECONDS),
-    "compare-energy": () => stacked([compute, upload], "_j", () => 1, JOULES),
-    "compare-accuracy-rounds": () => lines("round", "accuracy", { xaxis: ROUND, yaxis: SHARE }, (run) => run.accuracy),
-    "compare-accuracy-seconds": () => lines("t1", "accuracy", { xaxis: TIME, yaxis: SHARE }, (run) => run.accuracy),
-    "compare-times": () => lines("round", "round_s", { xaxis: ROUND, yaxis: { ...SECONDS, rangemode: "tozero" } }),
-    "compare-spent": () => lines("t1", "spent_j", { xaxis: TIME, yaxis: { ...JOULES, rangemode: "tozero" } }),
-    "compare-band": () => lines("round", "band_used", { xaxis: ROUND, yaxis: { ...SHARE, range: [0, 1.03] } }),
+    return lines([{ name: "in use", colour: "upload", x: t, y: hz }], time(t[t.length - 1]), hertz("", { hi: top([hz, [whole]]) }),
+      { step: true, limit: { name: "whole band", at: whole }, tellX: tellTime, tellY: (y) => si(y, "Hz"), zoom: true });
   };
-  const CONTROLS = { gantt: ganttControls, map: mapControls };
+  SPECS.band = () => lines([{ name: "band in use", colour: "upload", x: rounds.round, y: rounds.band_used }], lineAxis, share("", { hi: 1.03 }),
+    { tellX: tellRounds, tellY: (y) => percent(y) });
+  if (data.batteries) SPECS.batteries = () => {
+    const left = data.batteries.quantity === "left", found = data.batteries.lines, dashes = ["", "8 3", "2 3", "8 3 2 3", "12 4", "4 4", "1 2", "12 3 2 3"];
+    return lines(found.map((line, at) => ({ name: line.name, colour: "energy", dash: dashes[at % dashes.length], x: [...line.t, data.band.t[data.band.t.length - 1]],
+      y: [...line.y, line.y[line.y.length - 1]] })), time(totals.makespan_s),
+      left ? share("left", { hi: 1.03 }) : joules("taken", { hi: top(found.map((line) => line.y)) }),
+      { step: true, tellX: tellTime, tellY: (y) => (left ? `${percent(y)} left` : `${si(y, "J")} taken`) });
+  };
+  if (data.classes) SPECS.classes = () => {
+    const { names: who, counts, cluster, classes } = data.classes;
+    return { ...cells(counts, (i, j, each) => [cluster[i] === null ? who[i] : `${who[i]}, cluster ${cluster[i]}`, `class ${classes[j]}: ${each} samples`]),
+      height: 70 + 22 * counts.length, x: { lo: 0, hi: who.length, bare: true, ...names(who, 60, "devices") },
+      y: { lo: counts.length, hi: 0, bare: true, ticks: classes.map((name, j) => [j + 0.5, name]) } };
+  };
+  if (data.clusters) SPECS.clusters = () => {
+    const { count } = data.clusters;
+    return { ...cells(count, (i, j, each) => [`cluster ${j}, class ${i}`, `${each} devices`], true), height: 70 + 26 * count.length,
+      x: { lo: 0, hi: count[0].length, bare: true, title: "majority class", ticks: count[0].map((_, i) => [i + 0.5, String(i)]) },
+      y: { lo: count.length, hi: 0, bare: true, title: "cluster", ticks: count.map((_, j) => [j + 0.5, String(j)]) } };
+  };
+  const press = (label, text, go) => {
+    const made = make("button", { type: "button", "aria-label": label }, text);
+    made.addEventListener("click", () => go(place("timeline")));
+    return made;
+  };
+  const shift = (by) => (chart) => { const { view } = chart.shown, span = view.hi - view.lo; pan(chart, view.lo + by * span, span); };
+  place("timeline-controls").append(press("zoom in", "+", (chart) => zoom(chart, 0.5)), press("zoom out", "−", (chart) => zoom(chart, 2)),
+    press("earlier", "◀", shift(-0.5)), press("later", "▶", shift(0.5)), press("show the whole run", "whole run", (chart) => pan(chart, 0, Infinity)),
+    press("show the open round", "open round", (chart) => {
+      const { rounds: table } = data.gantt, at = table.round.indexOf(state.round), span = (table.t1[at] - table.t0[at]) * 1.2;
+      if (span > 0) pan(chart, table.t0[at] - span / 12, span);
+    }));
+  tables(data.path, devices);
+}
 
-  // ---- tables ----
+function cellMap(chart, by, ways) {
+  const { devices, radius_m: radius } = data.map, values = devices[by], grouped = ["kind", "cluster", "class"].includes(by);
+  const reach = 1.08 * radius, kinds = grouped ? [...new Set(values)].sort((a, b) => (a > b ? 1 : -1)) : [];
+  const look = (group) => ({ colour: `g${kinds.indexOf(group) % 6}`, kind: ["dot", "square", "diamond", "triangle"][Math.floor(kinds.indexOf(group) / 6) % 4] });
+  const called = (group) => (by === "kind" ? String(group) : group === null ? `no ${ways[by]}` : `${ways[by]} ${group}`);
+  const most = grouped ? 0 : Math.max(1e-30, ...values), all = range(devices.device.length);
+  const side = Math.min(Math.max(chart.clientWidth, 240) - 60, 420);
+  const spread = (Math.max(chart.clientWidth, 240) - 70) / side;        // a metre is as long from left to right as upwards
+  const metres = (more) => axisOf((value) => si(value, "m"), "", { lo: -reach, hi: reach, ...more });
+  return {
+    height: side + 32, near: "xy", x: metres({ lo: -reach * spread, hi: reach * spread, bare: true }), y: metres({ bare: true }),
+    legend: grouped ? [...kinds.map((group) => ({ name: called(group), ...look(group) })), { name: "base station", colour: "limit", kind: "triangle" }]
+      : [{ name: `${ways[by]}, from few to many`, colour: "amount", kind: "dot" }, { name: "base station", colour: "limit", kind: "triangle" }],
+    layers: (x, y) => {
+      const at = (i) => [x(devices.x_m[i]), y(devices.y_m[i])], edge = { stroke: paint("card"), "stroke-width": 1 };
+      const dots = grouped ? kinds.map((group) => { const { colour, kind } = look(group);
+        return dotsPath(all.filter((i) => values[i] === group).map(at), kind, 5, { fill: paint(colour), ...edge }); })
+        : all.map((i) => dotsPath([at(i)], "dot", 5, { fill: paint("amount"), "fill-opacity": 0.12 + 0.88 * values[i] / most, stroke: paint("amount") }));
+      const round = shape("ellipse", { cx: x(0), cy: y(0), rx: x(radius) - x(0), ry: y(0) - y(radius), fill: "none", class: "edge" });
+      return [round, ...dots, dotsPath([[x(0), y(0)]], "triangle", 6, { fill: paint("limit") })];
+    },
+    marks: (x, y) => all.map((i) => ({ x: x(devices.x_m[i]), y: y(devices.y_m[i]), lines: () => [devices.name[i],
+      `${si(Math.hypot(devices.x_m[i], devices.y_m[i]), "m")} away, gain ${devices.gain_db[i] === null ? "unknown" : `${devices.gain_db[i].toFixed(1)} dB`}`,
+      `${devices.rounds[i]} rounds, ${si(devices.energy_j[i], "J")}`, ...(by === "kind" || !grouped ? [] : [called(values[i])])] })),
+  };
+}
 
-  function make(tag, attributes = {}, text) {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    if (text !== undefined) element.textContent = text;
-    return element;
-  }
-  // columns: [heading, text of row i]
-  function table(id, count, columns, title) {
-    const box = document.getElementById(id);
-    if (!box) return;
-    const whole = make("table"), head = make("tr"), body = make("tbody");
-    if (title) whole.append(make("caption", {}, title));
-    columns.forEach(([heading]) => head.append(make("th", { scope: "col" }, heading)));
-    range(count).forEach((i) => {
-      const row = make("tr");
-      columns.forEach(([, text]) => row.append(make("td", {}, text(i))));
-      body.append(row);
-    });
-    const top = make("thead");
-    top.append(head);
-    whole.append(top, body);
-    box.append(whole);
-  }
-  if (data.path) {
-    const { causes, slack } = data.path, devices = data.breakdown.devices;
-    table("causes", causes.device.length, [["on the path", (i) => `${causes.device_name[i]}: ${causes.part[i]}`],
-      ["rounds", (i) => `${causes.rounds[i]} (${percent(causes.share_of_rounds[i], 0)})`], ["time", (i) => si(causes.seconds[i], "s")],
-      ["of the run", (i) => percent(causes.share_of_time[i])], ["saves, same plan", (i) => si(causes.gain_s[i], "s")]]);
-    table("slack", slack.device.length, [["least slack", (i) => slack.name[i]], ["rounds", (i) => slack.rounds[i]],
-      ["on the path", (i) => slack.critical_rounds[i]], ["least", (i) => si(slack.least_s[i], "s")],
-      ["mean", (i) => si(slack.mean_s[i], "s")]]);
-    table("devices", devices.device.length, [["device", (i) => devices.name[i]], ["rounds", (i) => devices.rounds[i]],
-      ["was last", (i) => devices.straggler_rounds[i]], ["dropped", (i) => devices.dropped[i]],
-      ...PARTS.map((part) => [part, (i) => si(devices[`${part}_s`][i], "s")]),
-      ["compute", (i) => si(devices.compute_j[i], "J")], ["upload", (i) => si(devices.upload_j[i], "J")],
-      ["budget", (i) => si(devices.budget_j[i], "J")], ["largest round", (i) => si(devices.most_j[i], "J")],
-      ["battery left", (i) => (devices.battery_j[i] ? percent(devices.left_j[i] / devices.battery_j[i], 2) : "mains")]]);
-  }
-  const rows = [["selection", (run) => run.selection], ["allocation", (run) => run.allocation], ["seed", (run) => run.seed],
-    ["rounds", (run) => run.totals.rounds], ["simulated time", (run) => si(run.totals.makespan_s, "s")],
-    ["a round, on average", (run) => si(run.totals.makespan_s / run.totals.rounds, "s")],
-    ["energy", (run) => si(run.totals.energy_j, "J")], ["energy a round", (run) => si(run.totals.energy_j / run.totals.rounds, "J")],
-    ["accuracy at the end", (run) => percent(run.last, 2)], ["best accuracy", (run) => percent(run.best, 2)],
-    ...PARTS.map((part) => [part, (run) => percent(run.totals[`${part}_s`] / run.totals.makespan_s)]),
-    ["band in use", (run) => percent(run.totals.band_used)], ["dropped out", (run) => run.totals.dropped]];
-  table("comparison", rows.length, [["", (i) => rows[i][0]], ...runs.map((run) => [run.label, (i) => rows[i][1](run)])]);
+function budgets() {
+  const { name, budget_j: budget, most_j: most } = data.budgets, at = name.map((_, i) => i + 0.5);
+  const found = stacked(at, 0.8, ["compute", "upload"], (part) => data.budgets[`${part}_j`], (i) => [name[i],
+    `compute ${si(data.budgets.compute_j[i], "J")}, upload ${si(data.budgets.upload_j[i], "J")}`, `its largest round ${si(most[i], "J")}`, `its budget ${si(budget[i], "J")}`]);
+  return { ...found, height: narrow() ? 280 : 380, x: { lo: 0, hi: name.length, bare: true, ...names(name, 40, "devices") }, y: joules("", { hi: top([most, budget.filter((each) => each !== null)]) }),
+    legend: [...found.legend, { name: "largest round", colour: "energy", kind: "dot" }, { name: "budget", colour: "limit", kind: "dash" }],
+    layers: (x, y, view) => { const size = Math.max(1.5, Math.min(7, (x(1) - x(0)) * 0.45));
+      return [...found.layers(x, y, view), dotsPath(at.map((each, i) => [x(each), y(most[i])]), "dot", Math.min(3.5, size), { fill: paint("energy") }),
+        dotsPath(at.map((each, i) => [x(each), y(budget[i] || 0)]), "dash", size, { stroke: paint("limit"), "stroke-width": 2.5 })]; } };
+}
 
-  // ---- drawing ----
+// ---- several runs ----
 
-  const options = { responsive: true, displaylogo: false, displayModeBar: false };
-  function redraw(place) {
-    const [traces, more] = CHARTS[place.id]();
-    return Plotly.react(place, traces, layout(more), options).then(() => { place.dataset.drawn = "yes"; });
-  }
-  const places = [...document.querySelectorAll(".chart")];
-  for (const place of places) {
-    const box = document.getElementById(`${place.id}-controls`);
-    if (CONTROLS[place.id]) CONTROLS[place.id](box, () => redraw(place));
-    else redraw(place);
-  }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places.forEach(redraw));
-})();
+if (data.runs) {
+  const { runs } = data, DASHES = ["", "7 4", "2 3"];
+  const look = (at) => ({ name: runs[at].label, colour: `g${at % 6}`, dash: DASHES[Math.floor(at / 6) % 3] });
+  const end = Math.max(...runs.map((run) => run.totals.makespan_s)), rounds = Math.max(...runs.map((run) => run.totals.rounds));
+  const over = (x, y, xAxis, yAxis, tellX, tellY, from = (run) => run.rounds, step = false) => lines(
+    range(runs.length).filter((at) => x in from(runs[at])).map((at) => ({ ...look(at), x: [...(step ? [0] : []), ...from(runs[at])[x]], y: [...(step ? [0] : []), ...from(runs[at])[y]] })),
+    xAxis, yAxis(runs.map((run) => from(run)[y] || [])), { tellX, tellY, step });
+  const roundAxis = plain("round", { lo: Math.min(1, rounds - 1), hi: rounds, whole: true }), whole = (axis) => (lists) => axis("", { hi: top(lists) });
+  const tellJ = (y) => si(y, "J", 4), tellS = (y) => si(y, "s", 4), learned = (run) => run.accuracy;
+  const beside = (parts, per, axis, unit) => () => {
+    const found = stacked(runs.map((_, at) => at + 0.5), 0.6, parts, (part) => runs.map((run) => run.totals[`${part}_${unit.toLowerCase()}`] / per(run)),
+      (i) => [runs[i].label, ...parts.map((part) => `${part} ${si(runs[i].totals[`${part}_${unit.toLowerCase()}`] / per(runs[i]), unit)}`)]);
+    return { ...found, height: 280, x: { lo: 0, hi: runs.length, bare: true, ticks: runs.map((run, at) => [at + 0.5, cut(run.label, narrow() ? 12 : 22)]) },
+      y: axis("", { hi: top([found.sums]) }) };
+  };
+  Object.assign(SPECS, {
+    "compare-latency": beside(PARTS, (run) => run.totals.rounds, seconds, "s"),
+    "compare-energy": beside(["compute", "upload"], () => 1, joules, "J"),
+    "compare-accuracy-rounds": () => over("round", "accuracy", roundAxis, () => share("", { hi: 1 }), tellRounds, (y) => percent(y, 2), learned),
+    "compare-accuracy-seconds": () => over("t1", "accuracy", time(end), () => share("", { hi: 1 }), tellTime, (y) => percent(y, 2), learned),
+    "compare-done": () => over("t1", "round", time(end), (lists) => plain("", { hi: top(lists) }), tellTime, (y) => `${y} rounds done`, undefined, true),
+    "compare-times": () => over("round", "round_s", roundAxis, whole(seconds), tellRounds, tellS),
+    "compare-spent": () => over("t1", "spent_j", time(end), whole(joules), tellTime, tellJ, undefined, true),
+    "compare-band": () => over("round", "band_used", roundAxis, () => share("", { hi: 1.03 }), tellRounds, (y) => percent(y)),
+  });
+  const charts = data.gantts.map((_, at) => place(`compare-gantt-${at}`));
+  const state = roundState(data.gantts, { places: charts, said: data.gantts.map((_, at) => place(`compare-gantt-${at}-said`)), box: place("compare-gantts-controls") });
+  data.gantts.forEach((source, at) => { const run = roundsOf(source); SPECS[`compare-gantt-${at}`] = () => gantt(run, state.round, state.longest()); });
+  const heads = runs.flatMap((run, at) => (at ? [run.label, runs.length > 2 ? `against ${cut(runs[0].label, 24)}` : "difference"] : [run.label]));
+  table("comparison", ["", ...heads], data.numbers);
+  if (data.changed.length) table("changed", ["key", ...runs.map((run) => run.label)], data.changed);
+}
+
+// ---- tables ----
+
+function table(id, heads, rows, texts = 1) {
+  const head = make("tr", {}, ...heads.map((heading) => make("th", { scope: "col" }, heading)));
+  const body = rows.map((row) => make("tr", {}, ...row.map((cell, at) => (at < texts ? make("th", { scope: "row" }, cell) : make("td", {}, cell)))));
+  const into = place(id);
+  fill(into, { tabindex: 0, role: "region", "aria-label": into.closest("section").querySelector("h2").textContent },
+    [make("table", {}, make("thead", {}, head), make("tbody", {}, ...body))]);
+}
+function tables(path, devices) {
+  const { causes, slack } = path, rows = (columns, ...cells) => range(columns.device.length).map((i) => cells.map((cell) => cell(i)));
+  table("causes", ["on the path", "rounds", "time", "of the run", "saves, same plan"], rows(causes,
+    (i) => `${causes.device_name[i]}: ${causes.part[i]}`, (i) => `${causes.rounds[i]} (${percent(causes.share_of_rounds[i], 0)})`,
+    (i) => si(causes.seconds[i], "s"), (i) => percent(causes.share_of_time[i]), (i) => si(causes.gain_s[i], "s")));
+  table("slack", ["least slack", "rounds", "on the path", "least", "mean"], rows(slack, (i) => slack.name[i], (i) => slack.rounds[i],
+    (i) => slack.critical_rounds[i], (i) => si(slack.least_s[i], "s"), (i) => si(slack.mean_s[i], "s")));
+  table("devices", ["device", "rounds", "was last", "dropped", ...PARTS, "compute energy", "upload energy", "budget", "largest round", "battery left"], rows(devices,
+    (i) => devices.name[i], (i) => devices.rounds[i], (i) => devices.straggler_rounds[i], (i) => devices.dropped[i],
+    ...PARTS.map((part) => (i) => si(devices[`${part}_s`][i], "s")), (i) => si(devices.compute_j[i], "J"), (i) => si(devices.upload_j[i], "J"),
+    (i) => si(devices.budget_j[i], "J"), (i) => si(devices.most_j[i], "J"),
+    (i) => (devices.battery_j[i] ? percent(devices.left_j[i] / devices.battery_j[i], 2) : "mains")));
+}
+
+// ---- drawing ----
+
+const places = [...document.querySelectorAll(".chart")];
+places.forEach(open);
+let drawnAt = window.innerWidth;
+window.addEventListener("resize", () => { if (window.innerWidth !== drawnAt) { drawnAt = window.innerWidth; places.forEach(redraw); } });

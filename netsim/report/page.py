@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.base import units
 from netsim.base.errors import InputError
-from netsim.base.files import MEGABYTE, read_text, replace_text
+from netsim.base.files import replace_text
+from netsim.report.changed_keys import scenario_text
 from netsim.report.comparison_data import comparison_data, labels_of
 from netsim.report.run_data import run_data
 
@@ -22,31 +23,35 @@ if TYPE_CHECKING:
 
 # id of a chart, key of its data, heading, what one sees
 CHARTS = (
-    ("gantt", "gantt", "A round, device by device", "Bars show who did what when; outlined is the critical path."),
     ("latency", "breakdown", "Where the time of each round went",
-     "Means over the devices that took part; the parts add up to the round's time."),
+     "Means over the devices that took part; the parts add up to the round’s time. A click on a bar opens its round."),
+    ("gantt", "gantt", "A round, device by device", "Bars show who did what when. Outlined is who sets the pace: plans "
+     "made anew say whose limit, raised, would shorten the round most."),
+    ("timeline", "gantt", "The whole run", "Wheel, two fingers or + and − zoom, dragging moves; 0 shows all again."),
     ("accuracy-rounds", "accuracy", "Accuracy against rounds", ""),
     ("accuracy-seconds", "accuracy", "Accuracy against simulated time", ""),
     ("map", "map", "The cell", "The base station is in the middle."),
-    ("budgets", "budgets", "Energy against budget", "A device's round on average (bars), its most expensive one (dots) "
+    ("budgets", "budgets", "Energy against budget", "A device’s round on average (bars), its most expensive one (dots) "
      "and what it may spend (lines)."),
     ("spectrum", "band", "Band in use over time", "The dashed line is the whole band."),
-    ("band", "breakdown", "Band in use, round by round", "Share of the band times the round's time that was on lease."),
+    ("band", "breakdown", "Band in use, round by round", "Share of the band times the round’s time that was on lease."),
     ("batteries", "batteries", "Batteries over time",
      "What is left of a full one; where that is nearly all, what was taken."),
     ("clusters", "clusters", "Clusters and classes", "Devices in each cluster, by the class that they hold most of."),
-    ("classes", "classes", "Who holds which classes", "Training samples of each class; devices in the order of their "
-     "clusters, where there are any."),
+    ("classes", "classes", "Who holds which classes", "Training samples of each class, the more the stronger; devices "
+     "in the order of their clusters, where there are any."),
 )
 COMPARED = (
     ("compare-latency", "Where the time went", "Mean over the rounds; the parts add up to the mean round time."),
-    ("compare-accuracy-rounds", "Accuracy against rounds", ""),
-    ("compare-accuracy-seconds", "Accuracy against simulated time", ""),
-    ("compare-times", "Time of each round", ""),
     ("compare-energy", "Energy", "All devices, whole run."),
-    ("compare-spent", "Energy spent by then", ""),
+    ("compare-accuracy-seconds", "Accuracy against simulated time", ""),
+    ("compare-spent", "Energy spent against simulated time", "All devices together, until then."),
+    ("compare-done", "Rounds done against simulated time", ""),
+    ("compare-accuracy-rounds", "Accuracy against rounds", ""),
+    ("compare-times", "Time of each round", ""),
     ("compare-band", "Band in use, round by round", ""),
 )
+SCRIPTS = ("draw.js", "rounds.js", "page.js")     # one after the other, in one function
 
 
 def write_report(runs: Sequence[AnalysedRun], path: Path) -> None:
@@ -94,7 +99,7 @@ def run_page(run: AnalysedRun) -> str:
         "</div>",
         f'<section><h2>Devices</h2><p class=note>{escape(notes.get("table", ""))}</p>'
         '<div id="devices" class="scroll"></div></section>',
-        f"<section><details><summary>The scenario</summary><pre>{escape(scenario_text(run))}</pre></details>",
+        f"<section><details><summary>The scenario</summary><pre>{escape(shown_text(run))}</pre></details>",
         "<details><summary>Where this comes from</summary>"
         f"<pre>{escape(json.dumps(run.info, indent=2))}</pre></details></section>",
     ]
@@ -112,7 +117,17 @@ def comparison_page(runs: Sequence[AnalysedRun]) -> str:
         f"<p class=lead>{escape(', '.join(labels))}</p>",
         f"<p class=warning>{escape(notes['world'])}</p>" if "world" in notes else
         "<p class=sub>The same devices, at the same places, from the same seed.</p>",
+        f'<div class="pair{" many" if len(runs) > 2 else ""}">',
+        '<section><h2>What was changed</h2><p>Keys of the scenario that are not alike.</p>'
+        if data["changed"] else "<section><h2>What was changed</h2><p>Nothing: the scenarios are the same.</p>",
+        f'<div id="changed" class="scroll"></div><p class=note>{escape(notes.get("changed", ""))}</p></section>',
         '<section><h2>In numbers</h2><div id="comparison" class="wide"></div></section>',
+        "</div>",
+        '<section><h2>The same round, device by device</h2><p>All on one scale of time. Outlined is who sets the pace: '
+        "plans made anew say whose limit, raised, would shorten the round most.</p>"
+        '<div class="controls" id="compare-gantts-controls"></div><div class="pair">',
+        *(side(at, escape(label)) for at, label in enumerate(labels[:len(data["gantts"])])),
+        f'</div><p class=note>{escape(notes.get("gantts", ""))}</p></section>',
         '<div class="charts">',
         *(chart(name, title, text, notes.get("times", "") if name in ("compare-times", "compare-band") else "")
           for name, title, text in COMPARED if trained or "accuracy" not in name),
@@ -121,10 +136,19 @@ def comparison_page(runs: Sequence[AnalysedRun]) -> str:
     return page("runs side by side", body, data)
 
 
+def side(at: int, label: str) -> str:
+    """A place for one run's round beside those of the others."""
+    name = f"compare-gantt-{at}"
+    return (f'<div><h3><i style="border-color:var(--g{at})"></i>{label}</h3>'
+            f'<div class="chart" id="{name}" data-name="A round of {label}"></div>'
+            f'<div class="said" id="{name}-said"></div></div>')
+
+
 def chart(name: str, title: str, text: str, note: str) -> str:
     """A place for a chart; the script fills it."""
     return (f'<section class="card"><h2>{title}</h2><p>{text}</p><div class="controls" id="{name}-controls"></div>'
-            f'<div class="chart" id="{name}"></div><p class=note>{escape(note)}</p></section>')
+            f'<div class="chart" id="{name}"></div><div class="said" id="{name}-said"></div>'
+            f"<p class=note>{escape(note)}</p></section>")
 
 
 def methods(run: AnalysedRun) -> str:
@@ -139,25 +163,22 @@ def unfinished(run: AnalysedRun) -> str:
     return "" if run.info["status"] == "finished" else f"; <b>interrupted after round {run.last_round}</b>"
 
 
-def scenario_text(run: AnalysedRun) -> str:
+def shown_text(run: AnalysedRun) -> str:
     """The scenario as it was run, cut where it is too long for a page (a fleet of thousands, say)."""
-    text = read_text(run.path / "scenario.toml", "a scenario", 500 * MEGABYTE)
+    text = scenario_text(run)
     return text if len(text) < 50_000 else text[:50_000] + "\n… (the rest is in scenario.toml)\n"
 
 
 def page(title: str, body: list[str], data: dict[str, Any]) -> str:
     """The whole page; a part of the data, such as the breakdown, stands in an element like ``data-breakdown``.
 
-    The policy lets the two scripts below run and nothing else, and no request leave.
+    The policy lets the script below run and nothing else, and no request leave.
     """
-    from plotly.offline import get_plotlyjs
-
-    folder = files("netsim.report")
-    style = folder.joinpath("page.css").read_text(encoding="utf-8")
-    scripts = [get_plotlyjs(), folder.joinpath("page.js").read_text(encoding="utf-8")]
-    allowed = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-                       for script in scripts)
-    policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+    style, *scripts = (files("netsim.report").joinpath(name).read_text(encoding="utf-8")
+                       for name in ("page.css", *SCRIPTS))
+    script = "\n".join(['"use strict";', "(() => {", *scripts, "})();"])
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; script-src 'sha256-{allowed}'; style-src 'unsafe-inline'"
     return "\n".join([
         "<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
@@ -165,7 +186,7 @@ def page(title: str, body: list[str], data: dict[str, Any]) -> str:
         '<meta name="color-scheme" content="light dark">',
         f"<title>{escape(title)}</title>", f"<style>{style}</style>", "</head>", "<body>", "<main>", *body, "</main>",
         *(f'<script type="application/json" id="data-{name}">{as_json(part)}</script>' for name, part in data.items()),
-        *(f"<script>{script}</script>" for script in scripts), "</body>", "</html>", "",
+        f"<script>{script}</script>", "</body>", "</html>", "",
     ])
 
 

@@ -9,6 +9,8 @@ import polars as pl
 
 from netsim.analysis.names import device_names
 from netsim.report.figures import sample
+from netsim.report.frames import Columns, columns, left_out
+from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
 
 if TYPE_CHECKING:
     from netsim.analysis.analysed_run import AnalysedRun
@@ -16,18 +18,16 @@ if TYPE_CHECKING:
 MOST_ROUNDS = 1000         # bars side by side
 MOST_DEVICES = 1000        # points on the map, rows of a table, columns of a matrix
 MOST_BARS = 150            # devices in the diagram of budgets
-MOST_SPANS = 20_000        # in all Gantt charts together
-MOST_ROWS = 60             # devices in one of them
-MOST_POINTS = 4000         # of a line over time
+MOST_POINTS = 2000         # of a line over time
 MOST_BATTERIES = 8
-
-Columns = dict[str, list[Any]]
+OF_ROUNDS = ("round", "t0", "t1", "round_s", "compute_s", "upload_s", "wait_s", "band_used", "energy_j", "arrived",
+             "dropped")
 
 
 def run_data(run: AnalysedRun) -> dict[str, Any]:
     """Everything that the page about one run draws; ``notes`` says for each chart what it had to leave out."""
     breakdown = run.breakdown()
-    rounds = sample(breakdown.rounds, MOST_ROUNDS)
+    rounds = with_round(sample(breakdown.rounds, MOST_ROUNDS), breakdown.rounds, slowest(run))
     busiest = breakdown.devices.sort("energy_j", descending=True, maintain_order=True)
     devices = busiest.head(MOST_DEVICES).sort("device")
     notes = {
@@ -37,11 +37,11 @@ def run_data(run: AnalysedRun) -> dict[str, Any]:
     }
     data: dict[str, Any] = {
         "breakdown": {"totals": breakdown.totals, "bandwidth_hz": breakdown.bandwidth_hz,
-                      "rounds": columns(rounds), "devices": columns(devices)},
+                      "rounds": columns(rounds.select(OF_ROUNDS)), "devices": columns(devices)},
         "path": {"length_s": run.critical_path().length_s, "advice": run.critical_path().advice(),
                  "causes": columns(run.critical_path().causes.head(10)),
                  "slack": columns(run.critical_path().slack.head(10))},
-        "gantt": gantt(run, notes),
+        "gantt": gantt(run, choose_rounds(run, MOST_JOBS), notes),
         "map": map_of_cell(run, notes),
         "budgets": budgets(run, notes),
         "band": band_over_time(run, notes),
@@ -54,47 +54,10 @@ def run_data(run: AnalysedRun) -> dict[str, Any]:
     return {**data, "notes": {name: note for name, note in notes.items() if note}}
 
 
-def columns(frame: pl.DataFrame) -> Columns:
-    """A table as lists; what is not a number becomes null, which JSON can hold."""
-    return frame.with_columns(
-        pl.when(pl.col(pl.Float64).is_finite()).then(pl.col(pl.Float64))).to_dict(as_series=False)
-
-
-def left_out(shown: int, there: int, what: str) -> str:
-    """A sentence for the reader, where a chart shows a part only."""
-    return f"Shows {shown:,} of {there:,} {what}." if shown < there else ""
-
-
-def gantt(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
-    """Who did what when: for each round that fits the page, the devices that waited least."""
-    rank = pl.col("wait_s").rank("ordinal").over("round")
-    shown = run.breakdown().shares.filter(rank <= MOST_ROWS)
-    sizes = shown.group_by("round").len()
-    chosen = sample(run.rounds, max(10, int(MOST_SPANS / (3 * (sizes["len"].mean() or 1)))))   # type: ignore[operator]
-    if chosen.height < run.last_round:
-        longest = run.rounds.sort("round_s", descending=True).head(10)
-        chosen = pl.concat([chosen, longest]).unique("round").sort("round")
-        notes["gantt"] = left_out(chosen.height, run.last_round, "rounds: evenly spread ones and the ten longest")
-    widest = run.breakdown().shares.group_by("round").len()["len"].max()
-    if isinstance(widest, int) and widest > MOST_ROWS:
-        notes["gantt"] = f"{notes.get('gantt', '')} Of a round, the {MOST_ROWS} devices that waited least.".strip()
-    shown = shown.filter(pl.col("round").is_in(chosen["round"].to_list()))
-    path = run.critical_path().steps.select("seq", critical=True)
-    bars = run.collect(
-        run.scan().filter((pl.col("kind") != "counter") & (pl.col("device") >= 0))
-        .join(shown.lazy().select("round", "device"), on=["round", "device"], how="semi")
-        .join(path.lazy(), on="seq", how="left").with_columns(pl.col("critical").fill_null(False))
-        .sort("seq").select("round", "device", "kind", "name", "t0", "t1", "critical")
-    )
-    names = device_names(run.devices)
-    return {
-        "rounds": columns(chosen.select("round", "t0", "t1", "round_s", "arrived", "dropped")),
-        "bars": {str(number): columns(part.drop("round")) for (number,), part in bars.group_by("round")},
-        "order": {str(number): part["device"].to_list() for (number,), part in
-                  shown.sort("round", "wait_s", "device").group_by("round", maintain_order=True)},
-        "names": dict(names.filter(pl.col("device").is_in(shown["device"].unique().to_list()))
-                      .select(pl.col("device").cast(pl.String), "name").iter_rows()),
-    }
+def with_round(shown: pl.DataFrame, rounds: pl.DataFrame, number: int) -> pl.DataFrame:
+    """Some rounds, with this one among them."""
+    more = rounds.filter((pl.col("round") == number) & ~pl.col("round").is_in(shown["round"].to_list()))
+    return pl.concat([shown, more]).sort("round") if more.height else shown
 
 
 def map_of_cell(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:

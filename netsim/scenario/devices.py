@@ -1,116 +1,28 @@
-"""The tables ``[cell]`` and ``[[population]]`` of a scenario: the radio, and the devices in it."""
+"""The table ``[[population]]`` of a scenario: the devices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Discriminator, Field, GetJsonSchemaHandler, Strict, Tag, model_validator
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import Field, Strict, model_validator
 
 from netsim.base.fields import (
-    MOST_DB,
-    OWN,
     Coordinate,
-    Decibels,
-    Deviation,
     Energy,
     Frequency,
     Gain,
-    Length,
     Model,
     Natural,
-    NoiseDensity,
     Positive,
     Power,
-    default,
     key,
     refuse,
 )
 from netsim.scenario.distributions import Drawn, Spread, highest, lowest
+from netsim.scenario.mobility import Mobility
+from netsim.scenario.radio import OrPath
 
 MOST_DEVICES = 10_000_000
-
-
-class OrPath:
-    """Marks a table that a scenario file may also name by the path of a CSV file; the loader reads it in."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        path = {"type": "string", "description": "a CSV file, relative to the scenario file"}
-        return {"anyOf": [path, handler(schema)]}
-
-
-class LogDistance(Model):
-    """Mean path loss over distance: intercept + slope * log10(distance in km)."""
-
-    model: Literal["log-distance"] = "log-distance"
-    intercept: Annotated[Decibels, key("path loss at 1 km")] = default("128.1 dB", "decibels")
-    slope: Annotated[Decibels, key("path loss added by a tenfold distance")] = default("37.6 dB", "decibels")
-
-
-class FreeSpace(Model):
-    """Mean path loss where nothing stands in the way (Friis): 20 log10(4 pi distance / wavelength)."""
-
-    model: Literal["free-space"]
-    frequency: Annotated[Frequency, key("carrier frequency")]
-
-
-class OwnPathLoss(Model):
-    """A path loss of your own: a function of the distances in metres, and of its options, that returns decibels."""
-
-    model_config = ConfigDict(extra="allow")
-    model: Annotated[str, Field(pattern=OWN)]
-
-
-def _law(table: Any) -> Any:
-    law = table.get("model", "log-distance") if isinstance(table, Mapping) else getattr(table, "model", None)
-    return "own" if isinstance(law, str) and ":" in law else law
-
-
-PathLoss = Annotated[
-    Annotated[LogDistance, Tag("log-distance")] | Annotated[FreeSpace, Tag("free-space")]
-    | Annotated[OwnPathLoss, Tag("own")], Discriminator(_law)]
-
-
-class GainTrace(Model):
-    """Recorded channel gains: a row a round, a column a device; it starts over when it ends."""
-
-    db: Annotated[
-        tuple[Annotated[tuple[Annotated[float, Field(ge=-MOST_DB, le=MOST_DB)], ...], Strict(False)], ...],
-        Strict(False), Field(min_length=1),
-        key("gains in dB, such as [[-95.2, -101.7], [-96.0, -99.8]]"),
-    ]
-
-    @model_validator(mode="after")
-    def _even(self) -> Self:
-        widths = {len(row) for row in self.db}
-        if len(widths) != 1 or 0 in widths:
-            raise refuse(f"all rows need the same number of devices, found {sorted(widths)}")
-        return self
-
-
-class Cell(Model):
-    """The radio cell with the base station at its centre."""
-
-    radius: Annotated[Length, key("devices without a place of their own are spread evenly over this disc")]
-    bandwidth: Annotated[Frequency, key("uplink bandwidth B that a cohort shares")]
-    noise: Annotated[NoiseDensity, key("noise power density N0")] = default("-174 dBm/Hz", "noise density")
-    path_loss: Annotated[PathLoss, key("mean path loss over distance")] = LogDistance()
-    shadowing: Annotated[Deviation, key("standard deviation of the shadowing, drawn once a device")] = default(
-        "0 dB", "decibels")
-    fading: Annotated[
-        Literal["none", "rayleigh"], key("rayleigh: every round and device draws a power factor of mean 1")] = "none"
-    gain_trace: Annotated[GainTrace | None, OrPath(), key("recorded gains instead of path loss and shadowing")] = None
-    channel: Annotated[str | None, key('a channel of your own, "package.module:Name" of installed code')] = None
-
-    @model_validator(mode="after")
-    def _one_channel(self) -> Self:
-        if self.gain_trace is not None and self.fading != "none":
-            raise refuse('a recorded gain_trace has its fading in it; allowed beside it: "none"', "fading")
-        if self.channel is not None and (self.gain_trace is not None or self.fading != "none"):
-            raise refuse("a channel of your own says how gains change: take fading and gain_trace away", "channel")
-        return self
 
 
 class Cpu(Model):
@@ -202,6 +114,7 @@ class PopulationTable(Model):
     samples: Annotated[
         Spread | Literal["auto"], Drawn(Natural, "auto"),
         key('D_n: samples that a device holds; "auto": as many as the data split gives it')] = 500
+    mobility: Annotated[Mobility | None, key("how the devices move; without it they stay where they are")] = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -212,6 +125,13 @@ class PopulationTable(Model):
             raise refuse("how many devices? give count, places or devices")
         if self.places is not None and self.count not in (None, len(self.places)):
             raise refuse(f"there are {len(self.places)} places; leave count out", "count")
+        if self.mobility is not None and self.mobility.model == "random-waypoint" and (
+                self.places is not None or "x" in columns):
+            raise refuse("random-waypoint draws where devices begin: leave places, x and y out", "mobility")
+        if self.mobility is not None and self.mobility.model == "recorded" and len(self.mobility.tracks) != self.size:
+            raise refuse(f"has {len(self.mobility.tracks)} tracks for {self.size} devices", "mobility", "tracks")
+        if self.mobility is not None and "gain" in columns:
+            raise refuse("a measured gain belongs to no place: take the column gain away", "mobility")
         needs = {"cpu": ("cpu_min", "cpu_max", "cycles_per_sample"), "radio": ("power",), "budget": ("budget",)}
         for table, instead in needs.items():
             if getattr(self, table) is None and not set(instead) <= set(columns):

@@ -72,19 +72,50 @@ def read_fleet(path: Path, columns: dict[str, bool]) -> tuple[dict[str, list[Any
     }, sheet
 
 
-def read_gains(path: Path) -> list[list[float]]:
-    """Recorded gains in dB, a row a round and a column a device; a first row of names is left out."""
+def read_gains(path: Path) -> dict[str, Any]:
+    """Recorded gains in dB, a row a round and a column a device; a first row of names is left out.
+
+    A first column called ``t`` are the seconds from which on a row holds.
+    """
     sheet = read_sheet(path)
     start = 0 if all(isinstance(_number(cell), float | int) for cell in sheet.rows[0]) else 1
     gains = [list(_gains(sheet, row)) for row in range(start, len(sheet.rows))]
     if not gains:
         raise InputError(f"{path}: has a header, but no gains below it")
-    return gains
+    if start and sheet.rows[0][0].strip() == "t":
+        return {"t": [row[0] for row in gains], "db": [row[1:] for row in gains]}
+    return {"db": gains}
+
+
+def read_tracks(path: Path) -> list[dict[str, list[float]]]:
+    """Places over time, a row an instant with the columns device, t, x and y: seconds and metres."""
+    sheet = read_sheet(path)
+    names = [cell.strip() for cell in sheet.rows[0]]
+    if sorted(names) != ["device", "t", "x", "y"]:
+        raise InputError(f"{path}: needs the columns device, t, x, y, found {', '.join(names)}")
+    tracks: dict[int, dict[str, list[float]]] = {}
+    for row in range(1, len(sheet.rows)):
+        cells = dict(zip(names, (_number(cell) for cell in sheet.rows[row]), strict=False))
+        device = cells.get("device")
+        wrong = [name for name in ("t", "x", "y") if not isinstance(cells.get(name), float | int)]
+        if not isinstance(device, int) or wrong:
+            at = "device" if not isinstance(device, int) else wrong[0]
+            raise InputError(f'{path}, line {sheet.lines[row]}: {at} = "{cells.get(at, "")}" is no number')
+        track = tracks.setdefault(device, {"t": [], "x": [], "y": []})
+        for name, values in track.items():
+            values.append(float(cells[name]))
+    if sorted(tracks) != list(range(len(tracks))):
+        raise InputError(f"{path}: devices are numbered from 0 without gaps, found {sorted(tracks)[:10]}")
+    return [tracks[device] for device in sorted(tracks)]
 
 
 def _gains(sheet: Sheet, row: int) -> Iterator[float]:
+    timed = sheet.rows[0][0].strip() == "t"
     for column, cell in enumerate(sheet.rows[row]):
         value = _number(cell.removesuffix("dB"))
+        if timed and column == 0 and isinstance(value, float | int):
+            yield float(value)
+            continue
         if not isinstance(value, float | int) or not -500 <= value <= 500:
             raise InputError(
                 f'{sheet.path}, line {sheet.lines[row]}, column {column + 1}: "{cell}" is no gain in dB, such as -95.2')

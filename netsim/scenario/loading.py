@@ -19,7 +19,7 @@ from netsim.base.errors import InputError, one_of
 from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
 from netsim.scenario.devices import Fleet
 from netsim.scenario.errors import Layer, explain
-from netsim.scenario.fleet import Sheet, read_fleet, read_gains
+from netsim.scenario.fleet import Sheet, read_fleet, read_gains, read_tracks
 from netsim.scenario.schema import Scenario
 
 MOST_BYTES = 500 * MEGABYTE      # a fleet of millions, written out with the run
@@ -124,6 +124,10 @@ def _absolute(layer: Layer, folder: Path) -> None:
         if isinstance(population.get("devices"), str):
             where = f"{layer.source}: population.devices"
             population["devices"] = str(folder / expanded(population["devices"], where))
+        mobility = population.get("mobility")
+        if isinstance(mobility, dict) and isinstance(mobility.get("tracks"), str):
+            where = f"{layer.source}: population.mobility.tracks"
+            mobility["tracks"] = str(folder / expanded(mobility["tracks"], where))
 
 
 def _populations(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -248,8 +252,11 @@ def _read_sheets(table: dict[str, Any], layers: list[Layer]) -> dict[int, Sheet]
         for place, entry in enumerate(copies):
             if isinstance(entry, dict) and isinstance(entry.get("devices"), str):
                 entry["devices"], sheets[place] = read_fleet(Path(entry["devices"]), numbers)
+            mobility = entry.get("mobility") if isinstance(entry, dict) else None
+            if isinstance(mobility, dict) and isinstance(mobility.get("tracks"), str):
+                entry["mobility"] = {**mobility, "tracks": read_tracks(Path(mobility["tracks"]))}
         table["population"] = copies
     cell = table.get("cell")
     if isinstance(cell, dict) and isinstance(cell.get("gain_trace"), str):
-        table["cell"] = {**cell, "gain_trace": {"db": read_gains(Path(cell["gain_trace"]))}}
+        table["cell"] = {**cell, "gain_trace": read_gains(Path(cell["gain_trace"]))}
     return sheets

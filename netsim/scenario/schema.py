@@ -16,8 +16,9 @@ from netsim.base.errors import InputError
 from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
 from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
-from netsim.scenario.devices import MOST_DEVICES, Cell, PopulationTable
+from netsim.scenario.devices import MOST_DEVICES, PopulationTable
 from netsim.scenario.learning import LearningTable
+from netsim.scenario.radio import Cell, Shadowing
 
 BITS_A_PARAMETER = 32
 MOST_BYTES = 500 * MEGABYTE      # of a file whose content counts
@@ -45,8 +46,11 @@ class AllocationTable(MethodTable):
     """How bandwidth, CPU frequency and power are shared out."""
 
     method: Annotated[str, Field(min_length=1), key("such as sao or equal")] = "sao"
+    channel: Annotated[Literal["now", "mean"] | None, key(
+        'what a plan believes of channels: their gains "now" (the default), or in the "mean", without fading')] = None
     sharing: Annotated[str | None, key(
-        'how those who send share the band: "planned" (the default), "equal", "tdma", or "package.module:Name"')] = None
+        'how those who send share the band: "planned" (the default), "equal", "adaptive", "tdma", or '
+        '"package.module:Name"')] = None
 
 
 class ServerTable(Model):
@@ -74,7 +78,16 @@ class Rounds(Model):
         Literal["largest", "error", "waves", "relax"],
         key("a cohort without a plan: the largest part that fits, an error, groups in turn, or scaled budgets"),
     ] = "largest"
-    deadline: Annotated[Time | None, key("devices that are not done so long after their wave began are dropped")] = None
+    deadline: Annotated[Time | None, key(
+        "how long a wave may take: a plan that takes longer is none, and who is not done by then is dropped")] = None
+    over_budget: Annotated[Literal["go on", "drop"] | None, key(
+        'a budget that is spent in mid-upload: "go on" (the default), or "drop" the job')] = None
+    wait: Annotated[Time | None, key("how long a round takes in which no device fits; by default 1 s")] = None
+
+    @property
+    def wait_s(self) -> float:
+        """How long a round takes in which no device fits."""
+        return 1.0 if self.wait is None else float(self.wait)
 
 
 class End(Model):
@@ -112,6 +125,7 @@ class Scenario(Model):
         trace = self.cell.gain_trace
         if trace is not None and len(trace.db[0]) != there:
             raise refuse(f"has {len(trace.db[0])} columns for {there} devices", "cell", "gain_trace")
+        self._check_movers()
         auto = [place for place, table in enumerate(self.population) if table.samples == "auto"]
         if auto and not self.trains:
             raise refuse("there is no dataset to split; give a number", "population", auto[0], "samples")
@@ -119,6 +133,29 @@ class Scenario(Model):
             whole = "shares out the whole dataset: give it for every population or for none"
             raise refuse(whole, "population", auto[0], "samples")
         return self
+
+    @property
+    def living(self) -> str | None:
+        """The key, if any, by which things change while a round is played."""
+        cell = self.cell
+        moving = next((table.name for table in self.population if table.mobility is not None), None)
+        return next((key for key, there in (
+            ("cell.fading.coherence", getattr(cell.fading, "coherence", "round") != "round"),
+            (f"population.{moving}.mobility", moving is not None),
+            ("cell.gain_trace", cell.gain_trace is not None and cell.gain_trace.t is not None),
+            ("cell.rate", cell.rate is not None), ("rounds.over_budget", self.rounds.over_budget == "drop"),
+        ) if there), None)
+
+    def _check_movers(self) -> None:
+        """Nothing that is said of moving devices is without effect."""
+        moving = [table.name for table in self.population if table.mobility is not None]
+        if moving and (self.cell.gain_trace is not None or self.cell.channel is not None):
+            other = "gain_trace" if self.cell.gain_trace is not None else "channel"
+            raise refuse(f"{other} says what the gains are, so places have no effect: take mobility away from "
+                         f"{moving[0]}", "cell", other)
+        if not moving and isinstance(self.cell.shadowing, Shadowing):
+            raise refuse("nobody moves, so shadowing does not change on the way: give a population mobility, or "
+                         f'shadowing = "{self.cell.shadowing.sd:g} dB"', "cell", "shadowing", "correlation")
 
     @property
     def size(self) -> int:
@@ -197,6 +234,18 @@ def _from_toml(text: str) -> Scenario:
     return Scenario.model_validate(tomllib.loads(text))
 
 
+def _needed_without_a_base(schema: dict[str, Any]) -> dict[str, Any]:
+    """Takes the needed keys of all top tables out of a schema: with a base they are there already."""
+    needed: dict[str, Any] = {"required": schema.pop("required"), "properties": {}}
+    for name, place in schema["properties"].items():
+        table = place.get("$ref", place.get("items", {}).get("$ref", "")).removeprefix("#/$defs/")
+        keys = schema["$defs"].get(table, {}).pop("required", None)
+        if keys is not None:
+            inside = {"required": keys}
+            needed["properties"][name] = {"items": inside} if "items" in place else inside
+    return needed
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a scenario file, for editors and other tools."""
     schema = Scenario.model_json_schema()
@@ -207,6 +256,5 @@ def json_schema() -> dict[str, Any]:
     named: dict[str, Any] = json.loads(text)
     named["properties"]["base"] = {
         "type": "string", "description": "a scenario file or built-in scenario that this one changes"}
-    whole = {"required": named.pop("required")}       # of a file that changes another one, that need not be there
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "netsim scenario", **named,
-            "anyOf": [{"required": ["base"]}, whole]}
+    named |= {"if": {"required": ["base"]}, "else": _needed_without_a_base(named)}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "netsim scenario", **named}

@@ -74,7 +74,7 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
         raise InputError(f"{where}: chose devices more than once: {_short(numbers[times > 1])}")
     if view.alive < count and not view.available[devices].all():
         gone = np.sort(devices[~view.available[devices]])
-        raise InputError(f"{where}: chose devices that are not available (battery empty): {_short(gone)}")
+        raise InputError(f"{where}: chose devices that are not available (no energy for a job): {_short(gone)}")
     wanted = min(view.cohort_size, view.alive)
     if devices.size != wanted and not (varies(method) and devices.size):
         expected = "at least 1" if varies(method) else wanted

@@ -24,7 +24,7 @@ class View:
     time_s: float
     cohort_size: int
     population: Population
-    available: Bools              # battery not empty
+    available: Bools              # battery holds more than the least that a job takes
     battery_j: Floats             # what is left; inf on mains
     gain: Floats                  # channel gain in this round
     bits: float                   # size of an upload

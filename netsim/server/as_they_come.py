@@ -70,8 +70,11 @@ class AsTheyCome(Server):
 
     def run(self, cell: CellPort) -> ProcessGenerator:
         """All aggregations that are still to come."""
+        self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
             self.fill(cell)                                                  # who starts next
+            if not cell.under_way():
+                yield cell.wait(self.scenario.rounds.wait_s)                 # nobody fits: another try later
             while len(self._there) < self.buffer and cell.under_way():
                 yield self.next_reply(cell)
                 self.receive(cell)
@@ -93,7 +96,7 @@ class AsTheyCome(Server):
             for device in devices.tolist():
                 self.start(cell, device)
         if not self.history.arrivals and not self._there and not cell.under_way():
-            reason = cell.why_nobody_fits(self.among)
+            reason = cell.why_nobody_fits(self.rule(cell), self.among)
             if reason:
                 raise InputError(f"no device can ever take part: {reason}")
 
@@ -111,7 +114,7 @@ class AsTheyCome(Server):
 
     def start(self, cell: CellPort, device: int) -> None:
         """Let a device begin a job on the present model, as one of those who share the band."""
-        agenda = cell.plan_alone(device, self.scenario.rounds.infeasible, self.concurrency)
+        agenda = cell.plan_alone(device, self.rule(cell), self.concurrency)
         for wave in agenda.waves:
             [job] = cell.dispatch(wave).tolist()
             self.learning.start(cell.version, job, device)

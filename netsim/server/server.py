@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from simpy.events import ProcessGenerator
 
+from netsim.base.errors import InputError
 from netsim.cell.port import CellPort
 from netsim.learning.protocol import Learning
 from netsim.selection import Selection
@@ -61,8 +62,16 @@ class Server:
 
     def ended(self, cell: CellPort) -> bool:
         """Whether the target is reached, or the rounds, the time or the devices are used up."""
-        return (self.target_reached or cell.version >= self.scenario.end.rounds or self.used_up(cell)
-                or self.stuck(cell))
+        return self.target_reached or self.used_up(cell)
+
+    def refuse_a_dead_cell(self, cell: CellPort) -> None:
+        """Raise InputError where no device has the energy for a job from the start."""
+        if not cell.version and not cell.alive:
+            raise InputError(f"no device can ever take part: {cell.why_nobody_fits(self.rule(cell), self.among)}")
+
+    def rule(self, cell: CellPort) -> str:
+        """What becomes of devices without a plan."""
+        return self.scenario.rounds.infeasible
 
     @cached_property
     def columns(self) -> dict[str, Callable[[], Any]]:
@@ -88,12 +97,13 @@ class Server:
     def stuck(self, cell: CellPort) -> bool:
         """Whether nobody arrived in the last round, or ever will: the batteries of those who fitted are empty."""
         return (self.history.arrivals > 0 and self.history.arrived_last == 0
-                and cell.why_nobody_fits(self.among) is not None)
+                and cell.why_nobody_fits(self.rule(cell), self.among) is not None)
 
     def used_up(self, cell: CellPort) -> bool:
-        """Whether no time is left, or no device."""
+        """Whether no round is left, no time, or no device that may take part."""
         end = self.scenario.end
-        return (end.time is not None and cell.now >= end.time) or not cell.alive
+        return (cell.version >= end.rounds or (end.time is not None and cell.now >= end.time) or not cell.alive
+                or self.stuck(cell))
 
     @property
     def target_reached(self) -> bool:
@@ -103,5 +113,4 @@ class Server:
 
     def evaluation_due(self, cell: CellPort) -> bool:
         """Every so many rounds, and in the last, whatever makes it the last."""
-        return (cell.version % self.scenario.learning.evaluation.every == 0
-                or cell.version >= self.scenario.end.rounds or self.used_up(cell))
+        return cell.version % self.scenario.learning.evaluation.every == 0 or self.used_up(cell)

@@ -21,12 +21,15 @@ class Synchronous(Server):
 
     def run(self, cell: CellPort) -> ProcessGenerator:
         """All rounds that are still to come."""
+        self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
             choice = self.select(cell)                                       # who
             agenda = self.plan(cell, choice)                                 # with what
             self.learning.train(cell.version + 1, agenda.devices)
             for wave in agenda.waves:
                 yield from self.wait(cell, cell.dispatch(wave))              # compute, upload
+            if not agenda.waves:
+                yield cell.wait(self.scenario.rounds.wait_s)                 # nobody fits: another try later
             self.aggregate(cell, choice, cell.aggregate())                   # learn, evaluate
             self.close(cell)                                                 # record
 
@@ -56,14 +59,16 @@ class Synchronous(Server):
         """Whether everybody takes part, since it is the first round."""
         return cell.version == 0 and self.scenario.rounds.first == "all"
 
+    def rule(self, cell: CellPort) -> str:
+        rounds = self.scenario.rounds
+        return rounds.first_infeasible if self.is_first(cell) else rounds.infeasible
+
     def plan(self, cell: CellPort, choice: Choice) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit."""
-        rounds = self.scenario.rounds
-        rule = rounds.first_infeasible if self.is_first(cell) else rounds.infeasible
-        agenda = cell.plan(choice.devices, rule, self.scenario.selection.cohort)
+        agenda = cell.plan(choice.devices, self.rule(cell), self.scenario.selection.cohort)
         if not agenda.waves and not self.history.arrivals:
             # a run in which no device ever fits is a mistake in the scenario, and not worth playing out
-            reason = cell.why_nobody_fits()
+            reason = cell.why_nobody_fits(self.rule(cell))
             if reason:
                 raise InputError(f"no device can ever take part: {reason}")
         return agenda

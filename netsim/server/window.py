@@ -46,6 +46,7 @@ class Window(AsTheyCome):
 
     def run(self, cell: CellPort) -> ProcessGenerator:
         """All windows that are still to come; each ends at a multiple of the period."""
+        self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
             self.fill(cell)
             yield cell.replies(NO_JOBS, until=(cell.version + 1) * self.period_s, count=1)

@@ -30,6 +30,7 @@ from netsim.base.files import (
     refuse_link,
     replace_text,
 )
+from netsim.base.sealed import SEAL, opened, seal_of
 from netsim.sweep.time_left import TimeLeft
 
 if TYPE_CHECKING:
@@ -144,29 +145,38 @@ def run_cells(
 
 
 def write_record(path: Path, record: Record) -> None:
-    """A line a key, so that many numbers stay few lines."""
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in record.items())
+    """A line a key, so that many numbers stay few lines, and a checksum at the end."""
+    sealed = {**record, SEAL: seal_of(json.loads(json.dumps(record)))}      # of what will be read
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in sealed.items())
     replace_text(path, f"{{\n{lines}\n}}\n")
 
 
 def read_record(path: Path) -> Record:
     """What a finished cell left."""
     try:
-        record: Record = read_json(path, "a record", MOST_BYTES)
+        record = _whole_record(path)
     except (OSError, InputError) as error:
         raise InputError(f"{path}: no record of a cell ({error}); delete it, and it is made again") from None
-    if not isinstance(record, dict) or not record.keys() >= RECORDED:
+    if not record.keys() >= RECORDED:
         raise InputError(f"{path}: no record of a cell; delete it, and it is made again")
     return record
 
 
 def matching_record(path: Path, note: Record) -> Record | None:
-    """The record if it is there and about what the note says."""
-    with suppress(OSError, InputError, AttributeError):
-        record: Record = read_json(path, "a record", MOST_BYTES)
+    """The record if it is there, whole, and about what the note says."""
+    with suppress(OSError, InputError):
+        record = _whole_record(path)
         if {name: record.get(name) for name in note} == note:
             return record
     return None
+
+
+def _whole_record(path: Path) -> Record:
+    """A record as it was written; those of earlier versions carry no checksum."""
+    found = read_json(path, "a record", MOST_BYTES)
+    if not isinstance(found, dict):
+        raise InputError("not a record")
+    return opened(path, found, found.pop(SEAL)) if SEAL in found else found
 
 
 def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) -> Record | None:

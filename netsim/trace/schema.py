@@ -4,12 +4,13 @@ Columns of a row
     seq        number of the row; a cause has a smaller one than what it caused
     round      the aggregation that the row led to, from 1: one more than the spans "round" before it
     kind       "span" (t0 to t1), "instant" (t0 = t1) or "counter" (``value`` holds from t0 on)
-    name       spans: compute, upload, wait, aggregate, round; instants: select, allocate and the reasons why a job did
-               not arrive; counters: battery (J), bandwidth (Hz), accuracy, loss, cluster (that the device is in)
+    name       spans: compute, upload, wait, aggregate, round; instants: select, relax, allocate and the reasons why a
+               job did not arrive; counters: battery (J), bandwidth (Hz), accuracy, loss, cluster (of the device)
     device     number of the device; SERVER or CELL where it is none
     job        number of the job that the row is about; -1 where it is about none
     t0, t1     simulated seconds
-    value      what a counter counts; how many devices an instant or round span is about
+    value      what a counter counts; by what factor all budgets are raised ("relax"); how many devices another instant
+               or a round span is about
     energy_j   what a span took from the device's battery
 
 A link ``src -> dst`` says that row ``dst`` could not begin before row ``src`` had ended.
@@ -22,7 +23,8 @@ Columns of a job
     t0, t1     when it was dispatched, and when it ended
     gain       of the channel, as the plan saw it
     bits, cycles             its work
-    budget_j                 what it was allowed to spend
+    budget_j                 what it was allowed to spend: its budget, times what "relax" says, or what was left in its
+                             battery if that is less
     cpu_hz, power_w          what the plan gave it; NaN where there was no plan
     bandwidth_hz             the same: the planned mean
     planned_s                how long the plan meant it to take
@@ -44,9 +46,11 @@ ARRIVED = "arrived"
 BATTERY_EMPTY = "battery empty"
 DEADLINE = "deadline"
 INFEASIBLE = "infeasible"
+OVER_BUDGET = "over budget"
+RELAX = "relax"
 TOO_LATE = "too late"           # enough others had arrived
 OVER = "run over"               # the run ended before the job did
-DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, TOO_LATE, OVER)   # why a device of the cohort did not deliver
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, TOO_LATE, OVER)   # why a device did not deliver
 
 KINDS = ("span", "instant", "counter")
 # Column to its type in memory (array.array) and in the files (polars); "s" is text, kept as a number while recording.

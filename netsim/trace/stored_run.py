@@ -120,7 +120,11 @@ class StoredRun:
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
-        return self.collect(scan(self.path, "jobs", self.last_round, self._checksums))
+        return self.collect(self.scan_jobs())
+
+    def scan_jobs(self) -> pl.LazyFrame:
+        """The jobs, lazily, once they are known to be whole."""
+        return scan(self.path, "jobs", self.last_round, self._checksums)
 
     @cached_property
     def devices(self) -> pl.DataFrame:
@@ -157,8 +161,9 @@ class StoredRun:
         for counter in ("accuracy", "loss"):
             values = trace.filter((pl.col("kind") == "counter") & (name == counter))
             joined = joined.join(values.select("round", pl.col("value").alias(counter)), on="round", how="left")
-        zero = ["energy_j", *(f"{part}_s" for part in PARTS)]
-        filled = joined.with_columns(pl.col("dropped").fill_null(0), pl.col(zero).fill_null(0.0))
+        filled = joined.with_columns(
+            pl.col("dropped").fill_null(0), pl.col("energy_j", "compute_s", "upload_s").fill_null(0.0),
+            pl.col("wait_s").fill_null(pl.col("round_s")))        # nobody took part: all of it was waiting
         if not self.in_rounds:
             filled = self._by_overlap(self.collect(filled)).lazy()
         return self.collect(filled.with_columns(

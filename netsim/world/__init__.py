@@ -7,12 +7,15 @@ from typing import Any
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry
 
+ASKED = ("gain", "mean", "next_change")      # see netsim.world.channel.GainTimeline
+
 
 def _check(name: str, found: Any) -> None:
-    if not (isinstance(found, type) and hasattr(found, "gain") and hasattr(found, "changes")):
-        raise InputError(f'cell.channel: "{name}" is no channel: a class with "changes" and gain(round)')
+    if not (isinstance(found, type) and all(hasattr(found, each) for each in ("changes", *ASKED))):
+        raise InputError(f'cell.channel: "{name}" is no channel: a class with "changes", gain(devices, t, round), '
+                         "mean(devices, t, round) and next_change(t)")
 
 
 CHANNELS = Registry("channel", "cell.channel", {
-    "by round": Entry("netsim.world.channel:Channel", "path loss and shadowing, with fading or as recorded by round"),
+    "described": Entry("netsim.world.channel:Channel", "path loss, shadowing, places and fading, or as recorded"),
 }, given=3, check=_check)

@@ -1,45 +1,150 @@
-"""The channel of each device: its mean gain, and how that changes from round to round."""
+"""The channel of each device: its mean gain, and how that changes with time, place and fading."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+import math
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from netsim.base.arrays import Floats, frozen
-from netsim.base.streams import stream
-from netsim.fleet.population import Population, linear, table_numbers
+from netsim.base.arrays import Floats, Ints, frozen
+from netsim.fleet.mobility import Movers
+from netsim.fleet.path_loss import loss_db
+from netsim.fleet.population import Population, TableDraw, linear, table_draws
+from netsim.physics import gain_of_loss
+from netsim.world.fading import BlockFading, RoundFading, block_at
+from netsim.world.shadowing import WayShadowing
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
+    from netsim.scenario.radio import Cell, GainTrace
+
+EVERYBODY = slice(None)
+
+
+class GainTimeline(Protocol):
+    """What the cell asks of a channel, and what one of your own has to answer.
+
+    ``changes`` is whether gains ever differ from those that the population begins with; ``gain`` has an entry for each
+    of these devices, at an instant of a round (the first is 1); ``mean`` is the same without what nobody can foresee.
+    ``next_change`` is the next instant after ``t`` at which a gain may be another one, inf where it is constant during
+    a round. All must depend on their arguments alone, so that every method meets the same channel.
+    """
+
+    changes: bool
+
+    def gain(self, devices: Ints | slice, t: float, round: int) -> Floats: ...
+
+    def mean(self, devices: Ints | slice, t: float, round: int) -> Floats: ...
+
+    def next_change(self, t: float) -> float: ...
 
 
 class Channel:
-    """The gains of a scenario's devices under a seed, the same whoever asks and whatever the methods.
-
-    ``gain(round)`` has one entry for each device; ``changes`` is whether it differs from round to round.
-    """
-
-    changes = False
+    """The gains that a scenario describes, under a seed, the same whoever asks and whatever the methods."""
 
     def __init__(self, scenario: Scenario, population: Population, seed: int) -> None:
-        self.changes = scenario.cell.fading != "none" or scenario.cell.gain_trace is not None
-        self._gain = lru_cache(maxsize=2)(lambda round: round_gain(scenario, population, seed, round))
+        cell = scenario.cell
+        self.population = population
+        self.trace = cell.gain_trace
+        draws = table_draws(scenario, seed)
+        self.fading = _fading(cell, draws, seed)
+        self.ways = [] if self.trace is not None else _ways(cell, draws, seed)
+        self.changes = self.fading is not None or self.trace is not None or bool(self.ways)
 
-    def gain(self, round: int) -> Floats:
-        """The channel gains in a round (the first is 1)."""
-        return self._gain(round)
+    def gain(self, devices: Ints | slice, t: float, round: int) -> Floats:
+        """With fading."""
+        mean = self.mean(devices, t, round)
+        return mean if self.fading is None else frozen(mean * self.fading.factor(devices, t, round))
+
+    def mean(self, devices: Ints | slice, t: float, round: int) -> Floats:
+        """By place and shadowing, or as recorded."""
+        if self.trace is not None:
+            return frozen(linear(self.trace.db[_row(self.trace, t, round)])[devices])
+        if not self.ways:
+            return self.population.gain if devices is EVERYBODY else self.population.gain[devices]
+        gain = self.population.gain[devices]
+        gain = gain.copy()
+        numbers = np.arange(len(self.population))[devices]
+        for way in self.ways:
+            here = np.flatnonzero((numbers >= way.first) & (numbers < way.first + way.size))
+            if len(here):
+                gain[here] = way.gain(numbers[here] - way.first, t)
+        return frozen(gain)
+
+    def next_change(self, t: float) -> float:
+        soonest = [part.next_change(t) for part in (self.fading, *self.ways) if part is not None]
+        if self.trace is not None and self.trace.t is not None:
+            soonest.append(_next_row(self.trace, t))
+        return min(soonest, default=math.inf)
+
+
+class Ways:
+    """The gains of one population whose devices move."""
+
+    def __init__(self, cell: Cell, draw: TableDraw, first: int, seed: int) -> None:
+        assert draw.table.mobility is not None
+        self.cell, self.first, self.size = cell, first, draw.table.size
+        self.every_s = float(draw.table.mobility.every)
+        self.movers: Movers = draw.movers(cell)
+        self.shadow_db = draw.shadowing_db(cell)
+        self.seed, self.keys = seed, draw.keys
+        self._ways: dict[int, WayShadowing] = {}
+
+    def gain(self, devices: Ints, t: float) -> Floats:
+        """Path loss at the place of each device, with its shadowing there."""
+        step = block_at(t, self.every_s)
+        x, y = self.movers.places(devices, step * self.every_s)
+        shadow_db = np.array([self._shadow(device, step) for device in devices.tolist()])
+        return gain_of_loss(loss_db(self.cell.path_loss, np.hypot(x, y)) + shadow_db)
+
+    def next_change(self, t: float) -> float:
+        return (block_at(t, self.every_s) + 1) * self.every_s
+
+    def _shadow(self, device: int, step: int) -> float:
+        correlation = getattr(self.cell.shadowing, "correlation", None)
+        if correlation is None:
+            return float(self.shadow_db[device])
+        if device not in self._ways:
+            self._ways[device] = WayShadowing(
+                self.movers.walk(device), self.seed, self.keys[device], float(self.shadow_db[device]),
+                self.cell.shadowing_db, correlation, self.every_s)
+        return self._ways[device].at(step)
+
+
+def _fading(cell: Cell, draws: list[TableDraw], seed: int) -> RoundFading | BlockFading | None:
+    if cell.fading == "none":
+        return None
+    table = None if isinstance(cell.fading, str) else cell.fading
+    k_db = getattr(table, "k", None)
+    if table is None or table.coherence == "round":
+        return RoundFading(seed, [(draw.number, draw.table.size) for draw in draws], k_db)
+    return BlockFading(seed, [key for draw in draws for key in draw.keys], k_db, float(table.coherence))
+
+
+def _ways(cell: Cell, draws: list[TableDraw], seed: int) -> list[Ways]:
+    firsts = np.cumsum([0, *(draw.table.size for draw in draws)]).tolist()
+    return [Ways(cell, draw, first, seed) for draw, first in zip(draws, firsts, strict=False)
+            if draw.table.mobility is not None]
+
+
+def _row(trace: GainTrace, t: float, round: int) -> int:
+    """The row that holds: the round's, or the instant's; a trace starts over when it ends."""
+    if trace.t is None:
+        return (round - 1) % len(trace.db)
+    began = block_at(t, trace.period_s) * trace.period_s
+    return bisect_right([began + each for each in trace.t], t) - 1
+
+
+def _next_row(trace: GainTrace, t: float) -> float:
+    """When the next row begins to hold."""
+    assert trace.t is not None
+    turn = block_at(t, trace.period_s)
+    edges = [turn * trace.period_s + each for each in trace.t] + [(turn + 1) * trace.period_s]
+    return edges[bisect_right(edges, t)]
 
 
 def round_gain(scenario: Scenario, population: Population, seed: int, round: int) -> Floats:
-    """The channel gains in a round (the first is 1): with this round's fading, or as recorded."""
-    trace = scenario.cell.gain_trace
-    if trace is not None:
-        return frozen(linear(trace.db[(round - 1) % len(trace.db)]))
-    if scenario.cell.fading == "none":
-        return population.gain
-    # Rayleigh: the received power is exponentially distributed around its mean.
-    factors = [stream(seed, "fading", round, number).standard_exponential(table.size)
-               for table, number in zip(scenario.population, table_numbers(scenario), strict=True)]
-    return frozen(population.gain * np.maximum(np.concatenate(factors), np.finfo(float).tiny))
+    """The gains of all devices when a run begins, were it with this round (the first is 1)."""
+    return Channel(scenario, population, seed).gain(EVERYBODY, 0.0, round)

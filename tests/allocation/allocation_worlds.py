@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from netsim.allocation import Plan, Problem
 from netsim.allocation.diagnosis import budget_scaling
@@ -46,10 +47,31 @@ def check_constraints(problem: Problem, plan: Plan, *, budgets: bool = True) -> 
         assert np.isfinite(array).all()
         assert not array.flags.writeable
     assert (plan.bandwidth_hz > 0).all()
-    assert plan.bandwidth_hz.sum() <= problem.bandwidth_hz
+    assert plan.bandwidth_used_hz <= problem.bandwidth_hz * (1.0 if plan.slots is None else 1 + 1e-12)
     assert (plan.cpu_hz >= problem.cpu_min_hz).all()
     assert (plan.cpu_hz <= problem.cpu_max_hz).all()
-    assert plan.round_s == np.max(plan.compute_s + plan.upload_s)
+    assert plan.round_s == np.max(plan.end_s)
+    assert (plan.start_s >= plan.compute_s * (1 - 1e-12)).all()
+    if plan.slots is not None:
+        check_slots(problem, plan)
     if budgets:
         assert (plan.device_energy_j <= problem.budget_j * (1 + 1e-9)).all()
         assert not plan.over_budget.any()
+
+
+def check_slots(problem: Problem, plan: Plan) -> None:
+    """From the slots alone: no breaks, every bit sent, the air time and the mean band as the plan says."""
+    slots = plan.slots
+    assert slots is not None
+    rate = slots.hertz * np.log2(1 + problem.snr_hz[slots.device] / slots.hertz)
+    for n in range(len(problem)) if len(problem) < 100 else range(0, len(problem), 997):
+        own = slots.device == n
+        t0_s, t1_s = slots.t0_s[own], slots.t1_s[own]
+        lasts = t1_s - t0_s
+        assert (lasts >= 0).all()
+        assert (t0_s[1:] == t1_s[:-1]).all()
+        rounding = 4e-16 * t1_s[-1] / plan.upload_s[n]              # of a clock that has come a long way
+        assert lasts.sum() == pytest.approx(plan.upload_s[n], rel=1e-9 + rounding)
+        assert (rate[own] * lasts).sum() == pytest.approx(problem.bits[n], rel=1e-9 + rounding)
+        assert (slots.hertz[own] * lasts).sum() / lasts.sum() == pytest.approx(plan.bandwidth_hz[n], rel=1e-9) \
+            or len(lasts) == 1

@@ -75,7 +75,7 @@ def check(problem: Problem, method: str, **given: float) -> bool:
             return False
     for array in (plan.bandwidth_hz, plan.cpu_hz, plan.power_w, plan.compute_s, plan.upload_s, plan.device_energy_j):
         assert np.isfinite(array).all()
-    assert plan.bandwidth_hz.sum() <= problem.bandwidth_hz * (1 + 1e-9)
+    assert plan.bandwidth_used_hz <= problem.bandwidth_hz * (1 + 1e-9)
     assert (plan.upload_s > 0).all()
     return True
 

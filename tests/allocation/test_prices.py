@@ -10,6 +10,8 @@ from allocation_worlds import paper_world, with_budgets
 
 from netsim.allocation import Infeasible, Problem, allocate
 from netsim.allocation.prices import Prices, prices_of, savings, shadow_prices
+from netsim.allocation.problem import plan_for
+from netsim.allocation.waves import Agenda, planner_of
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +85,68 @@ def test_at_a_kink_they_tell_of_a_little_more() -> None:
                 assert elasticity(prices, there, round_s, "", None) == pytest.approx(measured, rel=1e-3)
                 kinks += 1
     assert kinks >= 20
+
+
+def test_batteries_and_budgets_share_the_price_of_energy() -> None:
+    """200 problems: a little more or less in the battery, or of the budget, by plans that are told of both."""
+    rng, step = np.random.default_rng(21), 2e-5
+    seen = {"budget": 0, "battery": 0}
+    for _ in range(200):
+        problem = random_problem(rng)
+        charge_j = np.maximum(problem.budget_j * rng.choice([0.8, 0.97, 1.3], 6), 1.02 * least_j(problem))
+        told = problem.with_energy(charge_j)
+        try:
+            plan = allocate(told)
+        except Infeasible:
+            continue
+        prices = shadow_prices(told, plan).told(problem.budget_j, charge_j, plan.round_s, np.inf)
+        n = int(rng.integers(6))
+        price = {"battery": prices.battery_s_per_j[n] * charge_j[n], "budget": prices.budget_s_per_j[n]
+                 * problem.budget_j[n]}
+        assert 0.0 in price.values()
+        for name, found in price.items():
+            rounds = []
+            for factor in (1 + step, 1 - step):
+                more = np.where(np.arange(6) == n, factor, 1.0)
+                changed = (problem.with_energy(charge_j * more) if name == "battery" else
+                           replace(problem, budget_j=problem.budget_j * more).with_energy(charge_j))
+                rounds.append(allocate(changed).round_s)
+            after, before = (rounds[0] - plan.round_s) / step, (plan.round_s - rounds[1]) / step
+            if abs(after - before) <= 1e-2 * abs(after + before) / 2 + 1e-9 * plan.round_s:       # not at a kink
+                assert found == pytest.approx((after + before) / 2, rel=1e-4, abs=1e-9 * plan.round_s), name
+                seen[name] += found != 0.0
+    assert min(seen.values()) >= 20, seen
+
+
+def least_j(problem: Problem) -> np.ndarray:
+    """What each device spends with a sixth of the band and its CPU at its slowest."""
+    return plan_for(problem, np.full(6, problem.bandwidth_hz / 6), problem.cpu_min_hz).device_energy_j
+
+
+def test_a_second_more_of_a_deadline_is_a_second_of_the_round_where_budgets_are_raised_to_keep_it() -> None:
+    rng, seen = np.random.default_rng(3), 0
+    for _ in range(40):
+        problem = random_problem(rng)
+        deadline_s = 0.9 * allocate(problem).round_s
+        agenda = relaxed(problem, deadline_s)
+        if len(agenda.devices) < 6 or len(relaxed(problem, deadline_s * 1.05).devices) < 6:
+            continue
+        wave, = agenda.waves
+        own_j, endless = problem.budget_j * agenda.relaxed, np.full(6, np.inf)
+        told = shadow_prices(wave.problem, wave.plan).told(own_j, endless, wave.plan.round_s, deadline_s)
+        longer_s = relaxed(problem, deadline_s * 1.05).waves[0].plan.round_s
+        measured = (longer_s - wave.plan.round_s) / (0.05 * deadline_s)
+        assert told.deadline_s_per_s == pytest.approx(measured, abs=1e-3)       # budgets are raised to within 1e-6
+        seen += told.deadline_s_per_s == 1.0
+        idle = shadow_prices(problem, allocate(problem)).told(problem.budget_j, endless, allocate(problem).round_s, 9.0)
+        assert idle.deadline_s_per_s == 0.0
+    assert seen >= 20
+
+
+def relaxed(problem: Problem, deadline_s: float) -> Agenda:
+    """The cohort with budgets raised until it keeps the deadline; whoever can't, whatever its budget, is left out."""
+    planner = planner_of("sao", {}, deadline_s)(lambda some: problem.subset(some))
+    return planner.agenda(np.arange(6), "relax", 6)
 
 
 def with_range(problem: Problem) -> Problem:

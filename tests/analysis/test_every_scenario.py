@@ -16,8 +16,13 @@ CLOSE = 1e-9
 
 
 HARD_TIMES = {
-    "cut by the deadline": ["allocation.method=equal", "cell.fading=rayleigh", "rounds.deadline=60ms"],
-    "batteries run dry": ["population.phone.battery=80mJ", "cell.fading=rayleigh"],
+    # a plan is told of deadlines and batteries; what it is not told is how the band is then shared, or it does not care
+    "cut by the deadline": ["allocation.sharing=tdma", "cell.fading=rayleigh", "rounds.deadline=60ms",
+                            "cell.bandwidth=5MHz"],
+    "batteries run dry": ["allocation.method=fedl", "allocation.lambda=10", "population.phone.battery=80mJ",
+                          "cell.fading=rayleigh"],
+    "nobody fits": ["cell.fading=rayleigh", "cell.bandwidth=1MHz", "selection.cohort=2", "rounds.deadline=50ms",
+                    "rounds.wait=70ms"],
 }
 
 
@@ -35,6 +40,9 @@ scenarios = pytest.mark.parametrize("name", [*builtin_scenarios(), *HARD_TIMES])
 def test_hard_times_are_hard() -> None:
     reasons = {outcome for name in HARD_TIMES for outcome in play(name).breakdown().shares["outcome"]}
     assert reasons == {"arrived", "deadline", "battery empty"}
+    nobody = play("nobody fits").rounds.filter(pl.col("arrived") == 0)
+    assert nobody.height > 10
+    assert nobody["round_s"].to_list() == pytest.approx([0.07] * nobody.height, abs=CLOSE)
     paper = play("paper")
     assert (paper.events["name"] == "allocate").sum() > paper.last_round        # its first round comes in waves
 

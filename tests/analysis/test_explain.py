@@ -28,7 +28,7 @@ from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replay, Replays
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
-from netsim.cell.disciplines.planned import Planned
+from netsim.cell.disciplines import DISCIPLINES
 from netsim.cell.jobs import Jobs
 from netsim.cell.medium import Medium
 from netsim.cli import main
@@ -40,6 +40,7 @@ pytestmark = pytest.mark.slow
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 KEYS = {"without", "cpu_max", "budget", "power", "bandwidth", "method"}
+ALL = KEYS | {"allocation method", "sharing the band by"}
 
 
 @pytest.fixture(scope="module")
@@ -131,17 +132,20 @@ def changed(problem: Problem, row: dict[str, object], method: str) -> Problem:
     return problem
 
 
-def simulated(agenda: Agenda, replay: Replay, bandwidth_hz: float) -> float:
+def simulated(agenda: Agenda, replay: Replay, bandwidth_hz: float, sharing: str) -> float:
     """The round of an agenda, event by event, with the batteries as they were and the deadline."""
+    if not agenda.waves:
+        return replay.wait_s
     env = simpy.Environment()
     charge_j = np.full(int(replay.problem.numbers.max()) + 1, np.inf)
     charge_j[replay.problem.numbers] = replay.charge_j
-    medium = Medium(env, bandwidth_hz, replay.problem.noise_w_per_hz, Planned(), Batteries(charge_j))
+    medium = Medium(env, bandwidth_hz, replay.problem.noise_w_per_hz, DISCIPLINES.make(sharing, {}),
+                    Batteries(charge_j))
     first = 0
     for wave in agenda.waves:
         medium.start(first, 0, 0, Jobs.of(wave), wave.problem.gain)
         tickets = np.arange(first, first + len(wave.devices))
-        env.run(medium.replies(tickets, env.now + replay.patience_s, None))
+        env.run(medium.replies(tickets, env.now + replay.deadline_s * (1 + 1e-12), None))
         for ticket in tickets.tolist():
             medium.cancel(ticket, "deadline")
         first += len(wave.devices)
@@ -155,16 +159,20 @@ def check_every_row(run: Run, number: int, seen: Counter[str]) -> None:
     method, options = scenario.allocation.method, scenario.allocation.options
     told = run.explain(number).as_json()
     for row in told["what_if"]:
-        other = row["change"].removeprefix("allocation method ") if row["key"] == "method" else None
+        what, _, other = row["change"].rpartition(" ") if row["key"] == "method" else ("", "", "")
+        other_method = other if what == "allocation method" else None
+        sharing = other if what == "sharing the band by" else scenario.allocation.sharing or "planned"
         problem = changed(replay.problem, row, method)
         numbers = problem.numbers
-        planner = planner_of(other or method, {} if other else options)(
-            lambda some, problem=problem, numbers=numbers: problem.subset(np.searchsorted(numbers, some)))
+        planner = planner_of(other_method or method, {} if other_method else options, scenario.rounds.deadline)(
+            lambda some, problem=problem, numbers=numbers: problem.subset(np.searchsorted(numbers, some)),
+            lambda some: replay.charge_j[np.searchsorted(replay.problem.numbers, some)])
         agenda = planner.agenda(numbers, replay.rule, replay.size)
-        found = simulated(agenda, replay, problem.bandwidth_hz)
+        found = simulated(agenda, replay, problem.bandwidth_hz, sharing)
         assert row["round_s"] == pytest.approx(found, abs=1e-6), (method, row)
         assert row["saves_s"] == pytest.approx(told["round_s"] - found, abs=1e-6), (method, row)
         seen[row["key"]] += 1
+        seen[what or row["key"]] += 1
 
 
 def random_rounds(count: int, folder: Path) -> Iterator[tuple[Run, int]]:
@@ -188,7 +196,7 @@ def test_every_saving_is_that_of_the_round_simulated(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for run, number in random_rounds(100, tmp_path):
         check_every_row(run, number, seen)
-    assert set(seen) == KEYS
+    assert set(seen) == ALL
     assert min(seen.values()) >= 100, seen
 
 
@@ -196,7 +204,7 @@ def test_savings_of_a_few_rounds_simulated(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for run, number in random_rounds(12, tmp_path):
         check_every_row(run, number, seen)
-    assert set(seen) == KEYS
+    assert set(seen) == ALL
 
 
 def test_a_round_planned_again_is_the_round(tmp_path: Path) -> None:
@@ -242,7 +250,7 @@ def test_drop_outs_and_what_would_have_kept_them(tmp_path: Path) -> None:
         lost = drop_outs(Laboratory.of(Replays(run), number), dict(device_names(run.devices).iter_rows()))
         assert {each.reason for each in lost} == outcomes
         seen.update(each.reason for each in lost if each.kept_by)
-    assert {"battery empty", "deadline"} <= set(seen)
+    assert {"battery empty", "deadline", "infeasible"} <= set(seen)
 
 
 def test_a_remedy_for_the_deadline_suffices(classroom_file: Path, tmp_path: Path) -> None:
@@ -265,6 +273,61 @@ def test_a_remedy_for_a_device_that_does_not_fit_suffices(classroom_file: Path, 
     assert kept["outcome"].to_list() == [ARRIVED]
 
 
+def test_a_remedy_for_a_battery_suffices(classroom_file: Path, tmp_path: Path) -> None:
+    """The laptop has energy to compute at its slowest, but not for its upload too, with the channel as it is."""
+    empty = classroom_file.read_text().replace("[cell]", '[cell]\nfading = "rayleigh"').replace(
+        'budget = "60 mJ"', 'budget = "60 mJ"\nbattery = "X mJ"')
+    lost, = run_of(empty.replace("X", "0.7"), tmp_path).explain(1).dropped
+    assert (lost.device, lost.reason) == (12, "infeasible")
+    enough = next(re.fullmatch(r"a battery that holds (.*) mJ when .*", said) for said in lost.kept_by if "bat" in said)
+    again = run_of(empty.replace("X mJ", enough[1] + " mJ"), tmp_path)
+    assert again.jobs.filter((again.jobs["round"] == 1) & (again.jobs["device"] == 12))["outcome"][0] == ARRIVED
+
+
+def test_limits_that_are_not_the_plans_own_are_named(classroom_file: Path, tmp_path: Path) -> None:
+    """A battery that holds less than the budget has its price; a deadline binds where it leaves devices out."""
+    text = classroom_file.read_text().replace('budget = "60 mJ"', 'budget = "60 mJ"\nbattery = "5 mJ"')
+    first = run_of(text, tmp_path).explain(1)
+    assert [each.device for each in first.binding if each.limit == "battery"] == [12]
+    assert not [each for each in first.binding if each.limit == "budget" and each.device == 12]
+    doubled = next(each for each in first.what_if if each.key == "budget" and each.device == 12)
+    assert doubled.saves_s == 0.0                     # the battery holds no more for that
+    hurried = run_of(classroom_file.read_text() + '\n[rounds]\ndeadline = "210 ms"\n', tmp_path).explain(7)
+    assert (hurried.binding[-1].limit, hurried.binding[-1].device, hurried.binding[-1].price_s_per_unit) == (
+        "deadline", None, 0.0)
+    assert json.loads(json.dumps(hurried.as_json(), allow_nan=False))["binding"][-1]["limit"] == "deadline"
+
+
+def test_a_deadline_on_which_a_round_ends_has_a_price(classroom_file: Path, tmp_path: Path) -> None:
+    """One after the other takes longer here than the plan: the deadline cuts the last off."""
+    text = classroom_file.read_text().replace('"2 MHz"', '"0.5 MHz"').replace(
+        "[end]", '[allocation]\nsharing = "tdma"\n[rounds]\ndeadline = "X s"\n[end]')
+    run = run_of(text.replace("X", "0.3"), tmp_path)
+    late = run.jobs.filter(run.jobs["outcome"] == "deadline")["round"]
+    assert len(late)
+    cut = run.explain(late[0])
+    assert cut.binding[-1].limit == "deadline"
+    longer = run_of(text.replace("X", "0.3003"), tmp_path).rounds["round_s"][late[0] - 1]
+    assert (longer - cut.round_s) / 0.0003 == pytest.approx(cut.binding[-1].price_s_per_unit, rel=1e-6)
+
+
+@pytest.mark.parametrize("sharing", ["equal", "tdma"])
+def test_a_discipline_as_a_change_is_the_run_with_it(
+    classroom: Run, classroom_file: Path, tmp_path: Path, sharing: str,
+) -> None:
+    rerun = run_of(classroom_file.read_text().replace("[end]", f'[allocation]\nsharing = "{sharing}"\n[end]'), tmp_path)
+    for told, found in ((classroom.explain(7), rerun.rounds["round_s"][6]),
+                        (classroom.explain().whole, math.fsum(rerun.rounds["round_s"]))):
+        row = next((each for each in told.what_if if each.change == f"sharing the band by {sharing}"), None)
+        if row is None:            # somebody would break its budget
+            assert rerun.breakdown().shares.filter(pl.col("energy_j") > pl.col("budget_j") * (1 + 1e-9)).height
+            continue
+        assert (row.key, row.device, row.factor) == ("method", None, None)
+        assert row.round_s == pytest.approx(found, abs=1e-9)
+    back = next(each for each in rerun.explain(7).what_if if each.change == "sharing the band by planned")
+    assert back.round_s == pytest.approx(classroom.rounds["round_s"][6], abs=1e-9)
+
+
 def test_a_round_that_is_not_there(classroom: Run) -> None:
     for number in (0, 21, -1):
         with pytest.raises(InputError, match=rf"no round {number} in this run; it has rounds 1 to 20"):
@@ -277,7 +340,7 @@ def test_a_round_in_which_nobody_fits(classroom_file: Path, tmp_path: Path) -> N
     run = run_of(text.replace('budget = "60 mJ"', 'budget = "0.6 mJ"'), tmp_path)
     nobody = run.rounds.filter(run.rounds["arrived"] == 0)["round"][0]
     with pytest.raises(InputError, match=rf"round {nobody}: no device .* laptop 12 would have had one with laptop 12's "
-                                         r"budget of .*; rounds that took time: 1, "):
+                                         r"budget of .*; rounds with a plan: 1, "):
         run.explain(nobody)
 
 
@@ -288,7 +351,7 @@ def test_the_advice_of_the_critical_path_names_who_sets_the_pace(classroom: Run)
     assert path.steps["round"].unique().to_list() == [7]
     assert path.length_s == pytest.approx(classroom.rounds["round_s"][6])
     assert "sets the pace in round 7: with laptop 12's CPU up to 2.195 GHz" in " ".join(path.advice())
-    assert "No single one holds up round 3: with a band of 4 MHz" in " ".join(classroom.critical_path(3).advice())
+    assert "It is the band that holds up round 3: with a band of 4 MHz" in " ".join(classroom.critical_path(3).advice())
     with pytest.raises(InputError, match="no round 21 in this run"):
         classroom.critical_path(21)
 
@@ -305,7 +368,7 @@ def test_on_the_command_line(
     code, out, _ = netsim("explain", classroom.path, "--round", 7)
     assert code == 0
     assert "round 7 took 219.3 ms" in out
-    assert "10 of 38 changes; all with --all" in out
+    assert "10 of 40 changes; all with --all" in out
     assert "allocation method equal" in netsim("explain", classroom.path, "--round", 7, "--all")[1]
     assert json.loads(netsim("explain", classroom.path, "--json")[1]) == classroom.explain().as_json()
     for words, said in (((classroom.path, "--round", 21), "no round 21 in this run; it has rounds 1 to 20"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 from small_runs import sign
 
+from netsim import load_scenario, simulate
 from netsim.analysis.export import export
 from netsim.base.errors import InputError
 from netsim.run import Run
@@ -79,6 +81,45 @@ def test_slices_that_abut_in_the_trace_abut_in_whole_microseconds(two: Run, tmp_
     assert all(isinstance(event["ts"], int) and isinstance(event["dur"], int) for event in events)
     ends = {(event["pid"], event["ts"] + event["dur"]) for event in events if event["name"] == "compute"}
     assert {(event["pid"], event["ts"]) for event in events if event["name"] == "upload"} == ends
+
+
+def test_slices_tell_band_clock_rate_gain_and_energy(tmp_path: Path) -> None:
+    run = simulate(load_scenario("tiny"), tmp_path / "run", learning=False)
+    jobs = {row["job"]: row for row in run.jobs.iter_rows(named=True)}
+    slices = [event for event in perfetto(run, tmp_path / "trace.json") if event["name"] in ("compute", "upload")]
+    assert len(slices) == 2 * len(jobs)
+    for event in slices:
+        told, job = event["args"], jobs[event["args"]["job"]]
+        assert told["bandwidth_hz"] == job["bandwidth_hz"]
+        assert told["cpu_hz"] == job["cpu_hz"]
+        assert told["rate_bit_per_s"] == pytest.approx(job["bits"] / job["upload_s"])
+        assert told["gain_db"] == pytest.approx(10 * math.log10(job["gain"]))
+    spent = sum(event["args"]["energy_j"] for event in slices)
+    assert spent == pytest.approx(run.jobs["energy_j"].sum())
+
+
+@pytest.mark.slow
+def test_perfetto_shows_what_a_slice_tells(tmp_path: Path) -> None:
+    run = simulate(load_scenario("tiny"), tmp_path / "run", learning=False)
+    perfetto(run, tmp_path / "trace.json")
+    errors, told = ask_perfetto(tmp_path / "trace.json", ERRORS, """select a.key, count(*) n from slice s
+        join args a using (arg_set_id) where s.name = 'upload' group by 1""")
+    assert errors == []
+    wanted = {"bandwidth_hz", "cpu_hz", "rate_bit_per_s", "gain_db", "power_w", "energy_j", "job", "round"}
+    counts = {row["key"].removeprefix("args."): row["n"] for row in told}
+    assert {name: counts.get(name) for name in wanted} == dict.fromkeys(wanted, run.jobs.height)
+
+
+def test_of_a_job_without_a_plan_only_what_is_known_is_told(tmp_path: Path) -> None:
+    run = simulate(load_scenario("tiny"), tmp_path / "run", learning=False)
+    for file in (run.path / "jobs").iterdir():
+        pl.read_parquet(file).with_columns(
+            cpu_hz=pl.lit(float("nan")), bandwidth_hz=pl.lit(float("nan")), planned_s=pl.lit(float("nan")),
+            upload_s=pl.lit(0.0), outcome=pl.lit("infeasible")).write_parquet(file)
+    sign(run.path)
+    slices = [event for event in perfetto(Run(run.path), tmp_path / "trace.json") if event["name"] == "compute"]
+    assert {"gain_db", "energy_j", "job"} <= set(slices[0]["args"])
+    assert not {"cpu_hz", "bandwidth_hz", "rate_bit_per_s"} & set(slices[0]["args"])
 
 
 def test_a_device_that_dropped_out_sends_no_arrow(two: Run, tmp_path: Path) -> None:

@@ -87,7 +87,9 @@ def _rounds(dice: Random, number: int) -> str:
     if first == "all":
         lines.append(f'first_infeasible = "{dice.choice(("waves", "relax"))}"')
     if dice.random() < 0.35:
-        lines.append(f'deadline = "{dice.randint(60, 500)} ms"')
+        deadline = f'deadline = "{dice.randint(60, 500)} ms"'
+        if ALLOCATION[number % len(ALLOCATION)] != "rra":        # which always takes as long as its own deadline
+            lines.append(deadline)
     return "\n".join(lines)
 
 

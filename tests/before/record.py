@@ -3,7 +3,8 @@
     python tests/before/record.py FILE
 
 is run with the code whose behaviour is to be kept; ``runs.json`` here was written by the code before work at rates,
-jobs as data and trace format 2. The public interface is all that is used, so that any version can be asked.
+jobs as data and trace format 2. Of its runs, those in which a battery ran empty or a device was late were written anew
+when plans came to know both. The public interface is all that is used, so that any version can be asked.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from small_worlds import World
 
 from netsim.cell.battery import Batteries
+from netsim.cell.disciplines.adaptive import Adaptive
 from netsim.cell.disciplines.equal import Equal
 from netsim.cell.disciplines.planned import Planned
 from netsim.cell.disciplines.tdma import Tdma
@@ -124,6 +125,10 @@ def test_equal_parts_are_divided_anew_at_each_start_and_end():
     assert ends(two_uneven(Equal())) == [pytest.approx(2.261860, abs=5e-7), pytest.approx(2.583788, abs=5e-7)]
 
 
+def test_those_who_send_end_together():
+    assert ends(two_uneven(Adaptive())) == [pytest.approx(2.5, rel=1e-12)] * 2
+
+
 def test_the_whole_band_for_one_after_the_other():
     played = two_uneven(Tdma())
     assert ends(played) == [pytest.approx(2.0), pytest.approx(3.321928, abs=5e-7)]
@@ -161,7 +166,7 @@ jobs = st.lists(st.tuples(
 
 
 @settings(deadline=None, max_examples=200, derandomize=True)
-@given(jobs, st.sampled_from([Planned, Equal, Tdma]))
+@given(jobs, st.sampled_from([Planned, Equal, Adaptive, Tdma]))
 def test_the_band_is_never_oversold_all_jobs_end_once_and_bits_are_kept(jobs, discipline):
     world = World(bandwidth_hz=100.0, discipline=discipline(), most_devices=len(jobs))
     devices = [
@@ -195,7 +200,7 @@ def test_the_band_is_never_oversold_all_jobs_end_once_and_bits_are_kept(jobs, di
     assert len(flight) == len(jobs)
 
 
-@pytest.mark.parametrize("discipline", [Planned, Equal, Tdma])
+@pytest.mark.parametrize("discipline", [Planned, Equal, Adaptive, Tdma])
 @pytest.mark.parametrize("moment", [0.0, 0.5, 1.0, 1.7, 2.2, 2.9, 4.0])
 def test_jobs_in_flight_are_data_that_can_be_saved_and_taken_up_again(discipline, moment):
     def devices(world):
@@ -236,11 +241,11 @@ def test_jobs_in_flight_are_data_that_can_be_saved_and_taken_up_again(discipline
 
 
 def test_a_rate_that_is_a_little_wrong_shows(monkeypatch, world):
-    from netsim.cell import medium
+    from netsim.cell import radio
 
     right = world.play(world.device())
-    rate = medium.fdma_rate
-    monkeypatch.setattr(medium, "fdma_rate", lambda hz, snr: rate(hz, snr) * (1 + 1e-6))
+    rate = radio.fdma_rate
+    monkeypatch.setattr(radio, "fdma_rate", lambda hz, snr: rate(hz, snr) * (1 + 1e-6))
     wrong = World().play(world.device())
     assert wrong[1][2] == pytest.approx(right[1][2] - 1e-6, rel=1e-9)
     assert isinstance(world.recorder, Recorder)

@@ -123,8 +123,9 @@ def test_the_picture_of_the_rooms_is_drawn_from_the_matrix():
 
 def test_the_reference_knows_every_key_method_command_and_column():
     from netsim.allocation import METHODS as ALLOCATION
-    from netsim.scenario.devices import Cell, Fleet, PopulationTable
+    from netsim.scenario.devices import Fleet, PopulationTable
     from netsim.scenario.learning import LearningTable
+    from netsim.scenario.radio import Cell
     from netsim.selection.registry import METHODS as SELECTION
     from netsim.trace.schema import TABLES
 

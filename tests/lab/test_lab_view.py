@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from netsim.allocation import Problem, plan_for
+from netsim.allocation import Problem, allocate, plan_for
 from netsim.cli import app
 from netsim.lab import charts, words
 from netsim.lab.formulas import device_formulas
@@ -135,3 +135,31 @@ def test_many_devices_show_the_slowest():
     view = of(Settings(cohort=100, budget_mj=(60.0, 60.0)))
     assert "the 40 slowest of 100" in charts.gantt(view, view.answers[1]).svg()
     assert len(playback(view, view.answers[1])["devices"]) == 40
+
+
+# Who sets the pace.
+
+def test_all_end_together_and_yet_one_sets_the_pace():
+    """The lab as it opens: twice device 73's budget saves what a plan with it shows, and the band saves less."""
+    view = look(SLOW.scenario(), ("sao",), SLOW.seed)
+    answer, = view.answers
+    n = answer.sets_pace
+    assert last_alone(answer.plan) is None
+    assert view.devices[n] == 73
+    more = replace(view.problem, budget_j=np.where(np.arange(len(view.problem)) == n, 2.0, 1.0) * view.problem.budget_j)
+    assert answer.pace.saves_s == pytest.approx(answer.plan.round_s - allocate(more).round_s, abs=1e-12)
+    wider = replace(view.problem, bandwidth_hz=2 * view.problem.bandwidth_hz)
+    assert answer.plan.round_s - allocate(wider).round_s < answer.pace.saves_s
+    said = words.headline(view, answer)
+    assert "all end together" in said
+    assert "and yet device 73 sets the pace: with its budget of 34.65 mJ (x2) it is 46.1 ms shorter" in said
+
+
+def test_where_no_single_one_does_it_is_said():
+    rich = Settings(budget_mj=(60, 60))
+    view = look(rich.scenario(), ("equal", "sao", "fedl"), rich.seed)
+    equal, sao, fedl = (words.headline(view, answer) for answer in view.answers)
+    assert "more for device 73 alone would help less than for all: with a band of 40 MHz (x2)" in equal
+    assert "no single device sets the pace: with a band of 40 MHz (x2)" in sao
+    assert "sets the pace" not in fedl                       # which has no prices
+    assert view.answers[1].sets_pace is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,13 @@ from netsim import load_scenario, simulate
 from netsim.base.arrays import Floats, Weights
 from netsim.base.errors import InputError
 from netsim.base.streams import stream
+from netsim.learning import datasets
 from netsim.learning.datasets import load_dataset
 from netsim.learning.learner import split
 from netsim.learning.network import Network, Standardise
 from netsim.learning.trainer import Hyperparameters, Task, schedule
 from netsim.models import CNN, CifarCNN, FashionCNN, MnistCNN, build_model
+from netsim.prepare import check_whole
 
 pytestmark = pytest.mark.slow
 
@@ -444,6 +447,40 @@ def test_what_is_refused_says_what_helps_and_that_helps(
     assert "\n" not in str(refusal.value)
     assert not (tmp_path / "run" / "checkpoint.npz").exists()
     in_netsim(scenario_of(mended), tmp_path / "mended")
+
+
+@pytest.mark.parametrize(("kind", "says", "mended"), REFUSED)
+def test_a_check_says_what_a_run_would(kind: type[nn.Module], says: str, mended: type[nn.Module]) -> None:
+    with pytest.raises(InputError, match=says):
+        check_whole(scenario_of(kind), allow_import=True)
+    check_whole(scenario_of(mended), allow_import=True)
+
+
+@pytest.mark.parametrize(("wrong", "says"), [
+    (["learning.buffers=local"], "keeps no buffers"),
+    (["selection.method=divergence", "selection.layer=fc9.weight"], "fc9.weight")])
+def test_a_check_knows_the_layers_and_buffers_of_a_built_in_model(wrong: list[str], says: str) -> None:
+    check_whole(load_scenario("quickstart"))
+    with pytest.raises(InputError, match=says):
+        check_whole(load_scenario("quickstart", wrong))
+
+
+def test_a_check_reads_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*words: object) -> None:
+        raise AssertionError("the data were read")
+
+    monkeypatch.setattr(datasets, "_load", read)
+    check_whole(load_scenario("quickstart", ["learning.dataset=cifar10", "learning.model=cifar-cnn"]))
+    check_whole(load_scenario("quickstart", ["learning.dataset=image-folder", "learning.root=nowhere"]))
+
+
+@pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10", "digits"])
+def test_what_is_known_of_datasets_is_so(name: str) -> None:
+    try:
+        data = load_dataset(name, os.environ.get("NETSIM_DATA", datasets.ROOT))
+    except InputError:
+        pytest.skip(f"{name} is not here")
+    assert datasets.KNOWN[name] == (data.shape, data.classes)
 
 
 def test_a_lone_sample_is_refused_before_the_first_round_where_the_model_needs_two(tmp_path: Path) -> None:

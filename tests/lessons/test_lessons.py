@@ -19,8 +19,8 @@ def outputs(path: Path) -> tuple[str, dict]:
     return "\n".join(output.text for output in shown if hasattr(output, "text")), dict(names)
 
 
-def test_there_are_seven():
-    assert [int(path.stem.split("_")[1]) for path in LESSONS] == list(range(1, 8))
+def test_there_are_eight():
+    assert [int(path.stem.split("_")[1]) for path in LESSONS] == list(range(1, 9))
 
 
 @pytest.mark.slow
@@ -37,11 +37,36 @@ def test_a_lesson_runs(path):
         assert exact.round_s < 0.9 * literal.round_s
     if "straggler" in path.stem:
         assert names["path"].causes["device_name"][0] == "sensor 12"
+        assert round(1e3 * names["explained"].whole.what_if[0].saves_s) == 833           # as the first answer says
+    if "in_time" in path.stem:
+        fixed, turns = (answer.plan for answer in names["view"].answers)
+        assert turns.round_s < fixed.round_s
+        assert turns.energy_j < 0.7 * fixed.energy_j
     if "clusters" in path.stem:
         assert names["agreement"] > 0.6
+
+
+@pytest.mark.slow
+def test_all_end_together_and_yet_the_sensor_sets_the_pace(tmp_path):
+    """What lesson 4 says of SAO, in words and in figures."""
+    straggler = next(path for path in LESSONS if "straggler" in path.stem)
+    source = straggler.read_text(encoding="utf-8").replace('value="equal"', 'value="sao"')
+    took = []
+    for clock in ("0.3", "0.8"):
+        lesson = tmp_path / f"at_{clock.replace('.', '_')}.py"
+        lesson.write_text(source.replace("2.0], 0.3)", f"2.0], {clock})"), encoding="utf-8")
+        shown, names = outputs(lesson)
+        took.append(round(1e3 * names["path"].length_s))
+        first = names["explained"].whole.what_if[0]
+        assert (first.device, first.key) == (12, "cpu_max")
+        assert "the next per cent of sensor 12's clock shortens this round by" in shown
+        assert "save at most" not in shown
+    assert took == [2207, 1168]
+    for figure in ("333 of the 336 ms of round 5", "3.3 ms shorter", "1168 ms instead of 2207"):
+        assert figure in " ".join(source.split())
 
 
 def test_the_lab_page_runs():
     shown, names = outputs(FOLDER / "lab.py")
     assert all(f'data-round-s="{plan.round_s!r}"' in shown for plan in names["view"].plans)
-    assert shown.count("<marimo-dropdown") == 2 + 1                   # two methods, a device
+    assert shown.count("<marimo-dropdown") == 2 + 1 + 1               # two methods, how the band is shared, a device

@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from explained_cells import planted_cell
 from small_runs import store, two_rounds
 
+from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.run import Run
 
@@ -27,7 +29,19 @@ def test_stacked_bars_are_as_high_as_the_rounds_are_long(two: Run) -> None:
     assert sum(bar.get_height() for bar in axes.patches) == 11.0
 
 
-def test_a_gantt_chart_outlines_the_critical_path(two: Run) -> None:
+def test_a_gantt_chart_outlines_whom_plans_made_anew_name(tmp_path: Path) -> None:
+    text, device = planted_cell(1, "clock")
+    (tmp_path / "cell.toml").write_text(text)
+    run = simulate(load_scenario(str(tmp_path / "cell.toml")), tmp_path / "run", learning=False)
+    axes = run.figure("gantt", round=1).axes[0]
+    outlined = [bar for bar in axes.patches if bar.get_facecolor()[3] == 0]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert [names[round(bar.get_y() + bar.get_height() / 2)] for bar in outlined] == [f"poor {device}"]
+    assert outlined[0].get_width() == pytest.approx(1e3 * run.rounds["round_s"][0])       # it works all the time
+    assert [text.get_text() for text in axes.get_legend().get_texts()][-1] == "sets the pace"
+
+
+def test_of_a_round_that_cannot_be_planned_again_the_critical_path_is_outlined(two: Run) -> None:
     axes = two.figure("gantt", round=2).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["phone 1", "phone 0"]
     outlined = [bar for bar in axes.patches if bar.get_facecolor()[3] == 0]

@@ -2,23 +2,40 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from explained_cells import planted_cell
 from small_runs import say, sign, store, two_rounds
 
+from netsim import load_scenario, simulate
+from netsim.analysis import pace
 from netsim.base.errors import InputError
-from netsim.report import run_data
-from netsim.report.comparison_data import labels_of
-from netsim.report.page import write_report
+from netsim.report import gantt_data, run_data
+from netsim.report.changed_keys import changed_keys
+from netsim.report.comparison_data import comparison_data, labels_of
+from netsim.report.page import SCRIPTS, write_report
 from netsim.run import Run
+
+REPORT = Path(run_data.__file__).parent
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> Run:
     return store(tmp_path / "two", *two_rounds(), rounds=2)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Two rounds of a cell whose last device has a slow clock: all end together, and yet it sets the pace."""
+    folder = tmp_path_factory.mktemp("planted")
+    text, device = planted_cell(1, "clock")
+    (folder / "cell.toml").write_text(text)
+    return simulate(load_scenario(str(folder / "cell.toml")), folder / f"device-{device}", learning=False)
 
 
 def data_of(page: Path) -> dict[str, Any]:
@@ -32,12 +49,15 @@ def test_the_page_holds_the_breakdown_to_the_last_digit(two: Run, tmp_path: Path
     data = data_of(tmp_path / "page.html")
     breakdown = two.breakdown()
     assert data["breakdown"]["totals"] == breakdown.totals
-    assert data["breakdown"]["rounds"] == breakdown.rounds.to_dict(as_series=False)
+    shown = breakdown.rounds.to_dict(as_series=False)
+    assert data["breakdown"]["rounds"] == {name: shown[name] for name in run_data.OF_ROUNDS}
     assert data["breakdown"]["devices"] == breakdown.devices.to_dict(as_series=False)
     assert data["path"]["length_s"] == two.critical_path().length_s
-    assert data["gantt"]["order"] == {"1": [0, 1], "2": [1, 0]}
+    assert data["gantt"]["order"] == {"1": [0, 1], "2": [1, 0, 2]}      # device 2 had no plan
     assert data["batteries"]["lines"][0]["y"] == pytest.approx([1.0, 0.8, 0.7, 0.575])
-    assert data["notes"] == {}
+    assert data["notes"] == {"gantt": "The rounds of this run can't be planned again: where one device ends last, the "
+                             "critical path is outlined."}
+    assert data["gantt"]["path"]["2"] == {"device": [1, 1], "t0": [0.0, 2.0], "t1": [2.0, 5.0]}
 
 
 def test_the_page_asks_for_nothing_outside_itself(two: Run, tmp_path: Path) -> None:
@@ -67,13 +87,13 @@ def test_a_large_run_is_sampled_and_the_page_says_so(
     two: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_data, "MOST_DEVICES", 2)
-    monkeypatch.setattr(run_data, "MOST_ROWS", 1)
+    monkeypatch.setattr(gantt_data, "MOST_ROWS", 1)
     monkeypatch.setattr(run_data, "MOST_POINTS", 4)
     monkeypatch.setattr(run_data, "MOST_BATTERIES", 1)
     data = run_data.run_data(two)
     assert data["notes"]["map"] == "Shows 2 of 3 devices, evenly picked."
     assert data["notes"]["batteries"] == "Shows 1 of 2 devices, those that used most of their battery."
-    assert data["notes"]["gantt"] == "Of a round, the 1 devices that waited least."
+    assert data["notes"]["gantt"].endswith("Of a round, the 1 devices that waited least.")
     assert data["gantt"]["order"] == {"1": [0], "2": [1]}
     # 0.25 MHz s in the second, 0.75 in the third and 3 times 0.5 after: 2.5 MHz s in one window of 11 s
     assert data["band"]["hz"][0] == pytest.approx(2.5e6 / 11)
@@ -106,3 +126,134 @@ def test_labels_take_as_much_of_the_path_as_tells_runs_apart(two: Run, tmp_path:
 def test_a_path_that_cannot_be_written_is_an_input_error(two: Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         write_report([two], tmp_path / "missing" / "page.html")
+
+
+def test_the_page_tells_who_sets_the_pace_and_what_was_decided_for_each_slice(planted: Run, tmp_path: Path) -> None:
+    device = int(planted.path.name.removeprefix("device-"))
+    write_report([planted], tmp_path / "page.html")
+    gantt = data_of(tmp_path / "page.html")["gantt"]
+    assert gantt["pace"]["1"]["devices"] == [device]
+    told = gantt["pace"]["1"]["sentence"]
+    assert told.startswith(f"poor {device} sets the pace in round 1: with poor {device}'s CPU")
+    assert gantt["path"] == {}
+    jobs = planted.jobs.sort("job")
+    facts = pl.DataFrame(gantt["facts"]).sort("job")
+    assert facts["job"].to_list() == jobs["job"].to_list()
+    for name in ("bandwidth_hz", "cpu_hz", "power_w", "budget_j"):
+        assert facts[name].to_list() == pytest.approx(jobs[name].to_list(), rel=1e-4)
+    assert facts["rate_bit_per_s"].to_list() == pytest.approx((jobs["bits"] / jobs["upload_s"]).to_list(), rel=1e-4)
+    assert facts["gain_db"].to_list() == pytest.approx((10 * jobs["gain"].log10()).to_list(), rel=1e-4)
+    bars = gantt["bars"]["2"]
+    energy = sum(bars["energy_j"])
+    assert energy == pytest.approx(planted.rounds["energy_j"][1], rel=1e-4)
+    assert set(bars["job"]) == set(jobs.filter(pl.col("round") == 2)["job"])
+
+
+def test_the_slowest_round_is_opened_and_of_equal_ones_the_first(two: Run, planted: Run) -> None:
+    assert gantt_data.slowest(two) == 1                 # 6 s and 5 s
+    assert planted.rounds["round_s"][0] == pytest.approx(planted.rounds["round_s"][1])
+    assert gantt_data.slowest(planted) == 1
+    assert gantt_data.slowest(two, last=1) == 1
+
+
+def test_where_plans_run_out_the_longest_rounds_are_looked_at(
+    planted: Run, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notes: dict[str, str] = {}
+    found = gantt_data.gantt(planted, planted.rounds, notes, share=1 / pace.MOST_PLANS)
+    assert list(found["pace"]) == [str(gantt_data.slowest(planted))]
+    assert "looked for in 1 rounds" in notes["gantt"]
+    assert found["path"] == {}                          # all end together, so the critical path could be any
+
+
+def test_code_that_a_strangers_run_names_is_not_imported_for_its_page(planted: Run, tmp_path: Path) -> None:
+    shutil.copytree(planted.path, tmp_path / "run")
+    scenario = tmp_path / "run" / "scenario.toml"
+    scenario.write_text(scenario.read_text().replace('method = "sao"', 'method = "this:d"'))
+    sign(tmp_path / "run")
+    write_report([Run(tmp_path / "run")], tmp_path / "page.html")
+    assert "this" not in sys.modules
+    assert data_of(tmp_path / "page.html")["gantt"]["pace"] == {}
+
+
+def test_a_page_is_small(two: Run, tmp_path: Path) -> None:
+    write_report([two], tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 150_000
+
+
+@pytest.mark.slow
+def test_the_page_of_a_megabyte_of_trace_is_under_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gantt_data, "MOST_PLANS", 200)
+    scenario = load_scenario("paper", ["end.rounds=1700", "selection.method=fedavg"])
+    run = simulate(scenario, tmp_path / "run", learning=False)
+    assert sum(file.stat().st_size for file in (run.path / "trace").iterdir()) > 1_000_000
+    write_report([run], tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 2_000_000
+    notes = data_of(tmp_path / "page.html")["notes"]
+    assert notes["latency"].endswith("of 1,700 rounds, evenly spread.")
+    assert "of 1,700 rounds: evenly spread ones and the ten longest." in notes["timeline"]
+    write_report([run, run, run, run, run], tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 2_000_000
+
+
+def test_changed_keys_are_those_that_are_not_alike(planted: Run, tmp_path: Path) -> None:
+    changes = ["allocation.method=equal", "population.poor.budget=1J", "cell.bandwidth=9MHz"]
+    other = simulate(load_scenario(str(planted.path / "scenario.toml"), changes), tmp_path / "other", seed=3,
+                     learning=False)
+    text = (planted.path / "scenario.toml").read_text()
+    found = dict(changed_keys([planted, other]))
+    assert found["--seed"] == ["0", "3"]
+    assert found["allocation.method"] == ["sao", "equal"]
+    assert found["population.poor.budget"][1] == "1J"
+    assert found["cell.bandwidth"][0] in text
+    assert len(found) == 4
+    assert changed_keys([planted, planted]) == []
+
+
+def test_a_quantity_in_another_spelling_is_not_changed(planted: Run, tmp_path: Path) -> None:
+    text = (planted.path / "scenario.toml").read_text()
+    (tmp_path / "cell.toml").write_text(text.replace('"300 m"', '"0.3km"').replace("20 dBm", "100 mW"))
+    again = simulate(load_scenario(str(tmp_path / "cell.toml")), tmp_path / "again", learning=False)
+    assert (again.path / "scenario.toml").read_text() != text
+    assert changed_keys([planted, again]) == []
+
+
+def test_differences_are_against_the_first_run(planted: Run, tmp_path: Path) -> None:
+    equal = simulate(load_scenario(str(planted.path / "scenario.toml"), ["allocation.method=equal"]),
+                     tmp_path / "equal", learning=False)
+    data = comparison_data([planted, equal], ["a", "b"])
+    rows = {row[0]: row[1:] for row in data["numbers"]}
+    longer = equal.summary["simulated_s"] / planted.summary["simulated_s"] - 1
+    assert rows["simulated time"][2] == f"{100 * longer:+.1f} %"
+    assert rows["rounds"] == ["2", "2", "="]
+    assert rows["allocation"] == ["sao", "equal", "another"]
+    assert "best accuracy" not in rows
+    assert [gantt["rounds"]["round"] for gantt in data["gantts"]] == [[1, 2]] * 2
+
+
+def colours(style: str) -> dict[str, tuple[int, int, int]]:
+    """The colours of a part of the style by their names."""
+    return {name: (int(code[:2], 16), int(code[2:4], 16), int(code[4:], 16))
+            for name, code in re.findall(r"--([\w-]+): #([0-9a-f]{6});", style)}
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_one_colour_has_one_meaning(mode: str) -> None:
+    light, dark = (REPORT / "page.css").read_text().split("prefers-color-scheme: dark")
+    found = colours(light if mode == "light" else dark)
+    ink = {"limit", "open"}                   # what a chart measures against, in the colour of its text
+    paper = {"page", "card", "text", "soft", "line", "grid", "warning"}
+    assert {found[name] for name in ink} == {found["text"]}
+    meanings = {name: colour for name, colour in found.items() if name not in ink | paper}
+    assert {"compute", "upload", "wait", "pace", "lost", "energy", "learned", "amount", "g0", "g5"} <= set(meanings)
+    near = [(one, other) for one in meanings for other in meanings if one < other
+            and sum((a - b) ** 2 for a, b in zip(meanings[one], meanings[other], strict=True)) < 40**2]
+    assert near == []
+
+
+def test_every_colour_that_is_drawn_is_in_the_style() -> None:
+    style = colours((REPORT / "page.css").read_text().split("prefers-color-scheme: dark")[0])
+    script = "".join((REPORT / name).read_text() for name in SCRIPTS)
+    used = set(re.findall(r'(?:paint\(|colour: )"(\w+)"', script))
+    assert used <= set(style)
+    assert {"pace", "lost", "energy", "learned", "amount", "limit", "open"} <= used

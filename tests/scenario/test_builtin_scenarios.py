@@ -13,12 +13,15 @@ from netsim.scenario import builtin_scenarios, load_scenario
 from netsim.world.channel import round_gain
 
 DIGESTS = {      # stored trials are found by these: a change here is a change of what a scenario says
+    "adaptive": "5827d274ac74c780d845a279424520f10eaf57b9e43b7387dd009859258e397b",
     "fedasync": "60261bb423a6cd7e30cb17239a91f02eca08c268417d5d929118b7d1964cd4c8",
     "fedbuff": "b18cc1b904831d317571d51812ddf57fc1a47bd3769fc352705958847a9bba36",
     "lab": "70ff3788c09fd2886be52b46858a86d4302c4671cd7321891a3eb8cb41076657",
     "mixed-fleet": "d01b7302154f9bd50dce0a38351c0ad3cb48011d2f372be43f9f959fb30e2655",
     "paper": "f3b4409afd92930446a6bbd2ad09d20ba2897b0ff06533a7e0692eae0fd573a6",
     "quickstart": "31756e4588e42f866822bfac7472ca805c1eb4bc16129991f4aa24798ed1bdb5",
+    "street": "0cdeeab78b3c22bbf1f55f3b6c3c002bb5db2f6ca2b8d239b575cb7f3fe778d2",
+    "tdma": "4d247b15141fc1d16b15b8937693cd3f0b65816448725c6d7e91cf4fe2bbac66",
     "tiny": "01a2129f6c63d524fc25f1226323f7c667fd6b65f7c41d8ab5f2f69c0515bd22",
 }
 TRIALS = {       # and of scenarios that the paper's trials make of them
@@ -35,7 +38,8 @@ def test_digests_are_those_of_the_stored_trials():
     assert {changes: load_scenario("paper", changes).digest for changes in TRIALS} == TRIALS
 
 
-@pytest.mark.parametrize("name", ["fedasync", "fedbuff", "mixed-fleet", "paper", "quickstart", "tiny"])
+@pytest.mark.parametrize("name", [
+    "adaptive", "fedasync", "fedbuff", "mixed-fleet", "paper", "quickstart", "street", "tdma", "tiny"])
 def test_is_there_and_described(name):
     assert name in builtin_scenarios()
     assert load_scenario(name).description

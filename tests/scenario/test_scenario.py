@@ -259,6 +259,10 @@ def test_json_schema_takes_the_files_and_refuses_mistakes(write):
     for wrong in ('"1 MHz"->"1 mhz"', '"1 MHz"->1', "count = 4->count = -4", '"uniform"->"unifrm"', "radius->radus"):
         old, new = wrong.split("->")
         assert list(validator.iter_errors(tomllib.loads(SMALL.replace(old, new)))), wrong
+    assert list(validator.iter_errors({"end": {"rounds": 1}}))
+    assert not list(validator.iter_errors({"base": "paper", "end": {"rounds": 1}, "cell": {"noise": "-170 dBm/Hz"}}))
+    assert list(validator.iter_errors(tomllib.loads(SMALL.replace("radius", "#"))))
+    assert list(validator.iter_errors({"base": "paper", "cell": {"noise": 3}}))
 
 
 def test_every_key_is_described_in_the_schema():

@@ -75,7 +75,7 @@ def test_bad_input(method, options, says):
     ([0, 0], "more than once: 0"),
     ([0, 6], "unknown devices 6; there are 0 to 5"),
     ([-1, 2], "unknown devices -1"),
-    ([0, 5], "not available (battery empty): 5"),
+    ([0, 5], "not available (no energy for a job): 5"),
     ([0], "chose 1 devices, expected 2"),
     ([0, 1, 2], "chose 3 devices, expected 2"),
     ([], "chose 0 devices, expected 2"),

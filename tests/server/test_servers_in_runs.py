@@ -23,7 +23,7 @@ def quick_folder():
         yield Path(name)
 
 
-@pytest.mark.parametrize("sharing", ["planned", "equal", "tdma"])
+@pytest.mark.parametrize("sharing", ["planned", "equal", "adaptive", "tdma"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_plays_under_every_discipline_and_no_job_is_over_its_budget(kind, sharing):
     run = simulate(load_scenario("lab", [*KINDS[kind], f"allocation.sharing={sharing}", "end.rounds=12",
@@ -106,3 +106,19 @@ def test_selection_says_who_starts_next():
                                           "selection.method=round-robin"]))
     assert run.jobs.sort("job")["device"].to_list()[:6] == [0, 1, 2, 3, 4, 0]
     assert np.unique(run.jobs["device"]).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("base", ["street", "tdma"])
+def test_a_cut_where_channels_change_or_plans_have_slots(base, quick_folder, monkeypatch):
+    monkeypatch.setattr("netsim.trace.journal.ROWS_A_PART", 1)
+    scenario = load_scenario(base, ["selection.method=fedavg", *KINDS["fedbuff"], "end.rounds=8"])
+
+    def stop(at):
+        if at.round == 4:
+            raise KeyboardInterrupt
+
+    whole = simulate(scenario, quick_folder / "whole", seed=2, learning=False)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(scenario, quick_folder / "cut", seed=2, learning=False, progress=stop)
+    again = simulate(scenario, quick_folder / "cut", seed=2, learning=False, resume=True)
+    assert again.summary["trace_sha256"] == whole.summary["trace_sha256"]

@@ -53,6 +53,10 @@ class Script:
     def agenda(self, devices, rule, size):
         return self.left.pop(0)
 
+    def posed(self, devices):
+        return SimpleNamespace(**{
+            name: np.ones(len(devices)) for name in ("gain", "bits", "cycles", "budget_j")})
+
     def columns(self):
         return {}
 
@@ -69,15 +73,14 @@ class Script:
 def play(agendas, battery_j=float("inf"), deadline_s=None, devices=6):
     env, recorder, script = simpy.Environment(), Recorder(), Script(agendas)
     scenario = SimpleNamespace(
-        rounds=SimpleNamespace(first="cohort", infeasible="largest", deadline=deadline_s),
+        rounds=SimpleNamespace(first="cohort", infeasible="largest", deadline=deadline_s, wait_s=0.25),
         end=SimpleNamespace(rounds=len(agendas), time=None), selection=SimpleNamespace(cohort=2),
         learning=SimpleNamespace(target_accuracy=None, evaluation=SimpleNamespace(every=1)))
     population = SimpleNamespace(battery_j=np.full(devices, battery_j))
-    channel = SimpleNamespace(gain=lambda round: np.full(devices, GAIN), changes=True)
-    problems = SimpleNamespace(
-        bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, of=lambda left_out, gain: SimpleNamespace(**{
-            name: np.ones(len(left_out)) for name in ("gain", "bits", "cycles", "budget_j")}))
-    cell = RadioCell(env, population, channel, problems, Planned(), recorder, lambda problem: script)
+    channel = SimpleNamespace(gain=lambda some, t, round: np.full(devices, GAIN)[some], changes=True,
+                              next_change=lambda t: np.inf)
+    problems = SimpleNamespace(bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, least_j=lambda channel_changes: None)
+    cell = RadioCell(env, population, channel, problems, Planned(), recorder, lambda problem, charge_j: script)
     history = History(devices)
     server = Synchronous(scenario, script, script, history, lambda at: script.log.append(("close", at.round)))
     env.run(until=env.process(server.run(cell)))
@@ -166,10 +169,13 @@ def test_devices_without_a_plan_are_recorded_and_nobody_waits_for_them():
     assert 3 not in [device for device, *_ in spans(done.rows, "wait")]
 
 
-def test_a_round_in_which_nobody_fits_takes_no_time():
+def test_a_round_in_which_nobody_fits_takes_the_time_that_the_server_waits():
     done = play([agenda(dropped=[0, 1])])
-    assert done.cell.now == 0.0
-    assert spans(done.rows, "aggregate") == [(SERVER, 0.0, 0.0)]
+    assert done.cell.now == 0.25
+    assert spans(done.rows, "wait") == [(SERVER, 0.0, 0.25)]
+    named = [(done.rows[src]["name"], done.rows[dst]["name"]) for src, dst in done.links]
+    assert named[-2:] == [("select", "wait"), ("wait", "aggregate")]
+    assert spans(done.rows, "aggregate") == [(SERVER, 0.25, 0.25)]
     assert [done.rows[dst]["name"] for _, dst in done.links][-1] == "aggregate"
 
 

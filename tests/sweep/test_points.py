@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,16 @@ from netsim.learning.pool import InProcess
 from netsim.simulate import simulate
 from netsim.sweep import points as cells
 from netsim.sweep.executor import Place, this_machine
-from netsim.sweep.points import Point, SweepProgress, kept_record, run_cells, sole_user
+from netsim.sweep.points import (
+    Point,
+    SweepProgress,
+    kept_record,
+    matching_record,
+    read_record,
+    run_cells,
+    sole_user,
+    write_record,
+)
 from netsim.sweep.progress import _count, describe, print_results, print_status, spread
 from netsim.sweep.sweep import run_sweep, status, table
 from netsim.sweep.sweep_file import Sweep, load_sweep
@@ -147,24 +157,24 @@ def test_an_interrupted_cell_goes_on_and_comes_to_the_same(sweep: Sweep, tmp_pat
             raise KeyboardInterrupt
 
     run_cells([cell], HERE)
-    whole = json.loads(cell.record.read_text())
+    whole = read_record(cell.record)
     again = Point(cell.scenario, cell.seed, tmp_path / "again.json", tmp_path / "run", learning=False)
     with pytest.raises(KeyboardInterrupt):
         simulate(again.scenario, again.run, again.seed, learning=False, progress=stop)
     run_cells([again], HERE)
-    resumed = json.loads(again.record.read_text())
+    resumed = read_record(again.record)
     assert {**resumed, "seconds": 0} == {**whole, "seconds": 0}
 
 
 def test_a_run_that_was_killed_while_it_finished_is_brought_to_its_end(sweep: Sweep) -> None:
     cell = sweep.cells[0]
     run_cells([cell], HERE)
-    whole = json.loads(cell.record.read_text())
+    whole = read_record(cell.record)
     cell.record.unlink()
     say(cell.run, status="running")     # the summary is there already
     run_cells([cell], HERE)
     assert json.loads((cell.run / "run.json").read_text())["status"] == "finished"
-    assert {**json.loads(cell.record.read_text()), "seconds": 0} == {**whole, "seconds": 0}
+    assert {**read_record(cell.record), "seconds": 0} == {**whole, "seconds": 0}
 
 
 def test_a_begun_cell_goes_on_when_its_scenario_was_renamed(tmp_path: Path) -> None:
@@ -223,3 +233,24 @@ def test_a_record_is_kept_as_long_as_its_note_holds(tmp_path: Path) -> None:
     assert again == first
     assert kept_record(path, {"rounds": 4}, None) is None
     assert kept_record(path, {"rounds": 4}, lambda: {"value": 2})["value"] == 2      # type: ignore[index]
+
+
+def test_a_record_with_another_number_is_told_and_made_again(tmp_path: Path) -> None:
+    path, whole = tmp_path / "record.json", {"rounds": 3, "by_round": {"round_s": [0.1, 1e-9, None]}, "seconds": 1.5}
+    write_record(path, whole)
+    assert read_record(path) == whole
+    text = path.read_text()
+    for place in range(len(text)):      # a bit of each byte in turn: told, or nothing but layout
+        path.write_text(text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :])
+        with suppress(InputError):
+            assert {name: value for name, value in read_record(path).items() if name in whole} == whole
+    path.write_text(text.replace("1e-09", "2e-09"))
+    with pytest.raises(InputError, match="checksum differs.*delete it, and it is made again"):
+        read_record(path)
+    assert matching_record(path, {"rounds": 3}) is None
+
+
+def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text('{"rounds": 3, "by_round": {}, "seconds": 1.5}')
+    assert read_record(path)["rounds"] == 3

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import random
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path.append(str(BENCHMARKS))
+from fuzzing.commands import netsim  # noqa: E402
+from fuzzing.folders import RUNS, folder_case, make_runs, readers  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -19,23 +23,10 @@ CASES = 40
 
 
 @pytest.fixture(scope="module")
-def fuzz() -> ModuleType:
-    """The campaign of benchmarks/fuzz.py, of which this is a small part."""
-    path = Path(__file__).parents[2] / "benchmarks" / "fuzz.py"
-    spec = importlib.util.spec_from_file_location("fuzz", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fuzz"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def home(fuzz: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     argv = sys.argv
-    fuzz.make_runs(folder)
+    make_runs(folder)
     sys.argv = argv
     return folder
 
@@ -50,42 +41,42 @@ def test_the_runs_to_damage_hold_every_kind_of_file(home: Path) -> None:
 
 
 def test_damage_is_told_or_changes_nothing(
-    fuzz: ModuleType, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     here, ends = os.getcwd(), Counter[str]()
     for number in range(CASES):
         folder = tmp_path / str(number)
         folder.mkdir()
-        ends[fuzz.folder_case(random.Random(f"suite-{number}"), folder, home)] += 1
+        ends[folder_case(random.Random(f"suite-{number}"), folder, home)] += 1
     os.chdir(here)
     assert ends["refused"] > CASES / 2
 
 
 @pytest.mark.parametrize("name", ["uploads.f32", "uploads-journal.npz", "checkpoint.npz", "run.json"])
 def test_one_bit_of_what_an_unfinished_run_needs(
-    fuzz: ModuleType, home: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     run = tmp_path / "run"
-    fuzz.shutil.copytree(home / "whole" / "cut", run)
+    shutil.copytree(home / "whole" / "cut", run)
     content = bytearray((run / name).read_bytes())
     for row in range(6 if name == "uploads.f32" else 1):      # the journal mends those of the last round
         content[(2 * row + 1) * len(content) // 12] ^= 4
     (run / name).write_bytes(content)
-    answer = fuzz.netsim(*fuzz.RUNS["cut"], "--out", run, "--resume")
+    answer = netsim(*RUNS["cut"], "--out", run, "--resume")
     assert answer.refused, answer.err
     assert name in answer.err
 
 
 @pytest.mark.parametrize("change", [{"round": 1}, {"seed": 7}, {"status": "running"}, {"trace_sha256": "0"}])
-def test_run_json_that_says_something_else(fuzz: ModuleType, home: Path, tmp_path: Path, change: dict[str, object],
+def test_run_json_that_says_something_else(home: Path, tmp_path: Path, change: dict[str, object],
                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     run = tmp_path / "run"
-    fuzz.shutil.copytree(home / "whole" / "rounds", run)
+    shutil.copytree(home / "whole" / "rounds", run)
     info = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**info, **change}))
-    for _, answer in fuzz.readers("rounds", run):
+    for _, answer in readers("rounds", run):
         assert answer.refused
         assert "run.json: damaged" in answer.err

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from netsim.allocation.sharing import Active
 from netsim.base.arrays import Floats
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry
-
-
-@dataclass(frozen=True, eq=False)
-class Active:
-    """Those who want to send now, the first ready first."""
-
-    planned_hz: Floats            # what the plan gave each
-    left_bits: Floats
-    snr_hz: Floats                # J = h p / N0 at this moment
-    sending: Floats               # hertz that each has now; 0: still waiting
-    bandwidth_hz: float           # of the whole band
 
 
 class Discipline(Protocol):
@@ -44,5 +33,7 @@ def _check(name: str, found: Any) -> None:
 DISCIPLINES = Registry("discipline", "allocation.sharing", {
     "planned": Entry("netsim.cell.disciplines.planned:Planned", "the share that the plan gave, from start to end"),
     "equal": Entry("netsim.cell.disciplines.equal:Equal", "equal parts, divided anew at each start and end"),
+    "adaptive": Entry("netsim.cell.disciplines.adaptive:Adaptive",
+                      "divided anew so that all who send end together, within what their budgets still pay for"),
     "tdma": Entry("netsim.cell.disciplines.tdma:Tdma", "the whole band for one after the other, first ready first"),
 }, check=_check)

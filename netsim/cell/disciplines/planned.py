@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
+from netsim.allocation.sharing import Active
 from netsim.base.arrays import Floats
-from netsim.cell.disciplines import Active
 
 ROUNDING = 1e-9   # a plan may overshoot the band by rounding, never by more
 
 
 class Planned:
-    """FDMA with fixed shares, as the paper has it."""
+    """FDMA with fixed shares, as the paper has it; or with shares that change at the instants that the plan names."""
 
     fixed = True
 
     def bandwidth(self, active: Active, now: float) -> Floats:
-        """Those who send go on; then, in the order of readiness, as many as fit: nobody overtakes."""
-        hertz = active.sending.copy()
-        room = active.bandwidth_hz * (1 + ROUNDING) - float(hertz.sum())
-        for i in np.flatnonzero(hertz == 0.0):
+        """Those who send go on; then, in the order of readiness, as many as fit: nobody overtakes.
+
+        Who sends for longer than was planned keeps its share, and who comes after has what is left.
+        """
+        hertz = np.zeros(len(active.left_bits))
+        slack = active.bandwidth_hz * ROUNDING
+        room = active.bandwidth_hz + slack
+        for i in np.flatnonzero(active.sending > 0.0):
+            hertz[i] = active.planned_hz[i] if active.planned_hz[i] <= room else max(0.0, room - 2.0 * slack)
+            room -= hertz[i]
+        for i in np.flatnonzero((active.sending == 0.0) & (active.planned_hz > 0.0)):
             if active.planned_hz[i] > room:
                 break
             hertz[i] = active.planned_hz[i]

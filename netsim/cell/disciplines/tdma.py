@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from netsim.allocation.sharing import Active
 from netsim.base.arrays import Floats
-from netsim.cell.disciplines import Active
 
 
 class Tdma:

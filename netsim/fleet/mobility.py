@@ -1,0 +1,136 @@
+"""Where devices are at an instant, for those that move.
+
+Every device walks on a stream of its own, drawn in absolute time, whether anybody looks at it or not: two methods
+under one seed meet the same places.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.base.arrays import Floats, Ints
+from netsim.base.streams import stream
+
+if TYPE_CHECKING:
+    from netsim.scenario.mobility import Mobility, RandomWaypoint, Track
+
+CHUNK = 64                                   # legs drawn at once: a stream for each would be slow
+MEAN_LEG = 128.0 / (45.0 * math.pi)          # of the disc's radius, between two points drawn evenly over it
+
+
+class Walk:
+    """A way of straight legs: the instants and places of its corners, as far as anybody has looked."""
+
+    def __init__(self, t: list[float], x: list[float], y: list[float]) -> None:
+        self.t, self.x, self.y = t, x, y
+
+    def at(self, t: float) -> tuple[float, float]:
+        """The place at an instant; at the end of its way a device stays."""
+        while t >= self.t[-1] and self.goes_on():
+            pass
+        k = bisect_right(self.t, t)
+        if k == 0 or k == len(self.t):
+            end = min(k, len(self.t) - 1)
+            return self.x[end], self.y[end]
+        part = (t - self.t[k - 1]) / (self.t[k] - self.t[k - 1])
+        return (self.x[k - 1] + part * (self.x[k] - self.x[k - 1]), self.y[k - 1] + part * (self.y[k] - self.y[k - 1]))
+
+    def goes_on(self) -> bool:
+        """Add some legs; False where the way is at its end."""
+        return False
+
+    @classmethod
+    def along(cls, track: Track) -> Walk:
+        """As recorded."""
+        return cls(list(track.t), list(track.x), list(track.y))
+
+
+class RandomWalk(Walk):
+    """Random waypoint in the disc, begun in its stationary law, so that there is no warm-up."""
+
+    def __init__(self, table: RandomWaypoint, radius_m: float, seed: int, device: int) -> None:
+        self.table, self.radius_m, self.seed, self.device = table, radius_m, seed, device
+        self.chunks = 0
+        rng = stream(seed, "mobility", 0, device)
+        resting, (x, y), goal, speed = _stationary(rng, table, radius_m)
+        super().__init__([0.0], [x], [y])
+        if resting > 0.0:
+            self._rest(resting)
+        self._go(*goal, speed)
+
+    def goes_on(self) -> bool:
+        self.chunks += 1
+        rng = stream(self.seed, "mobility", self.chunks, self.device)
+        corners, speeds = _points(rng, CHUNK, self.radius_m), rng.uniform(*self.table.speeds, CHUNK)
+        for (x, y), speed in zip(corners.tolist(), speeds.tolist(), strict=True):
+            self._go(x, y, speed)
+        return True
+
+    def _go(self, x: float, y: float, speed: float) -> None:
+        """A leg to a point, and the rest there."""
+        seconds = math.hypot(x - self.x[-1], y - self.y[-1]) / speed
+        self._corner(self.t[-1] + seconds, x, y)
+        self._rest(self.table.pause)
+
+    def _rest(self, seconds: float) -> None:
+        self._corner(self.t[-1] + seconds, self.x[-1], self.y[-1])
+
+    def _corner(self, t: float, x: float, y: float) -> None:
+        if t > self.t[-1]:                   # a leg of no length, or no rest, is no corner
+            self.t.append(t)
+            self.x.append(x)
+            self.y.append(y)
+
+
+Point = tuple[float, float]
+
+
+def _stationary(rng: np.random.Generator, table: RandomWaypoint, radius_m: float) -> tuple[float, Point, Point, float]:
+    """Rest left, place, goal and speed of a device that has walked for ever.
+
+    It meets a leg by how long that takes: with a weight of its length and of 1/speed. Resting devices are where legs
+    end, evenly over the disc, somewhere in their pause.
+    """
+    slow, fast = table.speeds
+    walking_s = MEAN_LEG * radius_m * (math.log(fast / slow) / (fast - slow) if fast > slow else 1.0 / slow)
+    if rng.random() * (walking_s + table.pause) < table.pause:
+        (x, y), goal = _points(rng, 2, radius_m).tolist()
+        return table.pause * rng.random(), (x, y), (goal[0], goal[1]), float(rng.uniform(slow, fast))
+    while True:
+        (x0, y0), (x1, y1) = _points(rng, 2, radius_m).tolist()
+        if rng.random() * 2.0 * radius_m < math.hypot(x1 - x0, y1 - y0):
+            part = rng.random()
+            return 0.0, (x0 + part * (x1 - x0), y0 + part * (y1 - y0)), (x1, y1), slow * (fast / slow) ** rng.random()
+
+
+def _points(rng: np.random.Generator, count: int, radius_m: float) -> Floats:
+    """Points drawn evenly over the disc, a row each."""
+    draws = rng.random((count, 2))
+    distance, angle = radius_m * np.sqrt(draws[:, 0]), 2.0 * np.pi * draws[:, 1]
+    return np.stack([distance * np.cos(angle), distance * np.sin(angle)], axis=1)
+
+
+class Movers:
+    """The devices of one population that move, by their places in it."""
+
+    def __init__(self, table: Mobility, radius_m: float, seed: int, keys: list[int]) -> None:
+        self.table, self.radius_m, self.seed, self.keys = table, radius_m, seed, keys
+        self._walks: dict[int, Walk] = {}
+
+    def places(self, devices: Ints, t: float) -> tuple[Floats, Floats]:
+        """Metres east and north of the base station."""
+        there = np.array([self.walk(device).at(t) for device in devices.tolist()]).reshape(-1, 2)
+        return there[:, 0], there[:, 1]
+
+    def walk(self, device: int) -> Walk:
+        """The way of one device."""
+        if device not in self._walks:
+            table = self.table
+            self._walks[device] = (
+                Walk.along(table.tracks[device]) if table.model == "recorded"
+                else RandomWalk(table, self.radius_m, self.seed, self.keys[device]))
+        return self._walks[device]

@@ -1,0 +1,235 @@
+"""Beyond the paper: the band shared in time. Rounds and energies against those of fixed bands, and against bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netsim.allocation import Problem, allocate
+from netsim.allocation.alone import Alone, solo_bound
+from netsim.allocation.price_bound import price_bound
+from netsim.allocation.problem import TOLERANCE
+from netsim.allocation.tdma import round_of
+from netsim.allocation.waves import Wave
+from netsim.base.arrays import Floats
+from netsim.cell.disciplines import DISCIPLINES
+from netsim.cell.single_wave import play_wave
+from netsim.paper.layouts import plan_of, with_budget
+from netsim.paper.plots import canvas, quartiles, spread
+from netsim.paper.report import Finding, Report, Verdict, all_or_some
+from netsim.paper.reproduce import Context
+from netsim.random_cohort import one_round
+from netsim.scenario import load_scenario
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LAYOUTS, QUICK = 100, 3
+LARGE = 30                # devices of the large cohort; a search among so many takes half a minute
+SEARCHED = {10: 100, LARGE: 20}      # of the layouts, by size of the cohort
+NEAR = 1e-3               # of the bound: within so much of it an answer counts as the best
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A cell: the paper's, with something changed."""
+
+    title: str
+    change: Callable[[Problem], Problem]
+    cohort: int = 10
+
+    def layout(self, seed: int) -> Problem:
+        """Layout i is the cell under seed i, with a random cohort."""
+        return self.change(one_round(load_scenario("paper", [f"selection.cohort={self.cohort}"]), seed).problem)
+
+
+def _as_it_is(problem: Problem) -> Problem:
+    return problem
+
+
+def _30_mj(problem: Problem) -> Problem:
+    return with_budget(problem, 30)
+
+
+def _heavy(problem: Problem) -> Problem:
+    return replace(problem, bits=8 * problem.bits, budget_j=4 * problem.budget_j)
+
+
+SETTINGS = {
+    "paper": Setting("15 to 30 mJ", _as_it_is),
+    "30 mJ": Setting("30 mJ", _30_mj),
+    "heavy": Setting("bits x8, budgets x4", _heavy),
+    "large": Setting("S = 30, 15 to 30 mJ", _as_it_is, LARGE),
+    "large, 30 mJ": Setting("S = 30, 30 mJ", _30_mj, LARGE),
+}
+NAMES = {
+    "sao": "sao: the best fixed bands", "algorithm5": "Algorithm 5 as printed",
+    "equal": "sao's CPUs, equal parts of the band at each moment", "adaptive": "sao's CPUs, all who send end together",
+    "tdma": "tdma", "sao-adaptive": "sao-adaptive", "bound": "no schedule can do better", "solo": "solo bound",
+    "tdma at 7.4 bit/s/Hz": "tdma, its rate at most 7.4 bit/s/Hz",
+    "tdma at 5.55 bit/s/Hz": "tdma, at most 5.55 bit/s/Hz",
+    "tdma at 5.55 bit/s/Hz, 2 ms": "tdma, at most 5.55 bit/s/Hz, 2 ms of silence between devices",
+}
+LIMITS = {"tdma at 7.4 bit/s/Hz": (7.4, 0.0), "tdma at 5.55 bit/s/Hz": (5.55, 0.0),
+          "tdma at 5.55 bit/s/Hz, 2 ms": (5.55, 2e-3)}      # cap of the rate, silence between devices
+DRAWN = {"equal": "#d55e00", "adaptive": "#e69f00", "tdma": "#009e73", "sao-adaptive": "#0072b2", "bound": "#000000"}
+Row = dict[str, float | int | str]
+Table = Mapping[str, Mapping[str, Floats]]      # by setting and method, a value a layout; NaN: none
+
+
+def sharing(context: Context) -> Report:
+    """T and energy by fixed bands, by bands that change in time, and what no schedule can undercut."""
+    count = context.trials or (QUICK if context.quick else LAYOUTS)
+    names = ["paper", "heavy"] if context.quick else list(SETTINGS)
+    asked = [(name, seed) for name in names for seed in range(count)]
+    with context.place.open() as executor:
+        rows = [row for found in executor.map(measured, *zip(*asked, strict=True)) for row in found]
+    rounds, energies = (_table(rows, column, names, count) for column in ("round_s", "energy_j"))
+    return Report(
+        findings=_findings(rows, rounds, energies), how=_how(rounds, energies, count), rows=rows,
+        summary={name: _summary(rounds[name], energies[name]) for name in names}, figure=_drawn(rounds, energies))
+
+
+def measured(name: str, seed: int) -> list[Row]:
+    """Everything about one layout of a cell; nothing where fixed bands have no plan."""
+    setting = SETTINGS[name]
+    problem = setting.layout(seed)
+    rows: list[Row] = []
+
+    def note(method: str, round_s: float, energy_j: float = np.nan, over: int = 0) -> None:
+        rows.append({"cell": name, "layout": seed, "method": method, "round_s": round_s,
+                     **({} if np.isnan(energy_j) else {"energy_j": energy_j, "over_budget": over})})
+
+    fixed = plan_of(problem, "sao")
+    if fixed is None:
+        return []
+    for method in ("sao", "algorithm5", "tdma"):
+        plan = plan_of(problem, method)
+        if plan is not None:
+            note(method, plan.round_s, plan.energy_j, int(plan.over_budget.sum()))
+    for sharing in ("equal", "adaptive"):
+        jobs = play_wave(Wave(np.arange(len(problem)), problem, fixed), DISCIPLINES.find(sharing)()).jobs
+        energy_j = np.array(jobs["energy_j"])[np.argsort(jobs["device"])]
+        note(sharing, float(max(jobs["t1"])), float(energy_j.sum()),
+             int((energy_j > problem.budget_j * (1 + TOLERANCE)).sum()))
+    for limited, (cap, guard) in LIMITS.items():
+        note(limited, round_of(Alone.of(problem, cap), guard))
+    note("solo", solo_bound(problem))
+    if seed < SEARCHED[setting.cohort]:
+        best = allocate(problem, "sao-adaptive")
+        note("sao-adaptive", best.round_s, best.energy_j, int(best.over_budget.sum()))
+        note("bound", price_bound(problem, best))
+    return rows
+
+
+def _table(rows: list[Row], column: str, names: list[str], count: int) -> dict[str, dict[str, Floats]]:
+    table = {name: {method: np.full(count, np.nan) for method in NAMES} for name in names}
+    for row in rows:
+        table[str(row["cell"])][str(row["method"])][int(row["layout"])] = row.get(column, np.nan)
+    return table
+
+
+def _ratio(table: Table, name: str, method: str) -> Floats:
+    """Over the value of `sao`, layout by layout, where both are there."""
+    ratio: Floats = table[name][method] / table[name]["sao"]
+    return ratio[np.isfinite(ratio)]
+
+
+def _summary(rounds: Mapping[str, Floats], energies: Mapping[str, Floats]) -> dict[str, object]:
+    """Quartiles of the rounds, and of round and energy over those of `sao`."""
+    return {method: {"round_s": quartiles(rounds[method]), "round_over_sao": quartiles(rounds[method] / rounds["sao"]),
+                     "energy_over_sao": quartiles(energies[method] / energies["sao"])} for method in NAMES}
+
+
+def _findings(rows: list[Row], rounds: Table, energies: Table) -> list[Finding]:
+    paper = _ratio(rounds, "paper", "tdma")
+    both = rounds["paper"]
+    met = both["tdma"] <= both["solo"] * (1 + 1e-9)
+    saved = spread(_ratio(energies, "paper", "tdma"), "times", 1, 2)
+    gaps = {name: _gap(rounds[name]) for name in rounds}
+    near = gaps["paper"]
+    over = {method: sum(int(row.get("over_budget", 0)) for row in rows if row["method"] == method)
+            for method in ("adaptive", "equal", "tdma", "sao-adaptive")}
+    adaptive = np.concatenate([_ratio(rounds, name, "adaptive") for name in rounds])
+    limited = {method: _ratio(rounds, "paper", method) for method in LIMITS}
+    return [
+        Finding("in the paper's cell one after the other with the whole band is shorter than the best fixed bands",
+                f"in {int((paper < 1).sum())} of {len(paper)} layouts; {spread(paper, 'times', 1, 3)} as long, with "
+                f"{saved} the energy", all_or_some([bool((paper < 1).all())]),
+                "the power is fixed, so that time on the air is what costs energy: what the whole band saves of it "
+                "buys a faster CPU"),
+        Finding("there it is often the best that any schedule can do",
+                f"it meets the solo bound in {int(met.sum())} of {int(np.isfinite(both['tdma']).sum())} layouts; the "
+                f"best schedule found is within 0.1 % of a proven bound in {int((near < NEAR).sum())} of {len(near)}, "
+                f"at most {100 * near.max():.2f} % above it", all_or_some([bool(met.sum() > len(met) / 2)])),
+        Finding("sharing so that all end together is never later than fixed bands, and breaks no budget",
+                f"at most {adaptive.max():.4f} times as long in {len(adaptive)} rounds; devices over budget: "
+                f"{over['adaptive']} (equal parts of the band at each moment: {over['equal']})",
+                _all(adaptive.max() <= 1 and over["adaptive"] == over["tdma"] == over["sao-adaptive"] == 0)),
+        Finding("what tdma gains rests on Shannon's rate at high signal-to-noise ratios",
+                "; ".join(f"{NAMES[method]}: {spread(ratio, 'times', 1, 3)}, longer than fixed bands in "
+                          f"{int((ratio > 1).sum())} of {len(ratio)}" for method, ratio in limited.items()),
+                _all(all(np.median(ratio) > np.median(paper) for ratio in limited.values())),
+                "only tdma is limited here; energy for receiving, synchronising and control is not in the model"),
+    ]
+
+
+def _all(holds: bool) -> Verdict:
+    return "agrees" if holds else "differs"
+
+
+def _gap(rounds: Mapping[str, Floats]) -> Floats:
+    """How far the best schedule found is above the bound."""
+    gap: Floats = rounds["sao-adaptive"] / rounds["bound"] - 1
+    return gap[np.isfinite(gap)]
+
+
+def _how(rounds: Table, energies: Table, count: int) -> str:
+    """The table: the median of T over that of `sao`, layout by layout, and of the energy."""
+    lines = ["Median of the round over that of sao, layout by layout; in brackets the same of the energy. First line: "
+             "quartiles of the round in ms.", "",
+             f"| | {' | '.join(SETTINGS[name].title for name in rounds)} |", f"|---|{'---|' * len(rounds)}"]
+    for method, title in NAMES.items():
+        cells = []
+        for name in rounds:
+            ratio, energy = _ratio(rounds, name, method), _ratio(energies, name, method)
+            there = np.percentile(1e3 * rounds[name]["sao"][np.isfinite(rounds[name]["sao"])], [25, 50, 75])
+            few = f", n {len(ratio)}" if len(ratio) != len(_ratio(rounds, name, "sao")) else ""
+            cells.append(" / ".join(f"{ms:.1f}" for ms in there) + f", n {len(ratio)}" if method == "sao" else
+                         f"{np.median(ratio):.3f}{few}" + (f" ({np.median(energy):.2f})" if len(energy) else ""))
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    gaps = "; ".join(f"{SETTINGS[name].title}: median {100 * np.median(_gap(rounds[name])):.2f} %, 90th percentile "
+                     f"{100 * np.percentile(_gap(rounds[name]), 90):.2f} %" for name in rounds)
+    lines += ["", f"How far sao-adaptive is above the bound: {gaps}.", "",
+              f"{count} layouts of a cell; layout i is the `paper` scenario under seed i, with a random cohort. `sao` "
+              "is still the exact optimum of its own problem, in which bands are fixed for the round. What no schedule "
+              "can do better is the larger of the solo bound and a bound by prices. Equal parts and common ends are "
+              "simulated with sao's CPU frequencies; the others are plans, which the simulation plays to 1e-9."]
+    return "\n".join(lines)
+
+
+def _drawn(rounds: Table, energies: Table) -> Figure:
+    figure, panels = canvas(11.5, 4.4, 1, 2)
+    for panel, table, what in ((panels[0, 0], rounds, "round"), (panels[0, 1], energies, "energy")):
+        _panel(panel, table)
+        panel.set_title(f"{what} over that of the best fixed bands: medians, quartiles", fontsize=10)
+    panels[0, 0].legend(frameon=False, fontsize="small", loc="lower left")
+    return figure
+
+
+def _panel(panel: Axes, table: Table) -> None:
+    for place, name in enumerate(table):
+        for k, (method, colour) in enumerate(DRAWN.items()):
+            ratio = _ratio(table, name, method)
+            if len(ratio):
+                low, middle, high = np.percentile(ratio, [25, 50, 75])
+                x = place + 0.15 * (k - 2)
+                panel.plot([x, x], [low, high], color=colour, linewidth=2, alpha=0.5)
+                panel.plot(x, middle, "_" if method == "bound" else "o", color=colour, markersize=8,
+                           markeredgewidth=2, label=NAMES[method] if place == 0 else None)
+    panel.axhline(1, color="0.4", linewidth=0.8)
+    panel.set_xticks(range(len(table)), [SETTINGS[name].title.replace(", ", "\n") for name in table], fontsize=8)

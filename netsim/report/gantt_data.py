@@ -1,0 +1,146 @@
+"""Rounds as bars: who did what when, what was decided for it, and who set the pace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from netsim.analysis.breakdown import WORK
+from netsim.analysis.job_facts import FACTS, job_facts
+from netsim.analysis.names import device_names
+from netsim.analysis.pace import MOST_PLANS, Pace, paces
+from netsim.report.figures import sample
+from netsim.report.frames import Columns, columns, left_out
+from netsim.trace.schema import DROPS
+
+if TYPE_CHECKING:
+    from netsim.analysis.analysed_run import AnalysedRun
+
+MOST_JOBS = 5000           # in all Gantt charts of a page together
+MOST_ROWS = 60             # devices in one of them
+MOST_LANES = 80            # devices in the timeline of the whole run
+MOST_CHANGES = 5           # of what would help in a round
+FEWEST = 10                # rounds, however many devices they have
+DIGITS, FACT_DIGITS = 7, 5     # of times in a round, and of what a slice tells: more than one can see
+
+
+def slowest(run: AnalysedRun, last: int | None = None) -> int:
+    """The longest round, or the longest until some round; of several, the first."""
+    return int(_by_length(_until(run, last))["round"][0])
+
+
+def choose_rounds(run: AnalysedRun, most_jobs: int, last: int | None = None) -> pl.DataFrame:
+    """The rounds that fit the page: evenly spread ones, and the longest."""
+    rounds = _until(run, last)
+    sizes = run.breakdown().shares.group_by("round").len()["len"].clip(upper_bound=MOST_ROWS)
+    each = max(sizes.sum() / max(run.rounds.height, 1), 1.0)
+    chosen = sample(rounds, max(FEWEST, int(most_jobs / each)))
+    if chosen.height < rounds.height:
+        chosen = pl.concat([chosen, _by_length(rounds).head(FEWEST)]).unique("round").sort("round")
+    return chosen
+
+
+def _until(run: AnalysedRun, last: int | None) -> pl.DataFrame:
+    return run.rounds if last is None else run.rounds.filter(pl.col("round") <= last)
+
+
+def _by_length(rounds: pl.DataFrame) -> pl.DataFrame:
+    return rounds.sort(["round_s", "round"], descending=[True, False])
+
+
+def gantt(
+    run: AnalysedRun, chosen: pl.DataFrame, notes: dict[str, str], *, last: int | None = None, share: float = 1.0,
+) -> dict[str, Any]:
+    """The chosen rounds with their devices, those that waited least on top; ``notes`` says what was left out.
+
+    ``last`` is the last round that could have been chosen, ``share`` the part of the work for a page that may go here.
+    """
+    found = paces(run, _by_length(chosen)["round"].to_list(), int(share * MOST_PLANS))
+    everyone, shown = _participants(run, chosen, found)
+    busiest = shown.group_by("device").len().sort(["len", "device"], descending=[True, False])
+    lanes = busiest.head(MOST_LANES)["device"].sort().to_list()
+    rounds_left = left_out(chosen.height, _until(run, last).height, "rounds: evenly spread ones and the ten longest")
+    notes["gantt"] = _sentences(rounds_left, _how_outlined(len(found), chosen.height),
+                                f"Of a round, the {MOST_ROWS} devices that waited least." if everyone > shown.height
+                                else "")
+    notes["timeline"] = _sentences(
+        rounds_left, left_out(len(lanes), busiest.height, "devices, those that took part most often"))
+    bars = _bars(run, chosen, shown)
+    facts = job_facts(run).filter(pl.col("job").is_in(bars["job"].unique().to_list()))
+    names = device_names(run.devices)
+    return {
+        "slowest": slowest(run, last),
+        "rounds": columns(chosen.select("round", "t0", "t1", "round_s", "arrived", "dropped", "energy_j")),
+        "parts": (parts := bars["name"].unique(maintain_order=True).to_list()),
+        "bars": {str(number): columns(part.drop("round")) for (number,), part in bars.with_columns(
+            part=pl.col("name").replace_strict(parts, range(len(parts)), return_dtype=pl.Int8)).drop("name")
+            .group_by("round")},
+        "facts": columns(facts.with_columns(pl.col(FACTS).round_sig_figs(FACT_DIGITS))),
+        "order": {str(number): part["device"].to_list() for (number,), part in
+                  shown.group_by("round", maintain_order=True)},
+        "names": dict(names.filter(pl.col("device").is_in(shown["device"].unique().to_list()))
+                      .select(pl.col("device").cast(pl.String), "name").iter_rows()),
+        "pace": {str(number): _told(pace) for number, pace in found.items()},
+        "path": _paths(run, chosen.filter(~pl.col("round").is_in(list(found)))),
+        "lanes": lanes,
+    }
+
+
+def _sentences(*some: str) -> str:
+    return " ".join(filter(None, some))
+
+
+def _how_outlined(paced: int, rounds: int) -> str:
+    """What the outline means in rounds that were not planned again."""
+    if paced == rounds:
+        return ""
+    if not paced:
+        return ("The rounds of this run can't be planned again: where one device ends last, the critical path is "
+                "outlined.")
+    return (f"Who sets the pace was looked for in {paced:,} rounds, the longest that have a plan; in the others, the "
+            "critical path is outlined where one device ends last.")
+
+
+def _participants(
+    run: AnalysedRun, chosen: pl.DataFrame, found: dict[int, Pace],
+) -> tuple[int, pl.DataFrame]:
+    """How many there were, and round and device of those that are shown, row by row.
+
+    Those that set the pace, those that waited least, and last those without a plan.
+    """
+    took_part = run.breakdown().shares.select("round", "device", "wait_s")
+    lost = run.collect(run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(DROPS)).select(
+        "round", "device", wait_s=pl.lit(None, pl.Float64)))
+    everyone = pl.concat([took_part, lost.join(took_part, on=["round", "device"], how="anti")]).join(
+        chosen.select("round"), on="round", how="semi")
+    named = pl.DataFrame([(number, device) for number, pace in found.items() for device in pace.devices],
+                         schema={"round": pl.Int32, "device": pl.Int32}, orient="row").with_columns(named=True)
+    ranked = everyone.join(named, on=["round", "device"], how="left").sort(
+        "round", pl.col("named").is_null(), "wait_s", "device", nulls_last=True)
+    shown = ranked.filter(pl.int_range(pl.len()).over("round") < MOST_ROWS)
+    return ranked.height, shown.sort("round", "wait_s", "device", nulls_last=True).select("round", "device")
+
+
+def _bars(run: AnalysedRun, chosen: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
+    """What the devices did, in seconds from the beginning of the round."""
+    began = chosen.select("round", began="t0").lazy()
+    since = ((pl.col(time) - pl.col("began")).round_sig_figs(DIGITS) for time in ("t0", "t1"))
+    return run.collect(
+        run.scan().filter((pl.col("kind") != "counter") & (pl.col("device") >= 0))
+        .join(shown.lazy(), on=["round", "device"], how="semi").join(began, on="round").sort("seq")
+        .select("round", "device", "job", "name", *since, pl.col("energy_j").round_sig_figs(FACT_DIGITS)))
+
+
+def _told(pace: Pace) -> dict[str, Any]:
+    return {"sentence": pace.sentence(), "devices": pace.devices,
+            "changes": [[each.change, each.saves_s] for each in pace.helpful[:MOST_CHANGES]]}
+
+
+def _paths(run: AnalysedRun, chosen: pl.DataFrame) -> dict[str, Columns]:
+    """The critical path in those of some rounds in which one device ends last: where several do, it could be any."""
+    alone = run.breakdown().rounds.drop_nulls("straggler").select("round", began="t0")
+    steps = run.critical_path().steps.filter(pl.col("name").is_in(WORK)).join(
+        alone.join(chosen, on="round", how="semi"), on="round").with_columns(
+        (pl.col("t0", "t1") - pl.col("began")).round_sig_figs(DIGITS))
+    return {str(number): columns(part.select("device", "t0", "t1")) for (number,), part in steps.group_by("round")}

@@ -1,0 +1,64 @@
+"""How devices move: the table ``population.mobility`` of a scenario."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import Discriminator, Field, Strict, Tag, model_validator
+
+from netsim.base.fields import MOST, Duration, Model, Speed, Time, default, key, refuse
+from netsim.scenario.distributions import Drawn, Spread, Uniform, highest, lowest
+
+Instants = tuple[Annotated[float, Field(ge=0, le=1e12), Strict(False)], ...]
+Metres = tuple[Annotated[float, Field(ge=-MOST, le=MOST), Strict(False)], ...]
+
+
+class RandomWaypoint(Model):
+    """Straight to a point drawn evenly over the disc, a pause there, and on; begun as if it had gone on for ever."""
+
+    model: Literal["random-waypoint"]
+    speed: Annotated[Spread, Drawn(Speed), key("of each leg: one for all, or uniform")]
+    pause: Annotated[Duration, key("rest at each point")] = default("0 s", "time")
+    every: Annotated[Time, key("how often the gains follow the places")] = default("100 ms", "time")
+
+    @model_validator(mode="after")
+    def _one_or_uniform(self) -> Self:
+        if not isinstance(self.speed, float | Uniform):
+            raise refuse('one speed such as "1.4 m/s", or { dist = "uniform", low = "1 m/s", high = "2 m/s" }', "speed")
+        return self
+
+    @property
+    def speeds(self) -> tuple[float, float]:
+        """The slowest and the fastest leg."""
+        return lowest(self.speed), highest(self.speed)
+
+
+class Track(Model):
+    """Where one device is at some instants; in between it moves straight, afterwards it stays."""
+
+    t: Annotated[Instants, Strict(False), Field(min_length=1), key("seconds")]
+    x: Annotated[Metres, Strict(False), key("metres east of the base station")]
+    y: Annotated[Metres, Strict(False), key("metres north of the base station")]
+
+    @model_validator(mode="after")
+    def _even(self) -> Self:
+        if not len(self.t) == len(self.x) == len(self.y):
+            raise refuse(f"needs as many places as instants, found {len(self.t)}, {len(self.x)} and {len(self.y)}")
+        for row, (before, after) in enumerate(pairwise(self.t), 1):
+            if not before < after:
+                raise refuse(f"times must rise, found {after:g} s after {before:g} s", "t", row)
+        return self
+
+
+class Recorded(Model):
+    """Places over time, device by device."""
+
+    model: Literal["recorded"]
+    tracks: Annotated[tuple[Track, ...], Strict(False), Field(min_length=1),
+                      key("one a device, or the path of a CSV file with the columns device, t, x, y (s, m)")]
+    every: Annotated[Time, key("how often the gains follow the places")] = default("100 ms", "time")
+
+
+Mobility = Annotated[
+    Annotated[RandomWaypoint, Tag("random-waypoint")] | Annotated[Recorded, Tag("recorded")], Discriminator("model")]

@@ -1,0 +1,211 @@
+"""The table ``[cell]`` of a scenario: the band, and the radio channels to the base station."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Strict,
+    Tag,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from netsim.base.fields import (
+    MOST_DB,
+    OWN,
+    Decibels,
+    Deviation,
+    Frequency,
+    Length,
+    Measure,
+    Model,
+    NoiseDensity,
+    SpectralEfficiency,
+    default,
+    key,
+    refuse,
+)
+
+
+class OrPath:
+    """Marks a table that a scenario file may also name by the path of a CSV file; the loader reads it in."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        path = {"type": "string", "description": "a CSV file, relative to the scenario file"}
+        return {"anyOf": [path, handler(schema)]}
+
+
+class LogDistance(Model):
+    """Mean path loss over distance: intercept + slope * log10(distance in km)."""
+
+    model: Literal["log-distance"] = "log-distance"
+    intercept: Annotated[Decibels, key("path loss at 1 km")] = default("128.1 dB", "decibels")
+    slope: Annotated[Decibels, key("path loss added by a tenfold distance")] = default("37.6 dB", "decibels")
+
+
+class FreeSpace(Model):
+    """Mean path loss where nothing stands in the way (Friis): 20 log10(4 pi distance / wavelength)."""
+
+    model: Literal["free-space"]
+    frequency: Annotated[Frequency, key("carrier frequency")]
+
+
+class OwnPathLoss(Model):
+    """A path loss of your own: a function of the distances in metres, and of its options, that returns decibels."""
+
+    model_config = ConfigDict(extra="allow")
+    model: Annotated[str, Field(pattern=OWN)]
+
+
+def _law(table: Any) -> Any:
+    law = table.get("model", "log-distance") if isinstance(table, Mapping) else getattr(table, "model", None)
+    return "own" if isinstance(law, str) and ":" in law else law
+
+
+PathLoss = Annotated[
+    Annotated[LogDistance, Tag("log-distance")] | Annotated[FreeSpace, Tag("free-space")]
+    | Annotated[OwnPathLoss, Tag("own")], Discriminator(_law)]
+
+
+class Shadowing(Model):
+    """Shadowing that changes along the way of a device that moves (Gudmundson)."""
+
+    sd: Annotated[Deviation, key("standard deviation")]
+    correlation: Annotated[Length, key("distance after which the correlation has fallen to 1/e")]
+
+
+class TimeOrRound(Measure):
+    """Marks a time that may also be that of a round."""
+
+    def __init__(self) -> None:
+        super().__init__("time")
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if value == "round" else self.read(value),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value: getattr(value, "text", value), when_used="json"))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"enum": ["round"]}, super().__get_pydantic_json_schema__(schema, handler)]}
+
+
+Coherence = Annotated[float | Literal["round"], TimeOrRound()]
+
+
+class Rayleigh(Model):
+    """Fading without a line of sight: the received power is exponentially distributed around its mean."""
+
+    model: Literal["rayleigh"]
+    coherence: Annotated[Coherence, key('how long a draw lasts, such as "20 ms"; "round": one a round')] = "round"
+
+
+class Rician(Model):
+    """Fading with a line of sight, K times as strong as all the rest together."""
+
+    model: Literal["rician"]
+    k: Annotated[Decibels, key("K")]
+    coherence: Annotated[Coherence, key('how long a draw lasts, such as "20 ms"; "round": one a round')] = "round"
+
+
+Fading = Annotated[Annotated[Rayleigh, Tag("rayleigh")] | Annotated[Rician, Tag("rician")], Discriminator("model")]
+
+
+class GainTrace(Model):
+    """Recorded channel gains, a column a device; a row a round, or from an instant on. It starts over when it ends."""
+
+    db: Annotated[
+        tuple[Annotated[tuple[Annotated[float, Field(ge=-MOST_DB, le=MOST_DB)], ...], Strict(False)], ...],
+        Strict(False), Field(min_length=1),
+        key("gains in dB, such as [[-95.2, -101.7], [-96.0, -99.8]]"),
+    ]
+    t: Annotated[
+        tuple[Annotated[float, Field(ge=0, le=1e12), Strict(False)], ...] | None, Strict(False), Field(min_length=2),
+        key("seconds from which on each row holds, the first 0; without it a row is a round")] = None
+
+    @model_validator(mode="after")
+    def _even(self) -> Self:
+        widths = {len(row) for row in self.db}
+        if len(widths) != 1 or 0 in widths:
+            raise refuse(f"all rows need the same number of devices, found {sorted(widths)}")
+        if self.t is not None and len(self.t) != len(self.db):
+            raise refuse(f"has {len(self.t)} instants for {len(self.db)} rows", "t")
+        if self.t is not None and self.t[0] != 0:
+            raise refuse(f"the first row must hold from 0 s on, found {self.t[0]:g}", "t", 0)
+        for row, (before, after) in enumerate(pairwise(self.t or ()), 1):
+            if not before < after:
+                raise refuse(f"times must rise, found {after:g} s after {before:g} s", "t", row)
+        return self
+
+    @property
+    def period_s(self) -> float:
+        """After which a trace in time starts over: its last row holds as long as the one before."""
+        if self.t is None:
+            raise ValueError("this trace has no times")
+        return 2 * self.t[-1] - self.t[-2]
+
+
+class Rate(Model):
+    """How far a real radio stays behind Shannon's limit: efficiency * min(b log2(1 + J/b), cap * b)."""
+
+    cap: Annotated[SpectralEfficiency | None, key("what the highest modulation and code carry")] = None
+    efficiency: Annotated[float, Field(gt=0, le=1), key("share of the limit that is reached")] = 1.0
+
+
+class Cell(Model):
+    """The radio cell with the base station at its centre."""
+
+    radius: Annotated[Length, key("devices without a place of their own are spread evenly over this disc")]
+    bandwidth: Annotated[Frequency, key("uplink bandwidth B that a cohort shares")]
+    noise: Annotated[NoiseDensity, key("noise power density N0")] = default("-174 dBm/Hz", "noise density")
+    path_loss: Annotated[PathLoss, key("mean path loss over distance")] = LogDistance()
+    shadowing: Annotated[
+        Deviation | Shadowing,
+        key("standard deviation of the shadowing, drawn once a device; a table where it changes on the way")] = default(
+        "0 dB", "decibels")
+    fading: Annotated[
+        Literal["none", "rayleigh"] | Fading,
+        key('"rayleigh": every round and device draws a power factor of mean 1; a table says more')] = "none"
+    gain_trace: Annotated[GainTrace | None, OrPath(), key("recorded gains instead of path loss and shadowing")] = None
+    channel: Annotated[str | None, key('a channel of your own, "package.module:Name" of installed code')] = None
+    rate: Annotated[Rate | None, key("what a real radio makes of Shannon's limit")] = None
+    noise_figure: Annotated[Deviation | None, key("noise that the receiver adds; raises N0 by so many dB")] = None
+
+    @model_validator(mode="after")
+    def _one_channel(self) -> Self:
+        if self.gain_trace is not None and self.fading != "none":
+            raise refuse('a recorded gain_trace has its fading in it; allowed beside it: "none"', "fading")
+        if self.channel is not None and (self.gain_trace is not None or self.fading != "none"):
+            raise refuse("a channel of your own says how gains change: take fading and gain_trace away", "channel")
+        return self
+
+    @property
+    def shadowing_db(self) -> float:
+        """Standard deviation of the shadowing."""
+        return self.shadowing.sd if isinstance(self.shadowing, Shadowing) else self.shadowing
+
+    @property
+    def noise_w_per_hz(self) -> float:
+        """Noise density with what the receiver adds."""
+        added = 1.0 if self.noise_figure is None else 10.0 ** (self.noise_figure / 10.0)
+        return float(self.noise) * added
+
+    @property
+    def rate_cap(self) -> float:
+        """Bits a second that a hertz carries at most."""
+        return math.inf if self.rate is None or self.rate.cap is None else float(self.rate.cap)
+
+    @property
+    def efficiency(self) -> float:
+        """Share of Shannon's rate that is reached below the cap."""
+        return 1.0 if self.rate is None else self.rate.efficiency

@@ -1,0 +1,153 @@
+"""Bands that change in time: slots of a plan, played; and the band divided anew, with its promises."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.allocation import Plan, Problem, allocate, plan_in_slots
+from netsim.allocation.methods import check_plan
+from netsim.allocation.sharing import share_out
+from netsim.allocation.waves import Wave
+from netsim.base.errors import InputError
+from netsim.cell.battery import Batteries
+from netsim.cell.disciplines import DISCIPLINES
+from netsim.cell.disciplines.planned import Planned
+from netsim.cell.jobs import Jobs
+from netsim.cell.medium import Medium
+from netsim.cell.single_wave import play_wave
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "allocation"))
+from allocation_worlds import paper_world, with_budgets
+from worlds_in_time import TWO_ALIKE, UNEQUAL, UNEQUAL_OPTIMUM
+
+JOULES = 1e-9
+
+
+def played(problem: Problem, plan: Plan, sharing: str = "planned") -> dict[str, np.ndarray]:
+    """The jobs of a plan's round, by rising device, as columns."""
+    jobs = play_wave(Wave(np.arange(len(problem)), problem, plan), DISCIPLINES.find(sharing)()).jobs
+    order = np.argsort(jobs["device"])
+    return {name: np.asarray(jobs[name])[order] for name in ("t1", "energy_j", "wait_s", "upload_s", "compute_s")}
+
+
+@pytest.mark.parametrize("problem", [TWO_ALIKE, UNEQUAL, UNEQUAL_OPTIMUM], ids=["alike", "unequal", "unequal optimum"])
+@pytest.mark.parametrize("method", ["tdma", "sao-adaptive"])
+def test_slots_are_played_as_planned(problem: Problem, method: str) -> None:
+    plan = allocate(problem, method)
+    jobs = played(problem, plan)
+    assert jobs["t1"] == pytest.approx(plan.end_s, rel=1e-9)
+    assert jobs["upload_s"] == pytest.approx(plan.upload_s, rel=1e-9)
+    assert jobs["energy_j"] == pytest.approx(plan.device_energy_j, rel=1e-9)
+
+
+def two_with_slots() -> tuple[Problem, Plan]:
+    """J = B = 1 MHz: a third of the band sends 2/3 Mbit/s, the whole of it 1 Mbit/s (2 Mbit each here)."""
+    problem = replace(TWO_ALIKE, bits=2e6, budget_j=10.0)
+    third = 1e6 / 3
+    plan = plan_in_slots(problem, np.array([0, 0, 1]), np.array([1.0, 2.0, 4.0]), np.array([1e6, third, 1e6]),
+                         np.array([1e9, 0.5e9]))
+    return problem, plan
+
+
+def test_a_plan_in_slots_by_hand() -> None:
+    problem, plan = two_with_slots()
+    assert plan.slots is not None
+    assert plan.slots.table().tolist() == [
+        pytest.approx([1.0, 2.0, 0, 1e6]), pytest.approx([2.0, 3.5, 0, 1e6 / 3]), pytest.approx([4.0, 6.0, 1, 1e6])]
+    assert (plan.round_s, plan.bandwidth_used_hz) == (pytest.approx(6.0), pytest.approx(1e6))
+    assert plan.bandwidth_hz == pytest.approx([(1e6 + 1.5e6 / 3) / 2.5, 1e6])
+    assert plan.device_energy_j == pytest.approx([1.0 + 0.2 * 2.5, 0.25 + 0.2 * 2.0])
+    jobs = played(problem, plan)
+    assert jobs["t1"] == pytest.approx([3.5, 6.0])
+    assert jobs["wait_s"] == pytest.approx([0.0, 2.0], abs=1e-12)      # ready at 2 s, its slot begins at 4 s
+
+
+def test_who_waits_for_its_slot_is_on_the_critical_path() -> None:
+    problem, plan = two_with_slots()
+    part = play_wave(Wave(np.arange(2), problem, plan))
+    named = {(part.rows["name"][src], part.rows["device"][src], part.rows["name"][dst], part.rows["device"][dst])
+             for src, dst in zip(part.links["src"], part.links["dst"], strict=True)}
+    assert {("compute", 1, "wait", 1), ("wait", 1, "upload", 1)} <= named
+
+
+def test_who_sends_for_longer_than_planned_keeps_its_share_and_the_next_one_waits() -> None:
+    """The channel is half as good as the plan thought: the first needs 2 s more, and the second begins after it."""
+    problem = replace(TWO_ALIKE, budget_j=10.0)
+    plan = plan_in_slots(problem, np.array([0, 1]), np.array([1.0, 2.0]), np.full(2, 1e6), np.full(2, 1e9))
+    env = simpy.Environment()
+    medium = Medium(env, 1e6, problem.noise_w_per_hz, Planned(), Batteries(np.full(2, np.inf)))
+    worse = problem.gain * (2 ** (1 / 3) - 1)                      # 1/3 bit/s/Hz
+    flight = medium.start(0, 0, 0, Jobs.of(Wave(np.arange(2), problem, plan)), worse)
+    env.run()
+    assert flight.sent_from == pytest.approx([1.0, 4.0])
+    assert flight.ended_at == pytest.approx([4.0, 7.0])
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.7, 1.5, 2.5, 3.7, 4.5])
+def test_jobs_with_slots_can_be_saved_and_taken_up_again(moment: float) -> None:
+    problem, plan = two_with_slots()
+
+    def medium(now: float) -> Medium:
+        env = simpy.Environment(initial_time=now)
+        return Medium(env, 1e6, problem.noise_w_per_hz, Planned(), Batteries(np.full(2, np.inf)))
+
+    whole = medium(0.0)
+    flight = whole.start(0, 0, 0, Jobs.of(Wave(np.arange(2), problem, plan)), problem.gain)
+    if moment:
+        whole.env.run(until=moment)
+    again = medium(moment)
+    again.restore(whole.snapshot())
+    again.env.run()
+    whole.env.run()
+    assert again.flights[0].ended_at == flight.ended_at
+    assert flight.ended_at == pytest.approx([3.5, 6.0])
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(st.integers(0, 10_000), st.integers(1, 8), st.floats(1.01, 6.0), st.floats(0.1, 10.0),
+       st.sampled_from(["sao", "equal"]))
+def test_a_common_end_is_never_later_than_planned_and_within_every_budget(
+    seed: int, size: int, room: float, heavy: float, method: str,
+) -> None:
+    problem = paper_world(np.random.default_rng(seed), size)
+    problem = with_budgets(replace(problem, bits=problem.bits * heavy), room * (1 if method == "sao" else 20))
+    plan = allocate(problem, method)
+    jobs = played(problem, plan, "adaptive")
+    assert jobs["t1"].max() <= plan.round_s * (1 + 1e-9)
+    assert (jobs["energy_j"] <= problem.budget_j * (1 + JOULES)).all()
+    assert jobs["wait_s"].max() <= 1e-12
+
+
+@settings(deadline=None, max_examples=40, derandomize=True)
+@given(st.integers(0, 10_000), st.integers(1, 8), st.sampled_from(["equal", "adaptive", "tdma"]))
+def test_a_round_shared_without_a_simulation_is_the_one_simulated(seed: int, size: int, sharing: str) -> None:
+    problem = with_budgets(paper_world(np.random.default_rng(seed), size), 1.5)
+    plan = allocate(problem)
+    shared = share_out(problem, plan, DISCIPLINES.find(sharing)().bandwidth)
+    assert shared.done.all()
+    assert played(problem, plan, sharing)["t1"] == pytest.approx(shared.end_s, rel=1e-9)
+
+
+def test_slots_of_ones_own_method_are_looked_at() -> None:
+    problem, plan = two_with_slots()
+    check_plan(plan, problem, "mylab:solve")
+    slots = plan.slots
+    assert slots is not None
+    wrong = [
+        (replace(slots, device=np.zeros(3, np.int64)), "not of every device"),
+        (replace(slots, t0_s=slots.t0_s + np.array([0, 0.1, 0])), "must begin where the one before ends"),
+        (replace(slots, hertz=np.array([1e6, -1.0, 1e6])), "each with some hertz"),
+        (replace(slots, t0_s=slots.t0_s - np.array([0.5, 0, 0])), "before it has computed"),
+        (replace(slots, hertz=np.array([1e6, 2e6, 1e6])), "gives away 2e"),
+    ]
+    for changed, message in wrong:
+        with pytest.raises(InputError, match=message):
+            check_plan(replace(plan, slots=changed), problem, "mylab:solve")
