@@ -3,11 +3,11 @@
     python benchmarks/crash.py 200 --counted kills.jsonl      # goes on where it was left
     python benchmarks/crash.py 20 --kinds sweep-2
 
-Kinds are runs that train, with one worker and with two, runs that do not, in several parts, and sweeps with one worker
-and with two; they take turns. A kill comes a random moment after a round (of a sweep: a cell) was reached, and these
-take turns as well, from the beginning to the last. Every row must end in the bytes that an undisturbed one left: trace,
-links, jobs, devices, scenario and checksums, the arrays of the checkpoint, the summary, and the records of a sweep's
-cells. The exit code says whether it did.
+Kinds are runs that train, with one worker and with two, and under servers that do not wait; runs that do not train, in
+several parts; and sweeps with one worker and with two. They take turns. A kill comes a random moment after a round (of
+a sweep: a cell) was reached, and these take turns as well, from the beginning to the last. Every row must end in the
+bytes that an undisturbed one left: trace, links, jobs, devices, scenario and checksums, the arrays of the checkpoint,
+the summary, and the records of a sweep's cells. The exit code says whether it did.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ LEARNING = ["run", "quickstart", "--set", "end.rounds=12", "--set", "learning.mo
 COMMANDS = {
     "learning-1": [*LEARNING, "1"],
     "learning-2": [*LEARNING, "2"],
+    "fedbuff": [*LEARNING, "2", "--set", "selection.method=fedavg", "--set", "server.kind=fedbuff", "--set",
+                "server.buffer=2"],
+    "fedasync": [*LEARNING, "1", "--set", "selection.method=fedavg", "--set", "server.kind=fedasync"],
     "rounds": ["run", "tiny", "--set", "end.rounds=6000", "--seed", "11", "--json", "--out", "run"],
     "sweep-1": ["sweep", "sweep.toml", "--workers", "1"],
     "sweep-2": ["sweep", "sweep.toml", "--workers", "2"],

@@ -39,8 +39,8 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "Iid": "learning.partition, kind iid", "Dirichlet": "learning.partition, kind dirichlet",
     "Shards": "learning.partition, kind shards", "PartitionFile": "learning.partition, kind file",
     "OwnPartition": 'learning.partition, kind "package.module:function"', "Model": "learning.model, as a table",
-    "NoServer": "learning.server, kind none", "ServerMomentum": "learning.server, kind momentum",
-    "ServerAdam": "learning.server, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
+    "NoOptimiser": "learning.optimiser, kind none", "MomentumOptimiser": "learning.optimiser, kind momentum",
+    "AdamOptimiser": "learning.optimiser, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
     "Allocation": "[allocation]", "Rounds": "[rounds]", "Server": "[server]", "End": "[end]",
 }
 DISTRIBUTION = re.compile(r"(Uniform|Normal|LogNormal|Exponential|OneOf)")
@@ -156,11 +156,13 @@ def methods() -> str:
     """Everything that a scenario names, with what can be set of each."""
     from netsim.allocation import METHODS as ALLOCATION
     from netsim.analysis.export import FORMATS
+    from netsim.cell.disciplines import DISCIPLINES
     from netsim.learning.aggregation import AGGREGATIONS
     from netsim.learning.datasets import DATASETS
     from netsim.learning.partition import PARTITIONS
     from netsim.models import MODELS
     from netsim.selection import METHODS as SELECTION
+    from netsim.server import SERVERS
 
     parts = ["# Methods", NOTE,
              "What is named here can also be code of your own, `\"package.module:Name\"`, of "
@@ -178,6 +180,8 @@ def methods() -> str:
             ("Models", "`[learning] model = …`, or with options `model = { name = …, … }`", MODELS),
             ("Datasets", "`[learning] dataset = …`", DATASETS), ("Splits", "`learning.partition.kind`", PARTITIONS),
             ("Aggregations", "`learning.aggregation`", AGGREGATIONS),
+            ("Servers", "`[server] kind = …`; [the guide](../guides/servers.md) says what each does", SERVERS),
+            ("Sharing the band", "`allocation.sharing`", DISCIPLINES),
             ("Export formats", "`netsim export RUN --format NAME`", FORMATS)):
         parts += [f"\n## {title}\n", f"{where}.\n", *registered(registry)]
     return "\n".join(parts) + "\n"

@@ -54,6 +54,7 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     for registry, name, options in brought(scenario):
         registry.options(name, options)
     selection = make_selection(scenario.selection.method, scenario.selection.options)
+    check_server(scenario, selection)
     aggregation = scenario.learning.aggregation
     if needs_chances(aggregation) and "chances" not in getattr(selection, "gives", ()):
         raise InputError(
@@ -67,6 +68,15 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     if learning:
         check_learning(scenario)
     return selection
+
+
+def check_server(scenario: Scenario, selection: Selection) -> None:
+    """Let the server say whether it can work with this scenario."""
+    if scenario.server:
+        kind, options = scenario.server.kind, scenario.server.options
+        check = getattr(SERVERS.find(kind), "check", None)
+        if check:
+            check(scenario, selection, SERVERS.options(kind, options))
 
 
 def check_layers(selection: Selection, layers: Mapping[str, slice]) -> None:

@@ -17,7 +17,8 @@ class Run(AnalysedRun):
     """What happened in a run: frames that are read when they are first asked for.
 
     ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy,
-                 loss; the three parts are means over the devices that took part, and sum to round_s
+                 loss; the three parts are means over the devices that took part, and sum to round_s. Where jobs reach
+                 from one round into the next, they say what those at work did meanwhile, whenever that ended
     ``jobs``     what was decided for each job and what came of it; columns as in netsim.trace.schema
     ``spans``    the trace's spans: round, name, device, job, t0, t1, value, energy_j
     ``events``   the whole trace; columns as in netsim.trace.schema

@@ -29,7 +29,7 @@ from netsim.selection import Selection
 from netsim.server import SERVERS
 from netsim.server.history import History
 from netsim.server.selector import Selector
-from netsim.server.synchronous import RunProgress, Synchronous
+from netsim.server.server import RunProgress, Server
 from netsim.trace.journal import Journal, Stateful, rows_a_part
 from netsim.trace.recorder import Recorder
 from netsim.trace.stored_run import PARTS
@@ -96,7 +96,7 @@ def simulate(
                 progress(at)
 
         kind, options = (scenario.server.kind, scenario.server.options) if scenario.server else ("synchronous", {})
-        server: Synchronous = SERVERS.make(kind, options)(scenario, selector, learns, history, closed)
+        server: Server = SERVERS.make(kind, options)(scenario, selector, learns, history, closed)
         if not server.ended(cell):
             learns.begin(len(population), cell.version)
         env.run(until=env.process(server.run(cell)))
@@ -120,7 +120,7 @@ def open_learning(
         yield TorchLearning(scenario, learner, folder, keeps_models="weights" in selection.needs)
 
 
-def summary(path: Path, journal: Journal, cell: RadioCell, server: Synchronous) -> dict[str, Any]:
+def summary(path: Path, journal: Journal, cell: RadioCell, server: Server) -> dict[str, Any]:
     """The result, as ``netsim run --json`` prints it."""
     history, rounds = server.history, Run(path).rounds
     evaluated = [accuracy for accuracy in history.accuracy if not math.isnan(accuracy)]

@@ -10,6 +10,7 @@ import polars as pl
 
 from netsim.analysis.names import device_names
 from netsim.base.errors import InputError
+from netsim.trace.overlap import held_within
 from netsim.trace.schema import CELL, DROPS
 from netsim.trace.stored_run import PARTS
 
@@ -25,7 +26,8 @@ class Breakdown:
     """A run taken apart; seconds, joules, and shares between 0 and 1.
 
     ``rounds``    a row a round: round, t0, t1, round_s, cohort, arrived, dropped;
-                  compute_s, upload_s, wait_s: means over the devices that took part, which sum to round_s;
+                  compute_s, upload_s, wait_s: means over the devices that took part, which sum to round_s (of jobs that
+                  reach from one round into the next, the part that lies in the round);
                   band_used: share of band times time that was on lease, idle_band_s: the rest of round_s,
                   silent_s: time with nobody on the air; compute_j, upload_j, energy_j;
                   straggler, straggler_name: who ended last, if it was clearly one; margin_s: how much later than the
@@ -34,7 +36,8 @@ class Breakdown:
                   upload_j, energy_j: sums over its rounds; budget_j, most_j: its largest round; battery_j (null
                   on mains), left_j: at the end; straggler_rounds, straggler_share: of its rounds
     ``shares``    a row for each device that took part in a round: round, device, name, compute_s, upload_s, wait_s,
-                  round_s, compute_j, upload_j, energy_j, budget_j, outcome ("arrived" or why it dropped out)
+                  round_s, compute_j, upload_j, energy_j, budget_j, outcome ("arrived" or why it dropped out);
+                  jobs that reach from one round into the next count whole, where they ended
     """
 
     rounds: pl.DataFrame
@@ -125,14 +128,12 @@ def _band(run: StoredRun, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataF
     """How much of the band was on lease in each round, and for how long nobody was on the air."""
     counter = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth") & (pl.col("device") == CELL))
-        .select("round", "t0", "value"))
-    until = pl.col("t0").shift(-1).over("round").fill_null(pl.col("t1"))      # a value holds until the next one
-    held = (
-        counter.join(rounds.select("round", "t1"), on="round", maintain_order="left")
-        .with_columns(seconds=until - pl.col("t0"))
-        .group_by("round").agg((pl.col("value") * pl.col("seconds")).sum().alias("used"),
-                               pl.col("seconds").filter(pl.col("value") > 0).sum().alias("busy_s"))
-    )
+        .select("t0", "value"))
+    # a value holds until the next one, also where that is of a later round
+    t, hertz, within = counter["t0"].to_numpy(), counter["value"].to_numpy(), (rounds["t0"].to_numpy(),
+                                                                               rounds["t1"].to_numpy())
+    held = rounds.select("round").with_columns(
+        used=held_within(t, hertz, *within), busy_s=held_within(t, (hertz > 0.0).astype(float), *within))
     used = pl.col("used").fill_null(0.0) / (bandwidth_hz * pl.col("round_s"))
     return rounds.select("round", "round_s").join(held, on="round", how="left").select(
         "round",
@@ -168,6 +169,9 @@ def _devices(run: StoredRun, rounds: pl.DataFrame, shares: pl.DataFrame, names: 
     did = shares.group_by("device").agg(
         pl.len().alias("rounds"), (pl.col("outcome") == "arrived").sum().alias("arrived"),
         pl.col(summed).sum(), pl.col("energy_j").max().alias("most_j"))
+    if not run.in_rounds:      # a device may deliver more than once in a round
+        jobs = run.jobs.filter(pl.col("outcome") == "arrived").group_by("device").agg(pl.len().alias("arrived"))
+        did = did.drop("arrived").join(jobs, on="device", how="left")
     dropped = _drops(run).group_by("device").agg(pl.len().alias("dropped"))
     slow = rounds.drop_nulls("straggler").group_by("straggler").agg(pl.len().alias("straggler_rounds"))
     left = run.collect(

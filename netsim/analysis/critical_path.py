@@ -80,7 +80,7 @@ class CriticalPath:
 
 
 def find_critical_path(run: StoredRun, round: int | None = None) -> CriticalPath:
-    """The critical path of a run, or the part of it that lies in one round.
+    """The critical path of a run, or of one round: the work in it that its aggregation waited for.
 
     A link says that a row could not begin before another had ended. It is tight when the row did begin
     at that very instant. No chain can be longer than the time between its ends, so every chain
@@ -97,8 +97,10 @@ def find_critical_path(run: StoredRun, round: int | None = None) -> CriticalPath
     if ends.is_empty():
         raise InputError(f"{run.path / 'trace'}: no round has an end; the trace is damaged or was not written by "
                          "netsim")
-    tight = t0[dst] == t1[src]
-    chain = _chain(src[tight], dst[tight], t0, first=float(acts["t0"][0]), sink=int(ends["seq"][-1]))
+    if round is not None and not (ends["round"] == round).any():
+        raise InputError(f"no round {round} in this run; it has rounds 1 to {run.last_round}")
+    tight, last = t0[dst] == t1[src], ends if round is None else ends.filter(pl.col("round") == round)
+    chain = _chain(src[tight], dst[tight], t0, first=float(acts["t0"].to_numpy().min()), sink=int(last["seq"][-1]))
     if chain is None:
         raise InputError(f"{run.path / 'links'}: the links do not lead from the run's start to its end; "
                          "the trace is damaged or was not written by netsim")
@@ -107,10 +109,12 @@ def find_critical_path(run: StoredRun, round: int | None = None) -> CriticalPath
         pl.DataFrame({"seq": chain}).join(acts, on="seq", maintain_order="left").join(names, on="device", how="left")
         .sort("seq").select("seq", "round", "name", "device", "device_name", "t0", "t1", "length_s")
     )
-    worked = _worked(acts, run.links, _slack(src, dst, t0, t1, ends["seq"].to_numpy()))
+    starts = acts.filter(pl.col("name") == "select")["seq"].to_numpy()
+    within = ~np.isin(dst, starts)             # a round's slack is its own: who starts after it is no part of that
+    worked = _worked(acts, run.links, _slack(src[within], dst[within], t0, t1, ends["seq"].to_numpy()))
+    if not run.in_rounds:                      # all that an aggregation waited for went on side by side
+        worked = worked.with_columns(wave=pl.col("round").cast(pl.Int64))
     if round is not None:
-        if not (ends["round"] == round).any():
-            raise InputError(f"no round {round} in this run; it has rounds 1 to {run.last_round}")
         steps, worked, ends = (frame.filter(pl.col("round") == round) for frame in (steps, worked, ends))
     together = _together(run, worked, len(ends))
     return CriticalPath(steps, _causes(steps, worked, len(ends)), _by_device(steps, worked, names), together,
@@ -190,12 +194,16 @@ def _slack(src: Ints, dst: Ints, t0: Floats, t1: Floats, ends: Ints) -> Floats:
 
 
 def _worked(acts: pl.DataFrame, links: pl.DataFrame, slack: Floats) -> pl.DataFrame:
-    """A row for each device that took part in a round: round, device, wave (the row that allocated it), slack_s."""
+    """A row for each device that took part in a round: round, device, wave (the row that allocated it), slack_s.
+
+    Work that nothing waited for, since the run ended before it did, is left out.
+    """
     work = acts.filter(pl.col("name").is_in(WORK))
-    work = work.with_columns(slack_s=slack[work["seq"].to_numpy()])
+    work = work.with_columns(slack_s=slack[work["seq"].to_numpy()]).filter(pl.col("slack_s").is_finite())
     allocated = links.join(acts.filter(pl.col("name") == "allocate").select("seq"), left_on="src", right_on="seq")
     waves = work.join(allocated, left_on="seq", right_on="dst").select("round", "device", wave="src")
-    return work.group_by("round", "device").agg(pl.col("slack_s").min()).join(waves, on=["round", "device"])
+    return work.group_by("round", "device").agg(pl.col("slack_s").min()).join(
+        waves.unique(["round", "device"], keep="last", maintain_order=True), on=["round", "device"])
 
 
 def _causes(steps: pl.DataFrame, worked: pl.DataFrame, rounds: int) -> pl.DataFrame:

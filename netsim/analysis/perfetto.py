@@ -41,7 +41,8 @@ def write_perfetto(run: StoredRun, file: IO[bytes]) -> None:
     file.write(b'},"traceEvents":[\n')
     for rows, _ in each_part(run):
         took_part.update(rows["device"].unique().to_list())
-        file.write(_events(rows.join(facts, on="job", how="left", maintain_order="left")).str.join("").item().encode())
+        told = rows.join(facts, on="job", how="left", maintain_order="left")
+        file.write(_events(told, in_rounds=run.in_rounds).str.join("").item().encode())
     metadata = [event for device, name in names.filter(pl.col("device").is_in(sorted(took_part))).iter_rows()
                 for event in _metadata(device, name)]
     file.write(",\n".join(metadata).encode())
@@ -64,7 +65,7 @@ def _metadata(device: int, name: str) -> Iterator[str]:
         yield event("thread_name", name="CPU and radio")
 
 
-def _events(rows: pl.DataFrame) -> pl.Series:
+def _events(rows: pl.DataFrame, *, in_rounds: bool) -> pl.Series:
     """The events of some rounds, a line each, in the order of time; those that begin together, outermost first."""
     quoted = {name: json.dumps(name) for name in rows["name"].unique()}
     pid = pl.col("device").replace_strict(PIDS, default=pl.col("device") + FIRST)
@@ -75,7 +76,7 @@ def _events(rows: pl.DataFrame) -> pl.Series:
     kind, name, whole = pl.col("kind"), pl.col("name"), pl.col("value").cast(pl.Int64)
     span = '{"ph":"X","pid":?,"tid":?,"ts":?,"dur":?,"name":?,"args":{"round":?,"?":??}},\n'
     frames = [
-        _lines(_round_slices(rows), 0, _fill(
+        _lines(_round_slices(rows, in_rounds=in_rounds), 0, _fill(
             span, PID, TID, TS, DUR, _fill('"round ?"', "round"), "round", pl.lit("arrived"), whole, pl.lit(""))),
         _lines(rows.filter((kind == "span") & (name != "round")), 1, _fill(
             span, PID, TID, TS, DUR, "label", "round", pl.lit("energy_j"), "energy_j", _told())),
@@ -113,9 +114,14 @@ def _lines(rows: pl.DataFrame, order: int, line: pl.Expr) -> pl.DataFrame:
     return rows.select("round", "ts", pl.lit(order).alias("order"), "seq", "pid", line.alias("line"))
 
 
-def _round_slices(rows: pl.DataFrame) -> pl.DataFrame:
-    """The server's rounds, and each of them once more for every device that took part."""
+def _round_slices(rows: pl.DataFrame, *, in_rounds: bool) -> pl.DataFrame:
+    """The server's rounds, and each of them once more for every device that took part.
+
+    Where jobs reach from one round into the next, a device has none: slices that overlap are not drawn.
+    """
     rounds = rows.filter((pl.col("kind") == "span") & (pl.col("name") == "round"))
+    if not in_rounds:
+        return rounds
     players = rows.filter((pl.col("kind") == "span") & (pl.col("device") >= 0)).unique(["round", "device"])
     theirs = players.select("round", "device", "pid", "tid").join(rounds.drop("device", "pid", "tid"), on="round")
     return pl.concat([rounds, theirs.select(rounds.columns)])

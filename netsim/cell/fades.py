@@ -33,6 +33,12 @@ class Fades:
             if self._next_change < math.inf:
                 heappush(self.medium.agenda, (self._next_change, CHANGED, -1, 0, None, 0))
 
+    def look_ahead(self, now: float) -> None:
+        """Find out anew what to wait for."""
+        self._next_change = math.inf
+        if self.medium.sending or self.medium.waiting:
+            self.watch(now)
+
     def changed(self, now: float) -> None:
         """Whoever sends goes on at another rate."""
         medium, self._next_change = self.medium, math.inf

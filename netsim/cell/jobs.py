@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -109,6 +110,10 @@ class Flight:
     def __len__(self) -> int:
         return len(self.device)
 
+    def turn(self, i: int) -> tuple[int, int]:
+        """Whose turn it is of several jobs to which something happens at one instant: the order of devices."""
+        return self.device[i], self.first + i
+
     def snapshot(self) -> State:
         """The flight as named arrays."""
         reasons = "\n".join(self.outcome).encode()
@@ -188,3 +193,31 @@ class Flight:
     def outcomes(self, which: Ints | slice) -> list[str]:
         """How some of the jobs ended."""
         return self.outcome if isinstance(which, slice) else [self.outcome[i] for i in which.tolist()]
+
+
+class Flights(list[Flight]):
+    """Flights by the numbers of their jobs."""
+
+    def of(self, ticket: int) -> Flight | None:
+        """The flight of a job; None where all of it has landed."""
+        place = bisect_right(self, ticket, key=lambda flight: flight.first) - 1
+        flight = self[place] if place >= 0 else None
+        return flight if flight is not None and ticket < flight.first + len(flight) else None
+
+    def place(self, ticket: int) -> tuple[Flight, int]:
+        """Where a job is that is under way."""
+        flight = self.of(ticket)
+        if flight is None:
+            raise ValueError(f"job {ticket} is not in flight")
+        return flight, ticket - flight.first
+
+    def under_way(self) -> dict[int, int]:
+        """All jobs that have not ended, with their devices."""
+        return {flight.first + i: flight.device[i]
+                for flight in self for i, phase in enumerate(flight.phase) if phase != ENDED}
+
+    def still_of(self, tickets: list[int]) -> list[int]:
+        """Those of some jobs that have not ended."""
+        asked = set(tickets)
+        return [flight.first + i for flight in self for i, phase in enumerate(flight.phase)
+                if phase != ENDED and flight.first + i in asked]

@@ -13,9 +13,9 @@ from netsim.base.arrays import Floats
 from netsim.cell.battery import Batteries, Battery, Load
 from netsim.cell.jobs import Flight
 
-# What can be due. At one instant ends come before starts, then the order of jobs; a budget that is just kept is kept.
+# What can be due. At one instant ends come before starts, then the order of devices; a budget just kept is kept.
 SENT, EMPTY, SPENT, COMPUTED, PLANNED, CHANGED, SWITCHED = range(7)
-Agenda = list[tuple[float, int, int, int, Any, int]]      # when, what, the job, a stamp, and whom it is about
+Agenda = list[tuple[float, int, Any, int, Any, int]]      # when, what, whose turn, a stamp, and whom it is about
 
 
 class Loads:
@@ -79,6 +79,11 @@ class Loads:
         """Job, watts, seconds and since when, a row each."""
         rows = [(ticket, load.watts, load.seconds, load.since) for ticket, (_, load) in self._drawn.items()]
         return np.array(rows, np.float64).reshape(-1, 4)
+
+    def watch_all(self) -> None:
+        """Find out anew which batteries will run out."""
+        for battery in dict.fromkeys(battery for battery, _ in self._drawn.values()):
+            self._watch(battery)
 
     def _watch(self, battery: Battery) -> None:
         battery.watch += 1

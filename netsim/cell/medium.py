@@ -2,14 +2,13 @@
 
 The medium holds the jobs in flight as rows, knows when the next of them comes to an end of its phase, and wakes then:
 one SimPy event for each instant at which something happens, and no process for a device. Whoever waits for jobs is
-told when they have ended.
+told when they have ended, and acts on it before anything else happens, be it at the same instant.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_right
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -20,7 +19,7 @@ from netsim.base.arrays import Floats, Ints, State
 from netsim.cell.battery import Batteries, Battery
 from netsim.cell.disciplines import Discipline
 from netsim.cell.fades import Fades
-from netsim.cell.jobs import COMPUTING, ENDED, SENDING, WAITING, Flight, Jobs
+from netsim.cell.jobs import COMPUTING, ENDED, SENDING, WAITING, Flight, Flights, Jobs
 from netsim.cell.loads import CHANGED, COMPUTED, EMPTY, PLANNED, SENT, SPENT, SWITCHED, Agenda, Loads
 from netsim.cell.pauses import Pauses
 from netsim.cell.radio import SHANNON, Air, RateLaw
@@ -50,7 +49,7 @@ class Medium:
         self.in_use_hz = 0.0
         self.band_t, self.band_hz = array("d"), array("d")       # how the band in use has changed
         self.ended: list[tuple[Flight, int]] = []                # jobs that nobody has taken away yet
-        self.flights: list[Flight] = []                          # with jobs that have not ended, by their numbers
+        self.flights = Flights()                                 # with jobs that have not ended, by their numbers
         self.gave_room: dict[Ticket, list[tuple[Flight, int]]] = {}      # who could send because a job had ended
         self._limit = bandwidth_hz * (1 + ROUNDING)
         self.steady = discipline.fixed                          # whoever fits keeps what was planned to its end
@@ -65,6 +64,7 @@ class Medium:
         self.pauses = Pauses(self, faults) if faults else None
         self._alarm: simpy.Event | None = None
         self._alarm_at = math.inf
+        self._told = False                   # whether somebody has just been told what it waited for
 
     def start(self, first: Ticket, version: int, cause: int, jobs: Jobs, gain: Floats) -> Flight:
         """Let these jobs begin to compute, now; ``gain`` is that of their channels."""
@@ -76,8 +76,9 @@ class Medium:
         self.flights.append(flight)
         now = self.env.now
         self.agenda.extend([
-            (now + seconds, COMPUTED, first + i, 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
-        self._follow_slots(flight)
+            (now + seconds, COMPUTED, flight.turn(i), 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
+        flight.follow_slots(now)
+        self._await_slots(flight)
         heapify(self.agenda)
         for i in self.batteries.on_battery(jobs.device):
             self.loads.draw(flight, i, flight.compute_w[i], flight.compute_s[i])
@@ -88,7 +89,7 @@ class Medium:
 
     def replies(self, tickets: Ints, until: float, count: int | None) -> Replies:
         """An event that comes when so many of these jobs have ended (None: all), or at ``until``."""
-        there = self._under_way(tickets.tolist())
+        there = self.flights.still_of(tickets.tolist())
         wanted = len(there) if count is None else count - (len(tickets) - len(there))
         replies = Replies(self.env, wanted)
         if wanted <= 0:
@@ -101,30 +102,15 @@ class Medium:
 
     def cancel(self, ticket: Ticket, reason: str) -> None:
         """End a job, whatever it is at; what it has spent is spent."""
-        flight = self.flight_of(ticket)
+        flight = self.flights.of(ticket)
         if flight is not None and flight.phase[ticket - flight.first] != ENDED:
             self.cut(flight, ticket - flight.first, reason)
             self._set_alarm()
 
-    def flight_of(self, ticket: Ticket) -> Flight | None:
-        """The flight of a job; None where all of it has landed."""
-        place = bisect_right(self.flights, ticket, key=lambda flight: flight.first) - 1
-        flight = self.flights[place] if place >= 0 else None
-        return flight if flight is not None and ticket < flight.first + len(flight) else None
-
-    def _under_way(self, tickets: list[Ticket]) -> list[Ticket]:
-        """Those of some jobs that have not ended."""
-        there: list[Ticket] = []
-        for flight in self.flights:
-            first, phase = flight.first, flight.phase
-            last = first + len(flight)
-            there.extend([job for job in tickets if first <= job < last and phase[job - first] != ENDED])
-        return there
-
     def take_ended(self) -> list[tuple[Flight, int]]:
         """The jobs that have ended since the last call, in the order in which they did."""
         ended, self.ended = self.ended, []
-        self.flights = [flight for flight in self.flights if flight.open]
+        self.flights = Flights(flight for flight in self.flights if flight.open)
         return ended
 
     def take_band(self) -> tuple[Floats, Floats]:
@@ -152,40 +138,47 @@ class Medium:
             own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
             self.flights.append(Flight.restored(own))
         self.in_use_hz = float(state["in_use_hz"])
-        self.sending = {ticket: self._place(ticket) for ticket in state["sending"].tolist()}
-        self.waiting = [self._place(ticket) for ticket in state["waiting"].tolist()]
+        self.sending = {ticket: self.flights.place(ticket) for ticket in state["sending"].tolist()}
+        self.waiting = [self.flights.place(ticket) for ticket in state["waiting"].tolist()]
+        for ticket, watts, seconds, since in state["loads"].tolist():
+            self.loads.draw(*self.flights.place(int(ticket)), watts, seconds, since)
+        for flight in self.flights:
+            flight.follow_slots(float(np.nextafter(self.env.now, -np.inf)))
+        if self.pauses is not None:
+            self.pauses.restore(state["uploads"])
+        self.look_ahead()
+
+    def look_ahead(self) -> None:
+        """Find out anew what is due when, from the rows alone.
+
+        A run does so wherever it may be taken up, so that one that is taken up there wakes at the same instants: what
+        is due would otherwise have been rounded from another moment on.
+        """
+        self.agenda.clear()                  # in place: the loads know it too
+        self._alarm, self._alarm_at = None, math.inf
         for flight in self.flights:
             for i, phase in enumerate(flight.phase):
                 if phase in (COMPUTING, SENDING) and flight.rate[i] > 0.0:
                     due = flight.since[i] + flight.left[i] / flight.rate[i]
                     what = COMPUTED if phase == COMPUTING else SENT
-                    self.agenda.append((due, what, flight.first + i, flight.stamp[i], flight, i))
+                    self.agenda.append((due, what, flight.turn(i), flight.stamp[i], flight, i))
                 if phase == SENDING and self.radio.drops_over_budget:
                     spent_at = self._spent_at(flight, i)
-                    self.agenda.append((spent_at, SPENT, flight.first + i, flight.chapter(i), flight, i))
-            self._follow_slots(flight)
+                    self.agenda.append((spent_at, SPENT, flight.turn(i), flight.chapter(i), flight, i))
+            self._await_slots(flight)
         heapify(self.agenda)
-        for ticket, watts, seconds, since in state["loads"].tolist():
-            self.loads.draw(*self._place(int(ticket)), watts, seconds, since)
-        if self.fades is not None and (self.sending or self.waiting):
-            self.fades.watch(self.env.now)
+        self.loads.watch_all()
+        if self.fades is not None:
+            self.fades.look_ahead(self.env.now)
         if self.pauses is not None:
-            self.pauses.restore(state["uploads"])
             for flight in self.flights:
                 self.pauses.watch(flight)
         self._set_alarm()
 
-    def _follow_slots(self, flight: Flight) -> None:
+    def _await_slots(self, flight: Flight) -> None:
         """Be there when planned bands change; while some do, no share is for good."""
-        flight.follow_slots(self.env.now)
         self.agenda.extend([(at, PLANNED, flight.first, 0, flight, 0) for at in {slot[0] for slot in flight.slots}])
         self.steady = self.discipline.fixed and not any(each.in_slots for each in self.flights)
-
-    def _place(self, ticket: Ticket) -> tuple[Flight, int]:
-        flight = self.flight_of(ticket)
-        if flight is None:
-            raise ValueError(f"job {ticket} is not in flight")
-        return flight, ticket - flight.first
 
     # Time.
 
@@ -201,8 +194,8 @@ class Medium:
             return
         now = self.env.now
         until, self._alarm_at = max(now, self._alarm_at), math.inf       # the clock may have rounded down
-        agenda = self.agenda
-        while agenda and agenda[0][0] <= until:
+        agenda, self._told = self.agenda, False
+        while agenda and agenda[0][0] <= until and not self._told:
             at, what, _, stamp, where, i = heappop(agenda)
             if what == EMPTY:
                 if where.watch == stamp:
@@ -262,9 +255,9 @@ class Medium:
         self.sending[ticket] = (flight, i)
         seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:
-            heappush(self.agenda, (now + seconds, SENT, ticket, flight.stamp[i], flight, i))
+            heappush(self.agenda, (now + seconds, SENT, flight.turn(i), flight.stamp[i], flight, i))
         if self.radio.drops_over_budget:
-            heappush(self.agenda, (self._spent_at(flight, i), SPENT, ticket, flight.chapter(i), flight, i))
+            heappush(self.agenda, (self._spent_at(flight, i), SPENT, flight.turn(i), flight.chapter(i), flight, i))
         if self.batteries.any_finite and self.batteries.is_finite(flight.device[i]):
             self.loads.draw(flight, i, flight.power_w[i], seconds)
 
@@ -306,8 +299,8 @@ class Medium:
         if self.batteries.any_finite and self.batteries.is_finite(flight.device[i]):
             self.batteries.close(flight.device[i], now)
         replies = self._replies.pop(ticket, None)
-        if replies is not None:
-            replies.one_more()
+        if replies is not None and replies.one_more():
+            self._told = True
 
     # The band.
 
@@ -359,7 +352,7 @@ class Medium:
         flight.stamp[i] += 1
         seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:
-            heappush(self.agenda, (now + seconds, SENT, ticket, flight.stamp[i], flight, i))
+            heappush(self.agenda, (now + seconds, SENT, flight.turn(i), flight.stamp[i], flight, i))
         if ticket in self.loads:
             flight.upload_j[i] = self.loads.upload_energy(flight, i, complete=False)
             self.loads.draw(flight, i, flight.power_w[i], seconds)

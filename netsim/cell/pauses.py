@@ -32,8 +32,12 @@ class Pauses:
 
     def watch(self, flight: Flight) -> None:
         """Be there when a device of these jobs goes or comes back; some may be off already."""
+        now = self.medium.env.now
         for i in range(len(flight)):
-            self.look(flight, i, self.medium.env.now)
+            if flight.phase[i] == PAUSED and self.faults.absences(flight.device[i], now):
+                self._await(flight, i, now)      # what its absence does to the work is done
+            else:
+                self.look(flight, i, now)
 
     def look(self, flight: Flight, i: int, t: float) -> None:
         """The device of a job may have gone or come back."""
@@ -52,7 +56,11 @@ class Pauses:
                 flight.start_over(i)
         elif flight.phase[i] == PAUSED:
             self._resume(flight, i)
-        at = self.faults.next_change(device, t)
+        self._await(flight, i, t)
+
+    def _await(self, flight: Flight, i: int, t: float) -> None:
+        """Be there when the device goes or comes back next."""
+        at = self.faults.next_change(flight.device[i], t)
         if at < math.inf:
             heappush(self.medium.agenda, (at, SWITCHED, flight.first + i, 0, flight, i))
 
@@ -106,6 +114,6 @@ class Pauses:
         flight.phase[i], flight.since[i] = COMPUTING, now
         flight.rate[i] = rate = float(flight.jobs.cpu_hz[i])
         seconds = flight.left[i] / rate
-        heappush(medium.agenda, (now + seconds, COMPUTED, flight.first + i, flight.stamp[i], flight, i))
+        heappush(medium.agenda, (now + seconds, COMPUTED, flight.turn(i), flight.stamp[i], flight, i))
         if medium.batteries.any_finite and medium.batteries.is_finite(flight.device[i]):
             medium.loads.draw(flight, i, flight.compute_w[i], seconds)

@@ -23,6 +23,16 @@ class Outcomes:
     energy_j: Floats
 
 
+@dataclass(frozen=True)
+class Reply:
+    """A job that has ended, as a server hears of it."""
+
+    job: int
+    device: int
+    version: int               # of the model that it started from
+    arrived: bool
+
+
 class CellPort(Protocol):
     """What a server sees of the cell, and does in it; what it does is in the trace."""
 
@@ -54,7 +64,10 @@ class CellPort(Protocol):
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit; the others are left out."""
 
-    def why_nobody_fits(self, rule: str) -> str | None:
+    def plan_alone(self, device: int, rule: str, among: int) -> Agenda:
+        """The same for one device that shares the band with others who come and go, as one of so many."""
+
+    def why_nobody_fits(self, rule: str, among: int = 1) -> str | None:
         """What keeps all devices from ever taking part again by a rule; None where one of them may."""
 
     def wait(self, seconds: float) -> simpy.Event:
@@ -66,11 +79,23 @@ class CellPort(Protocol):
     def replies(self, tickets: Ints, until: float = ..., count: int | None = None) -> simpy.Event:
         """An event that comes when the jobs have ended, or so many of them, or at ``until``."""
 
+    def under_way(self) -> dict[int, int]:
+        """The jobs that have not ended, with their devices."""
+
+    def receive(self) -> list[Reply]:
+        """The jobs that have ended since this was asked last, in the order in which they did."""
+
     def cancel(self, ticket: int, reason: str) -> None:
         """End a job that has not ended; what it has spent is spent."""
 
-    def aggregate(self) -> Outcomes:
-        """Close a round: all jobs that have ended since the last one; from here on the model is a new version."""
+    def aggregate(self, *, barrier: bool = True) -> Outcomes:
+        """Close a round: all jobs that have ended since the last one; from here on the model is a new version.
+
+        ``barrier`` says that those who were done had to wait for it.
+        """
+
+    def stop(self) -> Outcomes:
+        """The run ends with this round: end the jobs under way, which belong to it."""
 
     def count(self, name: str, values: Mapping[int, float]) -> None:
         """Note quantities by device (SERVER for the server's own)."""

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import simpy
 
 from netsim.allocation.problem import Infeasible, Problem
-from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Wave
+from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, Wave
 from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.disciplines import Discipline
 from netsim.cell.jobs import Jobs
 from netsim.cell.medium import Medium
-from netsim.cell.port import Outcomes
+from netsim.cell.port import Outcomes, Reply
 from netsim.cell.radio import SHANNON, RateLaw
 from netsim.cell.recording import CLOCK, Ended, Rows, record_ended, record_left_out
 from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
-from netsim.trace.schema import RELAX, SERVER
+from netsim.trace.schema import OVER, RELAX, SERVER
 from netsim.world.channel import EVERYBODY, GainTimeline
 from netsim.world.faults import Faults
 
@@ -63,12 +64,16 @@ class RadioCell:
             faults)
         self.faults = faults if faults is not None and faults.presences else None
         self.radio, self.believes = radio, believes
-        self.planner = planner(self.problem, self.batteries.level_j if self.batteries.any_finite else None)
+        self._charge = self.batteries.level_j if self.batteries.any_finite else None
+        self._planner_of = planner
+        self.planner = planner(self.problem, self._charge)
+        self._alone = bool(getattr(discipline, "alone", False))
         self.version = 0
         self._next_job = 0
         self._began = env.now               # when the round began
         self._idle = False                  # whether it begins with waiting for devices
         self._cause: Ints = NOBODY          # the rows that whatever comes next has to wait for
+        self._followed = True               # whether something has come next
         self._played: list[Ended] = []      # of this round
         self._left_out = NOBODY
 
@@ -121,20 +126,32 @@ class RadioCell:
             **columns})
 
     def select(self, devices: Ints) -> None:
-        """Say who was chosen, which opens a round, if waiting for devices has not."""
+        """Say who was chosen; waiting for devices, if there was any, comes first."""
         if self._idle:
             waited = self.recorder.span("wait", SERVER, self._began, self.now, after=self._cause.tolist())
             self._cause, self._idle = np.array([waited]), False
-        else:
-            self._began = self.now
         row = self.recorder.instant("select", SERVER, self.now, value=len(devices), after=self._cause.tolist())
-        self._cause = np.array([row])
+        self._cause, self._followed = np.array([row]), True
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
-        agenda = self.planner.agenda(np.sort(devices), rule, size)
+        return self._noted(self.planner.agenda(np.sort(devices), rule, size))
+
+    def plan_alone(self, device: int, rule: str, among: int) -> Agenda:
+        return self._noted(self._planner_among(among).agenda(np.array([device]), rule, 1))
+
+    def _planner_among(self, among: int) -> Planner:
+        """Plans for one of so many: with its part of the band, or with all of it where one sends at a time."""
+        def part(devices: Ints) -> Problem:
+            whole = self.problem(devices)
+            return replace(whole, bandwidth_hz=whole.bandwidth_hz / among)
+
+        return self.planner if among == 1 or self._alone else self._planner_of(part, self._charge)
+
+    def _noted(self, agenda: Agenda) -> Agenda:
+        """The same; whoever is left out is written down."""
         if agenda.relaxed != 1.0:
             self.recorder.instant(RELAX, SERVER, self.now, value=agenda.relaxed, after=self._cause.tolist())
-        self._left_out = agenda.dropped
+        self._left_out = np.concatenate([self._left_out, agenda.dropped])
         if len(agenda.dropped):
             asked = self.planner.posed(agenda.dropped)
             columns = {name: getattr(asked, name) for name in ("gain", "bits", "cycles", "budget_j")}
@@ -144,18 +161,18 @@ class RadioCell:
 
     def wait(self, seconds: float) -> simpy.Event:
         row = self.recorder.span("wait", SERVER, self.now, self.now + seconds, after=self._cause.tolist())
-        self._cause = np.array([row])
+        self._cause, self._followed = np.array([row]), True
         return self.env.timeout(seconds)
 
-    def why_nobody_fits(self, rule: str) -> str | None:
-        everybody = np.flatnonzero(self.batteries.available)
+    def why_nobody_fits(self, rule: str, among: int = 1) -> str | None:
+        everybody, planner = np.flatnonzero(self.batteries.available), self._planner_among(among)
         if not len(everybody):
             return self.batteries.too_little()
-        if self.channel.changes or len(self.planner.largest(
-                self.planner.posed(everybody, MOST_SCALING if rule == "relax" else 1.0))):
+        if self.channel.changes or len(planner.largest(
+                planner.posed(everybody, MOST_SCALING if rule == "relax" else 1.0))):
             return None
         try:
-            self.planner.one_wave(everybody)
+            planner.one_wave(everybody)
         except Infeasible as reason:
             return str(reason)
         return None
@@ -164,6 +181,7 @@ class RadioCell:
         self._record_ended()
         allocated = self.recorder.instant(
             "allocate", SERVER, self.now, value=len(wave.devices), after=self._cause.tolist())
+        self._followed = True
         first = self._take_numbers(len(wave.devices))
         gain = self.channel.gain(wave.devices, self.now, self.version + 1)
         self.medium.start(first, self.version, allocated, Jobs.of(wave, self.radio.efficiency), gain)
@@ -175,17 +193,36 @@ class RadioCell:
     def cancel(self, ticket: int, reason: str) -> None:
         self.medium.cancel(ticket, reason)
 
-    def aggregate(self) -> Outcomes:
+    def under_way(self) -> dict[int, int]:
+        return self.medium.flights.under_way()
+
+    def receive(self) -> list[Reply]:
+        jobs = self._record_ended()
+        return [] if jobs is None else [
+            Reply(*reply) for reply in zip(jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(),
+                                           jobs.arrived.tolist(), strict=True)]
+
+    def aggregate(self, *, barrier: bool = True) -> Outcomes:
         self._record_ended()
         now, began = self.now, self._began
-        self._record_waits()
+        if barrier:
+            self._record_waits()
+        waited_for = self._cause if barrier or not self._played else np.concatenate(
+            [jobs.last for jobs in self._played])
         arrived = sum(int(jobs.arrived.sum()) for jobs in self._played)
-        row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=self._cause.tolist())
-        self._cause = np.array([row])
+        row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=waited_for.tolist())
+        self._cause, self._followed = np.array([row]), True
         outcomes = self._outcomes()
-        self._end_of_round = (began, now, arrived)
+        self._end_of_round, self._began = (began, now, arrived), now
         self._played = []
         self.version += 1
+        return outcomes
+
+    def stop(self) -> Outcomes:
+        for ticket in self.medium.flights.under_way():
+            self.medium.cancel(ticket, OVER)
+        self._record_ended(self.version - 1)
+        outcomes, self._played = self._outcomes(), []
         return outcomes
 
     def count(self, name: str, values: Mapping[int, float]) -> None:
@@ -196,6 +233,7 @@ class RadioCell:
         """The round's last row; which rows are its own is read off that."""
         began, now, arrived = self._end_of_round
         self.recorder.span("round", SERVER, began, now, value=arrived)
+        self.medium.look_ahead()
 
     # What a checkpoint keeps.
 
@@ -221,15 +259,16 @@ class RadioCell:
         first, self._next_job = self._next_job, self._next_job + count
         return first
 
-    def _record_ended(self) -> None:
+    def _record_ended(self, version: int | None = None) -> Ended | None:
         """Write down the jobs that have ended; whatever comes next follows the last of them."""
-        medium = self.medium
-        jobs = record_ended(
-            self.recorder, medium.take_ended(), medium.take_band(), self.version, medium.gave_room)
+        medium, version = self.medium, self.version if version is None else version
+        jobs = record_ended(self.recorder, medium.take_ended(), medium.take_band(), version, medium.gave_room)
         if jobs is not None:
             self.batteries.draw(jobs.device, jobs.values["compute_j"] + jobs.values["upload_j"])
             self._played.append(jobs)
-            self._cause = jobs.last
+            self._cause = jobs.last if self._followed else np.concatenate([self._cause, jobs.last])
+            self._followed = False
+        return jobs
 
     def _record_waits(self) -> None:
         """Everybody waits for the others: before its wave, and from its own end to that of the round."""

@@ -110,6 +110,8 @@ def record_ended(
     ``gave_room`` says which jobs could send because another one had ended.
     """
     if not ended:
+        for t, hertz in zip(*band, strict=True):
+            recorder.counter("bandwidth", CELL, t, hertz)
         return None
     jobs = Ended.of(ended)
     uploads, waits = _record_rows(recorder, jobs, band)

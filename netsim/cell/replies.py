@@ -1,4 +1,4 @@
-"""What a server waits for: that jobs have ended."""
+"""What somebody waits for who waits for jobs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ class Replies(simpy.Event):
         super().__init__(env)
         self.wanted = wanted
 
-    def one_more(self) -> None:
-        """One of them has ended."""
+    def one_more(self) -> bool:
+        """One of them has ended; whether it was the last that was waited for."""
         self.wanted -= 1
-        if self.wanted == 0 and not self.triggered:
-            self.succeed()
+        if self.wanted != 0 or self.triggered:
+            return False
+        self.succeed()
+        return True
 
     def time_is_up(self, event: simpy.Event) -> None:
         """Whoever has not ended by now has not."""

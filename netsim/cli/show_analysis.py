@@ -91,8 +91,9 @@ def print_shares(shares: pl.DataFrame, title: str) -> None:
 def print_critical_path(run: Run, path: CriticalPath) -> None:
     """What set a run's length, and what would shorten it."""
     console = screen()
-    rounds = path.steps["round"].n_unique()
-    whole = "the whole simulated time" if rounds == run.last_round else f"all of round {path.steps['round'][0]}"
+    number, rounds = path.steps["round"][0], path.steps["round"].n_unique()
+    part = f"all of round {number}" if run.in_rounds else f"what round {number} waited for"
+    whole = "the whole simulated time" if path.length_s == run.rounds["t1"][-1] - run.rounds["t0"][0] else part
     console.print(f"critical path: {seconds(path.length_s)}, {whole}, in {path.steps.height:,} steps")
     for sentence in path.advice():
         console.print(sentence)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from netsim.learning.favor import EpisodeProgress as Episode
     from netsim.run import Run
     from netsim.scenario import Scenario
-    from netsim.server.synchronous import RunProgress
+    from netsim.server.server import RunProgress
 
 BARS = "▁▂▃▄▅▆▇█"
 COMPUTE, UPLOAD = "█", "▒"

@@ -27,12 +27,7 @@ def aggregate(
     drawn (``Choice.chances``), in the order drawn, and ``total``, the samples of all devices; in a first round with
     everybody nothing was drawn, and the weighted mean is unbiased.
     """
-    for update in updates:
-        if not np.isfinite(update.weights).all():
-            raise InputError(
-                f"the model of device {update.device} has grown beyond all numbers: learning.learning_rate = "
-                f"{settings.learning_rate:g} is too large here"
-            )
+    check_finite(settings, updates)
     samples = [update.samples for update in updates]
     offered = {"weights": weights, "models": [update.weights for update in updates], "samples": samples,
                "total": total, "chances": chances}
@@ -40,8 +35,34 @@ def aggregate(
     gradients = [update.gradient for update in updates if update.gradient is not None]
     if gradients:
         server["gradient"] = weighted_mean(gradients, samples)    # FEDL's global gradient, for the next round
-    options = {name: value for name, value in settings.server if name != "kind"}
-    moved, state = SERVERS[settings.server.kind](weights, mean, server, **options)
+    return step_towards(settings, weights, mean, server)
+
+
+def merge(
+    settings: Any, weights: Weights, updates: Sequence[Update], since: Sequence[Weights], shares: Floats, server: State,
+) -> Weights:
+    """The new global model from updates that came as they came: w + sum_n shares_n (w_n - since_n)."""
+    check_finite(settings, updates)
+    total = weights.astype(np.float64)
+    for update, start, share in zip(updates, since, shares.tolist(), strict=True):
+        total += share * (update.weights.astype(np.float64) - start)
+    return step_towards(settings, weights, total.astype(np.float32), server)
+
+
+def check_finite(settings: Any, updates: Sequence[Update]) -> None:
+    """Raise InputError for a model that has grown beyond all numbers."""
+    for update in updates:
+        if not np.isfinite(update.weights).all():
+            raise InputError(
+                f"the model of device {update.device} has grown beyond all numbers: learning.learning_rate = "
+                f"{settings.learning_rate:g} is too large here"
+            )
+
+
+def step_towards(settings: Any, weights: Weights, mean: Weights, server: State) -> Weights:
+    """Where the server's optimiser goes from the present model, shown the aggregate."""
+    options = {name: value for name, value in settings.optimiser if name != "kind"}
+    moved, state = OPTIMISERS[settings.optimiser.kind](weights, mean, server, **options)
     server.update(state)
     return moved
 
@@ -147,13 +168,13 @@ def server_adam(
     return _moved(weights, learning_rate * first / (np.sqrt(second) + epsilon)), {"first": first, "second": second}
 
 
-def no_server(weights: Weights, mean: Weights, state: State) -> tuple[Weights, State]:
+def no_optimiser(weights: Weights, mean: Weights, state: State) -> tuple[Weights, State]:
     """The mean is the new global model."""
     return mean, {}
 
 
-SERVERS: dict[str, Callable[..., tuple[Weights, State]]] = {
-    "none": no_server,
+OPTIMISERS: dict[str, Callable[..., tuple[Weights, State]]] = {
+    "none": no_optimiser,
     "momentum": server_momentum,
     "adam": server_adam,
 }

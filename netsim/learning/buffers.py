@@ -44,7 +44,7 @@ class Buffers:
             place += buffer.numel()
 
 
-def mean_buffers(rows: Floats, samples: Sequence[int] | Ints) -> Floats:
+def mean_buffers(rows: Floats, samples: Sequence[int] | Ints | Floats) -> Floats:
     """The mean by samples; what all have alike stays as it is, to the bit and where it is no number."""
     shares = np.asarray(samples, dtype=np.float64)
     alike = ((rows == rows[0]) | (np.isnan(rows) & np.isnan(rows[0]))).all(axis=0)
@@ -69,9 +69,17 @@ class KeptBuffers:
         """What each of these devices begins with, a row each."""
         return np.tile(self.mean, (len(devices), 1)) if self._own is None else self._own[devices]
 
-    def take(self, devices: Ints, rows: Floats, samples: Sequence[int]) -> None:
-        """What these devices ended with."""
-        self.mean = mean_buffers(rows, samples)
+    def own(self, device: int) -> Floats | None:
+        """What a device keeps for itself; None where all begin with the mean."""
+        return None if self._own is None else self._own[device]
+
+    def take(self, devices: Ints, rows: Floats, samples: Sequence[int] | Floats, rest: float = 0.0) -> None:
+        """What these devices ended with; ``rest`` is how much what was there before counts beside their samples."""
+        weights = np.asarray(samples, np.float64)
+        if rest:
+            self.mean = mean_buffers(np.vstack([self.mean, rows]), np.concatenate([[rest], weights]))
+        elif weights.any():
+            self.mean = mean_buffers(rows, weights)
         if self._own is not None:
             self._own[devices] = rows
 

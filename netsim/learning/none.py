@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints, State
-from netsim.learning.protocol import Evaluation
+from netsim.learning.protocol import Evaluation, Merge
 from netsim.learning.sizes import samples_without_learning, upload_bits
 
 if TYPE_CHECKING:
@@ -41,6 +41,15 @@ class NoLearning:
     def train(self, round: int, devices: Ints) -> None: ...
 
     def aggregate(self, devices: Ints, chances: Floats | None) -> None: ...
+
+    def start(self, version: int, job: int, device: int) -> None: ...
+
+    def drop(self, jobs: Sequence[int]) -> None: ...
+
+    def merge(self, how: Merge) -> None: ...
+
+    def alignment(self, jobs: Sequence[int]) -> Floats:
+        return np.ones(len(jobs))
 
     def evaluate(self) -> Evaluation | None:
         return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from netsim.base.arrays import Floats, Ints, State
 
@@ -16,6 +16,18 @@ class Evaluation:
     accuracy: float
     loss: float
     class_accuracy: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Merge:
+    """How updates that came as they came make a new model: w + sum_i shares_i (x_i - w_i).
+
+    x_i is what job i has learned; w_i is the model that it started from, or the present one (``since = "now"``).
+    """
+
+    jobs: list[int]
+    shares: Floats
+    since: Literal["start", "now"]
 
 
 class Learning(Protocol):
@@ -51,6 +63,18 @@ class Learning(Protocol):
 
     def aggregate(self, devices: Ints, chances: Floats | None) -> None:
         """Make a new global model of what these devices have sent, in the order drawn."""
+
+    def start(self, version: int, job: int, device: int) -> None:
+        """Let a device learn from the present model, this version; it is kept as long as a job on it is under way."""
+
+    def drop(self, jobs: Sequence[int]) -> None:
+        """These jobs will not arrive."""
+
+    def merge(self, how: Merge) -> None:
+        """Make a new global model of what these jobs have sent, in the order of their arrival."""
+
+    def alignment(self, jobs: Sequence[int]) -> Floats:
+        """Cosine between the step of each job and the way that the global model has gone since the job started."""
 
     def evaluate(self) -> Evaluation | None:
         """How the global model does; None where there is none."""

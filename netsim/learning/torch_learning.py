@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints, State, Weights
-from netsim.learning.aggregation import aggregate
+from netsim.learning.aggregation import aggregate, merge
 from netsim.learning.buffers import KeptBuffers, kept_local
+from netsim.learning.in_flight import InFlight, cosine
 from netsim.learning.learner import Learner, Training
-from netsim.learning.protocol import Evaluation
+from netsim.learning.protocol import Evaluation, Merge
+from netsim.learning.trainer import Update
 from netsim.learning.upload_table import UploadTable
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class TorchLearning:
         self._training: Training | None = None
         self._weights: Weights = learner.initial_weights()
         self._buffers = KeptBuffers(learner.buffers, len(learner.samples), local=kept_local(scenario.learning))
+        self._in_flight = InFlight(learner, self._buffers)
         self._server: State = {}                                   # what the server's optimiser remembers
         self._loss = np.full(len(learner.samples), np.nan)
         self._gradient_norm = np.full(len(learner.samples), np.nan)
@@ -62,6 +65,7 @@ class TorchLearning:
         }
 
     def begin(self, devices: int, round: int) -> None:
+        self._in_flight.begin()
         if self._keeps_models:
             self._table = UploadTable(self._folder, devices, self._learner.parameters, round, self._sums)
 
@@ -78,10 +82,39 @@ class TorchLearning:
         self._weights = aggregate(
             self._settings, self._weights, updates, self._server, total=int(self._learner.samples.sum()),
             chances=chances)
+        self._note(devices, updates, np.array([update.samples for update in updates], np.float64))
+
+    def start(self, version: int, job: int, device: int) -> None:
+        self._in_flight.start(version, job, device, self._weights)
+
+    def drop(self, jobs: Sequence[int]) -> None:
+        self._in_flight.drop(jobs)
+
+    def merge(self, how: Merge) -> None:
+        flying, fresh = self._in_flight, how.since == "now"
+        updates = [flying.update(job) for job in how.jobs]
+        since = [self._weights if fresh else flying.origin(job) for job in how.jobs]
+        self._weights = merge(self._settings, self._weights, updates, since, how.shares, self._server)
+        flying.drop(how.jobs)
+        # of a device that has arrived several times, the last time
+        places = list({update.device: place for place, update in enumerate(updates)}.values())
+        last = [updates[place] for place in places]
+        self._note(np.array([update.device for update in last]), last, how.shares[places],
+                   max(0.0, 1.0 - float(how.shares.sum())) if fresh else 0.0)
+
+    def alignment(self, jobs: Sequence[int]) -> Floats:
+        def one(job: int) -> float:
+            start = self._in_flight.origin(job).astype(np.float64)
+            return cosine(self._in_flight.update(job).weights - start, self._weights - start)
+
+        return np.array([one(job) for job in jobs])
+
+    def _note(self, devices: Ints, updates: list[Update], samples: Floats, rest: float = 0.0) -> None:
+        """Keep what devices have sent besides their steps: how training went, their buffers, and their models."""
         self._loss[devices] = [update.loss for update in updates]
         rows = [update.buffers for update in updates if update.buffers is not None]
         if rows:
-            self._buffers.take(devices, np.stack(rows), [update.samples for update in updates])
+            self._buffers.take(devices, np.stack(rows), samples, rest)
         self._gradient_norm[devices] = [update.gradient_norm for update in updates]
         if self._table:
             self._arrived = devices, np.stack([update.weights for update in updates])
@@ -92,7 +125,8 @@ class TorchLearning:
     def snapshot(self) -> State:
         uploads = {"uploads": self._table.sums} if self._table else {}
         return {**uploads, "weights": self._weights, "loss": self._loss, "gradient_norm": self._gradient_norm,
-                **self._buffers.snapshot(), **{f"server.{name}": array for name, array in self._server.items()}}
+                **self._buffers.snapshot(), **self._in_flight.snapshot(),
+                **{f"server.{name}": array for name, array in self._server.items()}}
 
     def restore(self, state: State) -> None:
         if state["weights"].shape != (self._learner.parameters,):
@@ -100,6 +134,7 @@ class TorchLearning:
         self._weights = state["weights"]
         self._sums = state["uploads"] if self._keeps_models else None
         self._buffers.restore(state)
+        self._in_flight.restore(state)
         self._loss, self._gradient_norm = state["loss"].copy(), state["gradient_norm"].copy()
         self._server = {name.removeprefix("server."): array for name, array in state.items()
                         if name.startswith("server.")}

@@ -85,13 +85,13 @@ def _name_alone(model: Any) -> Any:
     return model["name"] if isinstance(model, Mapping) and set(model) == {"name"} else model
 
 
-class NoServer(Model):
+class NoOptimiser(Model):
     """The aggregated model is the new global model."""
 
     kind: Literal["none"] = "none"
 
 
-class ServerMomentum(Model):
+class MomentumOptimiser(Model):
     """The server moves along a running mean of the updates (FedAvgM)."""
 
     kind: Literal["momentum"]
@@ -99,7 +99,7 @@ class ServerMomentum(Model):
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
 
 
-class ServerAdam(Model):
+class AdamOptimiser(Model):
     """The server applies Adam to the updates (FedAdam)."""
 
     kind: Literal["adam"]
@@ -109,7 +109,7 @@ class ServerAdam(Model):
     epsilon: Positive = 1e-3
 
 
-ServerStep = Annotated[NoServer | ServerMomentum | ServerAdam, Field(discriminator="kind")]
+Optimiser = Annotated[NoOptimiser | MomentumOptimiser | AdamOptimiser, Field(discriminator="kind")]
 
 
 class EvaluationTable(Model):
@@ -145,7 +145,7 @@ class LearningTable(Model):
     aggregation: Annotated[
         str, Named("weighted", "mean", "unbiased"),
         key("weighted by samples (eq. 4), a plain mean, or by the chances of selection (ICAS)")] = "weighted"
-    server: Annotated[ServerStep, key("what the server does with the aggregate")] = NoServer()
+    optimiser: Annotated[Optimiser, key("what the server does with the aggregate")] = NoOptimiser()
     target_accuracy: Annotated[
         Annotated[float, Field(gt=0, le=1)] | None, key("the run ends when the test accuracy reaches it")] = None
     evaluation: Annotated[EvaluationTable, key("when and on how much the global model is tested")] = EvaluationTable()
@@ -166,6 +166,16 @@ class LearningTable(Model):
         """One pass, unless the scenario says how many passes or steps."""
         if isinstance(data, Mapping) and not {"local_iterations", "local_steps"} & set(data):
             return {**data, "local_iterations": 1}
+        return data
+
+    @model_validator(mode="before")
+    @classmethod
+    def _once_called_server(cls, data: Any) -> Any:
+        """Scenarios of stored runs call the optimiser ``server``, which is the name of another table now."""
+        if isinstance(data, Mapping) and "server" in data:
+            if "optimiser" in data:
+                raise refuse("is the old name of optimiser, which is given too: leave it out", "server")
+            return {("optimiser" if name == "server" else name): value for name, value in data.items()}
         return data
 
     @model_validator(mode="after")

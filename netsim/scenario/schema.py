@@ -57,7 +57,8 @@ class ServerTable(Model):
     """Who dispatches jobs, waits for them and aggregates; all keys but the kind are its options."""
 
     model_config = ConfigDict(extra="allow")
-    kind: Annotated[str, Field(min_length=1), key('"synchronous", or "package.module:Name" of installed code')]
+    kind: Annotated[str, Field(min_length=1), key(
+        '"synchronous", "first-k", "window", "fedbuff", "fedasync", "port", or "package.module:Name"')]
 
     @property
     def options(self) -> dict[str, Any]:
@@ -191,6 +192,7 @@ class Scenario(Model):
         plain = self._plain(float)
         del plain["name"], plain["description"]
         learning, partition, selection = plain["learning"], plain["learning"]["partition"], plain["selection"]
+        learning["server"] = learning.pop("optimiser")      # its name when the stored trials were made
         root = learning.pop("root", None)
         if learning.get("dataset") == "image-folder" and root:
             learning["images"] = _listing(Path(root))

@@ -25,6 +25,7 @@ class ClusterMethod(Method):
     the ranking that it gives the devices (``rank``); how many come from each cluster is said in ``places``.
     """
 
+    barrier: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"weights"})
 
     clusters: Natural | None = None     # c; by default the number of classes in the data

@@ -29,6 +29,7 @@ class Favor(Method):
     agent and its training are in ``netsim.learning.favor``.
     """
 
+    barrier: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"weights"})
 
     policy: str = ""

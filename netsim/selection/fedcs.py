@@ -27,6 +27,7 @@ class FedCS(Method):
     ICC 2019.
     """
 
+    barrier: ClassVar[bool] = True
     varies: ClassVar[bool] = True
 
     deadline: Time | None = None

@@ -29,6 +29,7 @@ class Icas(Method):
     Transactions on Wireless Communications, 2020.
     """
 
+    barrier: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"gradient"})
     gives: ClassVar[frozenset[str]] = frozenset({"chances"})
 

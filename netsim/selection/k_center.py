@@ -25,6 +25,7 @@ class KCenter(Method):
     baseline for device selection in Wang et al., INFOCOM 2020.
     """
 
+    barrier: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"weights"})
 
     layer: str = "all"

@@ -22,6 +22,7 @@ class Method:
     needs: ClassVar[frozenset[str]] = frozenset()     # see Selection
     gives: ClassVar[frozenset[str]] = frozenset()     # "chances": of each device drawn, as Choice.probability
     varies: ClassVar[bool] = False                    # decides on the size of the cohort itself
+    barrier: ClassVar[bool] = False                   # puts a cohort together as a whole, for a server that waits
     state: State = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def check_model(self, layers: Mapping[str, slice]) -> None:

@@ -30,6 +30,7 @@ class Rra(Method):
     optimum itself is computed in ``netsim.allocation.rra``.
     """
 
+    barrier: ClassVar[bool] = True
     varies: ClassVar[bool] = True
 
     deadline: Time | None = None

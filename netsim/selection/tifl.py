@@ -29,6 +29,7 @@ class TiFL(Method):
     Source: Chai et al., TiFL: A Tier-based Federated Learning System, HPDC 2020.
     """
 
+    barrier: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"local loss"})
 
     tiers: Annotated[int, Field(ge=2)] = 5

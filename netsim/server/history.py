@@ -30,12 +30,16 @@ class History:
         """A round has ended so."""
         arrived = outcomes.device[outcomes.arrived]
         self.last_round[arrived] = round
-        self.times_used[arrived] += 1
+        np.add.at(self.times_used, arrived, 1)                   # a device may have arrived several times
         self.duration_s[arrived] = outcomes.duration_s[outcomes.arrived]
-        self.energy_j += float(outcomes.energy_j.sum())
-        self.dropped += len(outcomes.device) - len(arrived)
         self.arrived_last = len(arrived)
         self.arrivals += len(arrived)
+        self.spend(outcomes)
+
+    def spend(self, outcomes: Outcomes) -> None:
+        """What some jobs took, and how many of them did not arrive."""
+        self.energy_j += float(outcomes.energy_j.sum())
+        self.dropped += int((~outcomes.arrived).sum())
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
         """What a selection method may see of it, by the names of a view's columns."""

@@ -17,9 +17,9 @@ class Selector:
         self.method = method
         self.seed = seed
 
-    def choose(self, view: View) -> Choice:
-        """The cohort of the round that the view shows."""
-        choice = self.method(view, stream(self.seed, "selection", view.round))
+    def choose(self, view: View, again: int = 0) -> Choice:
+        """The cohort of the round that the view shows; ``again`` counts how often the same round was asked about."""
+        choice = self.method(view, stream(self.seed, "selection", view.round, again))
         return Choice(check_choice(choice, view, self.name), choice.probability)
 
     @property

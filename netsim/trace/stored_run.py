@@ -7,8 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from netsim.base.errors import InputError
 from netsim.base.files import read_json
+from netsim.trace.overlap import seconds_within
 from netsim.trace.run_directory import read_info
 from netsim.trace.schema import DROPS
 from netsim.trace.store import read_checksums, scan, verify
@@ -27,7 +30,8 @@ class StoredRun:
     """What happened in a run: frames that are read when they are first asked for.
 
     ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy,
-                 loss; the three parts are means over the devices that took part, and sum to round_s
+                 loss; the three parts are means over the devices that took part, and sum to round_s. Where jobs reach
+                 from one round into the next, they say what those at work did meanwhile, whenever that ended
     ``jobs``     what was decided for each job and what came of it; columns as in netsim.trace.schema
     ``spans``    the trace's spans: round, name, device, job, t0, t1, value, energy_j
     ``events``   the whole trace; columns as in netsim.trace.schema
@@ -161,12 +165,39 @@ class StoredRun:
         filled = joined.with_columns(
             pl.col("dropped").fill_null(0), pl.col("energy_j", "compute_s", "upload_s").fill_null(0.0),
             pl.col("wait_s").fill_null(pl.col("round_s")))        # nobody took part: all of it was waiting
+        if not self.in_rounds:
+            filled = self._by_overlap(self.collect(filled)).lazy()
         return self.collect(filled.with_columns(
             (pl.col("arrived") + pl.col("dropped")).alias("cohort"),
         ).select(
             "round", "t0", "t1", "round_s", "cohort", "arrived", "dropped", "energy_j",
             *(f"{part}_s" for part in PARTS), "accuracy", "loss",
         ).sort("round"))
+
+    @cached_property
+    def in_rounds(self) -> bool:
+        """Whether all work lies within its round, as with a server that waits for it."""
+        import polars as pl
+
+        trace, name = self.scan(), pl.col("name")
+        began = trace.filter(name == "round").select("round", began="t0")
+        work = trace.filter((pl.col("kind") == "span") & (pl.col("device") >= 0))
+        early = work.join(began, on="round").select((pl.col("t0") < pl.col("began")).any())
+        return not self.collect(early).item()
+
+    def _by_overlap(self, rounds: pl.DataFrame) -> pl.DataFrame:
+        """The rounds with their parts by what went on in each, be it of jobs that end in a later one."""
+        import polars as pl
+
+        spans = self.spans.filter(pl.col("device") >= 0)
+        begins, ends = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
+        within = {}
+        for part in PARTS:
+            own = spans.filter(pl.col("name") == part)
+            within[part] = seconds_within(own["t0"].to_numpy(), own["t1"].to_numpy(), begins, ends)
+        whole = sum(within.values())
+        scale = np.divide(ends - begins, whole, out=np.zeros(len(begins)), where=whole > 0.0)
+        return rounds.with_columns(**{f"{part}_s": within[part] * scale for part in PARTS})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r}, {self.last_round} rounds, {self.info['status']})"

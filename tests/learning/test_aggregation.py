@@ -30,7 +30,7 @@ def model(*values: float) -> Weights:
 def settings(aggregation: str = "weighted", **server: float | str) -> SimpleNamespace:
     step = {"kind": "none", **server}.items()    # a scenario's table gives its keys and values when iterated
     chosen = type("Server", (), {"kind": server.get("kind", "none"), "__iter__": lambda self: iter(step)})()
-    return SimpleNamespace(aggregation=aggregation, server=chosen, learning_rate=0.1)
+    return SimpleNamespace(aggregation=aggregation, optimiser=chosen, learning_rate=0.1)
 
 
 def update(device: int, samples: int, *values: float, gradient: Weights | None = None) -> Update:

@@ -526,3 +526,24 @@ def test_trying_a_model_leaves_its_buffers_as_they_were() -> None:
     model = build_model("own_models:Batches", (1, 8, 8), 10, seed=1)
     assert torch.equal(model.body[1].running_mean, torch.zeros(12))     # type: ignore[index, union-attr]
     assert model.training
+
+
+@pytest.mark.parametrize("buffers", ["average", "local"])
+@pytest.mark.parametrize("server", [["server.kind=fedasync"], ["server.kind=fedbuff", "server.buffer=2"]])
+def test_buffers_under_servers_that_do_not_wait(server: list[str], buffers: str, tmp_path: Path) -> None:
+    """They go with the version that a job starts from, and through a cut with jobs under way."""
+    scenario = scenario_of(Batches, *server, f"learning.buffers={buffers}", "end.rounds=5")
+
+    def stop(at: Any) -> None:
+        if at.round == 2:
+            raise KeyboardInterrupt
+
+    whole = simulate(scenario, tmp_path / "whole", seed=SEED, workers=1, allow_import=True)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(scenario, tmp_path / "cut", seed=SEED, workers=1, progress=stop, allow_import=True)
+    again = simulate(scenario, tmp_path / "cut", seed=SEED, workers=1, resume=True, allow_import=True)
+    assert again.summary["trace_sha256"] == whole.summary["trace_sha256"]
+    with np.load(whole.path / "checkpoint.npz") as there, np.load(again.path / "checkpoint.npz") as here:
+        assert (there["learning/buffers.mean"] > 0).any()
+        for name in there.files:
+            np.testing.assert_array_equal(there[name], here[name])

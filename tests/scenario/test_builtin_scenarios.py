@@ -14,6 +14,8 @@ from netsim.world.channel import round_gain
 
 DIGESTS = {      # stored trials are found by these: a change here is a change of what a scenario says
     "adaptive": "5827d274ac74c780d845a279424520f10eaf57b9e43b7387dd009859258e397b",
+    "fedasync": "60261bb423a6cd7e30cb17239a91f02eca08c268417d5d929118b7d1964cd4c8",
+    "fedbuff": "b18cc1b904831d317571d51812ddf57fc1a47bd3769fc352705958847a9bba36",
     "lab": "70ff3788c09fd2886be52b46858a86d4302c4671cd7321891a3eb8cb41076657",
     "mixed-fleet": "d01b7302154f9bd50dce0a38351c0ad3cb48011d2f372be43f9f959fb30e2655",
     "paper": "f3b4409afd92930446a6bbd2ad09d20ba2897b0ff06533a7e0692eae0fd573a6",
@@ -36,7 +38,8 @@ def test_digests_are_those_of_the_stored_trials():
     assert {changes: load_scenario("paper", changes).digest for changes in TRIALS} == TRIALS
 
 
-@pytest.mark.parametrize("name", ["adaptive", "mixed-fleet", "paper", "quickstart", "street", "tdma", "tiny"])
+@pytest.mark.parametrize("name", [
+    "adaptive", "fedasync", "fedbuff", "mixed-fleet", "paper", "quickstart", "street", "tdma", "tiny"])
 def test_is_there_and_described(name):
     assert name in builtin_scenarios()
     assert load_scenario(name).description

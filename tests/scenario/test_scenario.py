@@ -185,6 +185,15 @@ def test_options_of_any_toml_type_survive(write):
     assert load_scenario(write(scenario.to_toml(), "again.toml")) == scenario
 
 
+def test_the_servers_optimiser_by_its_name_and_by_its_old_one(write):
+    new = load_scenario(write(SMALL), ["learning.optimiser={kind='momentum'}"])
+    old = load_scenario(write(SMALL), ["learning.server={kind='momentum'}"])
+    assert new.digest == old.digest
+    assert "optimiser = { kind = \"momentum\"" in old.to_toml()
+    with pytest.raises(InputError, match=r"learning\.server: is the old name of optimiser"):
+        load_scenario(write(SMALL), ["learning.server={kind='momentum'}", "learning.optimiser={kind='adam'}"])
+
+
 def test_digest_sees_values_and_not_their_spelling(write):
     first = load_scenario(write(SMALL))
     assert load_scenario(write(SMALL.replace('"1 MHz"', '"1000kHz"'))).digest == first.digest

@@ -14,7 +14,7 @@ class Discipline(Protocol):
     """Says who gets how much of the band; asked anew whenever somebody starts, ends, or the world changes.
 
     ``fixed`` promises that whoever fits gets what was planned and keeps it, so that nobody has to be asked about others
-    as long as nobody waits.
+    as long as nobody waits. One that also has a true ``alone`` promises the whole band to whoever sends.
     """
 
     @property

@@ -12,6 +12,7 @@ class Tdma:
     """Who sends goes on to its end; then it is the turn of who was ready first."""
 
     fixed = False
+    alone = True
 
     def bandwidth(self, active: Active, now: float) -> Floats:
         hertz = np.zeros(len(active.left_bits))

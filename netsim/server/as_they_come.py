@@ -1,0 +1,152 @@
+"""What servers share that do not wait: so many devices are always at work, and each starts from the newest model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+from simpy.events import ProcessGenerator
+
+from netsim.base.arrays import Floats, Ints
+from netsim.base.errors import InputError
+from netsim.base.fields import Natural
+from netsim.cell.port import CellPort, Reply
+from netsim.learning.protocol import Learning, Merge
+from netsim.scenario import Scenario
+from netsim.selection import Selection, View
+from netsim.server.history import History
+from netsim.server.selector import Selector
+from netsim.server.server import RunProgress, Server
+
+Buffer = Annotated[Natural, Field(description="updates that make a new model")]
+Concurrency = Annotated[Natural | None, Field(description="devices at work at a time; by default selection.cohort")]
+
+
+class AsTheyCome(Server):
+    """Takes updates as they come, and aggregates when ``buffer`` of them are there.
+
+    At one instant an arrival comes first, then the aggregation, then the next start: whoever fills the buffer starts
+    again from the new version, and whoever arrives before it from the old one. When nobody is left who could fill the
+    buffer, what is in it is aggregated. When the run is over, jobs under way end; what they have spent is counted.
+    """
+
+    barrier = False       # whether those who are done wait for the aggregation
+
+    def __init__(
+        self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
+        closed: Callable[[RunProgress], None], buffer: Buffer = 10, concurrency: Concurrency = None,
+    ) -> None:
+        super().__init__(scenario, selector, learning, history, closed)
+        self.buffer = buffer
+        self.concurrency = concurrency or scenario.selection.cohort
+        self._there: list[Reply] = []          # what has arrived since the last aggregation
+        self._aside: list[int] = []            # devices that no plan was found for since then
+        self._asked = 0                        # how often selection was asked since then
+
+    @classmethod
+    def check(cls, scenario: Scenario, selection: Selection, options: Mapping[str, Any]) -> None:
+        kind = scenario.server.kind if scenario.server else cls.__name__
+        concurrency, learning = options.get("concurrency"), scenario.learning
+        if concurrency is not None and concurrency > scenario.size:
+            raise InputError(f"server.concurrency = {concurrency}: there are only {scenario.size} devices, and each "
+                             "does one job at a time")
+        if getattr(selection, "barrier", False):
+            raise InputError(
+                f'selection.method "{scenario.selection.method}" puts a cohort together as a whole, and server.kind '
+                f'"{kind}" asks for one device after the other: take fedavg, round-robin, oort, power-of-choice or '
+                "proportional-fair, or a server that waits (synchronous, first-k)")
+        without_effect = {
+            "rounds.deadline": scenario.rounds.deadline is not None, "learning.fedl": learning.fedl is not None,
+            "learning.aggregation": learning.aggregation != "weighted"}
+        for key in (key for key, given in without_effect.items() if given):
+            raise InputError(f'{key} has no effect with server.kind "{kind}", which knows no rounds that all devices '
+                             "of a cohort take part in: leave it out")
+
+    @property
+    def among(self) -> int:
+        return self.concurrency
+
+    def run(self, cell: CellPort) -> ProcessGenerator:
+        """All aggregations that are still to come."""
+        self.refuse_a_dead_cell(cell)
+        while not self.ended(cell):
+            self.fill(cell)                                                  # who starts next
+            if not cell.under_way():
+                yield cell.wait(self.scenario.rounds.wait_s)                 # nobody fits: another try later
+            while len(self._there) < self.buffer and cell.under_way():
+                yield self.next_reply(cell)
+                self.receive(cell)
+                if len(self._there) < self.buffer:
+                    self.fill(cell)
+            self.aggregate(cell)                                             # learn, evaluate
+            self.close(cell)                                                 # record
+
+    def next_reply(self, cell: CellPort) -> Any:
+        """Comes when the next of the jobs under way has ended."""
+        return cell.replies(np.array(list(cell.under_way())), count=1)
+
+    def fill(self, cell: CellPort) -> None:
+        """Let as many start as there are places free; who, is the selection's answer."""
+        while (view := self.places(cell)) is not None:
+            devices = self.selector.choose(view, self._asked).devices
+            self._asked += 1
+            cell.select(devices)
+            for device in devices.tolist():
+                self.start(cell, device)
+        if not self.history.arrivals and not self._there and not cell.under_way():
+            reason = cell.why_nobody_fits(self.rule(cell), self.among)
+            if reason:
+                raise InputError(f"no device can ever take part: {reason}")
+
+    def places(self, cell: CellPort) -> View | None:
+        """What selection may see when it is asked who takes the free places; None where there is nobody or no place."""
+        busy = cell.under_way()
+        free = self.concurrency - len(busy)
+        if free <= 0:
+            return None
+        idle = cell.view().available.copy()
+        idle[[*busy.values(), *self._aside]] = False
+        there = int(idle.sum())
+        return cell.view(**{**self.columns, "available": lambda: idle, "alive": lambda: there,
+                            "cohort_size": lambda: free}) if there else None
+
+    def start(self, cell: CellPort, device: int) -> None:
+        """Let a device begin a job on the present model, as one of those who share the band."""
+        agenda = cell.plan_alone(device, self.rule(cell), self.concurrency)
+        for wave in agenda.waves:
+            [job] = cell.dispatch(wave).tolist()
+            self.learning.start(cell.version, job, device)
+        if not agenda.waves:
+            self._aside.append(device)
+
+    def receive(self, cell: CellPort) -> None:
+        """Take in what has arrived."""
+        for reply in cell.receive():
+            if reply.arrived:
+                self._there.append(reply)
+            else:
+                self.learning.drop([reply.job])
+
+    def aggregate(self, cell: CellPort) -> None:
+        """Make a new global model of what is in the buffer, in the order of arrival, and evaluate it."""
+        there, self._there, self._aside, self._asked = self._there, [], [], 0
+        tau = cell.version - np.array([reply.version for reply in there], np.int64)
+        outcomes = cell.aggregate(barrier=self.barrier)
+        if there:
+            self.learning.merge(self.merge(there, tau))
+        self.history.add(cell.version, outcomes)
+        self.evaluate(cell)
+        if self.ended(cell):
+            self.learning.drop(list(cell.under_way()))
+            self.history.spend(cell.stop())
+
+    def merge(self, there: list[Reply], tau: Ints) -> Merge:
+        """How these updates, so stale, make a new model."""
+        raise NotImplementedError
+
+    def samples(self, there: list[Reply]) -> Floats:
+        """D_n of those who have arrived; all alike where nobody knows it."""
+        known = self.learning.samples
+        return np.ones(len(there)) if known is None else known[[reply.device for reply in there]].astype(np.float64)

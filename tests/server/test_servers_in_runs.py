@@ -1,0 +1,124 @@
+"""Whole runs under servers that do not wait: budgets, bad input, and going on after a cut with jobs under way."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from netsim import load_scenario, simulate
+from netsim.base.errors import InputError
+from netsim.prepare import prepare
+
+KINDS = {
+    "fedbuff": ["server.kind=fedbuff", "server.buffer=3"], "fedasync": ["server.kind=fedasync"],
+    "port": ["server.kind=port", "server.buffer=3"], "window": ["server.kind=window", "server.period=40ms"],
+    "first-k": ["server.kind=first-k", "server.buffer=3"],
+}
+
+
+@pytest.fixture
+def quick_folder():
+    with TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@pytest.mark.parametrize("sharing", ["planned", "equal", "adaptive", "tdma"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_plays_under_every_discipline_and_no_job_is_over_its_budget(kind, sharing):
+    run = simulate(load_scenario("lab", [*KINDS[kind], f"allocation.sharing={sharing}", "end.rounds=12",
+                                         "selection.cohort=8"]), seed=4)
+    assert run.summary["rounds"] == 12
+    jobs = run.jobs
+    if kind != "first-k":        # whose cohorts are planned together, for bands that stay as they are planned
+        assert (jobs["energy_j"] <= jobs["budget_j"] * (1 + 1e-9)).all()
+    assert jobs["energy_j"].sum() == pytest.approx(run.summary["energy_j"])
+    assert (jobs["staleness"] >= 0).all()
+    assert run.rounds["t1"].to_list()[-1] == run.summary["simulated_s"]
+    assert (jobs["outcome"] == "arrived").sum() == run.rounds["arrived"].sum()
+
+
+@pytest.mark.parametrize("kind", ["fedbuff", *(pytest.param(kind, marks=pytest.mark.slow) for kind in [*KINDS][1:])])
+@pytest.mark.parametrize("more", [
+    ["allocation.sharing=equal", "population.phone.battery=90mJ"], pytest.param([], marks=pytest.mark.slow)])
+def test_a_run_that_is_cut_off_at_any_aggregation_goes_on_to_the_same_trace(kind, more, quick_folder, monkeypatch):
+    """A clock that was rounded from another moment on would show: at the bit that nobody sees, in one cut of ten."""
+    monkeypatch.setattr("netsim.trace.journal.ROWS_A_PART", 1)
+    scenario = load_scenario("lab", [*KINDS[kind], *more, "end.rounds=25", "population.phone.count=12"])
+    whole = simulate(scenario, quick_folder / "whole", seed=2)
+    for cut in range(1, whole.summary["rounds"], 6):
+        def stop(at, cut=cut):
+            if at.round == cut:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            simulate(scenario, quick_folder / f"cut{cut}", seed=2, progress=stop)
+        again = simulate(scenario, quick_folder / f"cut{cut}", seed=2, resume=True)
+        assert again.summary["trace_sha256"] == whole.summary["trace_sha256"], f"cut after {cut}"
+        assert again.summary["energy_j"] == whole.summary["energy_j"]
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    (["server.kind=fedbuf"], 'server.kind: unknown server "fedbuf"'),
+    (["server.kind=fedbuff", "server.bufer=3"], r"server\.bufer: unknown option of server fedbuff; .*buffer"),
+    (["server.kind=fedbuff", "server.buffer=0"], r"server\.buffer = 0: .*greater than or equal to 1"),
+    (["server.kind=first-k", "server.buffer=6"], r"server\.buffer = 6: never full, since selection\.cohort = 5"),
+    (["server.kind=first-k"], r"server\.buffer: server first-k needs it"),
+    (["server.kind=fedbuff", "server.concurrency=6"], r"server\.concurrency = 6: there are only 5 devices"),
+    (["server.kind=fedasync", "server.mixing=1.5"], r"server\.mixing = 1\.5: must be less than or equal to 1"),
+    (["server.kind=fedasync", "server.mixing=0.0"], r"server\.mixing = 0\.0: must be greater than 0"),
+    (["server.kind=fedasync", "server.staleness=cubic"], r'server\.staleness = "cubic": .*polynomial'),
+    (["server.kind=fedasync", 'server.staleness={kind="polynomial",a=-1.0}'], r"server\.staleness.*greater than 0"),
+    (["server.kind=fedasync", 'server.staleness={kind="hinge",b=-1.0}'], r"server\.staleness.*or equal to 0"),
+    (["server.kind=fedasync", 'server.staleness={kind="polynomial",b=1.0}'], r"b has no effect"),
+    (["server.kind=fedbuff", "server.normalise=sum"], r'server\.normalise = "sum": .*count'),
+    (["server.kind=window"], r"server\.period: server window needs it"),
+    (["server.kind=window", "server.period=2"], r"server\.period"),
+    (["server.kind=port", "server.freshness=0.0"], r"server\.freshness = 0"),
+    (["server.kind=fedbuff", "selection.method=tifl"], r'"tifl" puts a cohort together as a whole.*first-k'),
+    (["server.kind=fedbuff", "rounds.deadline=1s"], r"rounds\.deadline has no effect"),
+    (["server.kind=fedasync", "learning.aggregation=mean"], r"learning\.aggregation has no effect"),
+    (["server.kind=fedasync", "learning.fedl=0.1"], r"learning\.fedl has no effect"),
+])
+def test_bad_input_in_one_sentence(changes, message):
+    with pytest.raises(InputError, match=message) as error:
+        prepare(load_scenario("tiny", changes), learning=False)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["fedbuff", "window"])
+def test_nobody_ever_fits(kind):
+    with pytest.raises(InputError, match="no device can ever take part"):
+        simulate(load_scenario("tiny", [*KINDS[kind], "population.node.budget=1uJ"]))
+
+
+def test_a_device_that_fits_the_whole_band_but_not_its_part_of_it_is_left_out():
+    changes = ["server.kind=fedasync", "population.node.budget=4.5 mJ", "end.rounds=8"]
+    run = simulate(load_scenario("tiny", changes))
+    left_out = run.jobs.filter(run.jobs["outcome"] == "infeasible")
+    assert set(left_out["device"]) == {4}
+    assert set(run.jobs.filter(run.jobs["outcome"] == "arrived")["device"]) == {0, 1, 2, 3}
+    assert simulate(load_scenario("tiny", [*changes, "allocation.sharing=tdma"])).summary["dropped"] == 4
+
+
+def test_selection_says_who_starts_next():
+    run = simulate(load_scenario("tiny", ["server.kind=fedasync", "server.concurrency=2", "end.rounds=10",
+                                          "selection.method=round-robin"]))
+    assert run.jobs.sort("job")["device"].to_list()[:6] == [0, 1, 2, 3, 4, 0]
+    assert np.unique(run.jobs["device"]).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("base", ["street", "tdma"])
+def test_a_cut_where_channels_change_or_plans_have_slots(base, quick_folder, monkeypatch):
+    monkeypatch.setattr("netsim.trace.journal.ROWS_A_PART", 1)
+    scenario = load_scenario(base, ["selection.method=fedavg", *KINDS["fedbuff"], "end.rounds=8"])
+
+    def stop(at):
+        if at.round == 4:
+            raise KeyboardInterrupt
+
+    whole = simulate(scenario, quick_folder / "whole", seed=2, learning=False)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(scenario, quick_folder / "cut", seed=2, learning=False, progress=stop)
+    again = simulate(scenario, quick_folder / "cut", seed=2, learning=False, resume=True)
+    assert again.summary["trace_sha256"] == whole.summary["trace_sha256"]
