@@ -368,7 +368,7 @@ def test_on_the_command_line(
     code, out, _ = netsim("explain", classroom.path, "--round", 7)
     assert code == 0
     assert "round 7 took 219.3 ms" in out
-    assert "10 of 40 changes; all with --all" in out
+    assert "10 of 42 changes; all with --all" in out
     assert "allocation method equal" in netsim("explain", classroom.path, "--round", 7, "--all")[1]
     assert json.loads(netsim("explain", classroom.path, "--json")[1]) == classroom.explain().as_json()
     for words, said in (((classroom.path, "--round", 21), "no round 21 in this run; it has rounds 1 to 20"),
