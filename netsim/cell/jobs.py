@@ -71,6 +71,8 @@ class Flight:
         self.cause = cause                   # the trace row of the allocation
         self.jobs = jobs
         self.device: list[int] = jobs.device.tolist()
+        # whose turn it is of several jobs to which something happens at one instant: the order of devices
+        self.turn = list(zip(self.device, range(first, first + count), strict=True))
         self.power_w: list[float] = jobs.power_w.tolist()
         self.compute_w: list[float] = jobs.compute_w.tolist()
         self.planned_hz: list[float] = jobs.bandwidth_hz.tolist()
@@ -109,10 +111,6 @@ class Flight:
 
     def __len__(self) -> int:
         return len(self.device)
-
-    def turn(self, i: int) -> tuple[int, int]:
-        """Whose turn it is of several jobs to which something happens at one instant: the order of devices."""
-        return self.device[i], self.first + i
 
     def snapshot(self) -> State:
         """The flight as named arrays."""

@@ -76,7 +76,7 @@ class Medium:
         self.flights.append(flight)
         now = self.env.now
         self.agenda.extend([
-            (now + seconds, COMPUTED, flight.turn(i), 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
+            (now + seconds, COMPUTED, flight.turn[i], 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
         flight.follow_slots(now)
         self._await_slots(flight)
         heapify(self.agenda)
@@ -161,10 +161,10 @@ class Medium:
                 if phase in (COMPUTING, SENDING) and flight.rate[i] > 0.0:
                     due = flight.since[i] + flight.left[i] / flight.rate[i]
                     what = COMPUTED if phase == COMPUTING else SENT
-                    self.agenda.append((due, what, flight.turn(i), flight.stamp[i], flight, i))
+                    self.agenda.append((due, what, flight.turn[i], flight.stamp[i], flight, i))
                 if phase == SENDING and self.radio.drops_over_budget:
                     spent_at = self._spent_at(flight, i)
-                    self.agenda.append((spent_at, SPENT, flight.turn(i), flight.chapter(i), flight, i))
+                    self.agenda.append((spent_at, SPENT, flight.turn[i], flight.chapter(i), flight, i))
             self._await_slots(flight)
         heapify(self.agenda)
         self.loads.watch_all()
@@ -255,9 +255,9 @@ class Medium:
         self.sending[ticket] = (flight, i)
         seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:
-            heappush(self.agenda, (now + seconds, SENT, flight.turn(i), flight.stamp[i], flight, i))
+            heappush(self.agenda, (now + seconds, SENT, flight.turn[i], flight.stamp[i], flight, i))
         if self.radio.drops_over_budget:
-            heappush(self.agenda, (self._spent_at(flight, i), SPENT, flight.turn(i), flight.chapter(i), flight, i))
+            heappush(self.agenda, (self._spent_at(flight, i), SPENT, flight.turn[i], flight.chapter(i), flight, i))
         if self.batteries.any_finite and self.batteries.is_finite(flight.device[i]):
             self.loads.draw(flight, i, flight.power_w[i], seconds)
 
@@ -352,7 +352,7 @@ class Medium:
         flight.stamp[i] += 1
         seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:
-            heappush(self.agenda, (now + seconds, SENT, flight.turn(i), flight.stamp[i], flight, i))
+            heappush(self.agenda, (now + seconds, SENT, flight.turn[i], flight.stamp[i], flight, i))
         if ticket in self.loads:
             flight.upload_j[i] = self.loads.upload_energy(flight, i, complete=False)
             self.loads.draw(flight, i, flight.power_w[i], seconds)

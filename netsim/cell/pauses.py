@@ -114,6 +114,6 @@ class Pauses:
         flight.phase[i], flight.since[i] = COMPUTING, now
         flight.rate[i] = rate = float(flight.jobs.cpu_hz[i])
         seconds = flight.left[i] / rate
-        heappush(medium.agenda, (now + seconds, COMPUTED, flight.turn(i), flight.stamp[i], flight, i))
+        heappush(medium.agenda, (now + seconds, COMPUTED, flight.turn[i], flight.stamp[i], flight, i))
         if medium.batteries.any_finite and medium.batteries.is_finite(flight.device[i]):
             medium.loads.draw(flight, i, flight.compute_w[i], seconds)
