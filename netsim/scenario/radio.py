@@ -155,11 +155,21 @@ class GainTrace(Model):
         return 2 * self.t[-1] - self.t[-2]
 
 
+LEAST_CAP = 0.1      # bit/s/Hz; the most robust code of LTE carries 0.15
+
+
 class Rate(Model):
     """How far a real radio stays behind Shannon's limit: efficiency * min(b log2(1 + J/b), cap * b)."""
 
     cap: Annotated[SpectralEfficiency | None, key("what the highest modulation and code carry")] = None
     efficiency: Annotated[float, Field(gt=0, le=1), key("share of the limit that is reached")] = 1.0
+
+    @model_validator(mode="after")
+    def _of_a_radio(self) -> Self:
+        if self.cap is not None and self.cap < LEAST_CAP:
+            raise refuse(f"must be at least {LEAST_CAP:g} bit/s/Hz: no radio is so slow at its best, and an upload "
+                         "would not end", "cap")
+        return self
 
 
 class Cell(Model):

@@ -52,6 +52,10 @@ class AsTheyCome(Server):
         if concurrency is not None and concurrency > scenario.size:
             raise InputError(f"server.concurrency = {concurrency}: there are only {scenario.size} devices, and each "
                              "does one job at a time")
+        buffer = options.get("buffer")
+        if buffer is not None and buffer > scenario.size:
+            raise InputError(f"server.buffer = {buffer}: there are only {scenario.size} devices, so that each would have "
+                             "to deliver several times before a new model; take at most as many")
         if getattr(selection, "barrier", False):
             raise InputError(
                 f'selection.method "{scenario.selection.method}" puts a cohort together as a whole, and server.kind '

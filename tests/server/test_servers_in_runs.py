@@ -65,6 +65,7 @@ def test_a_run_that_is_cut_off_at_any_aggregation_goes_on_to_the_same_trace(kind
     (["server.kind=first-k", "server.buffer=6"], r"server\.buffer = 6: never full, since selection\.cohort = 5"),
     (["server.kind=first-k"], r"server\.buffer: server first-k needs it"),
     (["server.kind=fedbuff", "server.concurrency=6"], r"server\.concurrency = 6: there are only 5 devices"),
+    (["server.kind=fedbuff", "server.buffer=3000000"], r"server\.buffer = 3000000: there are only 5 devices"),
     (["server.kind=fedasync", "server.mixing=1.5"], r"server\.mixing = 1\.5: must be less than or equal to 1"),
     (["server.kind=fedasync", "server.mixing=0.0"], r"server\.mixing = 0\.0: must be greater than 0"),
     (["server.kind=fedasync", "server.staleness=cubic"], r'server\.staleness = "cubic": .*polynomial'),

@@ -196,6 +196,7 @@ def test_constant_gains_in_time_are_the_static_channel(tmp_path):
     ('cell.fading={model="rayleigh",coherence="0 ms"}', "must be above 0"),
     ('cell.fading={model="rician"}', "cell.fading.rician.k: is missing|k: is missing"),
     ('cell.shadowing={sd="8 dB",correlation="50 m"}', "nobody moves"),
+    ('cell.rate={cap="1e-30 bit/s/Hz"}', "must be at least 0.1 bit/s/Hz"),
     ('population.phone.mobility={model="random-waypoint",speed="0 m/s"}', "speed must be above 0"),
     ('population.phone.mobility={model="random-waypoint",speed={dist="uniform",low="0 m/s",high="2 m/s"}}',
      "speed must be above 0"),
