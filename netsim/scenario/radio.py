@@ -30,6 +30,7 @@ from netsim.base.fields import (
     Measure,
     Model,
     NoiseDensity,
+    Quantity,
     SpectralEfficiency,
     default,
     key,
@@ -84,6 +85,9 @@ class Shadowing(Model):
     correlation: Annotated[Length, key("distance after which the correlation has fallen to 1/e")]
 
 
+LEAST_COHERENCE_S = 1e-5
+
+
 class TimeOrRound(Measure):
     """Marks a time that may also be that of a round."""
 
@@ -92,9 +96,15 @@ class TimeOrRound(Measure):
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            lambda value: value if value == "round" else self.read(value),
+            lambda value: value if value == "round" else self._lasting(value),
             serialization=core_schema.plain_serializer_function_ser_schema(
                 lambda value: getattr(value, "text", value), when_used="json"))
+
+    def _lasting(self, value: Any) -> Quantity:
+        seconds = self.read(value)
+        if seconds < LEAST_COHERENCE_S:
+            raise refuse("must be at least 0.01 ms: no channel changes faster, and every change costs time")
+        return seconds
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"anyOf": [{"enum": ["round"]}, super().__get_pydantic_json_schema__(schema, handler)]}

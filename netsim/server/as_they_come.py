@@ -54,7 +54,7 @@ class AsTheyCome(Server):
                              "does one job at a time")
         buffer = options.get("buffer")
         if buffer is not None and buffer > scenario.size:
-            raise InputError(f"server.buffer = {buffer}: there are only {scenario.size} devices, so that each would have "
+            raise InputError(f"server.buffer = {buffer}: there are only {scenario.size} devices, and each would have "
                              "to deliver several times before a new model; take at most as many")
         if getattr(selection, "barrier", False):
             raise InputError(

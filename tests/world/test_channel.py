@@ -194,6 +194,7 @@ def test_constant_gains_in_time_are_the_static_channel(tmp_path):
 
 @pytest.mark.parametrize(("change", "message"), [
     ('cell.fading={model="rayleigh",coherence="0 ms"}', "must be above 0"),
+    ('cell.fading={model="rayleigh",coherence="1 ns"}', "must be at least 0.01 ms"),
     ('cell.fading={model="rician"}', "cell.fading.rician.k: is missing|k: is missing"),
     ('cell.shadowing={sd="8 dB",correlation="50 m"}', "nobody moves"),
     ('cell.rate={cap="1e-30 bit/s/Hz"}', "must be at least 0.1 bit/s/Hz"),
