@@ -66,7 +66,7 @@ class Training:
             "dataset": self.dataset, "partition": self.split, "cpu_spread": self.spread, "server": self.server,
             "trial": self.number, "devices": data.devices, "samples": _samples(data), "local_epochs": LOCAL_EPOCHS,
             "batch_size": data.batch, "learning_rate": trials.LEARNING_RATE, "target_accuracy": target(data),
-            "most_updates": COHORT * _cap(data), "bits": data.bits, "settings": dict(SERVERS[self.server]),
+            "most_updates": most_updates(data), "bits": data.bits, "settings": dict(SERVERS[self.server]),
         }
         folder = context.folder("asynchronous") / "cells" / self.dataset / self.split
         key = f"{self.dataset}-{self.split}-{name}-{scenario.digest[:12]}"
@@ -89,7 +89,7 @@ class Training:
             "population.phone.cpu.cycles_per_sample": cycles,
             "selection.method": "fedavg", "selection.cohort": COHORT,
             "rounds.first": "cohort", "rounds.infeasible": "waves",
-            "end.rounds": _cap(data) * (COHORT if self.server == "fedasync" else 1),
+            "end.rounds": most_updates(data) // (1 if self.server == "fedasync" else COHORT),
         }
         chosen = {**settings, **SERVERS[self.server], **(changes or {})}
         return load_scenario("paper", [override(key, value) for key, value in chosen.items()])
@@ -116,8 +116,9 @@ def _samples(data: Data) -> int:
     return data.samples["0.8"]
 
 
-def _cap(data: Data) -> int:
-    return min(CAP, data.cap)
+def most_updates(data: Data) -> int:
+    """After so many a run ends without the target."""
+    return COHORT * min(CAP, data.cap)
 
 
 def planned(context: Context) -> list[Training]:
