@@ -7,8 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from netsim.paper import trials, waiting
 from netsim.paper.learned import computing, mean_and_range, needs_less
 from netsim.paper.plots import canvas
@@ -101,8 +99,8 @@ def _numbers(courses: Mapping[int, Course]) -> dict[str, Any]:
     numbers: dict[str, Any] = {"trials": len(courses), "reached": len(reached)}
     for gauge in GAUGES:
         values = [needed(course, gauge) for course in reached]
-        mean, low, high = mean_and_range(values) if len(values) > 1 else (*values, None, None) if values else (None,) * 3
-        numbers[gauge] = {"mean": mean, "low": low, "high": high}
+        mean, low, high = mean_and_range(values)
+        numbers[gauge] = {"values": values, **({"mean": mean, "low": low, "high": high} if len(values) > 1 else {})}
     return numbers
 
 
@@ -150,23 +148,24 @@ def _settings(records: Records, context: Context) -> str:
     targets = ", ".join(f"{TITLES[name]} {waiting.target(data[name]):.1%}" for name in waiting.datasets(context))
     processors = Counter(record.get("processor") or "one not noted" for record in records.values())
     on = "; ".join(f"{name} ({count})" for name, count in sorted(processors.items()))
+    first = data[waiting.datasets(context)[0]]
     ten, more, ratio = waiting.COHORT, waiting.MORE, waiting.RATIO
     return (
         f"**Learning**: as in fig10 ({waiting.LOCAL_EPOCHS} local epochs, learning rate {LEARNING_RATE}, batches of "
-        f"{data[waiting.datasets(context)[0]].batch}), from a first round of {ten} devices and not of all; targets are "
-        f"those of the paper's hardest split: {targets}. The whole test set after every {ten} updates; a run ends when "
-        f"it meets the target, or after {waiting.most_updates(data[waiting.datasets(context)[0]])} updates. Splits: iid, and 0.8 of a device's samples of one "
-        "class. All servers of a trial share devices, split and first model, and choose at random who starts.\n\n"
+        f"{first.batch}), from a first round of {ten} devices and not of all; targets are those of the paper's hardest "
+        f"split: {targets}. The whole test set after every {ten} updates; a run ends when it meets the target, or "
+        f"after {waiting.most_updates(first)} updates. Splits: iid, and 0.8 of a device's samples of one class. All "
+        "servers of a trial share devices, split and first model, and choose at random who starts.\n\n"
         f"**Servers**: {ten} devices at work at a time. Synchronous: rounds of {ten}, allocated by `sao` or by `tdma`. "
-        f"fedbuff: a model of every {ten} updates, rate 1, s(staleness) = (1 + staleness)^-0.5, divided by their number. "
-        f"fedasync: mixing 0.6, the same s, no proximal term. first-k: the first {ten} of {more}. These three plan each "
-        "device by itself: an equal part of the band, the CPU as fast as the budget allows; at each moment those who "
-        "send share the band equally. Energy counts what was spent on work that came too late, or that the end of the "
-        "run cut off.\n\n"
+        f"fedbuff: a model of every {ten} updates, rate 1, s(staleness) = (1 + staleness)^-0.5, divided by their "
+        f"number. fedasync: mixing 0.6, the same s, no proximal term. first-k: the first {ten} of {more}. These three "
+        "plan each device by itself: an equal part of the band, the CPU as fast as the budget allows; at each moment "
+        "those who send share the band equally. Energy counts what was spent on work that came too late, or that the "
+        "end of the run cut off.\n\n"
         "**Cells**: the paper's, in which the most cycles a sample are 3 times the least (uniform, 1e4 to 3e4). In the "
-        f"other one they are {ratio:g} times the least, a spread ten times as large: log-normal around the same median, "
-        f"2e4, with sigma 1, and draws beyond 2e4 / sqrt({ratio:g}) and 2e4 sqrt({ratio:g}) moved there. Budgets, "
-        "places and channels are the same.\n\n"
+        f"other one they are {ratio:g} times the least, a spread ten times as large: log-normal around the same "
+        f"median, 2e4, with sigma 1, and draws beyond 2e4 / sqrt({ratio:g}) and 2e4 sqrt({ratio:g}) moved there. "
+        "Budgets, places and channels are the same.\n\n"
         "One training stands for both allocations of synchronous rounds, in both cells: the same devices take part in "
         "the same rounds, and nobody drops out, which is checked; times and energies are played for each. "
         f"Processors (trainings): {on}; on another one, updates differ by some.")

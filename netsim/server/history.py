@@ -34,12 +34,12 @@ class History:
         self.duration_s[arrived] = outcomes.duration_s[outcomes.arrived]
         self.arrived_last = len(arrived)
         self.arrivals += len(arrived)
+        self.dropped += int((~outcomes.arrived).sum())
         self.spend(outcomes)
 
     def spend(self, outcomes: Outcomes) -> None:
-        """What some jobs took, and how many of them did not arrive."""
+        """What some jobs took."""
         self.energy_j += float(outcomes.energy_j.sum())
-        self.dropped += int((~outcomes.arrived).sum())
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
         """What a selection method may see of it, by the names of a view's columns."""

@@ -55,8 +55,9 @@ CRASHED = "crashed"
 LOST = "lost"
 TOO_LATE = "too late"           # enough others had arrived
 OVER = "run over"               # the run ended before the job did
-# why a device of the cohort did not deliver
-DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST, TOO_LATE, OVER)
+# why a device of the cohort did not deliver: it dropped out ...
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST, TOO_LATE)
+UNDELIVERED = (*DROPS, OVER)    # ... or nobody waited for it any more
 
 KINDS = ("span", "instant", "counter")
 # Column to its type in memory (array.array) and in the files (polars); "s" is text, kept as a number while recording.

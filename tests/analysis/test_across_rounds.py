@@ -54,7 +54,9 @@ def test_who_delivered_how_often(run):
     jobs = run.jobs.filter(run.jobs["outcome"] == "arrived")
     devices = run.breakdown().devices
     assert devices["arrived"].sum() == jobs.height == run.rounds["arrived"].sum()
-    assert (devices["arrived"] + devices["dropped"]).sum() == run.jobs.height
+    over = run.jobs.filter(run.jobs["outcome"] == "run over")
+    assert over.height == run.jobs.height - jobs.height > 0
+    assert devices["dropped"].sum() == run.rounds["dropped"].sum() == run.summary["dropped"] == 0
     assert devices["energy_j"].sum() == pytest.approx(run.summary["energy_j"])
 
 
