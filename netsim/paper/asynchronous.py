@@ -186,6 +186,8 @@ def _drawn(table: Table, context: Context) -> Figure:
             if row == 0:
                 panel.set_title(f"{TITLES[dataset]}, {split}: target {goal:.1%}", fontsize=10)
         panels[row, 0].set_ylabel("test accuracy (%)")
+    for method, colour in COLOURS.items():
+        panels[0, 0].plot([], [], color=colour, label=method)
     panels[0, 0].legend(fontsize=7, loc="lower right")
     return figure
 
@@ -193,10 +195,9 @@ def _drawn(table: Table, context: Context) -> Figure:
 def _panel(panel: Axes, methods: Mapping[str, Mapping[int, Course]], gauge: str) -> None:
     """A thin line a trial, and a dot where it meets the target."""
     for method in METHODS:
-        for place, course in enumerate(methods.get(method, {}).values()):
+        for course in methods.get(method, {}).values():
             at = getattr(course, gauge)
-            panel.plot(at, 100 * course.accuracy, color=COLOURS[method], linewidth=0.9, alpha=0.7,
-                       label=None if place else method)
+            panel.plot(at, 100 * course.accuracy, color=COLOURS[method], linewidth=0.9, alpha=0.7)
             if course.reached:
                 panel.plot(at[-1], 100 * course.accuracy[-1], "o", color=COLOURS[method], markersize=5)
     if not methods:

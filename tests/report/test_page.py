@@ -261,7 +261,8 @@ def test_every_colour_that_is_drawn_is_in_the_style() -> None:
 
 @pytest.fixture(scope="module")
 def as_they_come(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    scenario = load_scenario("lab", ["server.kind=fedbuff", "server.buffer=2", "end.rounds=60", "allocation.sharing=equal",
+    scenario = load_scenario("lab", ["server.kind=fedbuff", "server.buffer=2", "end.rounds=60",
+                                     "allocation.sharing=equal",
                                      "population.phone.count=10", "selection.cohort=10"])
     return simulate(scenario, tmp_path_factory.mktemp("runs") / "fedbuff", seed=1)
 
