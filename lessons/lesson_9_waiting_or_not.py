@@ -120,8 +120,8 @@ def _(mo):
         "Let the most work be 30 times the least, and allocate by tdma. Who takes more energy an update?": mo.md("""
         The server that does not wait, several times as much. Synchronous rounds last as long as the slowest device
         needs; all others have time, and under `tdma` they use it to compute slowly: computing costs the square of the
-        clock. Where nobody waits, nobody has time: each computes as fast as its budget allows. (Under `sao` everybody spends
-        the whole budget, and not waiting takes less.)
+        clock. Where nobody waits, nobody has time: each computes as fast as its budget allows. (Under `sao` everybody
+        spends the whole budget, and not waiting takes less.)
         """),
         "More updates a second: is that more accuracy a second?": mo.md("""
         Not by itself: stale updates are worth less, and the model leans to the data of the fast. Only paired runs with
