@@ -41,7 +41,7 @@ def asynchronous(context: Context) -> Report | None:
         seconds=computing(records))
 
 
-def _table(courses: Mapping[tuple[waiting.Training, str], Course]) -> Table:
+def _table(courses: Mapping[tuple[waiting.ServerTrial, str], Course]) -> Table:
     table: dict[World, dict[str, dict[int, Course]]] = defaultdict(lambda: defaultdict(dict))
     for (training, method), course in courses.items():
         table[training.dataset, training.split, training.spread][method][training.number] = course
@@ -104,7 +104,7 @@ def _numbers(courses: Mapping[int, Course]) -> dict[str, Any]:
     return numbers
 
 
-def _how(table: Table, records: Records, planned: Sequence[waiting.Training], context: Context) -> str:
+def _how(table: Table, records: Records, planned: Sequence[waiting.ServerTrial], context: Context) -> str:
     lines = [f"**{len(records)} of {len(planned)} planned trainings are done.** " * (len(records) < len(planned))
              + "Means over trials, in brackets the 95 % confidence interval (Student's t; none for a single trial, and "
              "wide for few). The last two columns are over synchronous sao, trial by trial: geometric means."]
@@ -119,7 +119,7 @@ def _how(table: Table, records: Records, planned: Sequence[waiting.Training], co
     return "\n".join([*lines, "", _settings(records, context)])
 
 
-def _line(data: str, method: str, methods: Mapping[str, Mapping[int, Course]], planned: Sequence[waiting.Training]
+def _line(data: str, method: str, methods: Mapping[str, Mapping[int, Course]], planned: Sequence[waiting.ServerTrial]
           ) -> str:
     courses = methods[method]
     most = max(training.number for training in planned)

@@ -146,7 +146,7 @@ def _numbers(context: Context, default: int) -> range:
     return range(1, 1 + (context.trials or default))
 
 
-class Planned(Protocol):
+class Kept(Protocol):
     """Something to run once and keep."""
 
     @property
@@ -156,7 +156,7 @@ class Planned(Protocol):
         """Where it is kept and what it runs."""
 
 
-T = TypeVar("T", bound=Planned)
+T = TypeVar("T", bound=Kept)
 
 
 def run_trials(trials: Sequence[T], context: Context, name: str) -> dict[T, Record]:
@@ -173,7 +173,7 @@ def run_trials(trials: Sequence[T], context: Context, name: str) -> dict[T, Reco
     return {trial: read_record(cell.record) for trial, cell in cells.items() if cell.finished}
 
 
-def check_data(context: Context, trials: Sequence[Planned]) -> None:
+def check_data(context: Context, trials: Sequence[Kept]) -> None:
     """Fail at once, and not in a worker hours later, where a dataset is missing."""
     from netsim.learning.datasets import load_dataset
 

@@ -48,7 +48,7 @@ METHODS = (*SYNCHRONOUS, "first-k", "fedbuff", "fedasync")
 
 
 @dataclass(frozen=True)
-class Training:
+class ServerTrial:
     """One point of the grid: a server at work in one world."""
 
     dataset: str
@@ -95,7 +95,7 @@ class Training:
         return load_scenario("paper", [override(key, value) for key, value in chosen.items()])
 
 
-Records = Mapping[Training, Record]
+Records = Mapping[ServerTrial, Record]
 
 
 def datasets(context: Context) -> Sequence[str]:
@@ -121,9 +121,9 @@ def most_updates(data: Data) -> int:
     return COHORT * min(CAP, data.cap)
 
 
-def planned(context: Context) -> list[Training]:
+def planned(context: Context) -> list[ServerTrial]:
     """In an order in which stopping early leaves a whole picture: all servers everywhere, then the next trial."""
-    return [Training(dataset, split, spread, server, number)
+    return [ServerTrial(dataset, split, spread, server, number)
             for number in range(1, 1 + (context.trials or TRIALS)) for split in SPLITS
             for dataset in datasets(context) for spread in SPREADS for server in SERVERS
             if server != "synchronous" or spread == "paper"]
@@ -140,9 +140,9 @@ class Course:
     reached: bool
 
 
-def courses(records: Records, context: Context) -> dict[tuple[Training, str], Course]:
+def courses(records: Records, context: Context) -> dict[tuple[ServerTrial, str], Course]:
     """By training and method of the report; a synchronous training stands for several."""
-    found: dict[tuple[Training, str], Course] = {}
+    found: dict[tuple[ServerTrial, str], Course] = {}
     for training, record in records.items():
         if training.server == "synchronous":
             for (spread, method), columns in replays(training, record, context).items():
@@ -161,7 +161,7 @@ def _course(record: Record, columns: Mapping[str, Any]) -> Course:
     return Course(accuracy[tested], simulated_s, energy_j, updates, bool(record["target_reached"]))
 
 
-def replays(training: Training, record: Record, context: Context) -> dict[tuple[str, str], dict[str, list[float]]]:
+def replays(training: ServerTrial, record: Record, context: Context) -> dict[tuple[str, str], dict[str, list[float]]]:
     """Seconds and joules of a synchronous training's rounds: in each cell, allocated by `sao` and by `tdma`."""
     from netsim.simulate import simulate
 
