@@ -95,3 +95,16 @@ def test_slices_in_perfetto_do_not_overlap(run):
     for spans in tracks.values():
         spans.sort()
         assert all(before[1] <= after[0] for before, after in pairwise(spans))
+
+
+def test_arrows_in_perfetto_go_from_each_update_that_arrived_to_the_aggregation_that_took_it(run):
+    file = BytesIO()
+    write_perfetto(run, file)
+    events = json.loads(file.getvalue())["traceEvents"]
+    tails, heads = ({event["id"]: event["ts"] for event in events if event["ph"] == phase} for phase in "sf")
+    arrived = run.jobs.filter(run.jobs["outcome"] == "arrived")
+    assert len(tails) == len(heads) == arrived.height
+    assert tails.keys() == heads.keys()
+    ends = dict(zip(run.rounds["round"], run.rounds["t1"], strict=True))
+    waits = sorted(round(1e6 * (ends[number] - t1)) for number, t1 in arrived.select("round", "t1").iter_rows())
+    assert sorted(heads[key] - tails[key] for key in tails) == pytest.approx(waits, abs=2)
