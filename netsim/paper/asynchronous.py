@@ -180,11 +180,14 @@ def _drawn(table: Table, context: Context) -> Figure:
         for column, (dataset, split) in enumerate(columns):
             panel = panels[row, column]
             _panel(panel, table.get((dataset, split, spread), {}), gauge)
-            goal = waiting.target(trials.datasets(context)[dataset])
-            panel.axhline(100 * goal, color="0.5", linewidth=0.8, linestyle="--")
-            panel.set(xlabel=f"{GAUGES[gauge]}, {spread} cell", ylim=(100 * goal - 25, 100 * goal + 5), xscale="log")
+            goal = 100 * waiting.target(trials.datasets(context)[dataset])
+            panel.axhline(goal, color="0.5", linewidth=0.8, linestyle="--")
+            panel.set(xlabel=f"{GAUGES[gauge]}, {spread} cell", xscale="log",
+                      ylim=(goal - 1.5 * (100 - goal), goal + 0.3 * (100 - goal)))     # the last way to it
+            panel.xaxis.set_minor_formatter("")
+            panel.xaxis.set_major_formatter("{x:g}")
             if row == 0:
-                panel.set_title(f"{TITLES[dataset]}, {split}: target {goal:.1%}", fontsize=10)
+                panel.set_title(f"{TITLES[dataset]}, {split}: target {goal:g} %", fontsize=10)
         panels[row, 0].set_ylabel("test accuracy (%)")
     for method, colour in COLOURS.items():
         panels[0, 0].plot([], [], color=colour, label=method)
