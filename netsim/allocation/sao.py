@@ -177,8 +177,9 @@ def shortest_round(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) ->
 def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest | None:
     """The shortest round where all end at T, by Newton on the shares: a round follows from a share by closed forms.
 
-    The reciprocal of a share is nearly a straight line in the round that it leads to. Each step follows the lines to the
-    T at which the shares add up to B. None where a CPU would have to be slower than it can, or the steps do not settle.
+    The reciprocal of a share is nearly a straight line in the round that it leads to. Each step follows the lines to
+    the T at which the shares add up to B. None where a CPU would have to be slower than it can, or where it does not
+    settle.
     """
     nats, limit, budget, work, _, fastest, slowest = devices
     snr_hz, least_s = nats / limit, work / (slowest * slowest)
@@ -209,7 +210,7 @@ def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -
 
 
 def search(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest:
-    """The same where some are at their slowest: steps that solve a model of the needs (:func:`_step`) in the bracket."""
+    """The same where some are at their slowest: steps that solve a model of the needs (:func:`_step`)."""
     low, high, t = bracket.low, bracket.high, bracket.start
     blocks = devices.blocks()
     for attempt in range(1, 600):
