@@ -209,7 +209,7 @@ class RadioCell:
             self._record_waits()
         waited_for = self._cause if barrier or not self._played else np.concatenate(
             [jobs.last for jobs in self._played])
-        arrived = sum(int(jobs.arrived.sum()) for jobs in self._played)
+        arrived = sum(int(np.count_nonzero(jobs.arrived)) for jobs in self._played)
         row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=waited_for.tolist())
         self._cause, self._followed = np.array([row]), True
         outcomes = self._outcomes()
@@ -277,10 +277,10 @@ class RadioCell:
             rows, ended = Rows(self.recorder, jobs), jobs.values["ended_at"]
             if jobs.began[0] > began:
                 early = jobs.began - began > CLOCK * np.spacing(jobs.began)
-                if early.any():
+                if np.count_nonzero(early):
                     rows.add(SPAN, "wait", early, np.full(len(jobs), began), jobs.began)
             late = now - ended > max(TOGETHER * (now - began), CLOCK * math.ulp(now))
-            if late.any():
+            if np.count_nonzero(late):
                 rows.add(SPAN, "wait", late, ended, np.full(len(jobs), now))
             if rows.count:
                 rows.record()
