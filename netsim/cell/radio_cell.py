@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -115,15 +116,20 @@ class RadioCell:
         return self.problems.of(devices, believed(devices, self.now, self.version + 1))
 
     def view(self, **columns: Callable[[], Any]) -> View:
+        return View.lazy({**self._columns, **columns})
+
+    @cached_property
+    def _columns(self) -> dict[str, Callable[[], Any]]:
+        """What the cell shows to a selection method."""
         problems, batteries = self.problems, self.batteries
-        return View.lazy({
+        return {
             "round": lambda: self.version + 1, "time_s": lambda: self.now, "population": lambda: self.population,
             "available": lambda: self.there,
             "alive": lambda: batteries.alive if self.faults is None else int(self.there.sum()),
             "battery_j": lambda: batteries.level_j(slice(None)), "gain": lambda: self.gain,
             "bits": lambda: problems.bits, "cycles": lambda: problems.cycles,
             "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
-            **columns})
+        }
 
     def select(self, devices: Ints) -> None:
         """Say who was chosen; waiting for devices, if there was any, comes first."""
