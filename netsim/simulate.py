@@ -34,7 +34,7 @@ from netsim.trace.journal import Journal, Stateful, rows_a_part
 from netsim.trace.recorder import Recorder
 from netsim.trace.stored_run import PARTS
 from netsim.world import CHANNELS
-from netsim.world.faults import Faults
+from netsim.world.devices import DevicesInTime
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -81,7 +81,7 @@ def simulate(
             env, population, channel, RoundProblems(scenario, population, bits=learns.bits), discipline, recorder,
             planner_of(scenario.allocation.method, scenario.allocation.options, scenario.rounds.deadline),
             RateLaw(scenario.cell.efficiency, scenario.cell.rate_cap, scenario.rounds.over_budget == "drop"),
-            scenario.allocation.channel or "now", Faults.of(scenario, seed))
+            scenario.allocation.channel or "now", DevicesInTime.of(scenario, seed))
         selector = Selector(scenario.selection.method, selection, seed)
         rooms: dict[str, Stateful] = {
             "cell": cell, "history": history, "learning": learns, "selection": selector,

@@ -17,6 +17,7 @@ from netsim.cell.medium import Medium
 from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.recording import record_ended
 from netsim.trace.recorder import Part, Recorder
+from netsim.world.devices import DevicesInTime
 from netsim.world.faults import Faults
 from netsim.world.switches import RandomSwitches, begin
 
@@ -65,7 +66,8 @@ class World:
         for device in devices:
             battery_j[device.number] = device.battery_j
         self.batteries = Batteries(battery_j)
-        self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries, radio, air, faults)
+        self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries, radio, air,
+                             DevicesInTime(faults))
         return self.medium
 
     def start(self, *devices: Device) -> Flight:

@@ -17,6 +17,7 @@ from netsim.base.registry import load
 from netsim.base.units import format, short_up
 
 ROUNDING = 1e-12      # of a deadline
+BeforeIt = Callable[[Floats], Floats]      # seconds that go before there is anything to plan, by the channels' gains
 LEAST_GROWTH = 1e-6   # per cent: less would be lost in the rounding of a budget
 
 
@@ -114,10 +115,13 @@ def alone_scaling(problem: Problem) -> float:
 
 
 @np.errstate(all="ignore")
-def largest_feasible(problem: Problem, method: str = "sao", *, within_s: float = math.inf, **options: Any) -> Ints:
+def largest_feasible(
+    problem: Problem, method: str = "sao", *, within_s: float = math.inf, before_s: BeforeIt | None = None,
+    **options: Any,
+) -> Ints:
     """Positions of the largest part of the cohort that the method has a plan for, in rising order; perhaps none.
 
-    ``within_s`` is how long its round may take. Devices are taken by rising least bandwidth (:class:`InSeconds`) in
+    ``within_s`` is how long its round may take, with what comes before the work: ``before_s`` of the gains. Devices are taken by rising least bandwidth (:class:`InSeconds`) in
     such a round, as many as the method accepts: for `sao` and `equal` no other choice has more. A method that does not
     care for budgets may have more that are in time in its plan for all; one that knows at once, or chooses by itself
     (`rra`), is asked whom it keeps.
@@ -125,35 +129,38 @@ def largest_feasible(problem: Problem, method: str = "sao", *, within_s: float =
     solver = METHODS.make(method, options)
 
     def accepts(some: Ints) -> bool:
-        return len(some) > 0 and bool(in_time(solver, problem.subset(np.sort(some)), within_s).all())
+        return len(some) > 0 and bool(in_time(solver, problem.subset(np.sort(some)), within_s, before_s).all())
 
     own = METHODS[method].keeps if method in METHODS else None
     if own:
         kept: Ints = load(own)(problem, **METHODS.options(method, options))
         if within_s == math.inf or accepts(kept):
             return kept
-    order = np.argsort(InSeconds.of(problem).least_bandwidth(within_s), kind="stable")
+    at_most_s = within_s if before_s is None else max(within_s - float(before_s(problem.gain).max()), 0.0)
+    order = np.argsort(InSeconds.of(problem).least_bandwidth(at_most_s), kind="stable")
     fits, fails = 0, len(order) + 1
     while fails - fits > 1:
         middle = (fits + fails) // 2
         fits, fails = (middle, fails) if accepts(order[:middle]) else (fits, middle)
     if within_s < math.inf:
-        punctual = np.flatnonzero(in_time(solver, problem, within_s))
+        punctual = np.flatnonzero(in_time(solver, problem, within_s, before_s))
         if len(punctual) > fits and accepts(punctual):
             return punctual
     return np.sort(order[:fits])
 
 
-def in_time(solver: Callable[[Problem], Plan], problem: Problem, within_s: float) -> Bools:
+def in_time(
+    solver: Callable[[Problem], Plan], problem: Problem, within_s: float, before_s: BeforeIt | None = None,
+) -> Bools:
     """Who keeps a deadline by the method's plan for all of them; nobody where it has none."""
     try:
         plan = solver(problem)
     except Infeasible:
         return np.zeros(len(problem), bool)
-    return ends_by(plan, within_s)
+    return ends_by(plan, within_s if before_s is None else within_s - before_s(problem.gain))
 
 
-def ends_by(plan: Plan, within_s: float) -> Bools:
+def ends_by(plan: Plan, within_s: float | Floats) -> Bools:
     """Who keeps a deadline; who ends right on it does."""
     return plan.compute_s + plan.upload_s <= within_s * (1.0 + ROUNDING)
 

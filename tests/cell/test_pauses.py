@@ -19,6 +19,7 @@ from netsim.cell.radio import SHANNON, RateLaw
 from netsim.cell.recording import record_ended
 from netsim.scenario.faults import Loss
 from netsim.trace.recorder import Recorder
+from netsim.world.devices import DevicesInTime
 from netsim.world.faults import Absence, Faults, Presence
 from netsim.world.switches import Switches
 
@@ -327,7 +328,8 @@ def test_jobs_taken_up_again_end_as_they_would_have(seed, discipline, work, unti
             again = a_world(seed, discipline(), work)[2]
             world.batteries.restore(used_j)
             world.batteries._open.clear()
-            medium = Medium(world.env, 1e6, medium.noise_w_per_hz, discipline(), world.batteries, SHANNON, None, again)
+            medium = Medium(world.env, 1e6, medium.noise_w_per_hz, discipline(), world.batteries, SHANNON, None,
+                            DevicesInTime(again))
             medium.restore(state)
         world.env.run()
         done = medium.take_ended()

@@ -1,0 +1,31 @@
+"""All that devices meet in time, under a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from netsim.world.faults import Faults
+from netsim.world.supply import Supply, supplies_of, throttles_of
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
+    from netsim.scenario.energy import Throttle
+
+
+@dataclass(frozen=True, eq=False)
+class DevicesInTime:
+    """Who goes off and loses uploads, what comes into batteries, and whose clocks fall; by default nothing."""
+
+    faults: Faults | None = None
+    supplies: Sequence[Supply] = ()
+    throttles: Sequence[tuple[range, Throttle]] = ()
+
+    @classmethod
+    def of(cls, scenario: Scenario, seed: int) -> DevicesInTime:
+        """As described."""
+        return cls(Faults.of(scenario, seed), supplies_of(scenario, seed), throttles_of(scenario))
+
+
+STEADY = DevicesInTime()
