@@ -15,9 +15,9 @@ import numpy as np
 
 from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.cell.battery import ROUNDING, Batteries, Battery, Load
+from netsim.trace.schema import BOOKS
 from netsim.world.supply import Supply
 
-BOOKS = ("harvest", "idle", "spilt")      # joules since the run began: came in, drawn at rest, lost when full
 MOST_EDGES = 10_000                       # of charging hours that are looked ahead: years
 MARGIN = 1e-9                             # above what a job takes at least, before a device counts as able
 

@@ -41,9 +41,8 @@ class Jobs:
         return len(self.device)
 
     def after(self, seconds: Floats) -> Jobs:
-        """The same, begun with so many seconds of receiving; bands that are planned by time wait for all of them."""
-        slots = self.slots + np.array([float(seconds.max())] * 2 + [0.0] * 2)
-        return replace(self, planned_s=self.planned_s + seconds, slots=slots)
+        """The same, begun with so many seconds of receiving: bands that are planned by time wait for all of them."""
+        return replace(self, slots=self.slots + np.array([float(seconds.max())] * 2 + [0.0] * 2))
 
     @classmethod
     def of(cls, wave: Wave, efficiency: float = 1.0) -> Jobs:
