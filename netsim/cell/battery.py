@@ -112,6 +112,10 @@ class Batteries:
         """What is left to some of the devices, but for what they are drawing now; inf on mains."""
         return self.capacity_j[devices] - self.used_j[devices]
 
+    def full_j(self, devices: Ints) -> Floats:
+        """What their batteries can hold."""
+        return self.capacity_j[devices]
+
     def too_little(self) -> str:
         """Why no device has the energy for a job."""
         first = int(np.argmax(self.capacity_j / self.least_j))

@@ -42,6 +42,11 @@ class Heat:
         else:
             self._await(flight, i, throttle)
 
+    def begin_all(self, flight: Flight, now: float) -> None:
+        """The same for all jobs of a flight."""
+        for i in range(len(flight)):
+            self.begin(flight, i, now)
+
     def slow_down(self, flight: Flight, i: int, now: float) -> None:
         """Go on at the lower clock."""
         throttle = self._throttle(flight, i)

@@ -76,7 +76,7 @@ class Medium:
     def start(
         self, first: Ticket, version: int, cause: int, jobs: Jobs, gain: Floats, receive_s: Floats | None = None,
     ) -> Flight:
-        """Let these jobs begin to compute, now or when they have received the model; ``gain`` is of their channels."""
+        """Let these jobs begin, now: to compute, or first to receive the model; ``gain`` is that of their channels."""
         snr_hz = gain * jobs.power_w / self.noise_w_per_hz
         if self.discipline.fixed and not ((jobs.bandwidth_hz > 0.0) & (jobs.bandwidth_hz <= self._limit)).all():
             raise ValueError(f"shares of {jobs.bandwidth_hz} Hz do not fit a band of {self.bandwidth_hz} Hz")
@@ -95,8 +95,8 @@ class Medium:
         else:
             for i in self.batteries.on_battery(jobs.device):
                 self.loads.draw(flight, i, flight.compute_w[i], flight.compute_s[i])
-            for i in range(len(flight)) if self.heat is not None else ():
-                self.heat.begin(flight, i, now)
+            if self.heat is not None:
+                self.heat.begin_all(flight, now)
         if self.pauses is not None:
             self.pauses.watch(flight)
         self._set_alarm()
@@ -236,10 +236,8 @@ class Medium:
                     self._computed(where, i, now)
                 elif what == SENT:
                     self._sent(where, i, now)
-                elif what == RECEIVED:
-                    self.work.received(where, i, now)
-                elif self.heat is not None:
-                    self.heat.slow_down(where, i, now)
+                else:
+                    self.work.due(what, where, i, now)
         self._set_alarm()
 
     # What happens to a job.

@@ -38,7 +38,7 @@ from netsim.trace.schema import CELL, OVER, RELAX, SERVER
 from netsim.world.channel import EVERYBODY, GainTimeline
 from netsim.world.devices import STEADY, DevicesInTime
 
-MOST_WAITS = 1000  # for devices, one after the other, in which nobody turned out to be there
+MOST_WAITS = 366   # for devices, one after the other, in which nobody turned out to be there
 TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
 NOBODY: Ints = np.zeros(0, np.int64)
 
@@ -121,9 +121,10 @@ class RadioCell:
                     for device in np.flatnonzero(able < math.inf).tolist()), default=math.inf)
 
     def ready(self) -> simpy.Event:
+        seconds = self.ready_at - self.now
         self._began, self._idle = self.now if self._waits == 0 else self._began, True
         self._waits += 1
-        return self.env.timeout(self.ready_at - self.now)
+        return self.env.timeout(seconds)
 
     @property
     def gain(self) -> Floats:
@@ -199,15 +200,14 @@ class RadioCell:
 
     def wait(self, seconds: float) -> simpy.Event:
         row = self.recorder.span("wait", SERVER, self.now, self.now + seconds, after=self._cause.tolist())
-        self._cause, self._followed = np.array([row]), True
+        self._cause, self._followed = np.array([row]), False       # whoever ends meanwhile is waited for beside it
         return self.env.timeout(seconds)
 
     def why_nobody_fits(self, rule: str, among: int = 1) -> str | None:
-        batteries, charge_j = self.batteries, self._charge
+        batteries = self.batteries
         everybody = np.flatnonzero(batteries.able_from() < math.inf)
-        if batteries.recharge:               # whoever has too little now may have all that its battery holds
-            charge_j = batteries.capacity_j.__getitem__
-        planner = self._planner_among(among, charge_j)
+        # whoever has too little now may have all that its battery holds one day
+        planner = self._planner_among(among, batteries.full_j if batteries.recharge else self._charge)
         if not len(everybody):
             return batteries.too_little()
         if self.channel.changes or len(planner.largest(

@@ -36,8 +36,15 @@ class Work:
         if self.reception_w:
             self.medium.draw(flight, i, self.reception_w, lasts_s)
 
-    def received(self, flight: Flight, i: int, now: float) -> None:
-        """The model is there: to the computing."""
+    def due(self, what: int, flight: Flight, i: int, now: float) -> None:
+        """The model is there, or the processor is hot."""
+        if what == RECEIVED:
+            self._received(flight, i, now)
+        elif self.medium.heat is not None:
+            self.medium.heat.slow_down(flight, i, now)
+
+    def _received(self, flight: Flight, i: int, now: float) -> None:
+        """To the computing."""
         self._stop_receiving(flight, i, now, complete=True)
         flight.tell(i, now)
         self.compute(flight, i, now, float(flight.jobs.cycles[i]))
@@ -74,7 +81,8 @@ class Work:
         flight.left[i] = max(0.0, flight.left[i] - flight.rate[i] * (now - flight.since[i]))
 
     def _stop_receiving(self, flight: Flight, i: int, now: float, *, complete: bool) -> None:
-        """Note what receiving has taken until now."""
+        """Note what receiving has taken until now; what is left in the battery then is told with it."""
+        flight.computed_at[i] = now
         if flight.first + i in self.medium.loads:
             flight.receive_j[i] += self.medium.loads.settle(flight, i, "charge_1", complete=complete)
         else:

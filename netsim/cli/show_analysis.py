@@ -35,8 +35,8 @@ def print_breakdown(run: Run, breakdown: Breakdown) -> None:
     spent = ", ".join(f"{part} {joules(totals[f'{part}_j'])}" for part in breakdown.parts if part != "wait")
     table.add_row("energy", f"{joules(totals['energy_j'])}: {spent}")
     if "idle_j" in totals:
-        table.add_row("at rest", f"{joules(totals['idle_j'])} drawn from batteries; {joules(totals['harvest_j'])} came in, "
-                      f"of which {joules(totals['spilt_j'])} were lost when they were full")
+        table.add_row("at rest", f"{joules(totals['idle_j'])} drawn from batteries; {joules(totals['harvest_j'])} came "
+                      f"in, of which {joules(totals['spilt_j'])} were lost when they were full")
     if totals["dropped"]:
         table.add_row("dropped out", times(totals["dropped"]))
     screen().print(table)

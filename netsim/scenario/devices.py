@@ -25,6 +25,8 @@ from netsim.scenario.mobility import Mobility
 from netsim.scenario.radio import OrPath
 
 MOST_DEVICES = 10_000_000
+# keys by which something happens to devices in time
+IN_TIME = ("mobility", "availability", "crash", "loss", "idle", "harvest", "charging", "throttle")
 
 
 class Cpu(Model):

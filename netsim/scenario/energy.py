@@ -1,4 +1,4 @@
-"""What comes into the batteries of devices, what they draw at rest, and how warm they get: keys of ``[[population]]``."""
+"""What comes into batteries, what devices draw at rest, and how warm they get: keys of ``[[population]]``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Charging(Model):
     @model_validator(mode="after")
     def _some_hours(self) -> Self:
         if self.start == self.end:
-            raise refuse(f"charging from {self.start} to {self.end} is no time at all; for all day, give harvest", "end")
+            raise refuse(f"from {self.start} to {self.end} is no time at all; for all day, give harvest", "end")
         return self
 
 

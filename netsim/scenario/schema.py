@@ -16,7 +16,7 @@ from netsim.base.errors import InputError
 from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
 from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
-from netsim.scenario.devices import MOST_DEVICES, PopulationTable
+from netsim.scenario.devices import IN_TIME, MOST_DEVICES, PopulationTable
 from netsim.scenario.energy import TimeOfDay, seconds_of
 from netsim.scenario.learning import LearningTable
 from netsim.scenario.radio import Cell, Shadowing
@@ -147,14 +147,14 @@ class Scenario(Model):
     def living(self) -> str | None:
         """The key, if any, by which things change while a round is played."""
         cell = self.cell
-        in_time = ("mobility", "availability", "crash", "loss", "idle", "harvest", "charging", "throttle")
-        moving = next((f"{table.name}.{key}" for table in self.population for key in in_time
+        moving = next((f"{table.name}.{key}" for table in self.population for key in IN_TIME
                        if getattr(table, key) is not None), None)
         return next((key for key, there in (
             ("cell.fading.coherence", getattr(cell.fading, "coherence", "round") != "round"),
             (f"population.{moving}", moving is not None),
             ("cell.gain_trace", cell.gain_trace is not None and cell.gain_trace.t is not None),
-            ("cell.rate", cell.rate is not None), ("cell.downlink", cell.downlink is not None), ("rounds.over_budget", self.rounds.over_budget == "drop"),
+            ("cell.rate", cell.rate is not None), ("cell.downlink", cell.downlink is not None),
+            ("rounds.over_budget", self.rounds.over_budget == "drop"),
         ) if there), None)
 
     def _check_movers(self) -> None:

@@ -110,7 +110,8 @@ def test_an_edge_is_a_change_and_the_next_one_is_later(t):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.floats(0.1, 1e5), st.floats(0, 3), st.floats(0, 3), st.lists(st.floats(0, 3 * DAY_S), min_size=1, max_size=12))
+@given(st.floats(0.1, 1e5), st.floats(0, 3), st.floats(0, 3),
+       st.lists(st.floats(0, 3 * DAY_S), min_size=1, max_size=12))
 def test_looking_changes_nothing(battery_j, idle_w, harvest_w, looks):
     """Asked often or once, the level is the same; the books balance."""
     often, clock = at_rest(battery_j, idle_w=idle_w, harvest_w=harvest_w, hours=NIGHT)
