@@ -19,11 +19,10 @@ from netsim.cell.jobs import Flight, Jobs
 from netsim.cell.medium import Medium
 from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.recording import record_ended
-from netsim.scenario.energy import Throttle
 from netsim.trace.recorder import Part, Recorder
 from netsim.world.devices import DevicesInTime
 from netsim.world.faults import Faults
-from netsim.world.supply import Supply
+from netsim.world.supply import HeatLimit, Supply
 from netsim.world.switches import RandomSwitches, begin
 
 NOISE = 1e-20
@@ -65,7 +64,7 @@ class World:
 
     def open(
         self, *devices: Device, air: Air | None = None, radio: RateLaw = SHANNON, faults: Faults | None = None,
-        supplies: Sequence[Supply] = (), throttles: Sequence[tuple[range, Throttle]] = (), reception_w: float = 0.0,
+        supplies: Sequence[Supply] = (), heat_limits: Sequence[HeatLimit] = (), reception_w: float = 0.0,
         least_j: float = 0.0,
     ) -> Medium:
         """The medium with these devices' batteries."""
@@ -75,7 +74,7 @@ class World:
         self.batteries = Batteries(battery_j) if not supplies else ChargedBatteries(
             battery_j, np.full(self.most_devices, least_j), supplies, lambda: self.env.now)
         self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries, radio, air,
-                             DevicesInTime(faults, supplies, throttles), reception_w)
+                             DevicesInTime(faults, supplies, heat_limits), reception_w)
         return self.medium
 
     def start(self, *devices: Device, receive_s: Sequence[float] | None = None) -> Flight:

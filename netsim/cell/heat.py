@@ -14,33 +14,36 @@ from netsim.cell.loads import HOT
 
 if TYPE_CHECKING:
     from netsim.cell.medium import Medium
-    from netsim.scenario.energy import Throttle
+    from netsim.world.supply import HeatLimit
 
 
 class Heat:
     """How warm devices are, in seconds of load, from 0 (cold) to what they bear; those that never computed are cold.
 
     Computing above the lower clock warms by a second a second, at or below it nothing changes, and in a rest a hot
-    processor gets cold in ``recovers`` seconds.
+    processor gets cold in ``rest_s`` seconds.
     """
 
-    def __init__(self, medium: Medium, throttles: Sequence[tuple[range, Throttle]]) -> None:
+    def __init__(self, medium: Medium, limits: Sequence[HeatLimit]) -> None:
         self.medium = medium
-        self.throttles = throttles
+        self.limits = limits
         self._warmth: dict[int, tuple[float, float]] = {}        # device -> seconds of load, and when it had them
 
     def begin(self, flight: Flight, i: int, now: float) -> None:
         """Computing begins, or goes on: at the lower clock where the device is hot, else until it is."""
-        device, throttle = flight.device[i], self._throttle(flight, i)
-        if throttle is None:
+        device = flight.device[i]
+        limit = self._limit(device)
+        if limit is None:
             return
         warmth_s, at = self._warmth.get(device, (0.0, now))
-        warmth_s = max(0.0, warmth_s - (now - at) * throttle.after / throttle.recovers)
+        warmth_s = max(0.0, warmth_s - (now - at) * limit.load_s / limit.rest_s)
         self._warmth[device] = (warmth_s, now)
-        if warmth_s >= throttle.after:
+        if flight.rate[i] <= limit.clock_hz:
+            return
+        if warmth_s >= limit.load_s:
             self.slow_down(flight, i, now)
         else:
-            self._await(flight, i, throttle)
+            self._await(flight, i, limit)
 
     def begin_all(self, flight: Flight, now: float) -> None:
         """The same for all jobs of a flight."""
@@ -49,29 +52,28 @@ class Heat:
 
     def slow_down(self, flight: Flight, i: int, now: float) -> None:
         """Go on at the lower clock."""
-        throttle = self._throttle(flight, i)
-        assert throttle is not None
+        limit = self._limit(flight.device[i])
+        assert limit is not None
         self.medium.work.stop(flight, i, now)
         flight.tell(i, now)
-        self._warmth[flight.device[i]] = (throttle.after, now)
-        self.medium.work.compute_at(flight, i, now, throttle.to)
+        self._warmth[flight.device[i]] = (limit.load_s, now)
+        self.medium.work.compute_at(flight, i, now, limit.clock_hz)
 
     def stop(self, flight: Flight, i: int, now: float) -> None:
         """Computing stops: from here on it cools."""
-        throttle = self._throttle(flight, i)
-        if throttle is None:
-            return
-        warmth_s, since = self._warmth[flight.device[i]]
-        hot = flight.rate[i] <= throttle.to
-        self._warmth[flight.device[i]] = (throttle.after if hot else min(throttle.after, warmth_s + now - since), now)
+        limit = self._limit(flight.device[i])
+        if limit is not None:
+            warmth_s, since = self._warmth[flight.device[i]]
+            warms = flight.rate[i] > limit.clock_hz
+            self._warmth[flight.device[i]] = (min(limit.load_s, warmth_s + now - since) if warms else warmth_s, now)
 
     def look_ahead(self) -> None:
         """Find out anew whose clock will fall."""
         for flight in self.medium.flights:
             for i, phase in enumerate(flight.phase):
-                throttle = self._throttle(flight, i) if phase == COMPUTING else None
-                if throttle is not None and flight.rate[i] > throttle.to:
-                    self._await(flight, i, throttle)
+                limit = self._limit(flight.device[i]) if phase == COMPUTING else None
+                if limit is not None and flight.rate[i] > limit.clock_hz:
+                    self._await(flight, i, limit)
 
     def snapshot(self) -> Floats:
         """Device, seconds of load and when it had them, a row each."""
@@ -80,14 +82,12 @@ class Heat:
     def restore(self, rows: Floats) -> None:
         self._warmth = {int(device): (warmth_s, at) for device, warmth_s, at in rows.tolist()}
 
-    def _await(self, flight: Flight, i: int, throttle: Throttle) -> None:
+    def _await(self, flight: Flight, i: int, limit: HeatLimit) -> None:
         warmth_s, since = self._warmth[flight.device[i]]
-        at = since + (throttle.after - warmth_s)
+        at = since + (limit.load_s - warmth_s)
         if at < flight.since[i] + flight.left[i] / flight.rate[i]:
             heappush(self.medium.agenda, (at, HOT, flight.turn[i], flight.stamp[i], flight, i))
 
-    def _throttle(self, flight: Flight, i: int) -> Throttle | None:
-        """What the clock of a job falls to; None where it is planned so low that it stays."""
-        device = flight.device[i]
-        own = next((throttle for devices, throttle in self.throttles if device in devices), None)
-        return None if own is None or flight.jobs.cpu_hz[i] <= own.to else own
+    def _limit(self, device: int) -> HeatLimit | None:
+        """What a device bears; None where it bears everything."""
+        return next((limit for limit in self.limits if device in limit.devices), None)

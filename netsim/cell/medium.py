@@ -25,7 +25,7 @@ from netsim.cell.loads import CHANGED, COMPUTED, EMPTY, PLANNED, RECEIVED, SENT,
 from netsim.cell.pauses import Pauses
 from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.replies import Replies
-from netsim.cell.work import Work
+from netsim.cell.work import DeviceWork
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY, OVER_BUDGET
 from netsim.world.devices import STEADY, DevicesInTime
 
@@ -67,8 +67,8 @@ class Medium:
         # channels that stay as they are during a round are not asked again
         self.fades = Fades(self, air) if air is not None and air.next_change(env.now) < math.inf else None
         self.pauses = Pauses(self, devices.faults) if devices.faults else None
-        self.heat = Heat(self, devices.throttles) if devices.throttles else None
-        self.work = Work(self, reception_w)
+        self.heat = Heat(self, devices.heat_limits) if devices.heat_limits else None
+        self.work = DeviceWork(self, reception_w)
         self._alarm: simpy.Event | None = None
         self._alarm_at = math.inf
         self._told = False                   # whether somebody has just been told what it waited for

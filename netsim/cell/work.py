@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from netsim.cell.medium import Medium
 
 
-class Work:
+class DeviceWork:
     """What devices of a medium do on their own; ``reception_w`` is what receiving draws."""
 
     def __init__(self, medium: Medium, reception_w: float) -> None:

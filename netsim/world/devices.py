@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.world.faults import Faults
-from netsim.world.supply import Supply, supplies_of, throttles_of
+from netsim.world.supply import HeatLimit, Supply, heat_limits_of, supplies_of
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
-    from netsim.scenario.energy import Throttle
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,12 +19,12 @@ class DevicesInTime:
 
     faults: Faults | None = None
     supplies: Sequence[Supply] = ()
-    throttles: Sequence[tuple[range, Throttle]] = ()
+    heat_limits: Sequence[HeatLimit] = ()
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int) -> DevicesInTime:
         """As described."""
-        return cls(Faults.of(scenario, seed), supplies_of(scenario, seed), throttles_of(scenario))
+        return cls(Faults.of(scenario, seed), supplies_of(scenario, seed), heat_limits_of(scenario))
 
 
 STEADY = DevicesInTime()

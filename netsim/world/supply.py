@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from netsim.scenario.energy import seconds_of
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
-    from netsim.scenario.energy import Throttle
 
 DAY_S = 86_400.0
 
@@ -86,8 +84,19 @@ def _supply(draw: TableDraw, first: int, midnight_s: float) -> Supply:
         nothing if table.harvest is None else draw("harvest", table.harvest), hours)
 
 
-def throttles_of(scenario: Scenario) -> Sequence[tuple[range, Throttle]]:
-    """Which devices throttle their clocks, and how."""
+@dataclass(frozen=True)
+class HeatLimit:
+    """How long these devices bear a higher clock than this, and how long a rest they need then."""
+
+    devices: range
+    load_s: float
+    clock_hz: float
+    rest_s: float
+
+
+def heat_limits_of(scenario: Scenario) -> tuple[HeatLimit, ...]:
+    """Of the devices that throttle their clocks."""
     firsts = np.cumsum([0, *(table.size for table in scenario.population)]).tolist()
-    return [(range(first, first + table.size), table.throttle)
-            for table, first in zip(scenario.population, firsts, strict=False) if table.throttle is not None]
+    return tuple(
+        HeatLimit(range(first, first + table.size), table.throttle.after, table.throttle.to, table.throttle.recovers)
+        for table, first in zip(scenario.population, firsts, strict=False) if table.throttle is not None)

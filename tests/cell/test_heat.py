@@ -3,13 +3,11 @@
 import pytest
 from small_worlds import World
 
-from netsim.scenario.energy import Throttle
 from netsim.world.faults import Absence, Faults, Presence
+from netsim.world.supply import HeatLimit
 from netsim.world.switches import Switches
 
-
-def throttle(after="3 s", to="0.5 GHz", recovers="6 s", devices=1):
-    return [(range(devices), Throttle.model_validate({"after": after, "to": to, "recovers": recovers}))]
+HALF = [HeatLimit(range(1), load_s=3.0, clock_hz=0.5e9, rest_s=6.0)]
 
 
 @pytest.fixture
@@ -19,7 +17,7 @@ def world():
 
 def test_the_clock_falls_in_mid_job(world):
     """4e9 cycles at 1 GHz, hot after 3 s: the last 1e9 take 2 s at half the clock and an eighth of the power."""
-    assert world.play(world.device(cycles=4e9, compute_w=0.8), throttles=throttle()) == [
+    assert world.play(world.device(cycles=4e9, compute_w=0.8), heat_limits=HALF) == [
         ("compute", 0.0, 3.0), ("throttled", 3.0, 5.0), ("upload", 5.0, 6.0)]
     jobs, rows = world.part.jobs, world.part.rows
     assert (jobs["compute_s"], jobs["upload_s"], jobs["wait_s"]) == ([5.0], [1.0], [0.0])
@@ -29,11 +27,11 @@ def test_the_clock_falls_in_mid_job(world):
 
 
 def test_a_job_that_ends_as_it_gets_hot_is_not_slowed_down(world):
-    assert world.play(world.device(cycles=3e9), throttles=throttle()) == [("compute", 0.0, 3.0), ("upload", 3.0, 4.0)]
+    assert world.play(world.device(cycles=3e9), heat_limits=HALF) == [("compute", 0.0, 3.0), ("upload", 3.0, 4.0)]
 
 
 def test_a_clock_that_is_planned_so_low_does_not_warm(world):
-    assert world.play(world.device(cycles=4e9, cpu_hz=0.5e9), throttles=throttle()) == [
+    assert world.play(world.device(cycles=4e9, cpu_hz=0.5e9), heat_limits=HALF) == [
         ("compute", 0.0, 8.0), ("upload", 8.0, 9.0)]
 
 
@@ -41,7 +39,7 @@ def test_a_clock_that_is_planned_so_low_does_not_warm(world):
 def test_a_rest_cools(world, rest_s, warm_s):
     """Hot at first; a rest of 6 s makes it cold, and so 2 s give one second at full clock."""
     device = world.device(cycles=3e9, bits=1e-9)
-    world.open(device, throttles=throttle())
+    world.open(device, heat_limits=HALF)
     world.start(device)
     world.env.run(until=3.0 + rest_s + 1e-8)
     world.take()
@@ -54,13 +52,13 @@ def test_a_rest_cools(world, rest_s, warm_s):
 def test_a_pause_cools_too(world):
     """Hot at 3 s, off from 4 to 7 s: warm by half, so 1.5 s more at full clock; 4.5e9 of 6e9 cycles by then."""
     away = Presence(0, 1, Absence("availability", "pause"), lambda _: Switches(True, [4.0, 7.0]))
-    assert world.play(world.device(cycles=6e9), throttles=throttle(), faults=Faults(1, [away])) == [
+    assert world.play(world.device(cycles=6e9), heat_limits=HALF, faults=Faults(1, [away])) == [
         ("compute", 0.0, 3.0), ("throttled", 3.0, 4.0), ("off", 4.0, 7.0), ("compute", 7.0, 8.5),
         ("throttled", 8.5, 10.5), ("upload", 10.5, 11.5)]
 
 
 def test_a_battery_lasts_longer_at_the_lower_clock(world):
     """3.5 J: 3 J for 3 s at 1 W, then 4 s at an eighth of it; 2e9 cycles of 5e9 are done in 4 s, just so."""
-    spans = world.play(world.device(cycles=5e9, battery_j=3.5), throttles=throttle())
+    spans = world.play(world.device(cycles=5e9, battery_j=3.5), heat_limits=HALF)
     assert spans[:2] == [("compute", 0.0, 3.0), ("throttled", 3.0, 7.0)]
     assert spans[-1] == ("battery empty", 7.0)
