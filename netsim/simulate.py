@@ -32,9 +32,8 @@ from netsim.server.selector import Selector
 from netsim.server.server import RunProgress, Server
 from netsim.trace.journal import Journal, Stateful, rows_a_part
 from netsim.trace.recorder import Recorder
-from netsim.trace.stored_run import PARTS
 from netsim.world import CHANNELS
-from netsim.world.faults import Faults
+from netsim.world.devices import DevicesInTime
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -81,7 +80,7 @@ def simulate(
             env, population, channel, RoundProblems(scenario, population, bits=learns.bits), discipline, recorder,
             planner_of(scenario.allocation.method, scenario.allocation.options, scenario.rounds.deadline),
             RateLaw(scenario.cell.efficiency, scenario.cell.rate_cap, scenario.rounds.over_budget == "drop"),
-            scenario.allocation.channel or "now", Faults.of(scenario, seed))
+            scenario.allocation.channel or "now", DevicesInTime.of(scenario, seed))
         selector = Selector(scenario.selection.method, selection, seed)
         rooms: dict[str, Stateful] = {
             "cell": cell, "history": history, "learning": learns, "selection": selector,
@@ -122,7 +121,7 @@ def open_learning(
 
 def summary(path: Path, journal: Journal, cell: RadioCell, server: Server) -> dict[str, Any]:
     """The result, as ``netsim run --json`` prints it."""
-    history, rounds = server.history, Run(path).rounds
+    history, run = server.history, Run(path)
     evaluated = [accuracy for accuracy in history.accuracy if not math.isnan(accuracy)]
     return {
         "run_dir": str(path),
@@ -131,8 +130,8 @@ def summary(path: Path, journal: Journal, cell: RadioCell, server: Server) -> di
         "energy_j": history.energy_j,
         "accuracy": evaluated[-1] if evaluated else None,
         "target_reached": server.target_reached if server.learning.trains else None,
-        "round_s": rounds["round_s"].to_list(),
-        "breakdown": {part: math.fsum(rounds[f"{part}_s"]) for part in PARTS},
+        "round_s": run.rounds["round_s"].to_list(),
+        "breakdown": {part: math.fsum(run.rounds[f"{part}_s"]) for part in run.parts},
         "dropped": history.dropped,
         "trace_sha256": journal.trace_sha256,
     }

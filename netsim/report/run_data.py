@@ -22,8 +22,7 @@ MOST_BARS = 150            # devices in the diagram of budgets
 MOST_POINTS = 2000         # of a line over time
 MOST_BATTERIES = 8
 MOST_BINS = 40             # of a histogram
-OF_ROUNDS = ("round", "t0", "t1", "round_s", "compute_s", "upload_s", "wait_s", "band_used", "energy_j", "arrived",
-             "dropped")
+OF_ROUNDS = ("round", "t0", "t1", "round_s", "band_used", "energy_j", "arrived", "dropped")
 
 
 def run_data(run: AnalysedRun) -> dict[str, Any]:
@@ -39,7 +38,9 @@ def run_data(run: AnalysedRun) -> dict[str, Any]:
     }
     data: dict[str, Any] = {
         "breakdown": {"totals": breakdown.totals, "bandwidth_hz": breakdown.bandwidth_hz,
-                      "rounds": columns(rounds.select(OF_ROUNDS)), "devices": columns(devices)},
+                      "parts": breakdown.parts,
+                      "rounds": columns(rounds.select(*OF_ROUNDS, *(f"{part}_s" for part in breakdown.parts))),
+                      "devices": columns(devices)},
         "path": {"length_s": run.critical_path().length_s, "advice": run.critical_path().advice(),
                  "causes": columns(run.critical_path().causes.head(10)),
                  "slack": columns(run.critical_path().slack.head(10))},
