@@ -219,12 +219,9 @@ class Medium:
         agenda, self._told = self.agenda, False
         while agenda and agenda[0][0] <= until and not self._told:
             at, what, _, stamp, where, i = heappop(agenda)
-            if what == COMPUTED:
+            if what in (COMPUTED, SENT):
                 if where.stamp[i] == stamp:
-                    self._computed(where, i, now)
-            elif what == SENT:
-                if where.stamp[i] == stamp:
-                    self._sent(where, i, now)
+                    (self._computed if what == COMPUTED else self._sent)(where, i, now)
             elif what == EMPTY:
                 if where.watch == stamp:
                     self._ran_out(where)
