@@ -233,6 +233,8 @@ class RadioCell:
         first = self._take_numbers(len(wave.devices))
         gain = self.channel.gain(wave.devices, self.now, self.version + 1)
         jobs = Jobs.of(wave, self.radio.efficiency)
+        if self.medium.surprises:
+            jobs = jobs.lasting()
         receive_s = None if self._download is None else self._download.seconds(gain)
         self.medium.start(
             first, self.version, allocated, jobs if receive_s is None else jobs.after(receive_s), gain, receive_s)
