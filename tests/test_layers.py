@@ -35,7 +35,7 @@ KNOWS = {
                  "trace", "world"},
     "sweep": {"base", "learning", "prepare", "run", "scenario", "selection", "simulate", "trace"},
     "paper": {"allocation", "base", "cell", "fleet", "learning", "models", "random_cohort", "run", "scenario",
-              "selection", "sweep"},
+              "selection", "simulate", "sweep"},
     "lab": {"allocation", "analysis", "base", "cell", "fleet", "learning", "random_cohort", "report", "scenario",
             "trace"},
     "cli": {"allocation", "analysis", "base", "lab", "learning", "paper", "prepare", "random_cohort", "report", "run",
