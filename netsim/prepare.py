@@ -50,6 +50,9 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     ``allow_import`` lets it name code of packages that are not made for netsim.
     """
     permit(scenario, allow_import=allow_import)
+    if scenario.flower is not None:
+        raise InputError("[flower] has no effect without a Flower app: take the table away, or run an app with "
+                         "`netsim flower`")
     check_method(scenario.allocation.method, scenario.allocation.options)
     for registry, name, options in brought(scenario):
         registry.options(name, options)
@@ -68,6 +71,15 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     if learning:
         check_learning(scenario)
     return selection
+
+
+def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> None:
+    """Check what a scenario names of the cell alone, where another framework's app selects, serves and learns."""
+    ALLOCATION.permit(scenario.allocation.method, allow_import=allow_import)
+    check_method(scenario.allocation.method, scenario.allocation.options)
+    for registry, name, options in brought(scenario):
+        registry.permit(name, allow_import=allow_import)
+        registry.options(name, options)
 
 
 def check_server(scenario: Scenario, selection: Selection) -> None:

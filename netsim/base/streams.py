@@ -44,6 +44,8 @@ STREAM: Mapping[str, int] = MappingProxyType({
     "availability": 25,
     "crash": 26,
     "loss": 27,
+    "flower server": 28,
+    "flower client": 29,
 })
 
 

@@ -31,6 +31,7 @@ class Reply:
     device: int
     version: int               # of the model that it started from
     arrived: bool
+    outcome: str               # "arrived", or the reason why not
 
 
 class CellPort(Protocol):
@@ -58,8 +59,14 @@ class CellPort(Protocol):
     def view(self, **columns: Callable[[], Any]) -> View:
         """What a selection method may see; each column, the server's own among them, is made when it is asked for."""
 
+    def absence(self, device: int) -> str | None:
+        """Why a device cannot be chosen now; None where it can."""
+
     def select(self, devices: Ints) -> None:
         """Say who was chosen."""
+
+    def assign(self, devices: Ints, bits: Floats, cycles: Floats) -> None:
+        """Say what these devices have to send and to compute from now on, where the scenario alone does not."""
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit; the others are left out."""

@@ -24,7 +24,7 @@ from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
-from netsim.trace.schema import OVER, RELAX, SERVER
+from netsim.trace.schema import BATTERY_EMPTY, OFF, OVER, RELAX, SERVER
 from netsim.world.channel import EVERYBODY, GainTimeline
 from netsim.world.faults import Faults
 
@@ -125,6 +125,9 @@ class RadioCell:
             "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
             **columns})
 
+    def absence(self, device: int) -> str | None:
+        return None if self.there[device] else OFF if self.batteries.available[device] else BATTERY_EMPTY
+
     def select(self, devices: Ints) -> None:
         """Say who was chosen; waiting for devices, if there was any, comes first."""
         if self._idle:
@@ -132,6 +135,11 @@ class RadioCell:
             self._cause, self._idle = np.array([waited]), False
         row = self.recorder.instant("select", SERVER, self.now, value=len(devices), after=self._cause.tolist())
         self._cause, self._followed = np.array([row]), True
+
+    def assign(self, devices: Ints, bits: Floats, cycles: Floats) -> None:
+        self.problems.assign(devices, bits, cycles)
+        if self.batteries.any_finite:
+            self.batteries.require(self.problems.least_j(channel_changes=self.channel.changes))
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         return self._noted(self.planner.agenda(np.sort(devices), rule, size))
@@ -200,7 +208,7 @@ class RadioCell:
         jobs = self._record_ended()
         return [] if jobs is None else [
             Reply(*reply) for reply in zip(jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(),
-                                           jobs.arrived.tolist(), strict=True)]
+                                           jobs.arrived.tolist(), jobs.outcome, strict=True)]
 
     def aggregate(self, *, barrier: bool = True) -> Outcomes:
         self._record_ended()

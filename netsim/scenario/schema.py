@@ -90,6 +90,13 @@ class Rounds(Model):
         return 1.0 if self.wait is None else float(self.wait)
 
 
+class FlowerTable(Model):
+    """What `netsim flower` asks besides; a run without a Flower app has no use for it."""
+
+    evaluation: Annotated[Literal["free", "charged"], key(
+        "what it costs a device to evaluate a model: nothing, or computing one pass and sending the metrics")] = "free"
+
+
 class End(Model):
     """When a run is over, if the target accuracy was not reached before."""
 
@@ -110,6 +117,7 @@ class Scenario(Model):
     rounds: Rounds = Rounds()
     server: Annotated[ServerTable | None, key("who dispatches jobs; synchronous rounds where it is not given")] = None
     end: End = End()
+    flower: Annotated[FlowerTable | None, key("for `netsim flower` alone")] = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -1,0 +1,28 @@
+"""What the server does: average what comes back, and test the result on digits that nobody trains on."""
+
+import torch
+from flwr.app import ArrayRecord, Context, MetricRecord
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+
+from digits.task import make_model, test, test_part
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    config = context.run_config
+    strategy = FedAvg(fraction_train=config["fraction-train"])
+    result = strategy.start(
+        grid=grid, initial_arrays=ArrayRecord(make_model().state_dict()), num_rounds=config["num-server-rounds"],
+        evaluate_fn=evaluate)
+    if config["final-model"]:
+        torch.save(result.arrays.to_torch_state_dict(), config["final-model"])
+
+
+def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:
+    model = make_model()
+    model.load_state_dict(arrays.to_torch_state_dict())
+    loss, accuracy = test(model, *test_part())
+    return MetricRecord({"loss": loss, "accuracy": accuracy})
