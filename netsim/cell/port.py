@@ -32,6 +32,7 @@ class Reply:
     version: int               # of the model that it started from
     arrived: bool
     outcome: str               # "arrived", or the reason why not
+    ended_at: float
 
 
 class CellPort(Protocol):

@@ -207,8 +207,9 @@ class RadioCell:
     def receive(self) -> list[Reply]:
         jobs = self._record_ended()
         return [] if jobs is None else [
-            Reply(*reply) for reply in zip(jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(),
-                                           jobs.arrived.tolist(), jobs.outcome, strict=True)]
+            Reply(*reply) for reply in zip(
+                jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(), jobs.arrived.tolist(), jobs.outcome,
+                jobs.values["ended_at"].tolist(), strict=True)]
 
     def aggregate(self, *, barrier: bool = True) -> Outcomes:
         self._record_ended()

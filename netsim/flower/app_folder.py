@@ -170,4 +170,4 @@ def told_of(error: BaseException, app: FlowerApp) -> str:
     """An error of the app's code in a few words: what, and the last line of the app that it came by."""
     places = [frame for frame in traceback.extract_tb(error.__traceback__) if app.holds(frame.filename)]
     at = f" ({Path(places[-1].filename).relative_to(app.folder)}, line {places[-1].lineno})" if places else ""
-    return f"{type(error).__name__}: {str(error).strip() or 'no message'}{at}"
+    return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}{at}"

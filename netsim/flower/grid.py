@@ -45,7 +45,7 @@ class CellGrid(Grid):  # type: ignore[misc]
         self._gather: Callable[[list[Message]], list[Message]] | None = None
         self._sent = 0
         self._in_vain = 0
-        self._nodes: list[int] = []                # the last answer
+        self._nodes = self._there()                # the last answer
 
     # What Flower wants of a grid.
 
@@ -66,9 +66,12 @@ class CellGrid(Grid):  # type: ignore[misc]
         if threading.get_ident() != self._thread:
             return list(self._nodes)
         with self._door():
-            self._nodes = [node_of(device) for device in self._rounds.available().tolist()]
+            self._nodes = self._there()
             self._once_more_in_vain("the app waits for more nodes")
         return list(self._nodes)
+
+    def _there(self) -> list[int]:
+        return [node_of(device) for device in self._rounds.available().tolist()]
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         with self._door():

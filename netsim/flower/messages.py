@@ -54,9 +54,11 @@ def array_bits(message: Message) -> float:
 
 def _bytes(array: Any) -> int:
     """The numbers themselves, without what wraps them; as they come where they are no numbers of numpy."""
-    try:
+    if array.dtype:
         return int(np.dtype(array.dtype).itemsize * math.prod(array.shape))
-    except TypeError:
+    try:
+        return int(array.numpy().nbytes)      # clients of the old kind do not say what is in it
+    except (TypeError, ValueError):
         return len(array.data)
 
 

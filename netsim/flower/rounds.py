@@ -17,7 +17,7 @@ from flwr.app import Message
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
 from netsim.base.units import format
-from netsim.cell.port import CellPort
+from netsim.cell.port import CellPort, Reply
 from netsim.fleet.work import samples_trained
 from netsim.flower.clients import ClientAnswer
 from netsim.flower.messages import (
@@ -66,12 +66,13 @@ class AppRounds:
         self.expected = 0                            # rounds, if the app has said how many
         self._stage, self._clients = stage, clients
         self._open = False                           # whether a round has begun
-        self._barrier = True                         # whether it is one that waits for all
+        self._barrier = False                        # whether it is one that waits for all
         self._outbox: list[Sent] = []                # pushed, and not yet begun
         self._flying: dict[int, Sent] = {}           # by job
         self._due: dict[int, float] = {}             # when each is to be given up
         self._ready: dict[str, Sent] = {}            # replies that nobody has pulled, the first to arrive first
         self._model = b""                            # that went out last
+        self._renewed = False                        # whether another model has gone out since
         self._news = False                           # whether the app has had a reply since the last new model
         self._complained = False
         everybody = np.arange(scenario.size)
@@ -182,8 +183,7 @@ class AppRounds:
         cell.select(devices)                                                     # who: the app's word
         agenda = cell.plan(devices, rounds.infeasible, self.scenario.selection.cohort)
         for device in agenda.dropped.tolist():
-            by_device[device].fail(f"{INFEASIBLE}: device {device} has no plan that keeps its budget, its battery and "
-                                   "the deadline")
+            by_device[device].fail(self._no_plan(device))
         patience_s = math.inf if rounds.deadline is None else rounds.deadline * HAIR
         for wave in agenda.waves:
             if cell.now < until:
@@ -192,20 +192,28 @@ class AppRounds:
                 for ticket in tickets.tolist():
                     cell.cancel(ticket, DEADLINE)                                # who has ended has ended
             for reply in cell.receive():
-                self._settle(by_device[reply.device], reply.outcome, reply.arrived)
+                self._settle(by_device[reply.device], reply)
         for sent in (sent for sent in ready if sent.reply is None):
             sent.fail(f"{DEADLINE}: the time that the app waits was over before device {sent.device} had its turn")
         if not agenda.waves:
             self._stage.advance(cell.wait(rounds.wait_s))                        # nobody fits
 
-    def _settle(self, sent: Sent, outcome: str, arrived: bool) -> None:
+    def _no_plan(self, device: int) -> str:
+        """That a device could not take part, and what it had."""
+        left_j, deadline = float(self.cell.view().battery_j[device]), self.scenario.rounds.deadline
+        limits = [f"its budget of {format(float(self._population.budget_j[device]), 'energy')}"]
+        limits += [f"the {format(left_j, 'energy')} left in its battery"] if left_j < math.inf else []
+        limits += [f"the deadline of {format(deadline, 'time')}"] if deadline is not None else []
+        return f"{INFEASIBLE}: device {device} has no plan within {', '.join(limits)}"
+
+    def _settle(self, sent: Sent, reply: Reply) -> None:
         """A job has ended."""
         assert sent.answer is not None
         self._clients.keep(sent.device, sent.answer)
-        if arrived:
+        if reply.arrived:
             sent.arrive()
         else:
-            sent.fail(f"{outcome}: device {sent.device} after {format(self.cell.now, 'time')}")
+            sent.fail(f"{reply.outcome}: device {sent.device} at {format(reply.ended_at, 'time')}")
 
     # Messages as they come.
 
@@ -221,12 +229,12 @@ class AppRounds:
                 self._outbox.append(sent)
 
     def _note_model(self, sent: Sent) -> None:
-        """A round ends when another model goes out than before, made of what has arrived."""
+        """A round ends when a device begins on another model than before, made of what has arrived."""
         model = model_digest(sent.message)
-        if self._open and (self._barrier or (self._news and model != self._model)):
+        if self._open and not self._renewed and (self._barrier or (self._news and model != self._model)):
             self._begin_jobs()
-            self.close()
-        self._open, self._barrier, self._model = True, False, model
+            self._renewed = True
+        self._open, self._model = True, model
 
     def returned(self, sent: Sent) -> None:
         """A message that goes nowhere has its reply already."""
@@ -292,6 +300,9 @@ class AppRounds:
         if not starting:
             return
         self._refuse_after_the_end()
+        if self._renewed:
+            self.close()
+        self._open, self._barrier = True, False
         ready = self._ask(list(starting.values()))
         if ready:
             cell.select(self._assign(ready))
@@ -302,15 +313,14 @@ class AppRounds:
                 [job] = cell.dispatch(wave).tolist()
                 self._flying[job], self._due[job] = sent, math.inf if deadline is None else cell.now + deadline * HAIR
             if not agenda.waves:
-                sent.fail(f"{INFEASIBLE}: device {sent.device} has no plan that keeps its budget, its battery and the "
-                          "deadline")
+                sent.fail(self._no_plan(sent.device))
         self._ready |= {sent.id: sent for sent in starting.values() if sent.reply is not None}
 
     def _receive(self) -> None:
         for reply in self.cell.receive():
             sent = self._flying.pop(reply.job)
             self._due.pop(reply.job)
-            self._settle(sent, reply.outcome, reply.arrived)
+            self._settle(sent, reply)
             self._report([sent])
             self._ready[sent.id] = sent
 
@@ -332,7 +342,7 @@ class AppRounds:
         if last:
             history.spend(self.cell.stop())
         self.cell.close()
-        self._open, self._news = False, False
+        self._open = self._renewed = self._news = False
         self._stage.closed(RunProgress(
             self.cell.version, max(self.expected, self.cell.version), self.cell.now, history.energy_j,
             history.accuracy[-1], None))
