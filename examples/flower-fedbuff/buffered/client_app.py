@@ -1,8 +1,9 @@
 """What a device does: train from the model that it was sent, and send back how far it went."""
 
-from buffered.task import part, train
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+
+from buffered.task import part, train
 
 app = ClientApp()
 

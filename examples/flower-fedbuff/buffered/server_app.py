@@ -6,9 +6,10 @@ Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, arXiv 
 import random
 
 import numpy as np
-from buffered.task import accuracy
 from flwr.app import ArrayRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
+
+from buffered.task import accuracy
 
 app = ServerApp()
 
