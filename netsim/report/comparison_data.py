@@ -49,7 +49,7 @@ def one(run: AnalysedRun, label: str) -> dict[str, Any]:
     evaluated = sample(run.rounds.drop_nulls("accuracy"), MOST_POINTS)
     return {
         "label": label,
-        "selection": run.scenario.selection.method,
+        "selection": run.app or run.scenario.selection.method,
         "allocation": run.scenario.allocation.method,
         "totals": breakdown.totals,
         "rounds": columns(rounds.select("round", "t1", "round_s", "energy_j", "spent_j", "band_used")),

@@ -154,8 +154,9 @@ def chart(name: str, title: str, text: str, note: str) -> str:
 def methods(run: AnalysedRun) -> str:
     """Who selects and who allocates, in words."""
     selection, allocation = run.scenario.selection, run.scenario.allocation
-    return (f"cohorts of {selection.cohort} by <b>{escape(selection.method)}</b>, "
-            f"band and power by <b>{escape(allocation.method)}</b>")
+    cohorts = (f"cohorts of {selection.cohort} by <b>{escape(selection.method)}</b>" if run.app is None
+               else f"cohorts and learning by the app <b>{escape(run.app)}</b>")
+    return f"{cohorts}, band and power by <b>{escape(allocation.method)}</b>"
 
 
 def unfinished(run: AnalysedRun) -> str:
