@@ -50,9 +50,6 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     ``allow_import`` lets it name code of packages that are not made for netsim.
     """
     permit(scenario, allow_import=allow_import)
-    if scenario.flower is not None:
-        raise InputError("[flower] has no effect without a Flower app: take the table away, or run an app with "
-                         "`netsim flower`")
     check_method(scenario.allocation.method, scenario.allocation.options)
     for registry, name, options in brought(scenario):
         registry.options(name, options)

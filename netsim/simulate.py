@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from netsim.base.errors import InputError
 from netsim.learning.none import NoLearning
 from netsim.learning.protocol import Learning
 from netsim.prepare import check_layers, prepare
@@ -41,6 +42,9 @@ def simulate(
     """
     learning = learning and scenario.trains
     selection = prepare(scenario, learning=learning, allow_import=allow_import)
+    if scenario.flower is not None:
+        raise InputError("[flower] has no effect without a Flower app: take the table away, or run an app with "
+                         "`netsim flower`")
     selector = Selector(scenario.selection.method, selection, seed)
     keep = TemporaryDirectory(prefix="netsim-") if out is None else None
     path = Path(keep.name if keep else str(out))

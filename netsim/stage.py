@@ -86,19 +86,22 @@ class Stage:
 @contextmanager
 def open_stage(
     scenario: Scenario, path: Path, seed: int, *, learning: Callable[[], AbstractContextManager[Learning]],
-    selector: Selector | None = None, identity: dict[str, Any], resume: bool = False,
+    selector: Selector | None = None, identity: dict[str, Any], resume: bool = False, anew: bool = False,
     progress: Callable[[RunProgress], None] | None = None,
 ) -> Iterator[Stage]:
     """A stage in a run's folder, as it was at the last checkpoint if ``resume`` finds one there.
 
-    ``identity`` is what makes it this run and no other; ``learning`` is opened once the folder is ours.
+    ``identity`` is what makes it this run and no other; ``learning`` is opened once the folder is ours. ``anew`` begins
+    the run that lies there again.
     """
     journal = Journal(path, {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, **identity})
     with ExitStack() as stack:
         stack.callback(journal.close)
         resuming = resume and journal.has_begun
         stored = journal.resume() if resuming else None
-        if not resuming:
+        if anew and journal.has_begun:
+            journal.restart()
+        elif not resuming:
             journal.claim()
         learns = stack.enter_context(learning())
         population = draw_population(scenario, seed, learns.samples)

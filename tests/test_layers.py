@@ -33,7 +33,7 @@ KNOWS = {
     "random_cohort": {"allocation", "base", "fleet", "learning", "scenario", "world"},
     "prepare": {"allocation", "base", "cell", "fleet", "learning", "scenario", "selection", "server", "world"},
     "stage": {"allocation", "cell", "fleet", "learning", "run", "scenario", "server", "trace", "world"},
-    "simulate": {"learning", "prepare", "run", "scenario", "selection", "server", "stage"},
+    "simulate": {"base", "learning", "prepare", "run", "scenario", "selection", "server", "stage"},
     "flower": {"base", "cell", "fleet", "learning", "prepare", "run", "scenario", "server", "stage", "trace"},
     "sweep": {"base", "learning", "prepare", "run", "scenario", "selection", "simulate", "trace"},
     "paper": {"allocation", "base", "cell", "fleet", "learning", "models", "random_cohort", "run", "scenario",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from netsim.cli.app import SIMULATE, AllowImport, AsJson, Overrides, Seed, app
+from netsim.cli.app import SIMULATE, AllowImport, AsJson, Overrides, Seed, app, resumable
 
 
 @app.command(rich_help_panel=SIMULATE)
@@ -24,6 +25,8 @@ def flower(
     out: Annotated[Path | None, typer.Option(
         "--out", "-o", metavar="DIR", help="Folder for the run.",
         show_default="the next free results/APP-SCENARIO-seedN")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR after an interruption: the app "
+                                         "begins anew, and hears the replies that are kept there.")] = False,
     workers: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Processes that run ClientApps. Changes the speed only.",
         show_default="one a core")] = None,
@@ -47,10 +50,11 @@ def flower(
 
     loaded = load_scenario(scenario, overrides)
     path = out or next_free(
-        Path("results"), f"{folder.resolve().name}-{loaded.name}-seed{seed}", resume=False)
-    with progress_bar(folder.resolve().name) as progress:
-        result = run_app(folder, loaded, path, seed, workers=workers, run_config=run_config, progress=progress,
-                         allow_import=allow_import)
+        Path("results"), f"{folder.resolve().name}-{loaded.name}-seed{seed}", resume=resume)
+    again = [arg for arg in sys.argv[1:] if arg != "--resume"] + ([] if out else ["--out", str(path)])
+    with resumable(shlex.join([*again, "--resume"])), progress_bar(folder.resolve().name) as progress:
+        result = run_app(folder, loaded, path, seed, workers=workers, run_config=run_config, resume=resume,
+                         progress=progress, allow_import=allow_import)
     if as_json:
         print(json.dumps(result.summary))
         early = ended_early(result)

@@ -1,7 +1,4 @@
-"""Flower apps in the cell: netsim decides durations, band, energy and who drops out; the app's own code learns.
-
->>> from netsim.flower import InCell, run_app      # doctest: +SKIP
-"""
+"""Flower apps in the cell: netsim decides durations, band, energy and who drops out; the app's own code learns."""
 
 from __future__ import annotations
 

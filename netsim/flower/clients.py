@@ -6,13 +6,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
 
 from netsim.base.errors import WorkerError
+from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, load_component, told_of
+from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.library import RUN_ID, identify
 from netsim.flower.seeds import seed_client
 from netsim.learning.pool import Workers, cores
@@ -21,19 +22,11 @@ APP_RAISED = 2             # Flower's code for a ClientApp that raised an except
 UNKNOWN = 0
 
 
-@dataclass(frozen=True, eq=False)
-class ClientAnswer:
-    """What a ClientApp made of a message."""
-
-    reply: Message
-    context: Context | None   # as the app left it; None where it failed, and nothing of it is kept
-
-
 class Clients:
     """The nodes' ClientApps, with what each of them remembers."""
 
-    def __init__(self, app: FlowerApp, nodes: Sequence[int], seed: int, pool: Executor) -> None:
-        self._app, self._seed, self._pool = app, seed, pool
+    def __init__(self, app: FlowerApp, nodes: Sequence[int], seed: int, pool: Executor, kept: KeptAnswers) -> None:
+        self._app, self._seed, self._pool, self._kept = app, seed, pool, kept
         self._contexts = [
             Context(run_id=RUN_ID, node_id=node, node_config={"partition-id": device, "num-partitions": len(nodes)},
                     state=RecordDict(), run_config=app.run_config) for device, node in enumerate(nodes)]
@@ -41,11 +34,21 @@ class Clients:
 
     def ask(self, messages: Sequence[tuple[int, Message]]) -> list[ClientAnswer]:
         """The answers to messages, each to a device of its own, in their order; what they did is not kept yet."""
-        futures = []
-        for device, message in messages:
-            futures.append(self._pool.submit(
-                answer, self._app, message, self._contexts[device], self._seed, device, self._messages[device]))
+        if not messages:
+            return []
+        asked = [(device, message, self._contexts[device]) for device, message in messages]
+        counts = [self._messages[device] for device, _ in messages]
+        for device, _ in messages:
             self._messages[device] += 1
+        answers = self._kept.take(asked)
+        if answers is None:
+            answers = self._run(asked, counts)
+            self._kept.keep(asked, answers)
+        return answers
+
+    def _run(self, asked: Sequence[tuple[int, Message, Context]], counts: Sequence[int]) -> list[ClientAnswer]:
+        futures = [self._pool.submit(answer, self._app, message, context, self._seed, device, count)
+                   for (device, message, context), count in zip(asked, counts, strict=True)]
         try:
             return [future.result() for future in futures]
         except BrokenExecutor as error:
@@ -59,10 +62,12 @@ class Clients:
 
 
 @contextmanager
-def open_clients(app: FlowerApp, nodes: Sequence[int], seed: int, workers: int | None) -> Iterator[Clients]:
+def open_clients(
+    app: FlowerApp, nodes: Sequence[int], seed: int, workers: int | None, kept: KeptAnswers,
+) -> Iterator[Clients]:
     """The app's clients, in so many processes of their own (by default one for each core)."""
     with Workers(workers or cores()) as pool:
-        yield Clients(app, nodes, seed, pool)
+        yield Clients(app, nodes, seed, pool, kept)
 
 
 def answer(app: FlowerApp, message: Message, context: Context, seed: int, device: int, count: int) -> ClientAnswer:

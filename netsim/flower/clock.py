@@ -11,14 +11,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 _SLEEP, _TIME = time.sleep, time.time
 
 
 @contextmanager
-def simulated_time(now: Callable[[], float], sleep: Callable[[float], None]) -> Iterator[None]:
-    """Meanwhile this thread of this process lives in simulated time, and no other does."""
+def simulated_time(
+    now: Callable[[], float], sleep: Callable[[float], None], within: Callable[[ModuleType], bool],
+) -> Iterator[None]:
+    """Meanwhile this thread of this process lives in simulated time, and no other does.
+
+    Modules ``within`` may have taken hold of ``sleep`` or ``time`` by name before: they get ours too.
+    """
     mine = os.getpid(), threading.get_ident()
 
     def here() -> bool:
@@ -30,15 +36,13 @@ def simulated_time(now: Callable[[], float], sleep: Callable[[float], None]) -> 
     def our_time() -> float:
         return now() if here() else _TIME()
 
-    # Flower has taken its own hold of `sleep`; an app's modules are imported meanwhile, and find ours
-    of_flower = [module for name, module in list(sys.modules.items())
-                 if name.partition(".")[0] == "flwr" and getattr(module, "sleep", None) is _SLEEP]
-    time.sleep, time.time = our_sleep, our_time
-    for module in of_flower:
-        vars(module)["sleep"] = our_sleep
+    ours: dict[Any, Any] = {_SLEEP: our_sleep, _TIME: our_time}
+    held = [(module, name, value) for module in [time, *filter(within, list(sys.modules.values()))]
+            for name, value in list(vars(module).items()) if value is _SLEEP or value is _TIME]
+    for module, name, value in held:
+        setattr(module, name, ours[value])
     try:
         yield
     finally:
-        time.sleep, time.time = _SLEEP, _TIME
-        for module in of_flower:
-            vars(module)["sleep"] = _SLEEP
+        for module, name, value in held:
+            setattr(module, name, value)

@@ -19,7 +19,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from netsim.base.errors import InputError
-from netsim.flower.clients import ClientAnswer
+from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.messages import Sent
 from netsim.flower.rounds import AppRounds, RunOver
 from netsim.flower.running import as_the_app_sees_it, learning

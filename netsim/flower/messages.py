@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Error, Message
 
-from netsim.flower.clients import ClientAnswer
+from netsim.flower.client_answer import ClientAnswer
 
 LOST = 4                   # Flower's code for a reply that is not to be had
 WEIGHTS = ("num-examples", "num_examples")      # as strategies call the number of samples, and as they once did

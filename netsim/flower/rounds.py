@@ -19,7 +19,7 @@ from netsim.base.errors import InputError
 from netsim.base.units import format
 from netsim.cell.port import CellPort, Reply
 from netsim.fleet.work import samples_trained
-from netsim.flower.clients import ClientAnswer
+from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.messages import (
     BITS_A_METRIC,
     EVALUATE,

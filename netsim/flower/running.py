@@ -11,6 +11,7 @@ from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from flwr.app import Context, RecordDict
 
 from netsim.base.errors import InputError
 from netsim.base.files import replace_file
+from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, importable, load_component, read_app, told_of
 from netsim.flower.clients import open_clients
 from netsim.flower.clock import simulated_time
@@ -33,6 +35,7 @@ from netsim.run import Run
 from netsim.scenario import Scenario
 from netsim.server.server import RunProgress
 from netsim.stage import open_stage
+from netsim.trace.run_directory import is_finished
 
 if TYPE_CHECKING:
     from netsim.learning.protocol import Learning
@@ -42,34 +45,40 @@ MODEL = "model.npz"
 
 def run_app(
     app: Path | str, scenario: Scenario, out: Path | str | None = None, seed: int = 0, *,
-    workers: int | None = None, run_config: Sequence[str] = (), progress: Callable[[RunProgress], None] | None = None,
-    allow_import: bool = False,
+    workers: int | None = None, run_config: Sequence[str] = (), resume: bool = False,
+    progress: Callable[[RunProgress], None] | None = None, allow_import: bool = False,
 ) -> Run:
     """Run a Flower app in a scenario's cell and return its run.
 
     ``app`` is the app's folder; its code is run. ``out`` is the run's folder (without one, the run lives as long as the
     object returned). ``workers`` is how many processes run ClientApps (default: one for each core); it changes nothing
-    but the speed. ``run_config`` changes keys of the app's configuration, each as KEY=VALUE.
+    but the speed. ``run_config`` changes keys of the app's configuration, each as KEY=VALUE. ``resume`` goes on with
+    the run that lies in ``out``, if one does: the ServerApp begins anew, and hears what it has heard before.
     """
     told = read_app(Path(app), run_config)
     scenario = as_the_app_sees_it(scenario)
     prepare_cell(scenario, allow_import=allow_import)
     keep = TemporaryDirectory(prefix="netsim-") if out is None else None
     path = Path(keep.name if keep else str(out))
+    if resume and is_finished(path):
+        return Run(path)
     with importable(told), ExitStack() as stack:
         stack.enter_context(quiet())
         server = load_component(told, "serverapp")
         load_component(told, "clientapp")                # whatever is wrong with it is said now
         if told.wants_torch:
             import_module("torch")                       # and seeded with the rest, however late the app asks for it
-        clients = stack.enter_context(open_clients(told, [node_of(n) for n in range(scenario.size)], seed, workers))
+        kept = KeptAnswers(path)
+        nodes = [node_of(device) for device in range(scenario.size)]
+        clients = stack.enter_context(open_clients(told, nodes, seed, workers, kept))
         stage = stack.enter_context(open_stage(
             scenario, path, seed, learning=lambda: learning(scenario, seed),
-            identity={"learning": True, "app": told.name, "app_sha256": told.digest}, progress=progress))
+            identity={"learning": True, "app": told.name, "app_sha256": told.digest}, anew=resume, progress=progress))
         ended, arrays = play(told, server, AppRounds(stage, scenario, clients), seed)
-        stage.finish(target_reached=None, app=told.name, ended=ended)
         if arrays is not None:
             keep_model(path / MODEL, arrays)
+        stage.finish(target_reached=None, app=told.name, ended=ended)
+        kept.remove()
     return Run(path, keep)
 
 
@@ -91,12 +100,16 @@ def play(app: FlowerApp, server: Any, rounds: AppRounds, seed: int) -> tuple[str
     def expected(count: int) -> None:
         rounds.expected = rounds.cell.version + count
 
+    def of_the_server(module: ModuleType) -> bool:
+        file = getattr(module, "__file__", None)
+        return str(getattr(module, "__name__", "")).startswith("flwr.") or bool(file and app.holds(file))
+
     identify(SUPERLINK)
     seed_server(seed)
     ended = None
     try:
         with (watched(expected, rounds.reported.server, arrays.append), old_servers(grid, rounds.reported.server),
-              simulated_time(lambda: rounds.cell.now, grid.sleep)):
+              simulated_time(lambda: rounds.cell.now, grid.sleep, of_the_server)):
             server(grid=grid, context=context)
     except RunOver as over:
         ended = str(over)

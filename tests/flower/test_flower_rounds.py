@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from small_apps import CLIENT, SERVER, play, tiny, write_app
+from small_apps import CLIENT, PYPROJECT, SERVER, play, tiny, write_app
 
 from netsim.flower.app_folder import importable, load_component, read_app
 from netsim.flower.library import identify
@@ -239,6 +239,24 @@ def test_a_server_that_sleeps_lets_simulated_time_pass(tmp_path):
     run, seen = play(write_app(tmp_path, server_app=sleeping), None, "num-server-rounds=2")
     assert run.summary["simulated_s"] == pytest.approx(2 * 2.0507526, abs=1e-6)
     assert [float(seen[0][0]), float(seen[2][0])] == pytest.approx([2.0507526, 4.1015052], abs=1e-6)
+
+
+def test_a_sleep_that_was_imported_by_name_is_simulated_too(tmp_path):
+    sleeping = SERVER.replace("import json\n", "import json\nfrom time import sleep\n").replace(
+        "    config = context", "    sleep(1000)\n    config = context")
+    run, _ = play(write_app(tmp_path, server_app=sleeping), None, "num-server-rounds=1")
+    assert run.summary["simulated_s"] == pytest.approx(1000.0507526, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_torch_draws_the_same_in_any_number_of_workers_however_late_it_is_imported(tmp_path):
+    drawing = CLIENT.replace("    trained = fit", "    import torch\n    trained = fit").replace(
+        "random.random()", "float(torch.rand(1))")
+    app = write_app(tmp_path, client_app=drawing, pyproject=PYPROJECT.replace('"numpy"]', '"numpy", "torch>=2"]'))
+    one, three = (play(app, workers=workers)[0] for workers in (1, 3))
+    assert one.summary["trace_sha256"] == three.summary["trace_sha256"]
+    drawn = one.events.filter((pl.col("name") == "train drawn") & (pl.col("device") >= 0))["value"]
+    assert drawn.n_unique() == len(drawn) == 15
 
 
 OLD_SERVER = """
