@@ -25,9 +25,8 @@ from netsim.server.selector import Selector
 from netsim.server.server import RunProgress
 from netsim.trace.journal import Journal, Stateful, rows_a_part
 from netsim.trace.recorder import Recorder
-from netsim.trace.stored_run import PARTS
 from netsim.world import CHANNELS
-from netsim.world.faults import Faults
+from netsim.world.devices import DevicesInTime
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -67,7 +66,7 @@ class Stage:
     def summary(self, target_reached: bool | None) -> dict[str, Any]:
         """The result, as ``netsim run --json`` prints it."""
         history, path = self.history, self.journal.path
-        rounds = Run(path).rounds
+        run = Run(path)
         evaluated = [accuracy for accuracy in history.accuracy if not math.isnan(accuracy)]
         return {
             "run_dir": str(path),
@@ -76,8 +75,8 @@ class Stage:
             "energy_j": history.energy_j,
             "accuracy": evaluated[-1] if evaluated else None,
             "target_reached": target_reached,
-            "round_s": rounds["round_s"].to_list(),
-            "breakdown": {part: math.fsum(rounds[f"{part}_s"]) for part in PARTS},
+            "round_s": run.rounds["round_s"].to_list(),
+            "breakdown": {part: math.fsum(run.rounds[f"{part}_s"]) for part in run.parts},
             "dropped": history.dropped,
             "trace_sha256": self.journal.trace_sha256,
         }
@@ -116,7 +115,7 @@ def open_stage(
             env, population, channel, RoundProblems(scenario, population, bits=learns.bits), discipline, recorder,
             planner_of(scenario.allocation.method, scenario.allocation.options, scenario.rounds.deadline),
             RateLaw(scenario.cell.efficiency, scenario.cell.rate_cap, scenario.rounds.over_budget == "drop"),
-            scenario.allocation.channel or "now", Faults.of(scenario, seed))
+            scenario.allocation.channel or "now", DevicesInTime.of(scenario, seed))
         rooms: dict[str, Stateful] = {
             "cell": cell, "history": history, "learning": learns,
             **({} if selector is None else {"selection": selector}), "trace": recorder}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -11,9 +13,11 @@ from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats, Ints, State
 from netsim.trace.schema import ARRIVED
 
-COMPUTING, WAITING, SENDING, ENDED, PAUSED = range(5)      # the phases of a job
-SPANS = {COMPUTING: "compute", WAITING: "wait", SENDING: "upload", PAUSED: "off"}      # what a phase is in the trace
-NAMES = tuple(SPANS.values())
+COMPUTING, WAITING, SENDING, ENDED, PAUSED, RECEIVING = range(6)      # the phases of a job
+# what a phase is in the trace
+SPANS = {COMPUTING: "compute", WAITING: "wait", SENDING: "upload", PAUSED: "off", RECEIVING: "download"}
+THROTTLED = "throttled"                # computing at a lower clock than planned
+NAMES = (*SPANS.values(), THROTTLED)
 NO_SLOTS: Floats = np.zeros((0, 4))
 
 Stretch = tuple[str, float, float, float]      # a span's name, its start and end, and the joules that it took
@@ -38,6 +42,10 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.device)
 
+    def after(self, seconds: Floats) -> Jobs:
+        """The same, begun with so many seconds of receiving: bands that are planned by time wait for all of them."""
+        return replace(self, slots=self.slots + np.array([float(seconds.max())] * 2 + [0.0] * 2))
+
     @classmethod
     def of(cls, wave: Wave, efficiency: float = 1.0) -> Jobs:
         """The jobs that a wave's plan stands for; a plan counts the bits that Shannon's rate would send meanwhile."""
@@ -58,7 +66,8 @@ class Flight:
 
     CHANGING = ("phase", "left", "rate", "since", "spent_s", "hz", "compute_s", "upload_s", "compute_j", "upload_j",
                 "computed_at", "sent_from", "ended_at", "charge_1", "charge_2", "room_row", "stamp",
-                "snr_hz", "planned_rate", "resumes", "starts", "tries")
+                "snr_hz", "planned_rate", "resumes", "starts", "tries", "compute_w", "receive_s", "receive_j",
+                "packets")
 
     def __init__(
         self, first: int, version: int, began: float, cause: int, jobs: Jobs, snr_hz: Floats, rate: Floats,
@@ -107,6 +116,9 @@ class Flight:
         self.resumes = [COMPUTING] * count   # the phase that a paused job goes on with
         self.starts = [0] * count            # how often it has started over
         self.tries = [0] * count             # uploads that were lost
+        self.packets = [0] * count           # of the present upload, each time that one is sent; 0 where none is lost
+        self.receive_s = [0.0] * count       # how long the download takes
+        self.receive_j = [0.0] * count
         self.story: dict[int, list[Stretch]] = {}      # of jobs in which something came between, stretch by stretch
 
     def __len__(self) -> int:
@@ -158,24 +170,36 @@ class Flight:
                 told.append(("wait", self.computed_at[i], self.sent_from[i], 0.0))
         began = self.sent_from[i] if phase == SENDING else self.since[i]
         if now > began or not told:
-            name, sum_j = SPANS[phase], {COMPUTING: self.compute_j[i], SENDING: self.upload_j[i]}.get(phase, 0.0)
-            before_j = sum(joules for other, _, _, joules in told if other == name)
-            told.append((name, began, now, max(0.0, sum_j - before_j)))
+            name, sums_j = SPANS[phase], {
+                COMPUTING: self.compute_j, SENDING: self.upload_j, RECEIVING: self.receive_j}.get(phase)
+            before_j = sum(joules for other, _, _, joules in told
+                           if other == name or (other == THROTTLED and phase == COMPUTING))
+            slow = phase == COMPUTING and self.rate[i] < self.jobs.cpu_hz[i]
+            spent_j = 0.0 if sums_j is None else max(0.0, sums_j[i] - before_j)
+            told.append((THROTTLED if slow else name, began, now, spent_j))
 
     def chapter(self, i: int) -> int:
         """How often something came between."""
         return len(self.story.get(i, ()))
 
     def start_over(self, i: int) -> None:
-        """All work is lost, and is to be done again when the device is back."""
-        cycles = float(self.jobs.cycles[i])
-        if self.resumes[i] != COMPUTING or self.left[i] != cycles:
-            self.resumes[i], self.left[i] = COMPUTING, cycles
+        """All work is lost, and is to be done again when the device is back; a model once received is kept."""
+        begins = RECEIVING if self.resumes[i] == RECEIVING else COMPUTING
+        work = self.receive_s[i] if begins == RECEIVING else float(self.jobs.cycles[i])
+        if self.resumes[i] != begins or self.left[i] != work:
+            self.resumes[i], self.left[i] = begins, work
             self.starts[i] += 1
 
     def _story_rows(self) -> Floats:
         rows = [(i, NAMES.index(name), *rest) for i, told in self.story.items() for name, *rest in told]
         return np.array(rows, np.float64).reshape(-1, 5)
+
+    def columns(self, names: Sequence[str]) -> Floats:
+        """Columns that change, as the rows of a matrix."""
+        values = array("d")
+        for name in names:
+            values.fromlist(getattr(self, name))
+        return np.frombuffer(values).reshape(len(names), len(self))
 
     def count(self, which: Ints | slice) -> int:
         """How many jobs that is: some of them, or all."""

@@ -66,8 +66,9 @@ class CellPort(Protocol):
     def select(self, devices: Ints) -> None:
         """Say who was chosen."""
 
-    def assign(self, devices: Ints, bits: Floats, cycles: Floats) -> None:
-        """Say what these devices have to send and to compute from now on, where the scenario alone does not."""
+    def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
+        """Say what these devices have to send and to compute from now on, and how large a model all of them receive,
+        where the scenario alone does not."""
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit; the others are left out."""
@@ -79,7 +80,7 @@ class CellPort(Protocol):
         """What keeps all devices from ever taking part again by a rule; None where one of them may."""
 
     def wait(self, seconds: float) -> simpy.Event:
-        """Let time pass in which nobody works."""
+        """Let so much time pass, whatever the others do meanwhile."""
 
     def dispatch(self, wave: Wave) -> Ints:
         """Let devices begin their jobs; returns tickets."""

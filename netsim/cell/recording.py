@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.arrays import Bools, Floats, Ints
-from netsim.cell.jobs import Flight, Stretch
+from netsim.cell.jobs import RECEIVING, SPANS, Flight, Stretch
 from netsim.trace.recorder import COUNTER, INSTANT, SPAN, Recorder
 from netsim.trace.schema import ARRIVED, CELL, INFEASIBLE
 
+DOWNLOAD = SPANS[RECEIVING]
 CLOCK = 64      # units in the last place of the clock: a shorter wait is its rounding
 MEASURED = ("compute_s", "upload_s", "compute_j", "upload_j", "computed_at", "sent_from", "ended_at", "charge_1",
             "charge_2")
@@ -40,14 +43,37 @@ class Ended:
     def __len__(self) -> int:
         return len(self.job)
 
+    @cached_property
+    def received(self) -> tuple[Floats, Floats] | None:
+        """Seconds and joules that each job took to receive the model; None where nobody did."""
+        if not any(name == DOWNLOAD for told in self.stories.values() for name, *_ in told):
+            return None
+        received = np.zeros((2, len(self)))
+        for place, told in self.stories.items():
+            for name, t0, t1, joules in told:
+                if name == DOWNLOAD:
+                    received[:, place] += (t1 - t0, joules)
+        return received[0], received[1]
+
+    @property
+    def energy_j(self) -> Floats:
+        """What each job took."""
+        energy_j: Floats = self.values["compute_j"] + self.values["upload_j"]
+        return energy_j if not self.stories or self.received is None else energy_j + self.received[1]
+
+    @property
+    def duration_s(self) -> Floats:
+        """How long each was at work: without waiting."""
+        seconds: Floats = self.values["compute_s"] + self.values["upload_s"]
+        return seconds if not self.stories or self.received is None else seconds + self.received[0]
+
     @classmethod
     def of(cls, ended: list[tuple[Flight, int]]) -> Ended:
         """The columns of some jobs: of a whole flight by number, else in the order in which they ended."""
         groups = _by_flight(ended)
         outcome = [reason for flight, which in groups for reason in flight.outcomes(which)]
         head = _joined([flight.head(which) for flight, which in groups])
-        measured = _joined([np.array([getattr(flight, name) for name in MEASURED])[:, which]
-                            for flight, which in groups])
+        measured = _joined([flight.columns(MEASURED)[:, which] for flight, which in groups])
         return cls(
             job=head[0], device=_joined([flight.jobs.device[which] for flight, which in groups]),
             began=_joined([np.full(flight.count(which), flight.began) for flight, which in groups]),
@@ -117,14 +143,17 @@ def record_ended(
     uploads, waits = _record_rows(recorder, jobs, band)
     if gave_room or any(flight.waited for flight, _ in ended):
         _link_who_made_room(recorder, dict(zip(jobs.job.tolist(), uploads.tolist(), strict=True)), ended, gave_room)
-    if (waits >= 0).any():
+    if waits is not None:
         _link_waits(recorder, jobs, uploads, waits, ended)
     _record_jobs(recorder, jobs, version)
     return jobs
 
 
-def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -> tuple[Ints, Ints]:
-    """Spans, counters and drop-outs; returns the rows of each job's upload and wait, -1 where there is none."""
+def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -> tuple[Ints, Ints | None]:
+    """Spans, counters and drop-outs; returns the rows of each job's upload and wait, -1 where there is none.
+
+    None where nobody waited.
+    """
     v = jobs.values
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
     whole: Bools | slice = slice(None)          # jobs that went from computing to sending and were done
@@ -139,19 +168,20 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
     compute = rows.add(SPAN, "compute", whole, jobs.began, computed_at, energy_j=v["compute_j"])
     if jobs.on_battery:
         rows.add_charge(v["charge_1"], computed_at)
-    wait = rows.add(SPAN, "wait", waited, computed_at, until) if waited.any() else None
-    which = slice(None) if sent.all() else sent
+    wait = rows.add(SPAN, "wait", waited, computed_at, until) if np.count_nonzero(waited) else None
+    which = slice(None) if np.count_nonzero(sent) == len(jobs) else sent
     upload = rows.add(SPAN, "upload", which, sent_from, ended_at, energy_j=v["upload_j"])
     told = rows.add_stories(jobs.stories) if jobs.stories else None
     if jobs.on_battery:
         rows.add_charge(v["charge_2"], ended_at)
-    dropped = None if jobs.arrived.all() else np.flatnonzero(~jobs.arrived)
+    dropped = None if np.count_nonzero(jobs.arrived) == len(jobs) else np.flatnonzero(~jobs.arrived)
     if dropped is not None:
         drop = rows.add(INSTANT, [jobs.outcome[i] for i in dropped.tolist()], dropped, ended_at, ended_at)
     rows.add_band(*band)
     seq = rows.record()
-    last, uploads, waits = np.empty(len(jobs), np.int64), np.full(len(jobs), -1), np.full(len(jobs), -1)
+    last, uploads, waits = jobs.last, np.full(len(jobs), -1), None
     if wait is not None:
+        waits = np.full(len(jobs), -1)
         waits[waited] = seq[wait]
     jobs.computes[whole] = last[whole] = seq[compute]
     recorder.add_links(jobs.cause[whole], seq[compute])       # kept as they are until the part is taken
@@ -162,7 +192,6 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
     if dropped is not None:
         recorder.add_links(last[dropped], seq[drop])
         last[dropped] = seq[drop]
-    jobs.last[:] = last
     return uploads, waits
 
 
@@ -272,17 +301,34 @@ def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
     v, count = jobs.values, len(jobs)
     until = np.where(np.isnan(v["sent_from"]), v["ended_at"], v["sent_from"])
     wait_s = until - v["computed_at"]
-    for place in jobs.stories:           # all the time in which it did not work
-        worked_s = v["compute_s"][place] + v["upload_s"][place]
-        wait_s[place] = max(0.0, v["ended_at"][place] - jobs.began[place] - worked_s)
+    if jobs.stories:                     # all the time in which it did not work
+        worked_s = jobs.duration_s
+        for place in jobs.stories:
+            wait_s[place] = max(0.0, v["ended_at"][place] - jobs.began[place] - worked_s[place])
     texts = {reason: recorder.text(reason) for reason in dict.fromkeys(jobs.outcome)}
     outcome = next(iter(texts.values())) if len(texts) == 1 else np.array([texts[reason] for reason in jobs.outcome])
     recorder.add_jobs(count, {
         "job": jobs.job, "round": version + 1, "version": jobs.version, "device": jobs.device,
         "t0": jobs.began, **jobs.decided, "compute_s": v["compute_s"], "wait_s": wait_s,
-        "upload_s": v["upload_s"], "t1": v["ended_at"], "energy_j": v["compute_j"] + v["upload_j"],
+        "upload_s": v["upload_s"], "t1": v["ended_at"], "energy_j": jobs.energy_j,
         "outcome": outcome, "staleness": version - jobs.version,
     })
+
+
+def record_packets(recorder: Recorder, ended: list[tuple[Flight, int]]) -> None:
+    """How many packets each upload came to, with those that were sent again."""
+    for flight, i in ended:
+        if flight.packets[i] and not np.isnan(flight.sent_from[i]):
+            recorder.counter("packets", flight.device[i], flight.ended_at[i], flight.packets[i])
+
+
+def record_charge(recorder: Recorder, devices: Ints, now: float, told: Mapping[str, Floats]) -> None:
+    """What is in the batteries of these devices, and what came in, was drawn at rest and was lost until now."""
+    rows = np.zeros((8, len(told) * len(devices)))
+    rows[0], rows[3], rows[4], rows[5] = COUNTER, -1.0, now, now
+    rows[1] = np.repeat([recorder.text(name) for name in told], len(devices))
+    rows[2], rows[6] = np.tile(devices, len(told)), np.concatenate(list(told.values()))
+    recorder.add_rows(rows)
 
 
 def record_left_out(

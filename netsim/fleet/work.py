@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats, Ints
+from netsim.fleet.downlink import Downlink
 from netsim.fleet.population import Population
 from netsim.physics import fdma_rate, upload_time
 
@@ -31,7 +32,8 @@ class RoundProblems:
         everybody = np.arange(len(population))
         self.whole = _problem(scenario, population, slice(None), bits, population.gain, numbers=everybody)
         self.bits = float(bits)
-        self._efficiency = float(scenario.cell.efficiency)
+        self.downlink = Downlink.of(scenario, bits)
+        self._scenario = scenario
         self.cycles = self.whole.cycles
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
 
@@ -45,12 +47,13 @@ class RoundProblems:
         rate = fdma_rate(whole.bandwidth_hz, whole.gain * power_w / whole.noise_w_per_hz)
         return compute_j + power_w * upload_time(whole.bits, rate)
 
-    def assign(self, devices: Ints, bits: Floats, cycles: Floats) -> None:
-        """From now on these devices have so much to send and to compute in a job."""
+    def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
+        """From now on these devices have so much to send and to compute in a job, and all so much to receive before."""
         all_bits, all_cycles = self.whole.bits.copy(), self.whole.cycles.copy()
-        all_bits[devices], all_cycles[devices] = bits / self._efficiency, cycles
+        all_bits[devices], all_cycles[devices] = bits / self._scenario.cell.efficiency, cycles
         self.whole = replace(self.whole, bits=all_bits, cycles=all_cycles)
         self.cycles = self.whole.cycles
+        self.downlink = Downlink.of(self._scenario, download_bits)
 
     def of(self, devices: Ints, gain: Floats | None = None) -> Problem:
         """The problem of these devices, with their gains as they are now if the channel changes.

@@ -20,6 +20,7 @@ from netsim.flower.rounds import AppRounds, RunOver
 FIRST_NODE = 1_000_000     # device 17 is node 1000017: above what Flower calls its own nodes, and easy to read
 NO_SUCH_NODE = 5           # Flower's code for a node that is not there
 MOST_ASKED = 100           # times that an app may ask who is there, or pull nothing, without anything that could change
+COME_BACK = ("availability", "crash", "harvest", "charging")      # why a device may be there again
 MOST_ASKED_IN_TIME = 100_000      # the same where devices come and go
 
 
@@ -155,7 +156,7 @@ class CellGrid(Grid):  # type: ignore[misc]
         """Count what changes nothing, and end the run when nothing will."""
         self._in_vain += 1
         rounds, scenario = self._rounds, self._rounds.scenario
-        in_time = any(table.availability or table.crash for table in scenario.population)
+        in_time = any(getattr(table, key) is not None for table in scenario.population for key in COME_BACK)
         if self._in_vain <= (MOST_ASKED_IN_TIME if in_time else MOST_ASKED) or not rounds.idle:
             return
         there = len(rounds.available())

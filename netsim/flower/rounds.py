@@ -76,7 +76,8 @@ class AppRounds:
         self._news = False                           # whether the app has had a reply since the last new model
         self._complained = False
         everybody = np.arange(scenario.size)
-        self.cell.assign(everybody, np.ones(scenario.size), self._cycles(everybody, np.ones(scenario.size)))
+        self.cell.assign(everybody, np.ones(scenario.size), self._cycles(everybody, np.ones(scenario.size)),
+                         download_bits=1.0)
 
     @property
     def idle(self) -> bool:
@@ -137,7 +138,7 @@ class AppRounds:
         """Tell the cell what these devices have to do; returns them."""
         devices = np.array([sent.device for sent in some])
         work = np.array([self._work(sent) for sent in some])
-        self.cell.assign(devices, work[:, 0], work[:, 1])
+        self.cell.assign(devices, work[:, 0], work[:, 1], max(1.0, *(array_bits(sent.message) for sent in some)))
         return devices
 
     def _work(self, sent: Sent) -> tuple[float, float]:

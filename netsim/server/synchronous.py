@@ -23,8 +23,9 @@ class Synchronous(Server):
         """All rounds that are still to come."""
         self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
-            while cell.ready_at > cell.now:
-                yield cell.ready()                                           # everybody is off
+            if cell.ready_at > cell.now:
+                yield cell.ready()                                           # everybody is off, or has no energy
+                continue
             choice = self.select(cell)                                       # who
             agenda = self.plan(cell, choice)                                 # with what
             self.learning.train(cell.version + 1, agenda.devices)
@@ -77,7 +78,7 @@ class Synchronous(Server):
 
     def aggregate(self, cell: CellPort, choice: Choice, outcomes: Outcomes) -> None:
         """Make a new global model of what arrived (eq. 4), in the order drawn, and evaluate it."""
-        everybody = len(outcomes.device) == len(choice.devices) and outcomes.arrived.all()
+        everybody = len(outcomes.device) == len(choice.devices) == np.count_nonzero(outcomes.arrived)
         arrived = slice(None) if everybody else np.isin(choice.devices, outcomes.device[outcomes.arrived])
         chances = choice.chances
         self.learning.aggregate(choice.devices[arrived], None if chances is None else chances[arrived])

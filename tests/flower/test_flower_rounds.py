@@ -232,6 +232,12 @@ def test_evaluation_costs_nothing_unless_the_scenario_charges_it(tmp_path):
     assert charged.rounds.height == free.rounds.height == 3
 
 
+def test_the_models_way_down_takes_as_long_as_its_arrays(tmp_path):
+    run, _ = play(write_app(tmp_path), tiny("cell.downlink={power='1 W'}", "population.node.budget=10mJ"))
+    # one broadcast of 100 kbit over 5 MHz, as fast as for the farthest: its gain is 4e-10, so J = 40 MHz at 1 W
+    assert run.rounds["download_s"].to_list() == pytest.approx([100e3 / (5e6 * np.log2(1 + 40 / 5))] * 3)
+
+
 def test_a_server_that_sleeps_lets_simulated_time_pass(tmp_path):
     sleeping = SERVER.replace("        replies = list(replies)\n",
                               "        replies = list(replies)\n        import time\n        time.sleep(2.0)\n"
