@@ -106,12 +106,11 @@ KNOWN = {"digits": ((1, 28, 28), 10), "mnist": ((1, 28, 28), 10), "fashion-mnist
 
 def load_dataset(name: str, root: str | Path = ROOT) -> Dataset:
     """The dataset, from its cache where that is fresh; InputError says what to do where it is missing or broken."""
-    return _load(name, str(expanded(str(root), "the data folder").resolve()))
+    return _load(name, str(expanded(str(root), "the data folder").resolve()), DATASETS.find(name))
 
 
 @lru_cache(maxsize=4)
-def _load(name: str, root: str) -> Dataset:
-    source = DATASETS.find(name)
+def _load(name: str, root: str, source: Any) -> Dataset:
     if not isinstance(source, Source):
         return _dataset(name, _checked(name, source(Path(root))))
     files = source.find(Path(root))
