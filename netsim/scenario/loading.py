@@ -82,6 +82,8 @@ def _assembled(name: str, layers: list[Layer], overrides: Overrides, source: str
         layers.append(layer)
         below = _merge(below, layer.table)
     sheets = _read_sheets(below, layers)
+    if overrides:
+        _refuse_without_effect(layers[-1].table, below, source)
     tables: dict[int, Any] = {}
     try:
         return Scenario.model_validate(below, context=tables)
@@ -228,6 +230,39 @@ def _read_overrides(overrides: Overrides, below: dict[str, Any], source: str) ->
                 raise InputError(f'{where}: "{step}" is set as a value and as a table')
         table[steps[-1]] = value
     return layer
+
+
+# What a column of a fleet says instead of a key of its population.
+COLUMNS = {("cpu", "min"): "cpu_min", ("cpu", "max"): "cpu_max", ("cpu", "cycles_per_sample"): "cycles_per_sample",
+           ("cpu", "capacitance"): "capacitance", ("radio", "power"): "power", ("radio", "min_power"): "min_power",
+           ("radio", "max_power"): "max_power", ("budget",): "budget", ("battery",): "battery",
+           ("samples",): "samples"}
+RECORDED = ("shadowing", "path_loss")      # what recorded gains say instead
+
+
+def _refuse_without_effect(changed: dict[str, Any], whole: dict[str, Any], source: str) -> None:
+    """Raise InputError for a key that is set and does nothing: a sweep over it would show equal rows."""
+    cell = whole.get("cell")
+    for name in RECORDED if isinstance(cell, dict) and cell.get("gain_trace") is not None else ():
+        if _holds(changed, ("cell", name)) and not _holds(changed, ("cell", "gain_trace")):
+            raise InputError(f"{source}: cell.{name}: has no effect: the gains are recorded (cell.gain_trace)")
+    fleets = {table.get("name"): table["devices"] for table in _populations(whole)
+              if isinstance(table.get("devices"), dict)}
+    for table in _populations(changed):
+        columns = fleets.get(table.get("name"), {})
+        for path, column in COLUMNS.items():
+            if column in columns and _holds(table, path) and not _holds(table, ("devices",)):
+                raise InputError(f"{source}: population.{table['name']}.{'.'.join(path)}: has no effect: the devices "
+                                 f"are listed with a column {column}; take the column away, or change it there")
+
+
+def _holds(table: Any, path: tuple[str, ...]) -> bool:
+    """Whether a table has a value there."""
+    for step in path:
+        if not isinstance(table, dict) or step not in table:
+            return False
+        table = table[step]
+    return True
 
 
 def _each_override(overrides: Overrides, source: str) -> Iterator[tuple[str, str, Any]]:
