@@ -13,7 +13,7 @@ from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.cli import main
 from netsim.fleet.downlink import Downlink
-from netsim.simulate import Journal
+from netsim.trace.journal import Journal
 from netsim.trace.schema import BOOKS, CELL
 
 BASE = ["selection.method=fedavg", "population.phone.count=20", "selection.cohort=6", "rounds.first=cohort",
@@ -100,7 +100,7 @@ class PowerCutError(BaseException):
 @pytest.mark.parametrize("server", ["synchronous", "fedbuff"])
 def test_a_run_goes_on_after_every_aggregation(tmp_path, monkeypatch, server):
     """Cut after each round in turn, it leaves the same bytes."""
-    monkeypatch.setattr("netsim.simulate.rows_a_part", lambda trains: 1)
+    monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
     changes = [*ALL, *SERVERS[server], "end.rounds=5"]
     whole = play(*changes, out=tmp_path / "whole")
     commit = Journal.commit

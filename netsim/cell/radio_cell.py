@@ -35,7 +35,7 @@ from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
-from netsim.trace.schema import CELL, OVER, RELAX, SERVER
+from netsim.trace.schema import BATTERY_EMPTY, CELL, OFF, OVER, RELAX, SERVER
 from netsim.world.channel import EVERYBODY, GainTimeline
 from netsim.world.devices import STEADY, DevicesInTime
 
@@ -156,6 +156,9 @@ class RadioCell:
             "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
         }
 
+    def absence(self, device: int) -> str | None:
+        return None if self.there[device] else OFF if self.batteries.available[device] else BATTERY_EMPTY
+
     def select(self, devices: Ints) -> None:
         """Say who was chosen; waiting for devices, if there was any, comes first."""
         if self._idle:
@@ -163,6 +166,14 @@ class RadioCell:
             self._cause, self._idle, self._waits = np.array([waited]), False, 0 if len(devices) else self._waits
         row = self.recorder.instant("select", SERVER, self.now, value=len(devices), after=self._cause.tolist())
         self._cause, self._followed = np.array([row]), True
+
+    def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
+        self.problems.assign(devices, bits, cycles, download_bits)
+        if self.downlink != self.problems.downlink:
+            self.downlink = self.problems.downlink
+            self.planner = self._planner(self.problem, self._charge, self.downlink)
+        if self.batteries.any_finite:
+            self.batteries.require(self.problems.least_j(channel_changes=self.channel.changes))
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         self._download = self.downlink
@@ -252,8 +263,9 @@ class RadioCell:
     def receive(self) -> list[Reply]:
         jobs = self._record_ended()
         return [] if jobs is None else [
-            Reply(*reply) for reply in zip(jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(),
-                                           jobs.arrived.tolist(), strict=True)]
+            Reply(*reply) for reply in zip(
+                jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(), jobs.arrived.tolist(), jobs.outcome,
+                jobs.values["ended_at"].tolist(), strict=True)]
 
     def aggregate(self, *, barrier: bool = True) -> Outcomes:
         self._record_ended()

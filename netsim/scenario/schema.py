@@ -97,6 +97,13 @@ class Rounds(Model):
         return 0.0 if self.starts_at is None else -seconds_of(self.starts_at)
 
 
+class FlowerTable(Model):
+    """What `netsim flower` asks besides; a run without a Flower app has no use for it."""
+
+    evaluation: Annotated[Literal["free", "charged"], key(
+        "what it costs a device to evaluate a model: nothing, or computing one pass and sending the metrics")] = "free"
+
+
 class End(Model):
     """When a run is over, if the target accuracy was not reached before."""
 
@@ -117,6 +124,7 @@ class Scenario(Model):
     rounds: Rounds = Rounds()
     server: Annotated[ServerTable | None, key("who dispatches jobs; synchronous rounds where it is not given")] = None
     end: End = End()
+    flower: Annotated[FlowerTable | None, key("for `netsim flower` alone")] = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
