@@ -44,6 +44,7 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "NoOptimiser": "learning.optimiser, kind none", "MomentumOptimiser": "learning.optimiser, kind momentum",
     "AdamOptimiser": "learning.optimiser, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
     "Allocation": "[allocation]", "Rounds": "[rounds]", "Server": "[server]", "End": "[end]",
+    "Flower": "[flower]",
 }
 DISTRIBUTION = re.compile(r"(Uniform|Normal|LogNormal|Exponential|OneOf)")
 

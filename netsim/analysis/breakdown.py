@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from netsim.analysis.names import device_names
+from netsim.base import html
 from netsim.base.errors import InputError
 from netsim.trace.overlap import held_within
 from netsim.trace.schema import BOOKS, CELL, DROPS, UNDELIVERED
@@ -47,6 +48,11 @@ class Breakdown:
     devices: pl.DataFrame
     shares: pl.DataFrame
     bandwidth_hz: float
+
+    def _repr_html_(self) -> str:
+        columns = ["round", "arrived", "round_s", "compute_s", "upload_s", "wait_s", "energy_j", "straggler_name"]
+        return html.listing("the run as a whole", self.totals) + html.table(
+            "rounds", columns, self.rounds.select(columns).rows())
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -89,9 +89,9 @@ def sweep(
 
 @app.command(rich_help_panel=EXPERIMENT)
 def reproduce(
-    targets: Annotated[list[str], typer.Argument(
+    targets: Annotated[list[str] | None, typer.Argument(       # an empty list is no default to the oldest typer
         metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices, or all of these; sharing, asynchronous.",
-        show_default="all")] = [],  # noqa: B006
+        show_default="all")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of each, on the digits data.")] = False,
     trials: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Trials of learning, or layouts of an allocation target.", show_default="its own",
@@ -129,7 +129,7 @@ def reproduce(
     context = Context(folder, quick, trials, str(data), workers, stored, tuple(datasets), cluster, beyond)
     began = time.time()
     with resumable(shlex.join(sys.argv[1:])):
-        make(targets, context, print)
+        make(targets or [], context, print)
     for place in (folder, beyond):
         if place and (place / "README.md").exists():
             print(f"table: {place / 'README.md'}")

@@ -50,7 +50,7 @@ def one(run: AnalysedRun, label: str) -> dict[str, Any]:
     evaluated = sample(run.rounds.drop_nulls("accuracy"), MOST_POINTS)
     return {
         "label": label,
-        "selection": run.scenario.selection.method,
+        "selection": run.app or run.scenario.selection.method,
         "allocation": run.scenario.allocation.method,
         "server": run.scenario.server.kind if run.scenario.server else "synchronous",
         "updates": int(breakdown.rounds["arrived"].sum()),

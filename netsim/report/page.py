@@ -165,9 +165,10 @@ def chart(name: str, title: str, text: str, note: str) -> str:
 def methods(run: AnalysedRun) -> str:
     """Who selects, who allocates and who aggregates, in words."""
     selection, allocation, server = run.scenario.selection, run.scenario.allocation, run.scenario.server
+    cohorts = (f"cohorts of {selection.cohort} by <b>{escape(selection.method)}</b>" if run.app is None
+               else f"cohorts and learning by the app <b>{escape(run.app)}</b>")
     aggregated = f"; server <b>{escape(server.kind)}</b>" if server else ""
-    return (f"cohorts of {selection.cohort} by <b>{escape(selection.method)}</b>, "
-            f"band and power by <b>{escape(allocation.method)}</b>{aggregated}")
+    return f"{cohorts}, band and power by <b>{escape(allocation.method)}</b>{aggregated}"
 
 
 def unfinished(run: AnalysedRun) -> str:
