@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -34,7 +33,8 @@ from netsim.prepare import prepare_cell
 from netsim.run import Run
 from netsim.scenario import Scenario
 from netsim.server.server import RunProgress
-from netsim.stage import open_stage
+from netsim.stage import identity_of, open_stage
+from netsim.trace.journal import Journal
 from netsim.trace.run_directory import is_finished
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def run_app(
     prepare_cell(scenario, allow_import=allow_import)
     keep = TemporaryDirectory(prefix="netsim-") if out is None else None
     path = Path(keep.name if keep else str(out))
+    identity = identity_of(scenario, seed, learning=True, app=told.name, app_sha256=told.digest)
     if resume and is_finished(path):
+        Journal(path, identity).refuse_another()
         return Run(path)
     with importable(told), ExitStack() as stack:
         stack.enter_context(quiet())
@@ -72,8 +74,8 @@ def run_app(
         nodes = [node_of(device) for device in range(scenario.size)]
         clients = stack.enter_context(open_clients(told, nodes, seed, workers, kept))
         stage = stack.enter_context(open_stage(
-            scenario, path, seed, learning=lambda: learning(scenario, seed),
-            identity={"learning": True, "app": told.name, "app_sha256": told.digest}, anew=resume, progress=progress))
+            scenario, path, seed, learning=lambda: learning(scenario, seed), identity=identity, anew=resume,
+            progress=progress))
         ended, arrays = play(told, server, AppRounds(stage, scenario, clients), seed)
         if arrays is not None:
             keep_model(path / MODEL, arrays)
@@ -131,7 +133,7 @@ def quiet() -> Iterator[None]:
     before = logger.level
     logger.setLevel(logging.WARNING)
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr):
             yield
     finally:
         logger.setLevel(before)
