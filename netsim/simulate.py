@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
 from netsim.learning.none import NoLearning
 from netsim.learning.protocol import Learning
-from netsim.prepare import check_layers, prepare
+from netsim.prepare import as_scenario, check_arguments, check_layers, prepare, with_own
 from netsim.run import Run
 from netsim.selection import Selection
 from netsim.server import SERVERS
@@ -27,19 +27,31 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    scenario: Scenario, out: Path | str | None = None, seed: int = 0, *,
+    scenario: Scenario | Mapping[str, Any] | Path | str, out: Path | str | None = None, seed: int = 0, *,
     learning: bool = True, workers: int | None = None, resume: bool = False,
     progress: Callable[[RunProgress], None] | None = None, first_rounds: Path | None = None,
-    allow_import: bool = False,
+    allow_import: bool = False, **own: Any,
 ) -> Run:
     """Simulate a scenario and return its run.
 
-    ``out`` is the run's folder (without one, the run lives as long as the object returned). ``workers`` is how many
-    processes train devices (default: one for each core); it changes nothing but the speed. ``resume`` goes on with
-    the run that lies in ``out``, if one does. ``learning=False`` plays the rounds without training. ``first_rounds``
-    is a folder that many runs may share: those that begin alike train their first round once. ``allow_import`` lets
-    the scenario name code of packages that are not made for netsim.
+    ``scenario`` may be the name or the path of one, or a dict of its tables. ``out`` is the run's folder (without one,
+    the run lives as long as the object returned). ``workers`` is how many processes train devices (default: one for
+    each core); it changes nothing but the speed. ``resume`` goes on with the run that lies in ``out``, if one does.
+    ``learning=False`` plays the rounds without training. ``first_rounds`` is a folder that many runs may share: those
+    that begin alike train their first round once. ``allow_import`` lets the scenario name code of packages that are not
+    made for netsim. ``own`` are functions and classes of this Python session in the place of what the scenario names:
+    ``allocation``, ``selection``, ``model``, ``dataset``, ``channel``; a run with such cannot be resumed.
     """
+    check_arguments(own, seed=seed, workers=workers, resume=resume, out=out)
+    with with_own(as_scenario(scenario), own) as whole:
+        return _played(whole, out, seed, learning=learning, workers=workers, resume=resume, progress=progress,
+                       first_rounds=first_rounds, allow_import=allow_import)
+
+
+def _played(
+    scenario: Scenario, out: Path | str | None, seed: int, *, learning: bool, workers: int | None, resume: bool,
+    progress: Callable[[RunProgress], None] | None, first_rounds: Path | None, allow_import: bool,
+) -> Run:
     learning = learning and scenario.trains
     selection = prepare(scenario, learning=learning, allow_import=allow_import)
     if scenario.flower is not None:

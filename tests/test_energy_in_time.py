@@ -256,6 +256,16 @@ def test_a_throttled_run_takes_longer_and_less():
     assert (first["t1"] - first["t0"]).max() == pytest.approx(0.02)
 
 
+@pytest.mark.parametrize("change", [THROTTLE, PACKETS, "population.phone.loss={probability=0.3,tries=40}", ON_OFF])
+@pytest.mark.parametrize("method", ["tdma", "sao-adaptive"])
+def test_who_is_late_for_its_slot_still_gets_there(change, method):
+    """The share of a last slot may be next to nothing; with it a round took hours."""
+    run = play(change, f"allocation.method={method}", "end.rounds=3", seed=2)
+    assert run.rounds["round_s"].max() < 2.0
+    band = run.events.filter((pl.col("name") == "bandwidth") & (pl.col("device") == CELL))["value"]
+    assert band.max() <= 20e6 * (1 + 1e-9)
+
+
 # Packets and deadlines.
 
 def test_the_number_of_packets():

@@ -37,7 +37,7 @@ KNOWS = {
     "flower": {"base", "cell", "fleet", "learning", "prepare", "run", "scenario", "server", "stage", "trace"},
     "sweep": {"base", "learning", "prepare", "run", "scenario", "selection", "simulate", "trace"},
     "paper": {"allocation", "base", "cell", "fleet", "learning", "models", "random_cohort", "run", "scenario",
-              "selection", "sweep"},
+              "selection", "simulate", "sweep"},
     "lab": {"allocation", "analysis", "base", "cell", "fleet", "learning", "random_cohort", "report", "scenario",
             "trace"},
     "cli": {"allocation", "analysis", "base", "flower", "lab", "learning", "paper", "prepare", "random_cohort",

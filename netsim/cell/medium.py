@@ -70,6 +70,7 @@ class Medium:
         self.pauses = Pauses(self, devices.faults) if devices.faults else None
         self.heat = Heat(self, devices.heat_limits) if devices.heat_limits else None
         self.work = DeviceWork(self, reception_w)
+        self.surprises = (self.fades, self.pauses, self.heat) != (None, None, None)      # of which plans know nothing
         self._alarm: simpy.Event | None = None
         self._alarm_at = math.inf
         self._told = False                   # whether somebody has just been told what it waited for
@@ -282,12 +283,8 @@ class Medium:
             heappush(self.agenda, (now + seconds, SENT, flight.turn[i], flight.stamp[i], flight, i))
         if self._drops:
             heappush(self.agenda, (self._spent_at(flight, i), SPENT, flight.turn[i], flight.chapter(i), flight, i))
-        self.draw(flight, i, flight.power_w[i], seconds)
-
-    def draw(self, flight: Flight, i: int, watts: float, seconds: float) -> None:
-        """A device begins to draw power; on mains nobody needs to know."""
         if self._finite and self.batteries.is_finite(flight.device[i]):
-            self.loads.draw(flight, i, watts, seconds)
+            self.loads.draw(flight, i, flight.power_w[i], seconds)
 
     def _sent(self, flight: Flight, i: int, now: float) -> None:
         """The last bit is sent; it may have been in vain."""

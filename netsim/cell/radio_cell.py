@@ -14,6 +14,7 @@ import simpy
 from netsim.allocation.problem import Infeasible, Problem
 from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, Wave
 from netsim.base.arrays import Bools, Floats, Ints, State
+from netsim.base.errors import InputError, YourCodeError
 from netsim.cell.battery import Batteries
 from netsim.cell.charging import ChargedBatteries
 from netsim.cell.disciplines import Discipline
@@ -177,11 +178,17 @@ class RadioCell:
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         self._download = self.downlink
-        return self._noted(self.planner.agenda(np.sort(devices), rule, size))
+        return self._planned(self.planner, np.sort(devices), rule, size)
 
     def plan_alone(self, device: int, rule: str, among: int) -> Agenda:
         self._download = self._download_among(among)
-        return self._noted(self._planner_among(among, self._charge).agenda(np.array([device]), rule, 1))
+        return self._planned(self._planner_among(among, self._charge), np.array([device]), rule, 1)
+
+    def _planned(self, planner: Planner, devices: Ints, rule: str, size: int) -> Agenda:
+        try:
+            return self._noted(planner.agenda(devices, rule, size))
+        except YourCodeError as fault:
+            raise InputError(f"round {self.version + 1}, {fault}") from None
 
     def _planner_among(self, among: int, charge_j: Callable[[Ints], Floats] | None) -> Planner:
         """Plans for one of so many: with its part of the band, or with all of it where one sends at a time."""
@@ -244,6 +251,8 @@ class RadioCell:
         first = self._take_numbers(len(wave.devices))
         gain = self.channel.gain(wave.devices, self.now, self.version + 1)
         jobs = Jobs.of(wave, self.radio.efficiency)
+        if self.medium.surprises:
+            jobs = jobs.lasting()
         receive_s = None if self._download is None else self._download.seconds(gain)
         self.medium.start(
             first, self.version, allocated, jobs if receive_s is None else jobs.after(receive_s), gain, receive_s)

@@ -34,7 +34,7 @@ class DeviceWork:
         flight.left[i], flight.rate[i] = lasts_s, 1.0
         heappush(self.medium.agenda, (now + lasts_s, RECEIVED, flight.turn[i], flight.stamp[i], flight, i))
         if self.reception_w:
-            self.medium.draw(flight, i, self.reception_w, lasts_s)
+            self._draw(flight, i, self.reception_w, lasts_s)
 
     def due(self, what: int, flight: Flight, i: int, now: float) -> None:
         """The model is there, or the processor is hot."""
@@ -62,7 +62,7 @@ class DeviceWork:
         flight.compute_w[i] = float(flight.jobs.compute_w[i] * (hz / flight.jobs.cpu_hz[i]) ** 3)
         seconds = flight.left[i] / hz
         heappush(self.medium.agenda, (now + seconds, COMPUTED, flight.turn[i], flight.stamp[i], flight, i))
-        self.medium.draw(flight, i, flight.compute_w[i], seconds)
+        self._draw(flight, i, flight.compute_w[i], seconds)
 
     def stop(self, flight: Flight, i: int, now: float) -> None:
         """Whatever a job is at stops, before it is done; what was due is no longer."""
@@ -79,6 +79,11 @@ class DeviceWork:
         else:
             return
         flight.left[i] = max(0.0, flight.left[i] - flight.rate[i] * (now - flight.since[i]))
+
+    def _draw(self, flight: Flight, i: int, watts: float, seconds: float) -> None:
+        """A device begins to draw power; on mains nobody needs to know."""
+        if self.medium.batteries.any_finite and self.medium.batteries.is_finite(flight.device[i]):
+            self.medium.loads.draw(flight, i, watts, seconds)
 
     def _stop_receiving(self, flight: Flight, i: int, now: float, *, complete: bool) -> None:
         """Note what receiving has taken until now; what is left in the battery then is told with it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -131,6 +131,16 @@ def print_builtin_scenarios() -> None:
         scenario = load_scenario(name)
         table.add_row(name, str(scenario.size), scenario.description)
     Console(markup=False).print(table)
+
+
+def print_named(key: str, summaries: Mapping[str, str], more: str) -> None:
+    """What a key may name, and what else it may."""
+    table = Table(key, "what it is")
+    for name, summary in summaries.items():
+        table.add_row(name, summary)
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    console.print(more)
 
 
 def print_scenario(scenario: Scenario) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, Strict, model_validator
 
+from netsim.base import html
 from netsim.base.errors import InputError
 from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
 from netsim.base.files import MEGABYTE, read_bytes
@@ -151,6 +152,36 @@ class Scenario(Model):
             raise refuse(whole, "population", auto[0], "samples")
         return self
 
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> Scenario:
+        """A scenario of tables as a file would hold them; ``base`` may name one to start from.
+
+        >>> Scenario.of({"base": "tiny", "cell": {"bandwidth": "10 MHz"}}).cell.bandwidth
+        10000000.0
+        """
+        from netsim.scenario.loading import scenario_of
+
+        return scenario_of(table)
+
+    def with_(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> Scenario:
+        """The same with other values, by their key paths.
+
+        >>> tiny = Scenario.of({"base": "tiny"})
+        >>> tiny.with_({"cell.bandwidth": "10 MHz"}).cell.bandwidth
+        10000000.0
+        """
+        from netsim.scenario.loading import scenario_of
+
+        return scenario_of(tomllib.loads(self.to_toml()), {**(changes or {}), **more}, source=f"scenario {self.name}")
+
+    def _repr_html_(self) -> str:
+        """The tables that it is made of, with units."""
+        plain = self._plain(lambda quantity: quantity.text)
+        tables = [(name, table) for name, table in plain.items() if isinstance(table, dict)]
+        tables += [(f"population {table['name']}", table) for table in plain["population"]]
+        lines = {f"{name}.{each}": value for name, table in tables for each, value in _lines(table)}
+        return html.listing(f"{self.name}: {self.size} devices. {self.description}", lines)
+
     @property
     def living(self) -> str | None:
         """The key, if any, by which things change while a round is played."""
@@ -204,7 +235,8 @@ class Scenario(Model):
     def digest(self) -> str:
         """SHA-256 of what the scenario says, however it is spelled; its name and where the data lie do not count.
 
-        Of a split or a policy in a file, what the file holds counts; of a folder of images, their names and sizes.
+        Of a split, a policy or arrays in a file, what the file holds counts; of a folder of images, their names and
+        sizes.
         """
         plain = self._plain(float)
         del plain["name"], plain["description"]
@@ -213,6 +245,8 @@ class Scenario(Model):
         root = learning.pop("root", None)
         if learning.get("dataset") == "image-folder" and root:
             learning["images"] = _listing(Path(root))
+        if learning.get("dataset") == "arrays" and root:
+            learning["arrays"] = _content(root)
         if partition["kind"] == "file":
             partition["path"] = _content(partition["path"])
         if isinstance(selection.get("policy"), str):
@@ -233,6 +267,16 @@ class Scenario(Model):
     def __reduce__(self) -> tuple[Any, ...]:
         """Travels to other processes as its own text: the classes of distributions are made on the fly."""
         return _from_toml, (self.to_toml(),)
+
+
+def _lines(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Keys and values of a table, and of those in it, each in a line."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _lines(value, f"{above}{name}.")
+        else:
+            text = str(value)
+            yield f"{above}{name}", text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _content(path: str) -> str:
