@@ -19,10 +19,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from netsim.base.errors import InputError
+from netsim.flower.cell_alone import as_the_app_sees_it
 from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.messages import Sent
 from netsim.flower.rounds import AppRounds, RunOver
-from netsim.flower.running import as_the_app_sees_it, learning
+from netsim.flower.running import learning
 from netsim.prepare import prepare_cell
 from netsim.run import Run
 from netsim.scenario import Scenario

@@ -20,6 +20,7 @@ from netsim.base.errors import InputError
 from netsim.base.files import replace_file
 from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, importable, load_component, read_app, told_of
+from netsim.flower.cell_alone import as_the_app_sees_it
 from netsim.flower.clients import open_clients
 from netsim.flower.clock import simulated_time
 from netsim.flower.grid import AtFault, CellGrid, node_of
@@ -82,12 +83,6 @@ def run_app(
         stage.finish(target_reached=None, app=told.name, ended=ended)
         kept.remove()
     return Run(path, keep)
-
-
-def as_the_app_sees_it(scenario: Scenario) -> Scenario:
-    """The scenario without what the app decides: who takes part in the first round, and which server there is."""
-    return scenario.model_copy(update={
-        "rounds": scenario.rounds.model_copy(update={"first": "cohort"}), "server": None})
 
 
 def learning(scenario: Scenario, seed: int) -> AbstractContextManager[Learning]:

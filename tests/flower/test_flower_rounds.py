@@ -213,6 +213,12 @@ def test_a_clientapp_that_fails_is_an_error_and_the_others_go_on(tmp_path, capfd
     assert "failed on device 3: RuntimeError: no data" in capfd.readouterr().err
 
 
+def test_a_clientapp_that_exits_ends_nothing_but_itself(tmp_path):
+    leaving = CLIENT.replace("    weights = msg", "    raise SystemExit(1)\n    weights = msg", 1)
+    _, seen = play(write_app(tmp_path, client_app=leaving), None, "num-server-rounds=1")
+    assert reasons(seen[0]) == ["SystemExit"] * 5
+
+
 def test_a_changed_run_config_is_refused_as_flowers_engine_does(tmp_path):
     changing = CLIENT.replace("    trained = fit", '    context.run_config["optimiser.rate"] = 0.1\n    trained = fit')
     _, seen = play(write_app(tmp_path, client_app=changing), None, "num-server-rounds=1")
