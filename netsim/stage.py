@@ -82,6 +82,11 @@ class Stage:
         }
 
 
+def identity_of(scenario: Scenario, seed: int, **more: Any) -> dict[str, Any]:
+    """What makes a run this one and no other."""
+    return {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, **more}
+
+
 @contextmanager
 def open_stage(
     scenario: Scenario, path: Path, seed: int, *, learning: Callable[[], AbstractContextManager[Learning]],
@@ -93,7 +98,7 @@ def open_stage(
     ``identity`` is what makes it this run and no other; ``learning`` is opened once the folder is ours. ``anew`` begins
     the run that lies there again.
     """
-    journal = Journal(path, {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, **identity})
+    journal = Journal(path, identity)
     with ExitStack() as stack:
         stack.callback(journal.close)
         resuming = resume and journal.has_begun
