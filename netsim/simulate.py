@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from netsim.allocation.waves import planner_of
-from netsim.cell.disciplines import DISCIPLINES
-from netsim.cell.radio import RateLaw
+from netsim.cell.cell_parts import CellParts
 from netsim.cell.radio_cell import RadioCell
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
-from netsim.fleet.work import RoundProblems
 from netsim.learning.none import NoLearning
 from netsim.learning.protocol import Learning
 from netsim.prepare import check_layers, prepare
@@ -33,8 +30,6 @@ from netsim.server.server import RunProgress, Server
 from netsim.trace.journal import Journal, Stateful, rows_a_part
 from netsim.trace.recorder import Recorder
 from netsim.trace.stored_run import PARTS
-from netsim.world import CHANNELS
-from netsim.world.faults import Faults
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -68,20 +63,14 @@ def simulate(
             journal.claim()
         learns: Learning = stack.enter_context(
             open_learning(scenario, seed, selection, path, workers, first_rounds) if learning
-            else nullcontext(NoLearning(scenario, seed)))
+            else nullcontext(NoLearning.of(scenario, seed)))
         population = draw_population(scenario, seed, learns.samples)
         if not resuming:
             journal.begin(scenario.to_toml(), device_table(scenario, population, learns.device_columns()))
         env = simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
             lambda: float(stored["cell/clock"][0])))
         recorder, history = Recorder(), History(len(population))
-        channel = CHANNELS.make(scenario.cell.channel or "described", {})(scenario, population, seed)
-        discipline = DISCIPLINES.make(scenario.allocation.sharing or "planned", {})
-        cell = RadioCell(
-            env, population, channel, RoundProblems(scenario, population, bits=learns.bits), discipline, recorder,
-            planner_of(scenario.allocation.method, scenario.allocation.options, scenario.rounds.deadline),
-            RateLaw(scenario.cell.efficiency, scenario.cell.rate_cap, scenario.rounds.over_budget == "drop"),
-            scenario.allocation.channel or "now", Faults.of(scenario, seed))
+        cell = CellParts.of(scenario, seed, population, learns.bits).open(env, recorder)
         selector = Selector(scenario.selection.method, selection, seed)
         rooms: dict[str, Stateful] = {
             "cell": cell, "history": history, "learning": learns, "selection": selector,

@@ -69,6 +69,7 @@ class RadioCell:
         self.planner = planner(self.problem, self._charge)
         self._alone = bool(getattr(discipline, "alone", False))
         self.version = 0
+        self.agenda = Agenda((), NOBODY)    # the last that was planned for a whole cohort
         self._next_job = 0
         self._began = env.now               # when the round began
         self._idle = False                  # whether it begins with waiting for devices
@@ -134,7 +135,8 @@ class RadioCell:
         self._cause, self._followed = np.array([row]), True
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
-        return self._noted(self.planner.agenda(np.sort(devices), rule, size))
+        self.agenda = self._noted(self.planner.agenda(np.sort(devices), rule, size))
+        return self.agenda
 
     def plan_alone(self, device: int, rule: str, among: int) -> Agenda:
         return self._noted(self._planner_among(among).agenda(np.array([device]), rule, 1))
@@ -154,7 +156,8 @@ class RadioCell:
         self._left_out = np.concatenate([self._left_out, agenda.dropped])
         if len(agenda.dropped):
             asked = self.planner.posed(agenda.dropped)
-            columns = {name: getattr(asked, name) for name in ("gain", "bits", "cycles", "budget_j")}
+            columns = {name: getattr(asked, name) for name in ("gain", "cycles", "budget_j")}
+            columns["bits"] = asked.bits * self.radio.efficiency
             record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.now,
                             self.version, int(self._cause[0]), columns)
         return agenda

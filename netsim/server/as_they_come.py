@@ -32,6 +32,7 @@ class AsTheyCome(Server):
     buffer, what is in it is aggregated. When the run is over, jobs under way end; what they have spent is counted.
     """
 
+    waits = False
     barrier = False       # whether those who are done wait for the aggregation
 
     def __init__(

@@ -37,6 +37,8 @@ class RunProgress:
 class Server:
     """Dispatches jobs, waits and aggregates, in ``run``; ``closed`` is called when a round is complete."""
 
+    waits = True          # whether all jobs of a round begin and end in it
+
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
         closed: Callable[[RunProgress], None],

@@ -52,7 +52,7 @@ class Synchronous(Server):
         """The cohort of a round: in the first everybody, later as the selection method says."""
         before = self.selector.clusters
         view = cell.view(**self.columns)
-        choice = Choice(np.flatnonzero(view.available)) if self.is_first(cell) else self.selector.choose(view)
+        choice = self.selector.everybody(view) if self.is_first(cell) else self.selector.choose(view)
         cell.count("cluster", self.selector.moved(before))
         cell.select(choice.devices)
         return choice
