@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from netsim import load_scenario, simulate
-from netsim.base.errors import InputError
 from netsim.cli import main
 from netsim.simulate import Journal
 from netsim.world.faults import Faults
@@ -188,11 +187,6 @@ def test_a_deadline_passes_in_a_pause():
     run = play(recorded(*[[(0.0, 0.05), (9.0, 10.0)]] * 20), "rounds.deadline=1s", "end.rounds=1")
     assert set(run.jobs["outcome"]) == {"deadline"}
     assert run.rounds["round_s"][0] == pytest.approx(1.0)
-
-
-def test_what_chance_did_is_not_explained():
-    with pytest.raises(InputError, match=r"population\.phone\.crash makes rounds other than planned"):
-        play(CRASH).explain()
 
 
 def test_export_and_report_show_absences(netsim, tmp_path):

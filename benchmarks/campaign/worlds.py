@@ -114,7 +114,8 @@ def _population(dice: Random, world: World, place: int) -> str:
 
 def _energy(dice: Random, world: World, count: int) -> list[str]:
     low, high = dice.choice(((2, 10), (10, 60), (60, 400), (60, 400)))
-    budget = dice.choice((f'"{dice.randint(low, high)} mJ"', f'{{ dist = "uniform", low = "{low} mJ", high = "{high} mJ" }}'))
+    budget = dice.choice((f'"{dice.randint(low, high)} mJ"',
+                          f'{{ dist = "uniform", low = "{low} mJ", high = "{high} mJ" }}'))
     return [f"budget = {budget}", *maybe(dice, 0.5, f'battery = "{dice.uniform(1.0, 6.0) * high:.4g} mJ"')]
 
 
@@ -162,7 +163,7 @@ DEVICES: list[Callable[[Random, World, int], list[str]]] = [_energy, _mobility, 
 def _learning(dice: Random, world: World) -> str:
     lines = ["[learning]", f'bits = "{dice.randint(20, 500)} kbit"', f"local_iterations = {dice.randint(1, 2)}"]
     if world.learns:
-        lines += ['dataset = "digits"', 'model = "softmax-regression"', 'partition = { kind = "iid" }', "batch_size = 10",
+        lines += ['dataset = "digits"', 'model = "mnist-cnn"', 'partition = { kind = "iid" }', "batch_size = 10",
                   "learning_rate = 0.05"]
     return "\n".join(lines)
 
@@ -185,7 +186,8 @@ def _rounds(dice: Random, world: World) -> str:
              *maybe(dice, 0.4, f'over_budget = "{dice.choice(("go on", "drop"))}"'),
              *maybe(dice, 0.4, f"wait = {ms(dice, 5, 500)}")]
     if world.server in WAITS:
-        lines += [f'first = "{dice.choice(("all", "cohort"))}"', f'first_infeasible = "{dice.choice(("waves", "relax"))}"',
+        lines += [f'first = "{dice.choice(("all", "cohort"))}"',
+                  f'first_infeasible = "{dice.choice(("waves", "relax"))}"',
                   *maybe(dice, 0.4, f"deadline = {ms(dice, 30, 1500)}")]
     return "\n".join(lines)
 

@@ -71,6 +71,7 @@ class RadioCell:
         self.version = 0
         self.agenda = Agenda((), NOBODY)    # the last that was planned for a whole cohort
         self._next_job = 0
+        self._dispatched = 0
         self._began = env.now               # when the round began
         self._idle = False                  # whether it begins with waiting for devices
         self._cause: Ints = NOBODY          # the rows that whatever comes next has to wait for
@@ -85,6 +86,10 @@ class RadioCell:
     @property
     def alive(self) -> int:
         return self.batteries.alive
+
+    @property
+    def worked(self) -> bool:
+        return self._dispatched > 0
 
     @property
     def there(self) -> Bools:
@@ -186,6 +191,7 @@ class RadioCell:
             "allocate", SERVER, self.now, value=len(wave.devices), after=self._cause.tolist())
         self._followed = True
         first = self._take_numbers(len(wave.devices))
+        self._dispatched += len(wave.devices)
         gain = self.channel.gain(wave.devices, self.now, self.version + 1)
         self.medium.start(first, self.version, allocated, Jobs.of(wave, self.radio.efficiency), gain)
         return np.arange(first, first + len(wave.devices))
@@ -244,14 +250,14 @@ class RadioCell:
         """Batteries, numbers, and the jobs in flight."""
         return {
             "used_j": self.batteries.snapshot(), "clock": np.array([self.now, self._began]),
-            "counts": np.array([self.version, self._next_job], np.int64), "cause": self._cause,
+            "counts": np.array([self.version, self._next_job, self._dispatched], np.int64), "cause": self._cause,
             **{f"medium.{name}": array for name, array in self.medium.snapshot().items()},
         }
 
     def restore(self, state: State) -> None:
         """The environment's clock must stand at ``clock[0]`` already."""
         self.batteries.restore(state["used_j"])
-        self.version, self._next_job = (int(value) for value in state["counts"])
+        self.version, self._next_job, self._dispatched = (int(value) for value in state["counts"])
         self._began, self._cause = float(state["clock"][1]), state["cause"]
         self.medium.restore({name.removeprefix("medium."): array for name, array in state.items()
                              if name.startswith("medium.")})

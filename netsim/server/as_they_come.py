@@ -100,7 +100,7 @@ class AsTheyCome(Server):
             cell.select(devices)
             for device in devices.tolist():
                 self.start(cell, device)
-        if not self.history.arrivals and not self._there and not cell.under_way():
+        if not cell.worked and not cell.under_way():
             reason = cell.why_nobody_fits(self.rule(cell), self.among)
             if reason:
                 raise InputError(f"no device can ever take part: {reason}")

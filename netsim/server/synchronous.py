@@ -68,7 +68,7 @@ class Synchronous(Server):
     def plan(self, cell: CellPort, choice: Choice) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit."""
         agenda = cell.plan(choice.devices, self.rule(cell), self.scenario.selection.cohort)
-        if not agenda.waves and not self.history.arrivals:
+        if not agenda.waves and not cell.worked:
             # a run in which no device ever fits is a mistake in the scenario, and not worth playing out
             reason = cell.why_nobody_fits(self.rule(cell))
             if reason:
