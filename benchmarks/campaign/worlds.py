@@ -61,7 +61,7 @@ def ms(dice: Random, low: float, high: float) -> str:
 # The cell.
 
 def _cell(dice: Random, world: World) -> str:
-    lines = ["[cell]", f'radius = "{dice.randint(80, 400)} m"', f'bandwidth = "{dice.choice((0.5, 2, 8, 20))} MHz"']
+    lines = ["[cell]", f'radius = "{dice.randint(80, 400)} m"', f'bandwidth = "{dice.choice((2, 8, 20))} MHz"']
     for feature in CELL:
         lines += feature(dice, world)
     return "\n".join(lines)
@@ -104,7 +104,7 @@ def _population(dice: Random, world: World, place: int) -> str:
     power, samples = dice.randint(14, 23), dice.randint(20, 60) if world.learns else dice.randint(50, 400)
     lines = ["[[population]]", f'name = "kind-{place}"', f"count = {world.devices[place]}",
              f"cpu = {{ min = \"{dice.randint(50, 200)} MHz\", max = \"{dice.choice((0.8, 1.5, 3))} GHz\", "
-             f"cycles_per_sample = {{ dist = \"uniform\", low = 2e4, high = {dice.choice((4e4, 2e5))} }} }}",
+             f"cycles_per_sample = {{ dist = \"uniform\", low = 2e4, high = {dice.choice((4e4, 1e5))} }} }}",
              f'radio = {{ power = "{power} dBm", min_power = "{power - 6} dBm", max_power = "23 dBm" }}',
              f"samples = {samples}"]
     for feature in DEVICES:
@@ -135,7 +135,7 @@ def _mobility(dice: Random, world: World, count: int) -> list[str]:
 def _availability(dice: Random, world: World, count: int) -> list[str]:
     work = f'work = "{dice.choice(WORK)}"'
     if dice.random() < 0.6:
-        table = f'{{ model = "on-off", on = {ms(dice, 20, 2000)}, off = {ms(dice, 5, 800)}, {work} }}'
+        table = f'{{ model = "on-off", on = {ms(dice, 60, 3000)}, off = {ms(dice, 5, 800)}, {work} }}'
     else:
         period = dice.uniform(0.2, 2.0)
         entries = []
@@ -150,7 +150,7 @@ def _availability(dice: Random, world: World, count: int) -> list[str]:
 
 
 def _faults(dice: Random, world: World, count: int) -> list[str]:
-    crash = f'{{ every = {ms(dice, 30, 3000)}, repair = {ms(dice, 5, 300)}, work = "{dice.choice(WORK)}" }}'
+    crash = f'{{ every = {ms(dice, 200, 5000)}, repair = {ms(dice, 5, 300)}, work = "{dice.choice(WORK)}" }}'
     loss = f"{{ probability = {dice.uniform(0.05, 0.9):.2f}, tries = {dice.randint(1, 4)} }}"
     return [*maybe(dice, 0.35, f"crash = {crash}"), *maybe(dice, 0.4, f"loss = {loss}")]
 
@@ -161,7 +161,7 @@ DEVICES: list[Callable[[Random, World, int], list[str]]] = [_energy, _mobility, 
 # Work and rules.
 
 def _learning(dice: Random, world: World) -> str:
-    lines = ["[learning]", f'bits = "{dice.randint(20, 500)} kbit"', f"local_iterations = {dice.randint(1, 2)}"]
+    lines = ["[learning]", f'bits = "{dice.randint(20, 250)} kbit"', f"local_iterations = {dice.randint(1, 2)}"]
     if world.learns:
         lines += ['dataset = "digits"', 'model = "mnist-cnn"', 'partition = { kind = "iid" }', "batch_size = 10",
                   "learning_rate = 0.05"]
