@@ -13,11 +13,11 @@ from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Plan, Problem, fill, plan_for
 from netsim.base.arrays import Floats
-from netsim.physics import HALF, ONE
+from netsim.physics import HALF, ONE, TINY, ZERO
 
+TENTH = np.array(0.1)
 NEAR = 2e-5          # relative changes so small that their cube is below the last digits
-PROBES = 160         # devices times rounds that are looked at together for hardly more than one round would take
-PARTS = {rows: np.linspace(0.0, 1.0, rows)[:, None] for rows in range(4, 17)}     # of a bracket, as a column
+TINY_STEP = 1e-7     # relative changes of a share so small that a step leaves nothing to mend: 0.05 of their square
 
 
 @within_floats
@@ -101,14 +101,14 @@ class Nearby:
         return compute_s, need.bandwidth_hz / (ONE + longer * (self.rise + self.bend * longer))
 
 
-@dataclass(frozen=True)
-class Bracket:
+class Bracket(NamedTuple):
     """Round times between which the shortest round lies, if there is one, and where to begin."""
 
     low: float
     high: float
     start: float
     sure: bool            # that there is one
+    shares_hz: Floats     # what the devices need in the round to begin with, roughly
 
     @classmethod
     def of(cls, devices: InSeconds, bandwidth_hz: float) -> Bracket:
@@ -117,49 +117,35 @@ class Bracket:
         Where an equal share does not serve all: once every CPU is at its slowest, a longer round is no help.
         """
         alone, equal = devices.round_time(np.array([[bandwidth_hz], [bandwidth_hz / len(devices.nats)]]))
-        low, high = max(float(alone.max()), float(equal.min())), float(equal.max())
+        low = max(float(np.maximum.reduce(alone)), float(np.minimum.reduce(equal)))
+        high = float(np.maximum.reduce(equal))
         sure = high < math.inf
         if not sure:
             longest = devices.longest()
             equal, high = np.minimum(equal, longest), float(longest.max())
             low = min(low, high)             # infinite where the whole band is just enough for one, but for rounding
-        start = min(max(low, float(np.add.reduce(equal)) / len(equal)), high)
-        return cls(low, max(low, high) * (1.0 + 1e-14), start, sure).narrowed(devices, bandwidth_hz)
-
-    def narrowed(self, devices: InSeconds, bandwidth_hz: float) -> Bracket:
-        """Where devices are few: look at several rounds at once, and begin between the nearest two."""
-        rows = min(PROBES // len(devices.nats), 16)
-        if rows not in PARTS or not self.low * (1.0 + NEAR) < self.high < math.inf:
-            return self
-        rounds = self.low * (self.high / self.low) ** PARTS[rows]
-        need = Need.at(rounds, devices)
-        totals = np.add.reduce(need.bandwidth_hz, 1)
-        after = int(np.count_nonzero(totals > bandwidth_hz))             # they fall
-        if not 0 < after < rows:
-            return self
-        two = slice(after - 1, after + 1)
-        slopes = np.add.reduce(need.per_second[two] * need.gained[two], 1)
-        (low, high), ends = rounds[two, 0].tolist(), zip(totals[two].tolist(), slopes.tolist(), strict=True)
-        return Bracket(low, high, _between(low, high, bandwidth_hz, *ends), sure=True)
+        high = max(low, high) * (1.0 + 1e-14)
+        start, shares = _foreseen(alone, equal, low)
+        return cls(low, high, start if low < start < high else (low + high) / 2.0, sure, bandwidth_hz * shares)
 
 
-def _between(low: float, high: float, total_hz: float, *ends: tuple[float, float]) -> float:
-    """Where needs fall to a total, given total and slope at both ends.
+def _foreseen(alone: Floats, equal: Floats, t: float) -> tuple[float, Floats]:
+    """The round in which needs add up to the band if the reciprocal of each is a straight line, which it nearly is.
 
-    T is nearly a straight line in w = 1/total: a cubic in w with the slopes of both ends; a straight line where these
-    are not usable, since a need is infinite or nobody gains from a longer round.
+    Two points of that line are known: the rounds that the whole band and an equal share of it lead to. Newton on the
+    reciprocal of the total, which is increasing and concave: from a round that is too short it does not overshoot.
+    Also what parts of the band the devices need then.
     """
-    (much, steep), (little, flat) = ends
-    width = 1.0 / little - 1.0 / much
-    part = (1.0 / total_hz - 1.0 / much) / width if width > 0.0 else 0.5
-    rest = 1.0 - part
-    if steep > 0.0 and flat > 0.0 and much < math.inf and width > 0.0:
-        bend = rest * much * much / steep - part * little * little / flat
-        guess = (low * rest * rest * (1.0 + 2.0 * part) + high * part * part * (1.0 + 2.0 * rest)
-                 + part * rest * width * bend)
-        if low < guess < high:
-            return guess
-    return low + (high - low) * part
+    rise = (len(equal) - 1) / np.maximum(equal - alone, TINY)
+    share = ONE
+    for _ in range(5):
+        share = ONE / (ONE + (t - alone) * rise)
+        total, slope = float(np.add.reduce(share)), float(rise.dot(share * share))
+        step = total * (total - 1.0) / slope if slope > 0.0 else 0.0         # a device alone has no choice
+        t += step
+        if not step > 2e-3 * t:
+            break
+    return t, share
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,9 +167,50 @@ class Shortest:
 def shortest_round(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest:
     """The round T at which the least bandwidths of the devices add up to B; the problem must be feasible.
 
-    Each step solves a model of the needs (:func:`_step`) inside the bracket. No step depends on an earlier problem:
-    the same problem has the same answer, to the last digit, in whatever run it is met.
+    No step depends on an earlier problem: the same problem has the same answer, to the last digit, in whatever run it
+    is met.
     """
+    together = ending_together(devices, bandwidth_hz, bracket) if bracket.sure else None
+    return together or search(devices, bandwidth_hz, bracket)
+
+
+def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest | None:
+    """The shortest round where all end at T, by Newton on the shares: a round follows from a share by closed forms.
+
+    The reciprocal of a share is nearly a straight line in the round that it leads to. Each step follows the lines to
+    the T at which the shares add up to B. None where a CPU would have to be slower than it can, or where it does not
+    settle.
+    """
+    nats, limit, budget, work, _, fastest, slowest = devices
+    snr_hz, least_s = nats / limit, work / (slowest * slowest)
+    b, t = bracket.shares_hz, bracket.start
+    for attempt in range(10):
+        snr = snr_hz / b
+        efficiency = np.log1p(snr)
+        upload_s = nats / (b * efficiency)
+        spare_s = budget - upload_s
+        if not np.logical_and.reduce(spare_s >= least_s):    # not enough for its CPU at its slowest
+            return None
+        compute_s = np.sqrt(work / spare_s)                  # the least that the budget allows
+        rounds = upload_s + np.maximum(compute_s, fastest)
+        elasticity = ONE - snr / ((ONE + snr) * efficiency)
+        slower = np.where(compute_s > fastest, compute_s / (spare_s + spare_s), ZERO)
+        rise = ONE / (upload_s * elasticity * (ONE + slower))          # of the reciprocal, relative, for a second of T
+        for _ in range(1 if attempt else 2):
+            factor = ONE / (ONE + (t - rounds) * rise)
+            share = b * factor
+            total = float(np.add.reduce(share))
+            t += total * (total / bandwidth_hz - 1.0) / float(share.dot(rise * factor))
+        missed_s = t - rounds
+        change = missed_s * rise
+        b = b / np.maximum(ONE + change, TENTH)
+        if np.maximum.reduce(np.abs(change)) <= TINY_STEP and np.maximum.reduce(np.abs(missed_s)) <= TINY_STEP * t:
+            return Shortest(t, np.maximum(t - upload_s * (ONE + elasticity * change), fastest), b)
+    return None
+
+
+def search(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest:
+    """The same where some are at their slowest: steps that solve a model of the needs (:func:`_step`)."""
     low, high, t = bracket.low, bracket.high, bracket.start
     blocks = devices.blocks()
     for attempt in range(1, 600):

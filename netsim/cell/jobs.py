@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -181,6 +183,13 @@ class Flight:
     def _story_rows(self) -> Floats:
         rows = [(i, NAMES.index(name), *rest) for i, told in self.story.items() for name, *rest in told]
         return np.array(rows, np.float64).reshape(-1, 5)
+
+    def columns(self, names: Sequence[str]) -> Floats:
+        """Columns that change, as the rows of a matrix."""
+        values = array("d")
+        for name in names:
+            values.fromlist(getattr(self, name))
+        return np.frombuffer(values).reshape(len(names), len(self))
 
     def count(self, which: Ints | slice) -> int:
         """How many jobs that is: some of them, or all."""

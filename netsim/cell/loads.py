@@ -51,23 +51,26 @@ class Loads:
         self._watch(battery)
         return joules
 
-    def stop_computing(self, flight: Flight, i: int, *, complete: bool) -> None:
+    def stop_computing(self, flight: Flight, i: int, now: float, *, complete: bool) -> None:
         """Note what computing has taken until now; undisturbed, it is what was foreseen."""
-        flight.computed_at[i] = self.env.now
+        flight.computed_at[i] = now
+        if complete and not self._drawn and i not in flight.story:
+            return
         before_s, before_j = (flight.compute_s[i], flight.compute_j[i]) if i in flight.story else (0.0, 0.0)
         if i in flight.story or not complete:
-            seconds = flight.left[i] / flight.rate[i] if complete else self.env.now - flight.since[i]
+            seconds = flight.left[i] / flight.rate[i] if complete else now - flight.since[i]
             flight.compute_s[i] = before_s + seconds
             flight.compute_j[i] = before_j + flight.compute_w[i] * seconds
         if flight.first + i in self._drawn:
             flight.compute_j[i] = before_j + self.settle(flight, i, "charge_1", complete=complete)
 
-    def stop_sending(self, flight: Flight, i: int, *, complete: bool) -> None:
+    def stop_sending(self, flight: Flight, i: int, now: float, *, complete: bool) -> None:
         """Note what sending has taken until now."""
         spent_s = flight.spent_s[i]
         flight.upload_s[i] += (
-            spent_s + flight.left[i] / flight.rate[i] if complete else spent_s + self.env.now - flight.since[i])
-        flight.upload_j[i] = self.upload_energy(flight, i, complete=complete)
+            spent_s + flight.left[i] / flight.rate[i] if complete else spent_s + now - flight.since[i])
+        flight.upload_j[i] = (self.upload_energy(flight, i, complete=complete) if self._drawn
+                              else flight.power_w[i] * flight.upload_s[i])
 
     def upload_energy(self, flight: Flight, i: int, *, complete: bool) -> float:
         """Joules of the upload until now."""

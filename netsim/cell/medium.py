@@ -52,6 +52,7 @@ class Medium:
         self.flights = Flights()                                 # with jobs that have not ended, by their numbers
         self.gave_room: dict[Ticket, list[tuple[Flight, int]]] = {}      # who could send because a job had ended
         self._limit = bandwidth_hz * (1 + ROUNDING)
+        self._drops, self._finite = radio.drops_over_budget, batteries.any_finite
         self.steady = discipline.fixed                          # whoever fits keeps what was planned to its end
         self.sending: dict[Ticket, tuple[Flight, int]] = {}
         self.waiting: list[tuple[Flight, int]] = []             # the first ready first
@@ -69,7 +70,8 @@ class Medium:
     def start(self, first: Ticket, version: int, cause: int, jobs: Jobs, gain: Floats) -> Flight:
         """Let these jobs begin to compute, now; ``gain`` is that of their channels."""
         snr_hz = gain * jobs.power_w / self.noise_w_per_hz
-        if self.discipline.fixed and not ((jobs.bandwidth_hz > 0.0) & (jobs.bandwidth_hz <= self._limit)).all():
+        hertz = jobs.bandwidth_hz
+        if self.discipline.fixed and not (np.minimum.reduce(hertz) > 0.0 and np.maximum.reduce(hertz) <= self._limit):
             raise ValueError(f"shares of {jobs.bandwidth_hz} Hz do not fit a band of {self.bandwidth_hz} Hz")
         rate = self.radio.rate(jobs.bandwidth_hz, snr_hz)
         flight = Flight(first, version, self.env.now, cause, jobs, snr_hz, rate)
@@ -162,7 +164,7 @@ class Medium:
                     due = flight.since[i] + flight.left[i] / flight.rate[i]
                     what = COMPUTED if phase == COMPUTING else SENT
                     self.agenda.append((due, what, flight.turn[i], flight.stamp[i], flight, i))
-                if phase == SENDING and self.radio.drops_over_budget:
+                if phase == SENDING and self._drops:
                     spent_at = self._spent_at(flight, i)
                     self.agenda.append((spent_at, SPENT, flight.turn[i], flight.chapter(i), flight, i))
             self._await_slots(flight)
@@ -197,7 +199,13 @@ class Medium:
         agenda, self._told = self.agenda, False
         while agenda and agenda[0][0] <= until and not self._told:
             at, what, _, stamp, where, i = heappop(agenda)
-            if what == EMPTY:
+            if what == COMPUTED:
+                if where.stamp[i] == stamp:
+                    self._computed(where, i, now)
+            elif what == SENT:
+                if where.stamp[i] == stamp:
+                    self._sent(where, i, now)
+            elif what == EMPTY:
                 if where.watch == stamp:
                     self._ran_out(where)
             elif what == CHANGED and self.fades is not None:
@@ -211,18 +219,13 @@ class Medium:
                 where.follow_slots(until)
                 if where.open and (self.sending or self.waiting):
                     self.share(now)
-            elif where.stamp[i] == stamp:
-                if what == COMPUTED:
-                    self._computed(where, i, now)
-                else:
-                    self._sent(where, i, now)
         self._set_alarm()
 
     # What happens to a job.
 
     def _computed(self, flight: Flight, i: int, now: float) -> None:
         """Computing is done."""
-        self.loads.stop_computing(flight, i, complete=True)
+        self.loads.stop_computing(flight, i, now, complete=True)
         if i in flight.story:
             flight.tell(i, now)
         flight.left[i] = flight.bits[i]
@@ -239,7 +242,7 @@ class Medium:
         hz = flight.planned_hz[i]
         if self.steady and not self.waiting and self.in_use_hz + hz <= self._limit:
             self._send(flight, i, now, hz, flight.planned_rate[i])
-            self._count(self.in_use_hz + hz)
+            self._count(self.in_use_hz + hz, now)
         else:
             self.waiting.append((flight, i))
             self.share(now)
@@ -256,14 +259,14 @@ class Medium:
         seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:
             heappush(self.agenda, (now + seconds, SENT, flight.turn[i], flight.stamp[i], flight, i))
-        if self.radio.drops_over_budget:
+        if self._drops:
             heappush(self.agenda, (self._spent_at(flight, i), SPENT, flight.turn[i], flight.chapter(i), flight, i))
-        if self.batteries.any_finite and self.batteries.is_finite(flight.device[i]):
+        if self._finite and self.batteries.is_finite(flight.device[i]):
             self.loads.draw(flight, i, flight.power_w[i], seconds)
 
     def _sent(self, flight: Flight, i: int, now: float) -> None:
         """The last bit is sent; it may have been in vain."""
-        self.loads.stop_sending(flight, i, complete=True)
+        self.loads.stop_sending(flight, i, now, complete=True)
         outcome = ARRIVED if self.pauses is None else self.pauses.received(flight, i)
         if outcome is None:
             flight.tell(i, now)
@@ -280,9 +283,9 @@ class Medium:
         now, phase = self.env.now, flight.phase[i]
         flight.stamp[i] += 1
         if phase == COMPUTING:
-            self.loads.stop_computing(flight, i, complete=False)
+            self.loads.stop_computing(flight, i, now, complete=False)
         elif phase == SENDING:
-            self.loads.stop_sending(flight, i, complete=False)
+            self.loads.stop_sending(flight, i, now, complete=False)
         self._end(flight, i, now, reason)
         if phase == SENDING:
             self.leave_the_band(flight, i, now)
@@ -296,7 +299,7 @@ class Medium:
         flight.phase[i], flight.ended_at[i], flight.outcome[i] = ENDED, now, outcome
         flight.open -= 1
         self.ended.append((flight, i))
-        if self.batteries.any_finite and self.batteries.is_finite(flight.device[i]):
+        if self._finite and self.batteries.is_finite(flight.device[i]):
             self.batteries.close(flight.device[i], now)
         replies = self._replies.pop(ticket, None)
         if replies is not None and replies.one_more():
@@ -307,7 +310,7 @@ class Medium:
     def leave_the_band(self, flight: Flight, i: int, now: float, *, ended: bool = True) -> None:
         """Give a share back; where it matters to the others, divide anew."""
         del self.sending[flight.first + i]
-        self._count(self.in_use_hz - flight.hz[i] if self.sending else 0.0)
+        self._count(self.in_use_hz - flight.hz[i] if self.sending else 0.0, now)
         if self.waiting or (self.sending and not self.steady):
             self.share(now, made_room=flight.first + i if ended else -1)
 
@@ -327,7 +330,7 @@ class Medium:
                     self.gave_room.setdefault(made_room, []).append((flight, i))
                     flight.waited = True
                 self._send(flight, i, now, hz, float(self.radio.rate(hz, flight.snr_hz[i])))
-        self._count(float(hertz.sum()))
+        self._count(float(hertz.sum()), now)
 
     def _look(self, active: list[tuple[Flight, int]], now: float) -> Active:
         """What a discipline is shown."""
@@ -357,9 +360,9 @@ class Medium:
             flight.upload_j[i] = self.loads.upload_energy(flight, i, complete=False)
             self.loads.draw(flight, i, flight.power_w[i], seconds)
 
-    def _count(self, in_use_hz: float) -> None:
+    def _count(self, in_use_hz: float, now: float) -> None:
         self.in_use_hz = in_use_hz
-        self.band_t.append(self.env.now)
+        self.band_t.append(now)
         self.band_hz.append(in_use_hz)
 
     # Energy.

@@ -91,9 +91,9 @@ class Pauses:
             return
         flight.stamp[i] += 1
         if phase == COMPUTING:
-            medium.loads.stop_computing(flight, i, complete=False)
+            medium.loads.stop_computing(flight, i, now, complete=False)
         if phase == SENDING:
-            medium.loads.stop_sending(flight, i, complete=False)
+            medium.loads.stop_sending(flight, i, now, complete=False)
         if phase in (COMPUTING, SENDING):
             flight.left[i] = max(0.0, flight.left[i] - flight.rate[i] * (now - flight.since[i]))
         flight.tell(i, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -121,15 +122,20 @@ class RadioCell:
         return self.problems.of(devices, believed(devices, self.now, self.version + 1))
 
     def view(self, **columns: Callable[[], Any]) -> View:
+        return View.lazy({**self._columns, **columns})
+
+    @cached_property
+    def _columns(self) -> dict[str, Callable[[], Any]]:
+        """What the cell shows to a selection method."""
         problems, batteries = self.problems, self.batteries
-        return View.lazy({
+        return {
             "round": lambda: self.version + 1, "time_s": lambda: self.now, "population": lambda: self.population,
             "available": lambda: self.there,
             "alive": lambda: batteries.alive if self.faults is None else int(self.there.sum()),
             "battery_j": lambda: batteries.level_j(slice(None)), "gain": lambda: self.gain,
             "bits": lambda: problems.bits, "cycles": lambda: problems.cycles,
             "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
-            **columns})
+        }
 
     def select(self, devices: Ints) -> None:
         """Say who was chosen; waiting for devices, if there was any, comes first."""
@@ -218,7 +224,7 @@ class RadioCell:
             self._record_waits()
         waited_for = self._cause if barrier or not self._played else np.concatenate(
             [jobs.last for jobs in self._played])
-        arrived = sum(int(jobs.arrived.sum()) for jobs in self._played)
+        arrived = sum(int(np.count_nonzero(jobs.arrived)) for jobs in self._played)
         row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=waited_for.tolist())
         self._cause, self._followed = np.array([row]), True
         outcomes = self._outcomes()
@@ -286,10 +292,10 @@ class RadioCell:
             rows, ended = Rows(self.recorder, jobs), jobs.values["ended_at"]
             if jobs.began[0] > began:
                 early = jobs.began - began > CLOCK * np.spacing(jobs.began)
-                if early.any():
+                if np.count_nonzero(early):
                     rows.add(SPAN, "wait", early, np.full(len(jobs), began), jobs.began)
             late = now - ended > max(TOGETHER * (now - began), CLOCK * math.ulp(now))
-            if late.any():
+            if np.count_nonzero(late):
                 rows.add(SPAN, "wait", late, ended, np.full(len(jobs), now))
             if rows.count:
                 rows.record()

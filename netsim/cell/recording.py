@@ -46,8 +46,7 @@ class Ended:
         groups = _by_flight(ended)
         outcome = [reason for flight, which in groups for reason in flight.outcomes(which)]
         head = _joined([flight.head(which) for flight, which in groups])
-        measured = _joined([np.array([getattr(flight, name) for name in MEASURED])[:, which]
-                            for flight, which in groups])
+        measured = _joined([flight.columns(MEASURED)[:, which] for flight, which in groups])
         return cls(
             job=head[0], device=_joined([flight.jobs.device[which] for flight, which in groups]),
             began=_joined([np.full(flight.count(which), flight.began) for flight, which in groups]),
@@ -117,14 +116,17 @@ def record_ended(
     uploads, waits = _record_rows(recorder, jobs, band)
     if gave_room or any(flight.waited for flight, _ in ended):
         _link_who_made_room(recorder, dict(zip(jobs.job.tolist(), uploads.tolist(), strict=True)), ended, gave_room)
-    if (waits >= 0).any():
+    if waits is not None:
         _link_waits(recorder, jobs, uploads, waits, ended)
     _record_jobs(recorder, jobs, version)
     return jobs
 
 
-def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -> tuple[Ints, Ints]:
-    """Spans, counters and drop-outs; returns the rows of each job's upload and wait, -1 where there is none."""
+def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -> tuple[Ints, Ints | None]:
+    """Spans, counters and drop-outs; returns the rows of each job's upload and wait, -1 where there is none.
+
+    None where nobody waited.
+    """
     v = jobs.values
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
     whole: Bools | slice = slice(None)          # jobs that went from computing to sending and were done
@@ -139,19 +141,20 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
     compute = rows.add(SPAN, "compute", whole, jobs.began, computed_at, energy_j=v["compute_j"])
     if jobs.on_battery:
         rows.add_charge(v["charge_1"], computed_at)
-    wait = rows.add(SPAN, "wait", waited, computed_at, until) if waited.any() else None
-    which = slice(None) if sent.all() else sent
+    wait = rows.add(SPAN, "wait", waited, computed_at, until) if np.count_nonzero(waited) else None
+    which = slice(None) if np.count_nonzero(sent) == len(jobs) else sent
     upload = rows.add(SPAN, "upload", which, sent_from, ended_at, energy_j=v["upload_j"])
     told = rows.add_stories(jobs.stories) if jobs.stories else None
     if jobs.on_battery:
         rows.add_charge(v["charge_2"], ended_at)
-    dropped = None if jobs.arrived.all() else np.flatnonzero(~jobs.arrived)
+    dropped = None if np.count_nonzero(jobs.arrived) == len(jobs) else np.flatnonzero(~jobs.arrived)
     if dropped is not None:
         drop = rows.add(INSTANT, [jobs.outcome[i] for i in dropped.tolist()], dropped, ended_at, ended_at)
     rows.add_band(*band)
     seq = rows.record()
-    last, uploads, waits = np.empty(len(jobs), np.int64), np.full(len(jobs), -1), np.full(len(jobs), -1)
+    last, uploads, waits = jobs.last, np.full(len(jobs), -1), None
     if wait is not None:
+        waits = np.full(len(jobs), -1)
         waits[waited] = seq[wait]
     jobs.computes[whole] = last[whole] = seq[compute]
     recorder.add_links(jobs.cause[whole], seq[compute])       # kept as they are until the part is taken
@@ -162,7 +165,6 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
     if dropped is not None:
         recorder.add_links(last[dropped], seq[drop])
         last[dropped] = seq[drop]
-    jobs.last[:] = last
     return uploads, waits
 
 

@@ -27,17 +27,19 @@ class History:
 
     def add(self, round: int, outcomes: Outcomes) -> None:
         """A round has ended so."""
-        arrived = outcomes.device[outcomes.arrived]
+        whole = np.count_nonzero(outcomes.arrived) == len(outcomes.arrived)
+        here = slice(None) if whole else outcomes.arrived
+        arrived = outcomes.device[here]
         self.last_round[arrived] = round
         np.add.at(self.times_used, arrived, 1)                   # a device may have arrived several times
-        self.duration_s[arrived] = outcomes.duration_s[outcomes.arrived]
+        self.duration_s[arrived] = outcomes.duration_s[here]
         self.arrived_last = len(arrived)
         self.spend(outcomes)
 
     def spend(self, outcomes: Outcomes) -> None:
         """What some jobs took, and how many of them did not arrive."""
-        self.energy_j += float(outcomes.energy_j.sum())
-        self.dropped += int((~outcomes.arrived).sum())
+        self.energy_j += float(np.add.reduce(outcomes.energy_j))
+        self.dropped += len(outcomes.arrived) - int(np.count_nonzero(outcomes.arrived))
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
         """What a selection method may see of it, by the names of a view's columns."""

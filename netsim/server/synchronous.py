@@ -77,7 +77,7 @@ class Synchronous(Server):
 
     def aggregate(self, cell: CellPort, choice: Choice, outcomes: Outcomes) -> None:
         """Make a new global model of what arrived (eq. 4), in the order drawn, and evaluate it."""
-        everybody = len(outcomes.device) == len(choice.devices) and outcomes.arrived.all()
+        everybody = len(outcomes.device) == len(choice.devices) == np.count_nonzero(outcomes.arrived)
         arrived = slice(None) if everybody else np.isin(choice.devices, outcomes.device[outcomes.arrived])
         chances = choice.chances
         self.learning.aggregate(choice.devices[arrived], None if chances is None else chances[arrived])

@@ -148,11 +148,11 @@ class Recorder:
     def _take_rows(self) -> dict[str, NDArray[Any]]:
         """The rows in the order of their numbers, however they were recorded."""
         alone = np.array(self._alone).reshape(-1, 1 + len(RECORDED)).T
-        blocks = [alone[1:], *(columns for _, columns in self._blocks)]
-        numbers = [alone[0].astype(np.int64),
-                   *(np.arange(first, first + columns.shape[1]) for first, columns in self._blocks)]
         rows = np.empty((len(RECORDED), len(self)))
-        rows[:, np.concatenate(numbers) - self._first] = np.concatenate(blocks, axis=1)
+        rows[:, alone[0].astype(np.int64) - self._first] = alone[1:]
+        for first, columns in self._blocks:
+            place = first - self._first
+            rows[:, place:place + columns.shape[1]] = columns
         return _columns(rows, RECORDED)
 
     def _take_links(self) -> dict[str, NDArray[Any]]:

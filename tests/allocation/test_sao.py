@@ -12,7 +12,8 @@ from allocation_worlds import check_constraints, paper_world, wild_world, with_b
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netsim.allocation import Infeasible, Problem, allocate
+from netsim.allocation import Infeasible, Problem, allocate, sao
+from netsim.allocation.in_seconds import InSeconds
 
 
 def clipped(problem: Problem, cpu_hz: np.ndarray) -> str:
@@ -42,6 +43,24 @@ def test_agrees_with_cvxpy_on_200_problems() -> None:
         check_constraints(problem, plan)
         seen[clipped(problem, plan.cpu_hz)] += 1
     assert min(seen[kind] for kind in ("neither", "low", "high", "both", "infeasible")) >= 5, seen
+
+
+def test_both_ways_to_the_shortest_round_agree() -> None:
+    """Shares that all end together, and needs that fill the band: where both are there, they are the same."""
+    rng = np.random.default_rng(5)
+    both = 0
+    for _ in range(300):
+        problem = with_budgets(wild_world(rng, int(rng.integers(1, 40))), float(rng.choice([1.05, 1.5, 10.0, 1e3])))
+        devices, band_hz = InSeconds.of(problem), problem.bandwidth_hz
+        with np.errstate(all="ignore"):
+            bracket = sao.Bracket.of(devices, band_hz)
+            together = sao.ending_together(devices, band_hz, bracket) if bracket.sure else None
+            searched = sao.search(devices, band_hz, bracket)
+        if together is not None:
+            both += 1
+            assert together.round_s == pytest.approx(searched.round_s, rel=1e-9)
+            assert together.bandwidth_hz == pytest.approx(searched.bandwidth_hz, rel=1e-7)
+    assert both >= 60, both
 
 
 @pytest.mark.slow
