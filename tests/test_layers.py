@@ -37,7 +37,7 @@ KNOWS = {
     "paper": {"allocation", "base", "cell", "fleet", "learning", "models", "random_cohort", "run", "scenario",
               "selection", "sweep"},
     "lab": {"allocation", "analysis", "base", "cell", "fleet", "learning", "random_cohort", "report", "scenario",
-            "trace"},
+            "trace", "world"},
     "cli": {"allocation", "analysis", "base", "lab", "learning", "paper", "prepare", "random_cohort", "report", "run",
             "scenario", "server", "simulate", "sweep", "trace"},
 }
