@@ -24,9 +24,9 @@ def _(mo):
     # 10. Who is there
 
     Phones go into pockets, tunnels and aeroplane mode. Here each of them is by turns **there**, for a time of mean
-    $m_1$, and **away**, for one of mean $m_0$, both exponential. So at any moment the share $m_1 / (m_1 + m_0)$ of them is
-    there, and only they are chosen. Whoever is there now stays for another time $T$ with probability $e^{-T/m_1}$, and
-    all ten of a cohort do with $e^{-10\,T/m_1}$.
+    $m_1$, and **away**, for one of mean $m_0$, both exponential. So at any moment the share $m_1 / (m_1 + m_0)$ of
+    them is there, and only they are chosen. Whoever is there now stays for another time $T$ with probability
+    $e^{-T/m_1}$, and all ten of a cohort do with $e^{-10\,T/m_1}$.
 
     A device that goes in mid-round pauses and goes on when it is back, or loses its work and starts over, or is
     dropped. A deadline ends the waiting.
