@@ -76,9 +76,10 @@ def _(Settings, allocate, faded_round, lines, mo, np, one_round):
         return float(np.median([found[1].round_s / _still[seed] for seed, found in rounds if found]))
 
     medians = {believes: [_median(believes, ms) for ms in times_ms] for believes in ("now", "mean")}
-    mo.Html(lines(np.log10(times_ms), {f"plan on the gain {'now' if which == 'now' else 'in the mean'}": values
-                                       for which, values in medians.items()}, most=1.4,
-                  across="coherence time: 1 is 10 ms, 2 is 100 ms", up="times the round without fading").svg()
+    _longer = {f"plan on the gain {'now' if which == 'now' else 'in the mean'}": [100 * (each - 1) for each in values]
+               for which, values in medians.items()}
+    mo.Html(lines(np.log10(times_ms), _longer, across="log10 of the coherence time in ms: 1 is 10 ms, 2 is 100 ms",
+                  up="% longer than without fading").svg()
             + "<p>Medians over 16 draws; a draw without a plan on the gain now is left out there.</p>")
     return medians, times_ms
 

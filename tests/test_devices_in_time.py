@@ -189,6 +189,24 @@ def test_a_deadline_passes_in_a_pause():
     assert run.rounds["round_s"][0] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("server", ["synchronous", "fedbuff"])
+def test_a_population_that_dies_out_before_anything_arrives(server):
+    """Not a run in which no device can take part: they did, until their batteries were empty."""
+    run = play("population.phone.loss={probability=1.0,tries=1}", "population.phone.battery=40mJ", "rounds.first=cohort",
+               "end.rounds=40", f"server.kind={server}", *(["server.buffer=2"] if server == "fedbuff" else []))
+    assert "arrived" not in set(run.jobs["outcome"])
+    assert run.summary["energy_j"] > 0.0
+    assert run.last_round < 40
+
+
+def test_what_a_device_without_a_plan_would_have_sent():
+    """As many bits as all others, whatever the radio makes of Shannon's limit."""
+    budget = 'population.phone.budget={dist="choice",values=["1 mJ","40 mJ"]}'
+    run = play("cell.rate={efficiency=0.5}", budget)
+    assert "infeasible" in set(run.jobs["outcome"])
+    assert run.jobs["bits"].to_list() == pytest.approx([448e3] * run.jobs.height)
+
+
 def test_export_and_report_show_absences(netsim, tmp_path):
     run = play(*TROUBLE, out=tmp_path / "run")
     assert netsim("export", run.path, "--format", "perfetto", "--out", tmp_path / "trace.json")[0] == 0
