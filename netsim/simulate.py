@@ -29,7 +29,6 @@ from netsim.server.selector import Selector
 from netsim.server.server import RunProgress, Server
 from netsim.trace.journal import Journal, Stateful, rows_a_part
 from netsim.trace.recorder import Recorder
-from netsim.trace.stored_run import PARTS
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -111,7 +110,7 @@ def open_learning(
 
 def summary(path: Path, journal: Journal, cell: RadioCell, server: Server) -> dict[str, Any]:
     """The result, as ``netsim run --json`` prints it."""
-    history, rounds = server.history, Run(path).rounds
+    history, run = server.history, Run(path)
     evaluated = [accuracy for accuracy in history.accuracy if not math.isnan(accuracy)]
     return {
         "run_dir": str(path),
@@ -120,8 +119,8 @@ def summary(path: Path, journal: Journal, cell: RadioCell, server: Server) -> di
         "energy_j": history.energy_j,
         "accuracy": evaluated[-1] if evaluated else None,
         "target_reached": server.target_reached if server.learning.trains else None,
-        "round_s": rounds["round_s"].to_list(),
-        "breakdown": {part: math.fsum(rounds[f"{part}_s"]) for part in PARTS},
+        "round_s": run.rounds["round_s"].to_list(),
+        "breakdown": {part: math.fsum(run.rounds[f"{part}_s"]) for part in run.parts},
         "dropped": history.dropped,
         "trace_sha256": journal.trace_sha256,
     }

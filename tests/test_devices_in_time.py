@@ -192,8 +192,9 @@ def test_a_deadline_passes_in_a_pause():
 @pytest.mark.parametrize("server", ["synchronous", "fedbuff"])
 def test_a_population_that_dies_out_before_anything_arrives(server):
     """Not a run in which no device can take part: they did, until their batteries were empty."""
-    run = play("population.phone.loss={probability=1.0,tries=1}", "population.phone.battery=40mJ", "rounds.first=cohort",
-               "end.rounds=40", f"server.kind={server}", *(["server.buffer=2"] if server == "fedbuff" else []))
+    run = play("population.phone.loss={probability=1.0,tries=1}", "population.phone.battery=40mJ",
+               "rounds.first=cohort", "end.rounds=40", f"server.kind={server}",
+               *(["server.buffer=2"] if server == "fedbuff" else []))
     assert "arrived" not in set(run.jobs["outcome"])
     assert run.summary["energy_j"] > 0.0
     assert run.last_round < 40

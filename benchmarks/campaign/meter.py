@@ -43,14 +43,16 @@ class Meter:
     cell: RadioCell | None = None
     _on_air: dict[int, tuple[Try, float, float]] = field(default_factory=dict)       # by job: since when, hertz
     _last: dict[int, Try] = field(default_factory=dict)
+    _fresh: set[int] = field(default_factory=set)                                    # jobs that have just computed
     _as_of: dict[int, tuple[float, int]] = field(default_factory=dict)               # by job: when its gain was taken
 
     def sends(self, flight: Any, i: int, now: float, hz: float) -> None:
         job = flight.first + i
         self.leaves(flight, i, now)
-        if job not in self._last or self._last[job].complete or flight.left[i] == flight.bits[i]:
-            self._last[job] = Try(job, flight.device[i], flight.bits[i], flight.power_w[i])
+        if job not in self._last or self._last[job].complete or job in self._fresh:
+            self._last[job] = Try(job, flight.device[i], flight.left[i], flight.power_w[i])
             self.tries.append(self._last[job])
+            self._fresh.discard(job)
         self._on_air[job] = (self._last[job], now, hz)
 
     def changes(self, flight: Any, i: int, now: float, hz: float) -> None:
@@ -89,7 +91,7 @@ def metered() -> Iterator[Meter]:
     meter = Meter()
     kept = [(owner, name, getattr(owner, name)) for owner, name in (
         (Medium, "_send"), (Medium, "change_rate"), (Medium, "leave_the_band"), (Medium, "_sent"),
-        (Fades, "take_over"), (CellParts, "open"))]
+        (Medium, "_computed"), (Fades, "take_over"), (CellParts, "open"))]
 
     def first(name: str, notice: Callable[..., None]) -> None:
         """Let the meter see what is asked of a method before it is done."""
@@ -109,6 +111,7 @@ def metered() -> Iterator[Meter]:
     first("change_rate", lambda medium, flight, i, now, hz: meter.changes(flight, i, now, hz))
     first("leave_the_band", lambda medium, flight, i, now, **named: meter.leaves(flight, i, now))
     first("_sent", lambda medium, flight, i, now: meter.is_sent(flight, i, now))
+    first("_computed", lambda medium, flight, i, now: meter._fresh.add(flight.first + i))
     first("take_over", meter.takes_over)
     CellParts.open = opened                                                     # type: ignore[method-assign]
     try:

@@ -95,7 +95,13 @@ def _radio(dice: Random, world: World) -> list[str]:
             *maybe(dice, 0.2, f'noise_figure = "{dice.randint(1, 9)} dB"')]
 
 
-CELL: list[Callable[[Random, World], list[str]]] = [_gains, _shadowing, _radio]
+def _downlink(dice: Random, world: World) -> list[str]:
+    reception = f', reception = "{dice.randint(5, 100)} mW"' if dice.random() < 0.5 else ""
+    return maybe(dice, 0.25, f'downlink = {{ to = "{dice.choice(("all", "each"))}", '
+                             f'power = "{dice.uniform(0.1, 2):.2f} W"{reception} }}')
+
+
+CELL: list[Callable[[Random, World], list[str]]] = [_gains, _shadowing, _radio, _downlink]
 
 
 # Devices.
@@ -116,7 +122,14 @@ def _energy(dice: Random, world: World, count: int) -> list[str]:
     low, high = dice.choice(((2, 10), (10, 60), (60, 400), (60, 400)))
     budget = dice.choice((f'"{dice.randint(low, high)} mJ"',
                           f'{{ dist = "uniform", low = "{low} mJ", high = "{high} mJ" }}'))
-    return [f"budget = {budget}", *maybe(dice, 0.5, f'battery = "{dice.uniform(1.0, 6.0) * high:.4g} mJ"')]
+    if dice.random() < 0.5:
+        return [f"budget = {budget}"]
+    hours = dice.choice((("00:00", "06:00"), ("06:00", "22:00")))
+    return [f"budget = {budget}", f'battery = "{dice.uniform(1.0, 6.0) * high:.4g} mJ"',
+            *maybe(dice, 0.3, f'idle = "{dice.uniform(1, 100):.3g} mW"'),
+            *maybe(dice, 0.3, f'harvest = "{dice.uniform(1, 100):.3g} mW"'),
+            *maybe(dice, 0.2, f'charging = {{ power = "{dice.uniform(1, 200):.3g} mW", start = "{hours[0]}", '
+                              f'end = "{hours[1]}" }}')]
 
 
 def _mobility(dice: Random, world: World, count: int) -> list[str]:
@@ -149,13 +162,19 @@ def _availability(dice: Random, world: World, count: int) -> list[str]:
     return maybe(dice, 0.4, f"availability = {table}")
 
 
+def _heat(dice: Random, world: World, count: int) -> list[str]:
+    return maybe(dice, 0.25, f"throttle = {{ after = {ms(dice, 5, 200)}, to = \"{dice.randint(250, 700)} MHz\", "
+                             f"recovers = {ms(dice, 5, 500)} }}")
+
+
 def _faults(dice: Random, world: World, count: int) -> list[str]:
     crash = f'{{ every = {ms(dice, 200, 5000)}, repair = {ms(dice, 5, 300)}, work = "{dice.choice(WORK)}" }}'
-    loss = f"{{ probability = {dice.uniform(0.05, 0.9):.2f}, tries = {dice.randint(1, 4)} }}"
+    packets = f", packets = {dice.randint(2, 40)}" if dice.random() < 0.3 else ""
+    loss = f"{{ probability = {dice.uniform(0.05, 0.9):.2f}, tries = {dice.randint(1, 4)}{packets} }}"
     return [*maybe(dice, 0.35, f"crash = {crash}"), *maybe(dice, 0.4, f"loss = {loss}")]
 
 
-DEVICES: list[Callable[[Random, World, int], list[str]]] = [_energy, _mobility, _availability, _faults]
+DEVICES: list[Callable[[Random, World, int], list[str]]] = [_energy, _mobility, _availability, _heat, _faults]
 
 
 # Work and rules.

@@ -23,7 +23,8 @@ from netsim.trace.schema import CELL, DROPS, SERVER
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
 
-UNITS = {"battery": "J", "bandwidth": "Hz"}     # what a counter counts, where it is no plain number
+# what a counter counts, where it is no plain number
+UNITS = {"battery": "J", "bandwidth": "Hz", "harvest": "J", "idle": "J", "spilt": "J"}
 FIRST = 10                                      # process of device 0; 0 would be the viewer's own
 PIDS = {CELL: 1, SERVER: 2}
 STEPS = 3                                       # the server's steps have a track of their own: they take no time, and

@@ -44,6 +44,9 @@ STREAM: Mapping[str, int] = MappingProxyType({
     "availability": 25,
     "crash": 26,
     "loss": 27,
+    "idle": 28,
+    "harvest": 29,
+    "packets": 30,
 })
 
 

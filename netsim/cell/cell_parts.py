@@ -16,7 +16,7 @@ from netsim.fleet.work import RoundProblems
 from netsim.trace.recorder import Recorder
 from netsim.world import CHANNELS
 from netsim.world.channel import GainTimeline
-from netsim.world.faults import Faults
+from netsim.world.devices import DevicesInTime
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -33,7 +33,7 @@ class CellParts:
     planner: MakePlanner
     radio: RateLaw
     believes: str                 # what a plan takes for the gain of a channel
-    faults: Faults
+    devices: DevicesInTime        # who goes off, what comes into batteries, whose clocks fall
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int, population: Population, bits: float) -> CellParts:
@@ -44,9 +44,9 @@ class CellParts:
             RoundProblems(scenario, population, bits=bits), DISCIPLINES.make(allocation.sharing or "planned", {}),
             planner_of(allocation.method, allocation.options, rounds.deadline),
             RateLaw(cell.efficiency, cell.rate_cap, rounds.over_budget == "drop"), allocation.channel or "now",
-            Faults.of(scenario, seed))
+            DevicesInTime.of(scenario, seed))
 
     def open(self, env: simpy.Environment, recorder: Recorder) -> RadioCell:
         """The cell."""
         return RadioCell(env, self.population, self.channel, self.problems, self.discipline, recorder, self.planner,
-                         self.radio, self.believes, self.faults)
+                         self.radio, self.believes, self.devices)

@@ -75,7 +75,7 @@ class CellPort(Protocol):
         """What keeps all devices from ever taking part again by a rule; None where one of them may."""
 
     def wait(self, seconds: float) -> simpy.Event:
-        """Let time pass in which nobody works."""
+        """Let so much time pass, whatever the others do meanwhile."""
 
     def dispatch(self, wave: Wave) -> Ints:
         """Let devices begin their jobs; returns tickets."""

@@ -131,6 +131,8 @@ def print_builtin_scenarios() -> None:
 
 def print_scenario(scenario: Scenario) -> None:
     """A valid scenario in a few lines."""
+    from netsim.scenario.devices import IN_TIME
+
     learning = scenario.learning
     table = Table(title=f"{scenario.name}: valid", show_header=False, title_justify="left")
     table.add_column(style="bold")
@@ -139,6 +141,13 @@ def print_scenario(scenario: Scenario) -> None:
         table.add_row(kind.name, f"{kind.size} devices")
     table.add_row("cell", f"{units.format(scenario.cell.bandwidth, 'frequency')} within "
                           f"{units.format(scenario.cell.radius, 'length')}")
+    for kind in scenario.population:
+        changing = [name for name in IN_TIME if getattr(kind, name) is not None]
+        if changing:
+            table.add_row(f"{kind.name} in time", ", ".join(changing))
+    if scenario.cell.downlink is not None:
+        table.add_row("downlink", f"to {scenario.cell.downlink.to}, with "
+                                  f"{units.format(scenario.cell.downlink.power, 'power')}")
     table.add_row("selection", f"{scenario.selection.method}, cohort of {scenario.selection.cohort}")
     table.add_row("allocation", scenario.allocation.method)
     if scenario.trains:

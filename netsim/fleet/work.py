@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats, Ints
+from netsim.fleet.downlink import Downlink
 from netsim.fleet.population import Population
 from netsim.physics import fdma_rate, upload_time
 
@@ -34,6 +35,7 @@ class RoundProblems:
         everybody = np.arange(len(population))
         self.whole = _problem(scenario, population, slice(None), bits, population.gain, numbers=everybody)
         self.bits = float(bits)
+        self.downlink = Downlink.of(scenario, bits)
         self.cycles = self.whole.cycles
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
 

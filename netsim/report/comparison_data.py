@@ -13,7 +13,7 @@ from netsim.report.figures import sample
 from netsim.report.frames import columns, left_out
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
 from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy
-from netsim.trace.stored_run import PARTS
+from netsim.trace.stored_run import ALL_PARTS
 
 if TYPE_CHECKING:
     from netsim.analysis.analysed_run import AnalysedRun
@@ -65,7 +65,7 @@ def numbers(told: list[dict[str, Any]]) -> list[list[str]]:
         return lambda run: run["totals"][name]
 
     def mean(name: str) -> Callable[[dict[str, Any]], Any]:
-        return lambda run: run["totals"][name] / run["totals"]["rounds"]
+        return lambda run: run["totals"][name] / run["totals"]["rounds"] if name in run["totals"] else None
 
     rows: list[tuple[str, str, Callable[[dict[str, Any]], Any]]] = [
         ("selection", "", lambda run: run["selection"]), ("allocation", "", lambda run: run["allocation"]),
@@ -73,7 +73,7 @@ def numbers(told: list[dict[str, Any]]) -> list[list[str]]:
         ("a round, on average", "time", mean("makespan_s")), ("energy", "energy", total("energy_j")),
         ("energy a round", "energy", mean("energy_j")), ("accuracy at the end", "share", lambda run: run["last"]),
         ("best accuracy", "share", lambda run: run["best"]),
-        *((part, "time", mean(f"{part}_s")) for part in PARTS),
+        *((part, "time", mean(f"{part}_s")) for part in ALL_PARTS),
         ("band in use", "share", total("band_used")), ("dropped out", "count", total("dropped")),
     ]
     table = []

@@ -75,8 +75,8 @@ if (data.breakdown) {
   SPECS.timeline = () => timeline(run, slices, state);
   SPECS.latency = () => {
     const wide = 0.82 * Math.max(1, (last - first + 1) / rounds.round.length), opened = rounds.round.indexOf(state.round);
-    const found = stacked(rounds.round, wide, PARTS, (part) => rounds[`${part}_s`], (i) => [`round ${rounds.round[i]}`,
-      `${si(rounds.round_s[i], "s", 4)}, ${si(rounds.energy_j[i], "J")}`, ...PARTS.map((part) => `${part} ${si(rounds[`${part}_s`][i], "s")}`),
+    const { parts } = data.breakdown, found = stacked(rounds.round, wide, parts, (part) => rounds[`${part}_s`], (i) => [`round ${rounds.round[i]}`,
+      `${si(rounds.round_s[i], "s", 4)}, ${si(rounds.energy_j[i], "J")}`, ...parts.map((part) => `${part} ${si(rounds[`${part}_s`][i], "s")}`),
       ...(rounds.dropped[i] ? [`${rounds.dropped[i]} dropped out`] : []), "Enter or a click opens it"], (i) => state.open(rounds.round[i]));
     return { ...found, height: 280, zoom: true, x: roundAxis(), y: seconds("", { hi: top([found.sums]) }),
       legend: [...found.legend, { name: "the open round", colour: "open", kind: "triangle" }],
@@ -192,15 +192,17 @@ if (data.runs) {
     xAxis, yAxis(runs.map((run) => from(run)[y] || [])), { tellX, tellY, step });
   const roundAxis = plain("round", { lo: Math.min(1, rounds - 1), hi: rounds, whole: true }), whole = (axis) => (lists) => axis("", { hi: top(lists) });
   const tellJ = (y) => si(y, "J", 4), tellS = (y) => si(y, "s", 4), learned = (run) => run.accuracy;
+  const received = runs.some((run) => "download_s" in run.totals) ? ["download"] : [];
   const beside = (parts, per, axis, unit) => () => {
-    const found = stacked(runs.map((_, at) => at + 0.5), 0.6, parts, (part) => runs.map((run) => run.totals[`${part}_${unit.toLowerCase()}`] / per(run)),
-      (i) => [runs[i].label, ...parts.map((part) => `${part} ${si(runs[i].totals[`${part}_${unit.toLowerCase()}`] / per(runs[i]), unit)}`)]);
+    const of = (part, run) => (run.totals[`${part}_${unit.toLowerCase()}`] || 0) / per(run);
+    const found = stacked(runs.map((_, at) => at + 0.5), 0.6, parts, (part) => runs.map((run) => of(part, run)),
+      (i) => [runs[i].label, ...parts.map((part) => `${part} ${si(of(part, runs[i]), unit)}`)]);
     return { ...found, height: 280, x: { lo: 0, hi: runs.length, bare: true, ticks: runs.map((run, at) => [at + 0.5, cut(run.label, narrow() ? 12 : 22)]) },
       y: axis("", { hi: top([found.sums]) }) };
   };
   Object.assign(SPECS, {
-    "compare-latency": beside(PARTS, (run) => run.totals.rounds, seconds, "s"),
-    "compare-energy": beside(["compute", "upload"], () => 1, joules, "J"),
+    "compare-latency": beside([...received, ...PARTS], (run) => run.totals.rounds, seconds, "s"),
+    "compare-energy": beside([...received, "compute", "upload"], () => 1, joules, "J"),
     "compare-accuracy-rounds": () => over("round", "accuracy", roundAxis, () => share("", { hi: 1 }), tellRounds, (y) => percent(y, 2), learned),
     "compare-accuracy-seconds": () => over("t1", "accuracy", time(end), () => share("", { hi: 1 }), tellTime, (y) => percent(y, 2), learned),
     "compare-done": () => over("t1", "round", time(end), (lists) => plain("", { hi: top(lists) }), tellTime, (y) => `${y} rounds done`, undefined, true),
@@ -232,9 +234,9 @@ function tables(path, devices) {
     (i) => si(causes.seconds[i], "s"), (i) => percent(causes.share_of_time[i]), (i) => si(causes.gain_s[i], "s")));
   table("slack", ["least slack", "rounds", "on the path", "least", "mean"], rows(slack, (i) => slack.name[i], (i) => slack.rounds[i],
     (i) => slack.critical_rounds[i], (i) => si(slack.least_s[i], "s"), (i) => si(slack.mean_s[i], "s")));
-  table("devices", ["device", "rounds", "was last", "dropped", ...PARTS, "compute energy", "upload energy", "budget", "largest round", "battery left"], rows(devices,
+  table("devices", ["device", "rounds", "was last", "dropped", ...data.breakdown.parts, "compute energy", "upload energy", "budget", "largest round", "battery left"], rows(devices,
     (i) => devices.name[i], (i) => devices.rounds[i], (i) => devices.straggler_rounds[i], (i) => devices.dropped[i],
-    ...PARTS.map((part) => (i) => si(devices[`${part}_s`][i], "s")), (i) => si(devices.compute_j[i], "J"), (i) => si(devices.upload_j[i], "J"),
+    ...data.breakdown.parts.map((part) => (i) => si(devices[`${part}_s`][i], "s")), (i) => si(devices.compute_j[i], "J"), (i) => si(devices.upload_j[i], "J"),
     (i) => si(devices.budget_j[i], "J"), (i) => si(devices.most_j[i], "J"),
     (i) => (devices.battery_j[i] ? percent(devices.left_j[i] / devices.battery_j[i], 2) : "mains")));
 }

@@ -76,14 +76,18 @@ def run_page(run: AnalysedRun) -> str:
         ("energy", units.format(totals["energy_j"], "energy")),
         ("band in use", f"{totals['band_used']:.1%}"),
     ]
+    if "idle_j" in totals:
+        figures += [("drawn at rest", units.format(totals["idle_j"], "energy")),
+                    ("charged", units.format(totals["harvest_j"], "energy")),
+                    ("lost with full batteries", units.format(totals["spilt_j"], "energy"))]
     if totals["dropped"]:
         figures.append(("devices dropped out", f"{totals['dropped']:,}"))
     if "accuracy" in data:
         figures.insert(3, ("accuracy at the end", f"{data['accuracy']['accuracy'][-1]:.2%}"))
     shares = "".join(f'<span class="{part}" style="flex-grow:{totals[f"{part}_s"] / whole}" title="{part} '
-                     f'{totals[f"{part}_s"] / whole:.1%}"></span>' for part in ("compute", "upload", "wait"))
+                     f'{totals[f"{part}_s"] / whole:.1%}"></span>' for part in data["breakdown"]["parts"])
     words = ", ".join(f'<i class="{part}"></i>{part} {totals[f"{part}_s"] / whole:.1%}'
-                      for part in ("compute", "upload", "wait"))
+                      for part in data["breakdown"]["parts"])
     body = [
         f"<h1>{escape(str(run.info['scenario']))}</h1>",
         f"<p class=lead>{escape(run.scenario.description)}</p>",

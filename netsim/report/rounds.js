@@ -1,7 +1,8 @@
 // Rounds: one of them as a Gantt chart, the whole run as a timeline, and which round is open.
 
 const PARTS = ["compute", "upload", "wait"];
-const SLICES = [...PARTS, "off"];      // a device that is away in mid-job, which counts as waiting
+// in runs with a downlink, computing that is slowed down, and a device that is away in mid-job, which counts as waiting
+const SLICES = ["download", "compute", "throttled", "upload", "wait", "off"];
 const keysOf = (source) => SLICES.filter((name) => PARTS.includes(name) || source.parts.includes(name)).map((name) => ({ name, colour: name }));
 
 // What a page holds of a run's rounds, with what one needs to find things in it.
@@ -28,7 +29,7 @@ function roundsOf(source) {
     const pace = source.pace[round], path = source.path[round], bars = of(round);
     if (!pace) return path ? path.device.map((device, i) => [device, path.t0[i], path.t1[i]]) : [];
     return pace.devices.map((device) => {
-      const work = range(bars.device.length).filter((i) => bars.device[i] === device && ["compute", "upload"].includes(part(bars, i)));
+      const work = range(bars.device.length).filter((i) => bars.device[i] === device && ["download", "compute", "throttled", "upload"].includes(part(bars, i)));
       return [device, Math.min(...work.map((i) => bars.t0[i])), Math.max(...work.map((i) => bars.t1[i]))];
     });
   }

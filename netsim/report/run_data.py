@@ -20,8 +20,7 @@ MOST_DEVICES = 1000        # points on the map, rows of a table, columns of a ma
 MOST_BARS = 150            # devices in the diagram of budgets
 MOST_POINTS = 2000         # of a line over time
 MOST_BATTERIES = 8
-OF_ROUNDS = ("round", "t0", "t1", "round_s", "compute_s", "upload_s", "wait_s", "band_used", "energy_j", "arrived",
-             "dropped")
+OF_ROUNDS = ("round", "t0", "t1", "round_s", "band_used", "energy_j", "arrived", "dropped")
 
 
 def run_data(run: AnalysedRun) -> dict[str, Any]:
@@ -37,7 +36,9 @@ def run_data(run: AnalysedRun) -> dict[str, Any]:
     }
     data: dict[str, Any] = {
         "breakdown": {"totals": breakdown.totals, "bandwidth_hz": breakdown.bandwidth_hz,
-                      "rounds": columns(rounds.select(OF_ROUNDS)), "devices": columns(devices)},
+                      "parts": breakdown.parts,
+                      "rounds": columns(rounds.select(*OF_ROUNDS, *(f"{part}_s" for part in breakdown.parts))),
+                      "devices": columns(devices)},
         "path": {"length_s": run.critical_path().length_s, "advice": run.critical_path().advice(),
                  "causes": columns(run.critical_path().causes.head(10)),
                  "slack": columns(run.critical_path().slack.head(10))},

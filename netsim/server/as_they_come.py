@@ -77,6 +77,9 @@ class AsTheyCome(Server):
         """All aggregations that are still to come."""
         self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
+            if cell.ready_at > cell.now and not cell.under_way():
+                yield cell.ready()                                           # everybody is off, or has no energy
+                continue
             self.fill(cell)                                                  # who starts next
             if not cell.under_way():
                 yield cell.wait(self.scenario.rounds.wait_s)                 # nobody fits: another try later

@@ -23,8 +23,9 @@ class Synchronous(Server):
         """All rounds that are still to come."""
         self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
-            while cell.ready_at > cell.now:
-                yield cell.ready()                                           # everybody is off
+            if cell.ready_at > cell.now:
+                yield cell.ready()                                           # everybody is off, or has no energy
+                continue
             choice = self.select(cell)                                       # who
             agenda = self.plan(cell, choice)                                 # with what
             self.learning.train(cell.version + 1, agenda.devices)

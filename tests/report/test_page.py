@@ -50,7 +50,8 @@ def test_the_page_holds_the_breakdown_to_the_last_digit(two: Run, tmp_path: Path
     breakdown = two.breakdown()
     assert data["breakdown"]["totals"] == breakdown.totals
     shown = breakdown.rounds.to_dict(as_series=False)
-    assert data["breakdown"]["rounds"] == {name: shown[name] for name in run_data.OF_ROUNDS}
+    assert data["breakdown"]["rounds"] == {
+        name: shown[name] for name in (*run_data.OF_ROUNDS, "compute_s", "upload_s", "wait_s")}
     assert data["breakdown"]["devices"] == breakdown.devices.to_dict(as_series=False)
     assert data["path"]["length_s"] == two.critical_path().length_s
     assert data["gantt"]["order"] == {"1": [0, 1], "2": [1, 0, 2]}      # device 2 had no plan
