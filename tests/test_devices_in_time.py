@@ -200,6 +200,15 @@ def test_a_population_that_dies_out_before_anything_arrives(server):
     assert run.last_round < 40
 
 
+@pytest.mark.parametrize(("end", "jobs"), [("end.rounds=2", 200), ("end.time=1s", None)])
+def test_a_server_that_does_not_wait_does_not_wait_for_ever(end, jobs):
+    """Devices on mains whose uploads never get through: the run ends with nothing."""
+    run = play("population.phone.loss={probability=1.0,tries=1}", "server.kind=fedbuff", "server.buffer=3", end)
+    in_time = run.jobs.filter(pl.col("outcome") != "run over")
+    assert set(in_time["outcome"]) == {"lost"}
+    assert in_time.height == jobs if jobs else run.summary["simulated_s"] < 1.5
+
+
 def test_what_a_device_without_a_plan_would_have_sent():
     """As many bits as all others, whatever the radio makes of Shannon's limit."""
     budget = 'population.phone.budget={dist="choice",values=["1 mJ","40 mJ"]}'
