@@ -44,6 +44,7 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "NoOptimiser": "learning.optimiser, kind none", "MomentumOptimiser": "learning.optimiser, kind momentum",
     "AdamOptimiser": "learning.optimiser, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
     "Allocation": "[allocation]", "Rounds": "[rounds]", "Server": "[server]", "End": "[end]",
+    "Flower": "[flower]",
 }
 DISTRIBUTION = re.compile(r"(Uniform|Normal|LogNormal|Exponential|OneOf)")
 
@@ -262,7 +263,7 @@ def trace() -> str:
     from netsim.analysis.critical_path import CriticalPath
     from netsim.analysis.explain import Explanation
     from netsim.run import Run
-    from netsim.trace.schema import DROPS, TABLES, polars_schema
+    from netsim.trace.schema import DROPS, OVER, TABLES, polars_schema
 
     types = {table: ", ".join(f"`{name}` {kind}" for name, kind in polars_schema(table).items()) for table in TABLES}
     return "\n".join([
@@ -271,7 +272,8 @@ def trace() -> str:
         "## The run directory\n", literal(netsim.trace.run_directory.__doc__),
         "## Rows, links and jobs\n", literal(netsim.trace.schema.__doc__),
         *(f"Types in `{table}/`: {columns}.\n" for table, columns in types.items()),
-        f"Why a device of a cohort did not deliver: {', '.join(f'`{drop}`' for drop in DROPS)}.\n",
+        f"Why a device of a cohort did not deliver: {', '.join(f'`{drop}`' for drop in DROPS)}; and `{OVER}`, which "
+        "does not count as a drop-out: with the end of the run nobody waited for it any more.\n",
         "## `netsim.Run`\n", literal(Run.__doc__), "## `run.breakdown()`\n", literal(Breakdown.__doc__),
         "## `run.critical_path()`\n", literal(CriticalPath.__doc__),
         "## `run.explain()`\n", literal(Explanation.__doc__),

@@ -10,6 +10,7 @@ TYPE_CHECKING = False      # nothing is imported before `python -m netsim` has t
 if TYPE_CHECKING:
     from typing import Any
 
+    __version__: str
     from netsim.base.errors import InputError
     from netsim.run import Run, load_run
     from netsim.scenario import Scenario, load_scenario
@@ -30,4 +31,8 @@ def __getattr__(name: str) -> "Any":
 
         home = import_module(_HOMES[name])
         return globals().get(name) or getattr(home, name)      # netsim.simulate is a module that can be called
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("netsim")
     raise AttributeError(f"module 'netsim' has no attribute {name!r}")

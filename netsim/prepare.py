@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.allocation import METHODS as ALLOCATION
 from netsim.allocation import check_method
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, found, one_of
 from netsim.base.registry import Registry
 from netsim.cell.disciplines import DISCIPLINES
 from netsim.fleet.path_loss import PATH_LOSSES, path_loss_options
 from netsim.learning.aggregation import needs_chances
-from netsim.learning.named import check_learning, layers_of, permit_learning
+from netsim.learning.named import DATASETS, MODELS, check_learning, layers_of, permit_learning
 from netsim.selection import METHODS as SELECTION
 from netsim.selection import Selection, make_selection
 from netsim.server import SERVERS
@@ -44,6 +46,57 @@ def brought(scenario: Scenario) -> list[tuple[Registry[Any], str, Mapping[str, A
     return [(registry, name, options) for registry, name, options in named if name is not None]
 
 
+# what simulate(...) takes from a Python session, where it is looked up, and the key that names it
+BROUGHT: dict[str, tuple[Registry[Any], str]] = {
+    "allocation": (ALLOCATION, "allocation.method"), "selection": (SELECTION, "selection.method"),
+    "model": (MODELS, "learning.model"), "dataset": (DATASETS, "learning.dataset"),
+    "channel": (CHANNELS, "cell.channel"),
+}
+
+
+def as_scenario(given: Any) -> Scenario:
+    """A scenario of whatever stands for one: itself, the name or path of one, or a dict."""
+    from netsim.scenario import Scenario, load_scenario
+
+    if isinstance(given, Scenario):
+        return given
+    if isinstance(given, str | Path):
+        return load_scenario(given)
+    if isinstance(given, Mapping):
+        return Scenario.of(given)
+    raise InputError(f"simulate: expected a Scenario, the name or the path of one, or a dict, found {found(given)}")
+
+
+def check_arguments(own: Mapping[str, Any], *, seed: Any, workers: Any, resume: bool, out: Any) -> None:
+    """Raise InputError for arguments of ``simulate`` that are of another kind."""
+    unknown = next((name for name in own if name not in BROUGHT), None)
+    if unknown is not None:
+        raise InputError(f'simulate: unknown argument "{unknown}"; objects of your own: {one_of(unknown, BROUGHT)}')
+    for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
+        if not (value is None and name == "workers") and (
+                isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least):
+            raise InputError(f"simulate: {name} = expected a whole number from {least} on, found {found(value)}")
+    if out is not None and not isinstance(out, str | Path):
+        raise InputError(f"simulate: out = expected the path of a folder for the run, found {found(out)}")
+    if resume and own:
+        raise InputError(f"simulate: resume: a run with objects of a Python session ({', '.join(own)}) cannot be taken "
+                         "up again, since nobody knows whether they are still the same; begin a new one")
+
+
+@contextmanager
+def with_own(scenario: Scenario, own: Mapping[str, Any]) -> Iterator[Scenario]:
+    """The scenario with objects of this session in the place of what it names, as long as the block lasts."""
+    with ExitStack() as stack:
+        names = {}
+        for what, thing in own.items():
+            registry, key = BROUGHT[what]
+            if not callable(thing):
+                raise InputError(f"simulate: {what} = expected a function or class, found {found(thing)}; "
+                                 f"what is built in is named in the scenario, as {key}")
+            names[key] = stack.enter_context(registry.lend(thing))
+        yield scenario.with_(names) if names else scenario
+
+
 def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -> Selection:
     """Check what a scenario names; returns its selection method.
 
@@ -68,6 +121,15 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     if learning:
         check_learning(scenario)
     return selection
+
+
+def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> None:
+    """Check what a scenario names of the cell alone, where another framework's app selects, serves and learns."""
+    ALLOCATION.permit(scenario.allocation.method, allow_import=allow_import)
+    check_method(scenario.allocation.method, scenario.allocation.options)
+    for registry, name, options in brought(scenario):
+        registry.permit(name, allow_import=allow_import)
+        registry.options(name, options)
 
 
 def check_server(scenario: Scenario, selection: Selection) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.analysis.analysed_run import AnalysedRun
+from netsim.base import html
 from netsim.base.errors import InputError
 from netsim.trace.run_directory import is_being_written
 
@@ -25,6 +26,14 @@ class Run(AnalysedRun):
     ``links``    src, dst: what caused what
     ``devices``  the population as drawn
     """
+
+    def _repr_html_(self) -> str:
+        info, rounds = self.info, self.rounds
+        columns = ["round", "cohort", "arrived", "round_s", "energy_j", "compute_s", "upload_s", "wait_s"]
+        if not rounds["accuracy"].is_nan().all():
+            columns.append("accuracy")
+        title = f"{info['scenario']}, seed {info['seed']}: {rounds.height} rounds ({info['status']})"
+        return html.table(title, columns, rounds.select(columns).rows())
 
     def figure(self, kind: str, round: int | None = None) -> Figure:
         """A matplotlib figure: "gantt" (of one ``round``), "breakdown", "energy", "band", "accuracy"."""

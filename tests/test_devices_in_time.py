@@ -9,7 +9,7 @@ import pytest
 
 from netsim import load_scenario, simulate
 from netsim.cli import main
-from netsim.simulate import Journal
+from netsim.trace.journal import Journal
 from netsim.world.faults import Faults
 
 BASE = ["selection.method=fedavg", "population.phone.count=20", "selection.cohort=6", "rounds.first=cohort",
@@ -102,7 +102,7 @@ class PowerCutError(BaseException):
 @pytest.mark.parametrize("more", [[], ["allocation.sharing=equal"], ["rounds.deadline=300ms"]])
 def test_a_run_goes_on_after_every_aggregation(tmp_path, monkeypatch, more):
     """Cut after each round in turn, it leaves the same bytes."""
-    monkeypatch.setattr("netsim.simulate.rows_a_part", lambda trains: 1)
+    monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
     whole = play(*TROUBLE, *more, out=tmp_path / "whole")
     commit = Journal.commit
     for last in range(1, whole.last_round):

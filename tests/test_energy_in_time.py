@@ -13,7 +13,7 @@ from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.cli import main
 from netsim.fleet.downlink import Downlink
-from netsim.simulate import Journal
+from netsim.trace.journal import Journal
 from netsim.trace.schema import BOOKS, CELL
 
 BASE = ["selection.method=fedavg", "population.phone.count=20", "selection.cohort=6", "rounds.first=cohort",
@@ -100,7 +100,7 @@ class PowerCutError(BaseException):
 @pytest.mark.parametrize("server", ["synchronous", "fedbuff"])
 def test_a_run_goes_on_after_every_aggregation(tmp_path, monkeypatch, server):
     """Cut after each round in turn, it leaves the same bytes."""
-    monkeypatch.setattr("netsim.simulate.rows_a_part", lambda trains: 1)
+    monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
     changes = [*ALL, *SERVERS[server], "end.rounds=5"]
     whole = play(*changes, out=tmp_path / "whole")
     commit = Journal.commit
@@ -254,6 +254,16 @@ def test_a_throttled_run_takes_longer_and_less():
     assert slow.height
     first = hot.spans.filter((pl.col("round") == 1) & (pl.col("name") == "compute"))
     assert (first["t1"] - first["t0"]).max() == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize("change", [THROTTLE, PACKETS, "population.phone.loss={probability=0.3,tries=40}", ON_OFF])
+@pytest.mark.parametrize("method", ["tdma", "sao-adaptive"])
+def test_who_is_late_for_its_slot_still_gets_there(change, method):
+    """The share of a last slot may be next to nothing; with it a round took hours."""
+    run = play(change, f"allocation.method={method}", "end.rounds=3", seed=2)
+    assert run.rounds["round_s"].max() < 2.0
+    band = run.events.filter((pl.col("name") == "bandwidth") & (pl.col("device") == CELL))["value"]
+    assert band.max() <= 20e6 * (1 + 1e-9)
 
 
 # Packets and deadlines.

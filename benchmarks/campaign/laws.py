@@ -26,7 +26,7 @@ from netsim.analysis.replay import Replays
 from netsim.cell.cell_parts import CellParts
 from netsim.run import Run, load_run
 from netsim.scenario import Scenario
-from netsim.trace.schema import ARRIVED, DROPS, INFEASIBLE, LOST
+from netsim.trace.schema import ARRIVED, DROPS, INFEASIBLE, LOST, OVER
 from netsim.world.channel import EVERYBODY
 
 CLOSE = 1e-9         # relative: what rounding may do to a sum
@@ -192,13 +192,13 @@ def outcomes(told: Told) -> int:
     """Every job ends in exactly one outcome, and rounds count them."""
     run, jobs = told.run, told.run.jobs
     assert jobs["job"].sort().to_list() == list(range(jobs.height)), "numbers of jobs are missing or twice there"
-    assert set(jobs["outcome"]) <= {ARRIVED, *DROPS}, set(jobs["outcome"])
-    drops = run.events.filter((pl.col("kind") == "instant") & pl.col("name").is_in(DROPS))
-    assert sorted(drops.select("job", "name").rows()) == sorted(
+    assert set(jobs["outcome"]) <= {ARRIVED, OVER, *DROPS}, set(jobs["outcome"])
+    ends = run.events.filter((pl.col("kind") == "instant") & pl.col("name").is_in([OVER, *DROPS]))
+    assert sorted(ends.select("job", "name").rows()) == sorted(
         jobs.filter(pl.col("outcome") != ARRIVED).select("job", "outcome").rows()), "drop-outs and jobs differ"
     arrived = dict(jobs.filter(pl.col("outcome") == ARRIVED).group_by("round").len().iter_rows())
     assert all(arrived.get(number, 0) == count for number, count in run.rounds.select("round", "arrived").iter_rows())
-    assert run.summary["dropped"] == drops.height
+    assert run.summary["dropped"] == ends.filter(pl.col("name") != OVER).height
     deadline = told.scenario.rounds.deadline
     if deadline is not None:
         assert (jobs["t1"] - jobs["t0"]).max() <= deadline * (1 + CLOSE) + SOON, "a job outlived the deadline"
@@ -304,7 +304,7 @@ def check_world(text: str, seed: int, *, learns: bool = False) -> dict[str, int]
     Every round is a part of its own, after which the run can be taken up; and a job that starts over again and again is
     given up sooner than in other runs, since a world should be done in a second.
     """
-    with (TemporaryDirectory(prefix="world-") as folder, patch("netsim.simulate.rows_a_part", lambda trains: 1),
+    with (TemporaryDirectory(prefix="world-") as folder, patch("netsim.stage.rows_a_part", lambda trains: 1),
           patch("netsim.cell.pauses.MOST_STARTS", 20)):
         told = play(text, seed, Path(folder), learns=learns)
         return {name: law(told) for name, law in {**LAWS, **(OF_LEARNING if learns else {})}.items()}

@@ -11,6 +11,7 @@ import numpy as np
 
 from netsim import physics
 from netsim.allocation.slots import Slots
+from netsim.base import html
 from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.errors import InputError
 
@@ -185,6 +186,12 @@ class Plan:
 
     def __len__(self) -> int:
         return len(self.bandwidth_hz)
+
+    def _repr_html_(self) -> str:
+        columns = ("bandwidth_hz", "cpu_hz", "power_w", "compute_s", "upload_s", "device_energy_j")
+        rows = zip(range(len(self)), *(getattr(self, name).tolist() for name in columns), strict=True)
+        return html.table(f"a round of {html.cell('round_s', self.round_s)}, {html.cell('energy_j', self.energy_j)}",
+                          ("device", *columns), rows)
 
 
 def plan_for(problem: Problem, bandwidth_hz: Floats, cpu_hz: Floats, power_w: Floats | None = None) -> Plan:

@@ -14,7 +14,7 @@ from netsim.allocation import METHODS, Infeasible, Plan, Problem
 from netsim.allocation.diagnosis import alone_scaling, budget_scaling, ends_by, largest_feasible, listing
 from netsim.allocation.methods import check_plan
 from netsim.base.arrays import Floats, Ints
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, YourCodeError
 from netsim.base.units import format
 
 MOST_SCALING = 1e9   # of budgets, before another obstacle must be at work
@@ -172,10 +172,18 @@ def planner_of(
     own = method not in METHODS
     deadline_s = math.inf if within_s is None else float(within_s)
 
+    def by_its_author(problem: Problem) -> Plan:
+        try:
+            plan: Plan = solve(problem)
+        except (Infeasible, InputError):
+            raise
+        except Exception as error:
+            raise YourCodeError(f"allocation {method}", error) from None
+        check_plan(plan, problem, method)
+        return plan
+
     def planned(problem: Problem, before: Before | None = None) -> Plan:
-        plan: Plan = solve(problem)
-        if own:
-            check_plan(plan, problem, method)
+        plan: Plan = by_its_author(problem) if own else solve(problem)
         if within_s is None:
             return plan
         before_s = 0.0 if before is None else before.seconds(problem.gain)

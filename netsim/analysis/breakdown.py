@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from netsim.analysis.names import device_names
+from netsim.base import html
 from netsim.base.errors import InputError
 from netsim.trace.overlap import held_within
-from netsim.trace.schema import BOOKS, CELL, DROPS
+from netsim.trace.schema import BOOKS, CELL, DROPS, UNDELIVERED
 from netsim.trace.stored_run import ALL_PARTS
 
 if TYPE_CHECKING:
@@ -46,6 +48,11 @@ class Breakdown:
     devices: pl.DataFrame
     shares: pl.DataFrame
     bandwidth_hz: float
+
+    def _repr_html_(self) -> str:
+        columns = ["round", "arrived", "round_s", "compute_s", "upload_s", "wait_s", "energy_j", "straggler_name"]
+        return html.listing("the run as a whole", self.totals) + html.table(
+            "rounds", columns, self.rounds.select(columns).rows())
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -120,7 +127,7 @@ def _shares(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.Dat
         played
         .join(rounds.select("round", "round_s"), on="round")
         .join(budgets, on="device", how="left")
-        .join(_drops(run), on=["round", "device"], how="left")
+        .join(_undelivered(run, UNDELIVERED), on=["round", "device"], how="left")
         .sort("round", "device")
         .select("round", "device", "name", *(f"{part}_s" for part in run.parts), "round_s",
                 *(f"{part}_j" for part in spends(run)), "energy_j", "budget_j", pl.col("outcome").fill_null("arrived"))
@@ -132,10 +139,10 @@ def spends(run: StoredRun) -> tuple[str, ...]:
     return tuple(part for part in run.parts if part != "wait")
 
 
-def _drops(run: StoredRun) -> pl.DataFrame:
-    """Who dropped out of which round, and why."""
+def _undelivered(run: StoredRun, reasons: Sequence[str]) -> pl.DataFrame:
+    """Who did not deliver in which round for one of these reasons, and why."""
     return run.collect(
-        run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(DROPS))
+        run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(reasons))
         .select("round", "device", pl.col("name").alias("outcome")))
 
 
@@ -201,7 +208,7 @@ def _devices(run: StoredRun, rounds: pl.DataFrame, shares: pl.DataFrame, names: 
     if not run.in_rounds:      # a device may deliver more than once in a round
         jobs = run.jobs.filter(pl.col("outcome") == "arrived").group_by("device").agg(pl.len().alias("arrived"))
         did = did.drop("arrived").join(jobs, on="device", how="left")
-    dropped = _drops(run).group_by("device").agg(pl.len().alias("dropped"))
+    dropped = _undelivered(run, DROPS).group_by("device").agg(pl.len().alias("dropped"))
     slow = rounds.drop_nulls("straggler").group_by("straggler").agg(pl.len().alias("straggler_rounds"))
     left = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "battery"))

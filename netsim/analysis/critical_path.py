@@ -10,7 +10,7 @@ import polars as pl
 
 from netsim.analysis.breakdown import TOGETHER, WORK
 from netsim.analysis.names import all_names
-from netsim.base import units
+from netsim.base import html, units
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
 
@@ -40,6 +40,13 @@ class CriticalPath:
     slack: pl.DataFrame
     together: float
     pace: str = ""
+
+    def _repr_html_(self) -> str:
+        columns = [name for name in ("device_name", "part", "rounds", "seconds", "share_of_time", "gain_s")
+                   if name in self.causes.columns]
+        shown = self.causes.select(columns).rename({"seconds": "length_s"})
+        return html.table(f"what set the length of {html.cell('length_s', self.length_s)}. {self.pace}".strip(),
+                          shown.columns, shown.rows())
 
     @property
     def start_s(self) -> float:

@@ -26,6 +26,7 @@ from netsim.analysis.changes import (
 from netsim.analysis.drop_outs import DropOut, drop_outs
 from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
+from netsim.base import html
 from netsim.base.errors import InputError
 from netsim.cell.disciplines import DISCIPLINES
 
@@ -87,6 +88,16 @@ class Explanation:
     relaxed: float = 1.0
     differs: tuple[str, ...] = ()
     whole: Explanation | None = None
+
+    def _repr_html_(self) -> str:
+        title = "the run as a whole" if self.round is None else f"round {self.round}"
+        took = html.cell("round_s", self.round_s)
+        held = html.table(f"{title}: {took}; what holds it up, and what 1 % more of it saves",
+                          ["device", "limit", "saves_s"],
+                          [(each.name, each.limit, each.next_s) for each in self.binding])
+        changes = html.table("what would help", ["change", "round_s", "saves_s"],
+                             [(each.change, each.round_s, each.saves_s) for each in self.what_if])
+        return held + changes + ("" if self.whole is None else self.whole._repr_html_())
 
     @property
     def best(self) -> WhatIf | None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+from traceback import extract_tb
 
 MOST_TOLD = 10             # complaints about one thing; then only how many more
 MOST_CHARACTERS = 1_990    # of a message, so that it stays below 2,000 with "error: " before it
 _HEAD = 1_400
+US = str(Path(__file__).parents[1])
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -17,6 +20,22 @@ class InputError(ValueError):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(readable(message))
+
+
+class YourCodeError(InputError):
+    """Something that a user brought has failed: what, where in it and how, without our own frames."""
+
+    def __init__(self, what: str, error: BaseException) -> None:
+        frames = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(US)]
+        theirs = [frame for frame in frames if frame.filename == frames[0].filename]       # below may be a library
+        where = f", line {theirs[-1].lineno} of {_file(theirs[-1].filename)}" if theirs else ""
+        code = f": {theirs[-1].line}" if theirs and theirs[-1].line else ""
+        super().__init__(f"{what}{where}{code}: {type(error).__name__}: {error}")
+
+
+def _file(name: str) -> str:
+    """A file as a user knows it; a cell of a notebook has a made-up one."""
+    return "the notebook's cell" if "ipykernel" in name or name.startswith("<") else name
 
 
 class WorkerError(RuntimeError):
@@ -30,6 +49,16 @@ def readable(message: str) -> str:
         return text
     mark = f" ... ({len(text) - MOST_CHARACTERS} characters left out) ... "
     return text[:_HEAD] + mark + text[_HEAD + len(mark) - MOST_CHARACTERS:]
+
+
+def found(value: object) -> str:
+    """What somebody gave in the place of something else, in a few words.
+
+    >>> found(3)
+    'int 3'
+    """
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
 def and_more(complaints: int) -> list[str]:

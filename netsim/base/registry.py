@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -30,6 +31,7 @@ class Entry:
     renamed: Mapping[str, str] = field(default_factory=dict)     # other names for options, and the right ones
 
 
+SESSION = "session:"       # begins the names of objects that live in this Python session alone
 E = TypeVar("E", bound=Entry)
 
 
@@ -52,6 +54,7 @@ class Registry(Mapping[str, E], Generic[E]):
         self.given = given
         self._entries = dict(entries)
         self._check = check
+        self._lent: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> E:
         return self._entries[name]
@@ -75,6 +78,11 @@ class Registry(Mapping[str, E], Generic[E]):
 
         Whoever executes a scenario asks first. Nothing is imported.
         """
+        if name in self._lent:
+            return
+        if name.startswith(SESSION):
+            raise InputError(f'{self.key}: "{name}" was an object of a Python session, which no file can bring back: '
+                             f"give it to simulate(...) again, or put it into an installed package")
         if name not in self._entries and ":" not in name:
             raise InputError(f'{self.key}: unknown {self.what} "{name}" (one of your own: "package.module:Name"); '
                              f"{one_of(name, self._entries)}")
@@ -86,10 +94,22 @@ class Registry(Mapping[str, E], Generic[E]):
         if name in self._entries:
             return load(self._entries[name].place)
         self.permit(name, allow_import=True)
-        found = installed_object(name, self.key)
+        found = self._lent[name] if name in self._lent else installed_object(name, self.key)
         if self._check:
             self._check(name, found)
         return found
+
+    @contextmanager
+    def lend(self, thing: Any) -> Iterator[str]:
+        """A name for an object of this session, such as a function of a notebook, as long as the block lasts."""
+        name = SESSION + str(getattr(thing, "__name__", type(thing).__name__))
+        if self._check:
+            self._check(name, thing)
+        self._lent[name] = thing
+        try:
+            yield name
+        finally:
+            del self._lent[name]
 
     def options(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, checked, as the arguments that they become."""

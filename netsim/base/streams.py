@@ -47,6 +47,8 @@ STREAM: Mapping[str, int] = MappingProxyType({
     "idle": 28,
     "harvest": 29,
     "packets": 30,
+    "flower server": 31,
+    "flower client": 32,
 })
 
 

@@ -133,6 +133,11 @@ class Batteries:
                 f"{format(float(self.capacity_j[first]), 'energy')} against "
                 f"{format(float(self.least_j[first]), 'energy')})")
 
+    def require(self, least_j: Floats) -> None:
+        """From now on no job takes less than this."""
+        self.least_j = least_j
+        self._alive = int(self.available.sum())
+
     def is_finite(self, device: int) -> bool:
         """Whether a device is not on mains."""
         return bool(self._finite[device])

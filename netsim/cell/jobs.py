@@ -43,6 +43,17 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.device)
 
+    def lasting(self) -> Jobs:
+        """The same where work may take longer than planned: who is not done after its last slot has its mean share.
+
+        The last share alone may be next to nothing.
+        """
+        ends_s = np.zeros(len(self))
+        np.maximum.at(ends_s, self.slots[:, 2].astype(np.int64), self.slots[:, 1])
+        rest = np.column_stack([ends_s * (1 + 1e-9), np.full(len(self), np.inf), np.arange(len(self)),
+                                self.bandwidth_hz])
+        return replace(self, slots=np.concatenate([self.slots, rest])) if len(self.slots) else self
+
     def after(self, seconds: Floats) -> Jobs:
         """The same, begun with so many seconds of receiving: bands that are planned by time wait for all of them."""
         return replace(self, slots=self.slots + np.array([float(seconds.max())] * 2 + [0.0] * 2))

@@ -70,6 +70,7 @@ class Medium:
         self.pauses = Pauses(self, devices.faults) if devices.faults else None
         self.heat = Heat(self, devices.heat_limits) if devices.heat_limits else None
         self.work = DeviceWork(self, reception_w)
+        self.surprises = (self.fades, self.pauses, self.heat) != (None, None, None)      # of which plans know nothing
         self._alarm: simpy.Event | None = None
         self._alarm_at = math.inf
         self._told = False                   # whether somebody has just been told what it waited for

@@ -31,6 +31,8 @@ class Reply:
     device: int
     version: int               # of the model that it started from
     arrived: bool
+    outcome: str               # "arrived", or the reason why not
+    ended_at: float
 
 
 class CellPort(Protocol):
@@ -62,8 +64,15 @@ class CellPort(Protocol):
     def view(self, **columns: Callable[[], Any]) -> View:
         """What a selection method may see; each column, the server's own among them, is made when it is asked for."""
 
+    def absence(self, device: int) -> str | None:
+        """Why a device cannot be chosen now; None where it can."""
+
     def select(self, devices: Ints) -> None:
         """Say who was chosen."""
+
+    def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
+        """Say what these devices have to send and to compute from now on, and how large a model all of them receive,
+        where the scenario alone does not."""
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit; the others are left out."""

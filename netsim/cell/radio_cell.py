@@ -14,6 +14,7 @@ import simpy
 from netsim.allocation.problem import Infeasible, Problem
 from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, Wave
 from netsim.base.arrays import Bools, Floats, Ints, State
+from netsim.base.errors import InputError, YourCodeError
 from netsim.cell.battery import Batteries
 from netsim.cell.charging import ChargedBatteries
 from netsim.cell.disciplines import Discipline
@@ -35,7 +36,7 @@ from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
-from netsim.trace.schema import CELL, OVER, RELAX, SERVER
+from netsim.trace.schema import BATTERY_EMPTY, CELL, OFF, OVER, RELAX, SERVER
 from netsim.world.channel import EVERYBODY, GainTimeline
 from netsim.world.devices import STEADY, DevicesInTime
 
@@ -162,6 +163,9 @@ class RadioCell:
             "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
         }
 
+    def absence(self, device: int) -> str | None:
+        return None if self.there[device] else OFF if self.batteries.available[device] else BATTERY_EMPTY
+
     def select(self, devices: Ints) -> None:
         """Say who was chosen; waiting for devices, if there was any, comes first."""
         if self._idle:
@@ -170,14 +174,28 @@ class RadioCell:
         row = self.recorder.instant("select", SERVER, self.now, value=len(devices), after=self._cause.tolist())
         self._cause, self._followed = np.array([row]), True
 
+    def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
+        self.problems.assign(devices, bits, cycles, download_bits)
+        if self.downlink != self.problems.downlink:
+            self.downlink = self.problems.downlink
+            self.planner = self._planner(self.problem, self._charge, self.downlink)
+        if self.batteries.any_finite:
+            self.batteries.require(self.problems.least_j(channel_changes=self.channel.changes))
+
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         self._download = self.downlink
-        self.agenda = self._noted(self.planner.agenda(np.sort(devices), rule, size))
+        self.agenda = self._planned(self.planner, np.sort(devices), rule, size)
         return self.agenda
 
     def plan_alone(self, device: int, rule: str, among: int) -> Agenda:
         self._download = self._download_among(among)
-        return self._noted(self._planner_among(among, self._charge).agenda(np.array([device]), rule, 1))
+        return self._planned(self._planner_among(among, self._charge), np.array([device]), rule, 1)
+
+    def _planned(self, planner: Planner, devices: Ints, rule: str, size: int) -> Agenda:
+        try:
+            return self._noted(planner.agenda(devices, rule, size))
+        except YourCodeError as fault:
+            raise InputError(f"round {self.version + 1}, {fault}") from None
 
     def _planner_among(self, among: int, charge_j: Callable[[Ints], Floats] | None) -> Planner:
         """Plans for one of so many: with its part of the band, or with all of it where one sends at a time."""
@@ -242,6 +260,8 @@ class RadioCell:
         self._dispatched += len(wave.devices)
         gain = self.channel.gain(wave.devices, self.now, self.version + 1)
         jobs = Jobs.of(wave, self.radio.efficiency)
+        if self.medium.surprises:
+            jobs = jobs.lasting()
         receive_s = None if self._download is None else self._download.seconds(gain)
         self.medium.start(
             first, self.version, allocated, jobs if receive_s is None else jobs.after(receive_s), gain, receive_s)
@@ -259,8 +279,9 @@ class RadioCell:
     def receive(self) -> list[Reply]:
         jobs = self._record_ended()
         return [] if jobs is None else [
-            Reply(*reply) for reply in zip(jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(),
-                                           jobs.arrived.tolist(), strict=True)]
+            Reply(*reply) for reply in zip(
+                jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(), jobs.arrived.tolist(), jobs.outcome,
+                jobs.values["ended_at"].tolist(), strict=True)]
 
     def aggregate(self, *, barrier: bool = True) -> Outcomes:
         self._record_ended()

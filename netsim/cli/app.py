@@ -23,11 +23,28 @@ SIMULATE, LOOK, DESCRIBE, EXPERIMENT, TEACH = (
     "Simulate", "Look into a run", "Scenarios and data", "Experiments", "Teaching")
 
 app = Program(
-    help="Federated learning in one wireless cell, simulated event by event.\n\n"
-         "Start with:  netsim run quickstart",
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    no_args_is_help=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"netsim {version('netsim')}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[bool, typer.Option(
+        "--version", callback=_say_version, is_eager=True, help="Say which netsim this is, and exit.")] = False,
+) -> None:
+    """Federated learning in one wireless cell, simulated event by event.
+
+    Start with:  netsim run quickstart
+    """
+
 
 ScenarioName = Annotated[str, typer.Argument(
     metavar="SCENARIO", help="A scenario file (TOML), or the name of a built-in one: see `netsim scenarios`.")]

@@ -1,4 +1,4 @@
-"""The commands about scenarios and data: `check`, `schema`, `scenarios`, `data`."""
+"""The commands about scenarios and data: `check`, `schema`, `scenarios`, `models`, `datasets`, `data`."""
 
 from __future__ import annotations
 
@@ -46,6 +46,24 @@ def scenarios() -> None:
     from netsim.cli.show_runs import print_builtin_scenarios
 
     print_builtin_scenarios()
+
+
+@app.command(rich_help_panel=DESCRIBE)
+def models() -> None:
+    """List the networks that devices can train, for `learning.model`."""
+    from netsim.cli.show_runs import print_named
+    from netsim.learning.named import MODELS
+
+    print_named("learning.model", MODELS.summaries, 'one of your own: "package.module:Class", see the guides')
+
+
+@app.command(rich_help_panel=DESCRIBE)
+def datasets() -> None:
+    """List the data that devices can learn from, for `learning.dataset`."""
+    from netsim.cli.show_runs import print_named
+    from netsim.learning.named import DATASETS
+
+    print_named("learning.dataset", DATASETS.summaries, "`netsim data NAME` fetches and checks one")
 
 
 @app.command(rich_help_panel=DESCRIBE)

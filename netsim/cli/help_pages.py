@@ -103,7 +103,7 @@ class HelpPages(TyperGroup):
     """A program whose help page lists its commands, a panel for each kind."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        panels: dict[str, list[tuple[str, ...]]] = {"Options": [HELP]}
+        panels: dict[str, list[tuple[str, ...]]] = {"Options": [*OF_THE_PROGRAM, HELP]}
         for name, command in self.commands.items():
             assert command.callback is not None
             summary = command_text(inspect.unwrap(command.callback)).summary
@@ -122,6 +122,8 @@ class Program(typer.Typer):
 
 
 HELP = ("--help, -h", "", "Show this message and exit.")
+OF_THE_PROGRAM = (("--version", "", "Say which netsim this is, and exit."),
+                  ("--install-completion", "", "Let this shell complete commands and options with the Tab key."))
 
 
 def row(parameter: ParameterText) -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -82,8 +82,9 @@ def print_summary(run: Run) -> None:
     table.add_column(style="bold")
     table.add_column()
     table.add_row("rounds", str(summary["rounds"]))
-    if ended_early(run):
-        table.add_row("ended early", "no device can take part any more")
+    early = ended_early(run)
+    if early:
+        table.add_row("ended early", early)
     table.add_row("simulated time", units.format(summary["simulated_s"], "time"))
     if summary["rounds"]:
         table.add_row("  a round", f"{units.format(summary['simulated_s'] / summary['rounds'], 'time')} on average")
@@ -103,11 +104,14 @@ def print_summary(run: Run) -> None:
     Console(markup=False).print(table)
 
 
-def ended_early(run: Run) -> bool:
-    """Whether a run is over although neither rounds nor time are used up, nor its target reached."""
+def ended_early(run: Run) -> str | None:
+    """Why a run is over although neither rounds nor time are used up, nor its target reached; None where they are."""
     summary, end = run.summary, run.scenario.end
-    return bool(summary["rounds"] < end.rounds and not summary["target_reached"]
-                and (end.time is None or summary["simulated_s"] < end.time))
+    if "app" in summary:                    # how many rounds there are was the app's to say
+        return str(summary["ended"]) if summary["ended"] else None
+    early = (summary["rounds"] < end.rounds and not summary["target_reached"]
+             and (end.time is None or summary["simulated_s"] < end.time))
+    return "no device can take part any more" if early else None
 
 
 def sparkline(values: list[float], width: int = 40) -> str:
@@ -127,6 +131,16 @@ def print_builtin_scenarios() -> None:
         scenario = load_scenario(name)
         table.add_row(name, str(scenario.size), scenario.description)
     Console(markup=False).print(table)
+
+
+def print_named(key: str, summaries: Mapping[str, str], more: str) -> None:
+    """What a key may name, and what else it may."""
+    table = Table(key, "what it is")
+    for name, summary in summaries.items():
+        table.add_row(name, summary)
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    console.print(more)
 
 
 def print_scenario(scenario: Scenario) -> None:

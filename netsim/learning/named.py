@@ -13,6 +13,8 @@ from netsim.models import MODELS
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
+__all__ = ["AGGREGATIONS", "DATASETS", "MODELS", "PARTITIONS", "check_learning", "layers_of", "permit_learning"]
+
 
 def permit_learning(scenario: Scenario, *, allow_import: bool = False) -> None:
     """Raise InputError for a name that is unknown, or whose code nobody has allowed; see ``Registry.permit``."""

@@ -10,6 +10,7 @@ import polars as pl
 from netsim.analysis.breakdown import WORK, spends
 from netsim.base import units
 from netsim.base.errors import InputError, one_of
+from netsim.base.pictures import new_figure
 from netsim.trace.stored_run import PARTS
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ MOST_BARS = 300
 
 def draw(run: AnalysedRun, kind: str, round: int | None = None) -> Figure:
     """A figure by name; "gantt" needs a ``round``, the others show the whole run."""
-    from matplotlib.figure import Figure
-
     kinds = OF_A_RUN.keys() | OF_A_ROUND.keys()
     if kind not in kinds:
         raise InputError(f'no figure "{kind}"; {one_of(kind, kinds)}')
@@ -37,7 +36,7 @@ def draw(run: AnalysedRun, kind: str, round: int | None = None) -> Figure:
         raise InputError(f'the figure "{kind}" shows one round: say which')
     if kind in OF_A_RUN and round is not None:
         raise InputError(f'the figure "{kind}" shows all rounds: leave out round = {round}')
-    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
+    figure = new_figure(8.0, 4.0)
     axes = figure.subplots()
     if round is None:
         OF_A_RUN[kind](run, axes)

@@ -8,14 +8,14 @@ and an error is traced back to the layer that its key came from.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, found, one_of
 from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
 from netsim.scenario.devices import Fleet
 from netsim.scenario.errors import Layer, explain
@@ -41,25 +41,49 @@ def builtin_scenarios() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def load_scenario(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Scenario:
-    """A built-in scenario by name, or one from a file, with ``key.path=value`` overrides.
+Overrides = Sequence[str] | Mapping[str, Any]      # "key.path=value", or values by their key paths
+
+
+def load_scenario(name_or_path: str | Path, overrides: Overrides = ()) -> Scenario:
+    """A built-in scenario by name, or one from a file, with overrides: ``key.path=value``, or values by key path.
 
     Raises InputError for anything that is wrong with it, naming file, key, value and what is allowed.
 
     >>> load_scenario("tiny", ["cell.bandwidth=10MHz"]).cell.bandwidth
     10000000.0
+    >>> load_scenario("tiny", {"cell.bandwidth": "10 MHz"}).cell.bandwidth
+    10000000.0
     """
+    if not isinstance(name_or_path, str | Path):
+        raise InputError(f"load_scenario: expected the name or the path of a scenario, found {found(name_or_path)}; "
+                         "Scenario.of(…) makes one of a dict")
     path = _find(str(name_or_path))
-    layers = _read_layers(path)
-    below = {"name": as_text(path.stem)}
+    return _assembled(as_text(path.stem), _read_layers(path), overrides, "--set")
+
+
+def scenario_of(table: Mapping[str, Any], overrides: Overrides = (), source: str = "Scenario.of") -> Scenario:
+    """A scenario of tables as a file would hold them, ``base`` among them; see :meth:`Scenario.of`."""
+    if not isinstance(table, Mapping):
+        raise InputError(f"{source}: expected a dict such as {{'cell': {{…}}, 'population': […], …}}, "
+                         f"found {found(table)}")
+    plain = _plain(table, source)
+    layers = _layers_of(source, plain, Path.cwd() / "scenario.toml")
+    return _assembled("scenario", layers, overrides, "with_")
+
+
+def _assembled(name: str, layers: list[Layer], overrides: Overrides, source: str) -> Scenario:
+    """The scenario that layers and overrides make up."""
+    below: dict[str, Any] = {"name": name}
     for layer in layers:
         below = _merge(below, layer.table)
     if overrides:
-        layer = Layer("--set", _read_overrides(overrides, below))
+        layer = Layer(source, _read_overrides(overrides, below, source))
         _absolute(layer, Path.cwd())
         layers.append(layer)
         below = _merge(below, layer.table)
     sheets = _read_sheets(below, layers)
+    if overrides:
+        _refuse_without_effect(layers[-1].table, below, source)
     tables: dict[int, Any] = {}
     try:
         return Scenario.model_validate(below, context=tables)
@@ -85,8 +109,12 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
         raise InputError(f"{path}: the base files go round in a circle: {chain}")
     if len(above) > MOST_BASES:
         raise InputError(f"{path}: more than {MOST_BASES} base files on top of each other")
-    table = _read_toml(path)
-    layer = Layer(str(path), table)
+    return _layers_of(str(path), _read_toml(path), place, above)
+
+
+def _layers_of(source: str, table: dict[str, Any], place: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
+    """A table that lies in a place and, below it, the files that it is based on."""
+    path, layer = source, Layer(source, table)
     _absolute(layer, place.parent)
     base = table.pop("base", None)
     if base is None:
@@ -181,16 +209,14 @@ def _merge_by_name(below: list[Any], above: list[Any]) -> list[Any]:
     return merged
 
 
-def _read_overrides(overrides: Sequence[str], below: dict[str, Any]) -> dict[str, Any]:
+def _read_overrides(overrides: Overrides, below: dict[str, Any], source: str) -> dict[str, Any]:
     """The overrides as one layer; a population is addressed by its name."""
     layer: dict[str, Any] = {}
-    for override in map(as_text, overrides):
-        where = f"--set {override}"
-        path, equals, text = override.partition("=")
-        if not equals:
-            raise InputError(f"{where}: expected key.path=value, such as cell.bandwidth=10MHz")
+    for where, path, value in _each_override(overrides, source):
         steps = _key_path(path, where)
-        value = _toml_value(text.strip())
+        if steps == ["population"] and isinstance(value, list):
+            layer["population"] = value
+            continue
         if steps[0] == "population":
             if steps[2:] == ["name"]:
                 raise InputError(f"{where}: a population is addressed by its name, so the name can't be set")
@@ -204,6 +230,79 @@ def _read_overrides(overrides: Sequence[str], below: dict[str, Any]) -> dict[str
                 raise InputError(f'{where}: "{step}" is set as a value and as a table')
         table[steps[-1]] = value
     return layer
+
+
+# What a column of a fleet says instead of a key of its population.
+COLUMNS = {("cpu", "min"): "cpu_min", ("cpu", "max"): "cpu_max", ("cpu", "cycles_per_sample"): "cycles_per_sample",
+           ("cpu", "capacitance"): "capacitance", ("radio", "power"): "power", ("radio", "min_power"): "min_power",
+           ("radio", "max_power"): "max_power", ("budget",): "budget", ("battery",): "battery",
+           ("samples",): "samples"}
+RECORDED = ("shadowing", "path_loss")      # what recorded gains say instead
+
+
+def _refuse_without_effect(changed: dict[str, Any], whole: dict[str, Any], source: str) -> None:
+    """Raise InputError for a key that is set and does nothing: a sweep over it would show equal rows."""
+    cell = whole.get("cell")
+    for name in RECORDED if isinstance(cell, dict) and cell.get("gain_trace") is not None else ():
+        if _holds(changed, ("cell", name)) and not _holds(changed, ("cell", "gain_trace")):
+            raise InputError(f"{source}: cell.{name}: has no effect: the gains are recorded (cell.gain_trace)")
+    fleets = {table.get("name"): table["devices"] for table in _populations(whole)
+              if isinstance(table.get("devices"), dict)}
+    for table in _populations(changed):
+        columns = fleets.get(table.get("name"), {})
+        for path, column in COLUMNS.items():
+            if column in columns and _holds(table, path) and not _holds(table, ("devices",)):
+                raise InputError(f"{source}: population.{table['name']}.{'.'.join(path)}: has no effect: the devices "
+                                 f"are listed with a column {column}; take the column away, or change it there")
+
+
+def _holds(table: Any, path: tuple[str, ...]) -> bool:
+    """Whether a table has a value there."""
+    for step in path:
+        if not isinstance(table, dict) or step not in table:
+            return False
+        table = table[step]
+    return True
+
+
+def _each_override(overrides: Overrides, source: str) -> Iterator[tuple[str, str, Any]]:
+    """What to say of an override, its key path, and its value."""
+    if isinstance(overrides, Mapping):
+        for path, value in overrides.items():
+            if not isinstance(path, str):
+                raise InputError(f'{source}: expected key paths such as "cell.bandwidth", found {found(path)}')
+            yield f"{source} {path}", path, _plain(value, f"{source} {path}")
+        return
+    if isinstance(overrides, str) or not isinstance(overrides, Iterable):
+        raise InputError(f'{source}: expected a list such as ["cell.bandwidth=10MHz"] or a dict such as '
+                         f'{{"cell.bandwidth": "10 MHz"}}, found {found(overrides)}')
+    for override in overrides:
+        if not isinstance(override, str):
+            raise InputError(f"{source}: expected texts such as cell.bandwidth=10MHz, found {found(override)}")
+        text = as_text(override)
+        path, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--set {text}: expected key.path=value, such as cell.bandwidth=10MHz")
+        yield f"--set {text}", path, _toml_value(value.strip())
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A value as a file could hold it: copied, so that what was given stays as it is."""
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                raise InputError(f"{where}: expected names as keys, found {found(name)}")
+        return {name: _plain(item, f"{where}.{name}") for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, where) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:      # a number of numpy's
+        return value.item()
+    if isinstance(value, bool | int | float | str):
+        return value
+    raise InputError(f"{where}: expected a number, a text such as \"10 MHz\", true or false, a list or a dict, "
+                     f"found {found(value)}")
 
 
 def _population_layer(

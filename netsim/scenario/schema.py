@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, Strict, model_validator
 
+from netsim.base import html
 from netsim.base.errors import InputError
 from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
 from netsim.base.files import MEGABYTE, read_bytes
@@ -97,6 +98,13 @@ class Rounds(Model):
         return 0.0 if self.starts_at is None else -seconds_of(self.starts_at)
 
 
+class FlowerTable(Model):
+    """What `netsim flower` asks besides; a run without a Flower app has no use for it."""
+
+    evaluation: Annotated[Literal["free", "charged"], key(
+        "what it costs a device to evaluate a model: nothing, or computing one pass and sending the metrics")] = "free"
+
+
 class End(Model):
     """When a run is over, if the target accuracy was not reached before."""
 
@@ -117,6 +125,7 @@ class Scenario(Model):
     rounds: Rounds = Rounds()
     server: Annotated[ServerTable | None, key("who dispatches jobs; synchronous rounds where it is not given")] = None
     end: End = End()
+    flower: Annotated[FlowerTable | None, key("for `netsim flower` alone")] = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -142,6 +151,36 @@ class Scenario(Model):
             whole = "shares out the whole dataset: give it for every population or for none"
             raise refuse(whole, "population", auto[0], "samples")
         return self
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> Scenario:
+        """A scenario of tables as a file would hold them; ``base`` may name one to start from.
+
+        >>> Scenario.of({"base": "tiny", "cell": {"bandwidth": "10 MHz"}}).cell.bandwidth
+        10000000.0
+        """
+        from netsim.scenario.loading import scenario_of
+
+        return scenario_of(table)
+
+    def with_(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> Scenario:
+        """The same with other values, by their key paths.
+
+        >>> tiny = Scenario.of({"base": "tiny"})
+        >>> tiny.with_({"cell.bandwidth": "10 MHz"}).cell.bandwidth
+        10000000.0
+        """
+        from netsim.scenario.loading import scenario_of
+
+        return scenario_of(tomllib.loads(self.to_toml()), {**(changes or {}), **more}, source=f"scenario {self.name}")
+
+    def _repr_html_(self) -> str:
+        """The tables that it is made of, with units."""
+        plain = self._plain(lambda quantity: quantity.text)
+        tables = [(name, table) for name, table in plain.items() if isinstance(table, dict)]
+        tables += [(f"population {table['name']}", table) for table in plain["population"]]
+        lines = {f"{name}.{each}": value for name, table in tables for each, value in _lines(table)}
+        return html.listing(f"{self.name}: {self.size} devices. {self.description}", lines)
 
     @property
     def living(self) -> str | None:
@@ -196,7 +235,8 @@ class Scenario(Model):
     def digest(self) -> str:
         """SHA-256 of what the scenario says, however it is spelled; its name and where the data lie do not count.
 
-        Of a split or a policy in a file, what the file holds counts; of a folder of images, their names and sizes.
+        Of a split, a policy or arrays in a file, what the file holds counts; of a folder of images, their names and
+        sizes.
         """
         plain = self._plain(float)
         del plain["name"], plain["description"]
@@ -205,6 +245,8 @@ class Scenario(Model):
         root = learning.pop("root", None)
         if learning.get("dataset") == "image-folder" and root:
             learning["images"] = _listing(Path(root))
+        if learning.get("dataset") == "arrays" and root:
+            learning["arrays"] = _content(root)
         if partition["kind"] == "file":
             partition["path"] = _content(partition["path"])
         if isinstance(selection.get("policy"), str):
@@ -225,6 +267,16 @@ class Scenario(Model):
     def __reduce__(self) -> tuple[Any, ...]:
         """Travels to other processes as its own text: the classes of distributions are made on the fly."""
         return _from_toml, (self.to_toml(),)
+
+
+def _lines(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Keys and values of a table, and of those in it, each in a line."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _lines(value, f"{above}{name}.")
+        else:
+            text = str(value)
+            yield f"{above}{name}", text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _content(path: str) -> str:

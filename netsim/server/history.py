@@ -34,12 +34,12 @@ class History:
         np.add.at(self.times_used, arrived, 1)                   # a device may have arrived several times
         self.duration_s[arrived] = outcomes.duration_s[here]
         self.arrived_last = len(arrived)
+        self.dropped += len(outcomes.arrived) - len(arrived)
         self.spend(outcomes)
 
     def spend(self, outcomes: Outcomes) -> None:
-        """What some jobs took, and how many of them did not arrive."""
+        """What some jobs took."""
         self.energy_j += float(np.add.reduce(outcomes.energy_j))
-        self.dropped += len(outcomes.arrived) - int(np.count_nonzero(outcomes.arrived))
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
         """What a selection method may see of it, by the names of a view's columns."""

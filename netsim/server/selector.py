@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.base.arrays import Ints, State
+from netsim.base.errors import InputError, YourCodeError
 from netsim.base.streams import stream
-from netsim.selection import Choice, Selection, View, check_choice, check_state
+from netsim.selection import METHODS, Choice, Selection, View, check_choice, check_state
 
 
 class Selector:
@@ -19,7 +20,14 @@ class Selector:
 
     def choose(self, view: View, again: int = 0) -> Choice:
         """The cohort of the round that the view shows; ``again`` counts how often the same round was asked about."""
-        choice = self.method(view, stream(self.seed, "selection", view.round, again))
+        try:
+            choice = self.method(view, stream(self.seed, "selection", view.round, again))
+        except InputError:
+            raise
+        except Exception as error:
+            if self.name in METHODS:         # a fault of ours
+                raise
+            raise YourCodeError(f"round {view.round}, selection {self.name}", error) from None
         return Choice(check_choice(choice, view, self.name), choice.probability)
 
     def everybody(self, view: View) -> Choice:

@@ -59,8 +59,9 @@ CRASHED = "crashed"
 LOST = "lost"
 TOO_LATE = "too late"           # enough others had arrived
 OVER = "run over"               # the run ended before the job did
-# why a device of the cohort did not deliver
-DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST, TOO_LATE, OVER)
+# why a device of the cohort did not deliver: it dropped out ...
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST, TOO_LATE)
+UNDELIVERED = (*DROPS, OVER)    # ... or nobody waited for it any more
 
 BOOKS = ("harvest", "idle", "spilt")       # joules since the run began, of batteries that are charged or draw at rest
 

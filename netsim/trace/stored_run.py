@@ -57,6 +57,11 @@ class StoredRun:
         verify(self.path, file.name, {file.name: self.info.get("summary_sha256", "")}, "run.json")
         return dict(read_json(file, "a run's result"))
 
+    @property
+    def app(self) -> str | None:
+        """The app of another framework that selected and learned; None in a run of ours."""
+        return str(self.info["app"]) if "app" in self.info else None
+
     @cached_property
     def scenario(self) -> Scenario:
         """The scenario that was run."""

@@ -146,7 +146,7 @@ def test_every_saving_is_that_of_the_run_resumed_with_the_change(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """50 random rounds in all: coherence times, places, gain traces, absences, crashes, losses, all disciplines."""
-    monkeypatch.setattr("netsim.simulate.rows_a_part", lambda trains: 1)
+    monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
     seen: Counter[str] = Counter()
     rounds, number = 0, 1000 * part
     while rounds < ROUNDS:
@@ -175,7 +175,7 @@ def test_every_saving_is_that_of_the_run_resumed_with_the_change(
 
 def test_a_round_played_again_is_the_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same length to the last bit, and the same devices arrive with the same energy."""
-    monkeypatch.setattr("netsim.simulate.rows_a_part", lambda trains: 1)
+    monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
     outcomes: Counter[str] = Counter()
     for number in range(60):
         world = living_world(number, tmp_path)

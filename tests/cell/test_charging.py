@@ -1,10 +1,12 @@
 """Batteries that draw at rest and are charged: exact levels and instants, and every joule accounted for."""
 
+import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_worlds import World
 
@@ -172,3 +174,51 @@ def test_a_job_over_the_end_of_the_charging_hours(world):
     device = world.device(cycles=4e9, compute_w=2.0, battery_j=1.0)
     spans = world.play(device, supplies=supply(0.0, 0.0, Hours(1.0, -1.0, 1.5)))
     assert spans == [("compute", 0.0, pytest.approx(0.75)), ("battery empty", pytest.approx(0.75))]
+
+
+def by_hand(battery_j, idle_w, harvest_w, hours, loads, end):
+    """Level and books by small steps of exact arithmetic, from one instant at which anything changes to the next."""
+    edges = [hours.start_s + day * DAY_S + offset for day in range(-1, 5) for offset in (0.0, hours.length_s)]
+    instants = sorted({0.0, end, *(t for t in edges if 0.0 < t < end), *(t for load in loads for t in load[:2])})
+    level, books = battery_j, dict.fromkeys(("harvest", "idle", "spilt"), 0.0)
+    for t0, t1 in itertools.pairwise(t for t in instants if t <= end):
+        middle = (t0 + t1) / 2
+        charging = (middle - hours.start_s) % DAY_S < hours.length_s
+        in_w = harvest_w + hours.watts * charging
+        work_w = sum(watts for begins, ends, watts in loads if begins <= middle < ends)
+        left = Fraction(level) + (Fraction(in_w) - Fraction(idle_w) - Fraction(work_w)) * (Fraction(t1) - Fraction(t0))
+        books["harvest"] += in_w * (t1 - t0)
+        books["idle"] += idle_w * (t1 - t0) + min(0.0, float(left))
+        books["spilt"] += max(0.0, float(left) - battery_j)
+        level = min(max(float(left), 0.0), battery_j)
+    return level, books
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.floats(5e4, 5e5), st.floats(0, 2), st.floats(0, 2),
+       st.builds(Hours, st.floats(0.1, 6), st.floats(-DAY_S, DAY_S), st.floats(600, DAY_S - 600)),
+       st.lists(st.tuples(st.floats(0, 2 * DAY_S), st.floats(10, 3600), st.floats(0.1, 3)), max_size=4))
+def test_levels_under_work_and_charging_by_another_way(battery_j, idle_w, harvest_w, hours, jobs):
+    """Loads come and go, the sun and the charger too: the same level and the same books as step by step."""
+    batteries, clock = at_rest(battery_j, idle_w=idle_w, harvest_w=harvest_w, hours=hours)
+    loads, t = [], 0.0
+    for begins, lasts, watts in sorted(jobs):
+        begins = max(begins, t)
+        loads.append((begins, begins + lasts, watts))
+        t = begins + lasts
+    end, ran_out = max(t, 2 * DAY_S) + 1.0, False
+    for begins, ends, watts in loads:
+        clock[0] = begins
+        battery = batteries.at_work(0)
+        load = battery.connect(begins, watts, ends - begins)
+        ran_out |= battery.empty_at(begins) < math.inf
+        clock[0] = ends
+        battery.disconnect(load, ends, complete=True)
+        batteries.close(0, ends)
+    assume(not ran_out)              # such a job would have ended then
+    found = level(batteries, clock, end)
+    expected, books = by_hand(battery_j, idle_w, harvest_w, hours, loads, end)
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-4)
+    for name, joules in books.items():
+        assert batteries.books[name][0] == pytest.approx(joules, rel=1e-9, abs=1e-3)
+    assert batteries.used_j[0] == pytest.approx(sum(watts * (ends - begins) for begins, ends, watts in loads))

@@ -195,3 +195,31 @@ def test_no_nonsense_gets_past_or_breaks_the_check(tmp_path, table, on_paper):
     path.write_text(text, encoding="utf-8")
     with suppress(InputError):
         assert load_scenario(path).size >= 1
+
+
+@pytest.mark.parametrize(("override", "told"), [
+    ("population.thing.budget=1mJ", "population.thing.budget: has no effect: the devices are listed"),
+    ("population.thing.cpu.max=1GHz", "population.thing.cpu.max: has no effect"),
+    ("cell.shadowing=4dB", r"cell.shadowing: has no effect: the gains are recorded \(cell.gain_trace\)"),
+])
+def test_a_key_without_effect_is_refused(tmp_path, override, told):
+    (tmp_path / "fleet.csv").write_text("budget,cpu_max\n20 mJ,1 GHz\n30 mJ,2 GHz\n")
+    (tmp_path / "cell.toml").write_text("""
+[cell]
+radius = "300 m"
+bandwidth = "10 MHz"
+gain_trace = { db = [[-100.0, -95.0]] }
+[[population]]
+name = "thing"
+devices = "fleet.csv"
+cpu = { min = "0.2 GHz", max = "2 GHz", cycles_per_sample = 2e4 }
+radio = { power = "23 dBm" }
+[learning]
+bits = "448 kbit"
+[selection]
+method = "fedavg"
+cohort = 2
+""")
+    assert load_scenario(tmp_path / "cell.toml", ["cell.bandwidth=5MHz", "population.thing.cpu.min=0.1GHz"]).size == 2
+    with pytest.raises(InputError, match=told):
+        load_scenario(tmp_path / "cell.toml", [override])

@@ -139,6 +139,7 @@ def test_the_end_of_a_run_ends_the_jobs_under_way_and_counts_their_energy():
         (A, "arrived", 2.0, pytest.approx(1.5), 1), (B, "run over", 2.0, pytest.approx(2.0), 1),
         (C, "run over", 2.0, pytest.approx(2.0), 1)]
     assert done.history.energy_j == pytest.approx(5.5)
+    assert done.history.dropped == 0            # nobody waited for them any more
     assert done.learning.jobs == {}
     assert done.rows[-1]["name"] == "round"
 

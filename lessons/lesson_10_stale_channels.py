@@ -1,8 +1,8 @@
-"""Lesson 9: a plan that is old when it is made."""
+"""Lesson 10: a plan that is old when it is made."""
 
 import marimo
 
-app = marimo.App(width="medium", app_title="9. Stale channels", css_file="lessons.css")
+app = marimo.App(width="medium", app_title="10. Stale channels", css_file="lessons.css")
 
 
 @app.cell(hide_code=True)
@@ -27,7 +27,7 @@ def _():
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    # 9. Stale channels
+    # 10. Stale channels
 
     A plan is made when a round begins. It divides the band by the gains $h_n$ that it knows, and then a tenth of a
     second passes in which everybody computes and sends. If people walk and cars drive, the channel fades meanwhile:

@@ -1,8 +1,8 @@
-"""Lesson 10: devices that go and come back."""
+"""Lesson 11: devices that go and come back."""
 
 import marimo
 
-app = marimo.App(width="medium", app_title="10. Who is there", css_file="lessons.css")
+app = marimo.App(width="medium", app_title="11. Who is there", css_file="lessons.css")
 
 
 @app.cell(hide_code=True)
@@ -21,7 +21,7 @@ def _():
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    # 10. Who is there
+    # 11. Who is there
 
     Phones go into pockets, tunnels and aeroplane mode. Here each of them is by turns **there**, for a time of mean
     $m_1$, and **away**, for one of mean $m_0$, both exponential. So at any moment the share $m_1 / (m_1 + m_0)$ of
