@@ -63,7 +63,7 @@ def _played(
 
     def learns() -> AbstractContextManager[Learning]:
         return (open_learning(scenario, seed, selection, path, workers, first_rounds) if learning
-                else nullcontext(NoLearning(scenario, seed)))
+                else nullcontext(NoLearning.of(scenario, seed)))
 
     with open_stage(scenario, path, seed, learning=learns, selector=selector, resume=resume, progress=progress,
                     identity=identity_of(scenario, seed, learning=learning)) as stage:

@@ -54,6 +54,12 @@ class ChargedBatteries(Batteries):
                 if len(own):
                     self._settle(number, own, now)
 
+    def settle_one(self, number: int, device: int, place: Ints) -> None:
+        """The same for one device, known by its population and its place there."""
+        now = self.clock()
+        if self.since_s[device] < now:
+            self._settle(number, place, now)
+
     @np.errstate(invalid="ignore")           # nothing that comes in is lost where there is no end to a battery
     def _settle(self, number: int, places: Ints | slice, now: float) -> None:
         """Devices of one population, from edge to edge of its charging hours."""
@@ -126,15 +132,18 @@ class ChargedBatteries(Batteries):
         level_j: Floats = self.left_j[devices]
         return level_j.copy()
 
+    def hold(self, devices: Ints, joules: Floats) -> None:
+        self.capacity_j = self.capacity_j.copy()
+        self.capacity_j[devices] = np.maximum(self.capacity_j[devices], joules)
+        self.left_j[devices] = joules
+
     def at_work(self, device: int) -> Battery:
         if device not in self._open:
             self._open[device] = ChargedBattery(self, device)
         return self._open[device]
 
-    def empty_at(self, device: int, ends_s: float) -> float:
+    def empty_at(self, number: int, device: int, place: Ints, ends_s: float) -> float:
         """When a battery runs out if its loads stay as they are until they end; inf where that does not happen."""
-        number, supply = next((n, supply) for n, supply in enumerate(self.supplies) if device in supply)
-        place = np.array([device - supply.first])
         draws_w = float(self._idle_w[number][place[0]] + self.work_w[device])
         capacity_j, level_j, t = float(self.capacity_j[device]), float(self.left_j[device]), self.clock()
         enough = ends_s - ROUNDING * (ends_s - t) if ends_s < math.inf else math.inf      # what just suffices suffices
@@ -189,20 +198,21 @@ class ChargedBattery(Battery):
     def __init__(self, all_of_them: ChargedBatteries, device: int) -> None:
         super().__init__(float(all_of_them.capacity_j[device]), float(all_of_them.used_j[device]))
         self._all, self._device = all_of_them, device
-        self._own = np.array([device])
+        self._number = next(n for n, supply in enumerate(all_of_them.supplies) if device in supply)
+        self._place = np.array([device - all_of_them.supplies[self._number].first])
 
     def level_j(self, now: float) -> float:
-        self._all.settle(self._own)
+        self._settle()
         return float(self._all.left_j[self._device])
 
     def connect(self, now: float, watts: float, seconds: float) -> Load:
-        self._all.settle(self._own)
+        self._settle()
         load = super().connect(now, watts, seconds)
         self._count_loads()
         return load
 
     def disconnect(self, load: Load, now: float, *, complete: bool) -> float:
-        self._all.settle(self._own)
+        self._settle()
         self._loads.remove(load)
         self._count_loads()
         joules = load.watts * (load.seconds if complete else now - load.since)
@@ -214,8 +224,12 @@ class ChargedBattery(Battery):
     def empty_at(self, now: float) -> float:
         if not self._loads:
             return math.inf
-        self._all.settle(self._own)
-        return self._all.empty_at(self._device, max(load.since + load.seconds for load in self._loads))
+        self._settle()
+        ends_s = max(load.since + load.seconds for load in self._loads)
+        return self._all.empty_at(self._number, self._device, self._place, ends_s)
+
+    def _settle(self) -> None:
+        self._all.settle_one(self._number, self._device, self._place)
 
     def _count_loads(self) -> None:
         self._all.work_w[self._device] = sum(load.watts for load in self._loads)
