@@ -1,14 +1,15 @@
 """The same Flower app in `netsim flower` and in Flower's own engine, taking turns: python benchmarks/flower.py.
 
 The app is examples/flower-digits with ten nodes, two workers each; the cell is that of the scenario quickstart. Each
-contender is a process of its own, started anew for every measurement, with few rounds and with many: the difference
-is what rounds cost after start-up, and the few with all that comes before are what one waits for at first.
+contender is a process of its own, started anew for every measurement: once with many rounds, whose pace is read off the
+lines that it prints about them, and once with few, from its start to its end.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 APP = Path(__file__).parent.parent / "examples" / "flower-digits"
-NODES, WORKERS, FEW, MANY = 10, 2, 2, 22
+NODES, WORKERS, FEW, MANY = 10, 2, 2, 40
+ROUND = re.compile(r"round (\d+)/\d+", re.IGNORECASE)      # in the lines of both
 
 ENGINE = """
 import sys
@@ -64,15 +66,15 @@ def main() -> None:
     turns = parser.parse_args().turns
     if find_spec("flwr") is None or find_spec("ray") is None:
         sys.exit("Flower's engine is not installed: pip install 'flwr[simulation]' (extra: bench)")
-    seconds: dict[str, list[float]] = {"netsim": [], "Flower": []}
-    first: dict[str, list[float]] = {"netsim": [], "Flower": []}
+    pace: dict[str, list[float]] = {"Flower": [], "netsim": []}
+    whole: dict[str, list[float]] = {"Flower": [], "netsim": []}
     for _ in range(turns):
-        for who, run in (("Flower", by_engine), ("netsim", by_netsim)):
-            few, many = run(FEW), run(MANY)
-            first[who].append(few)
-            seconds[who].append((many - few) / (MANY - FEW))
-    report(f"a round, of {MANY - FEW}", seconds, goal=1.0)
-    report(f"{FEW} rounds with all that comes before", first, goal=3.0)
+        for who, command in (("Flower", by_engine), ("netsim", by_netsim)):
+            with TemporaryDirectory(prefix="netsim-bench-") as folder:
+                pace[who].append(timed(command(MANY, f"{folder}/many"))[0])
+                whole[who].append(timed(command(FEW, f"{folder}/few"))[1])
+    report("a round after start-up", pace, goal=1.0)
+    report(f"{FEW} rounds from start to end", whole, goal=3.0)
 
 
 def report(what: str, seconds: dict[str, list[float]], goal: float) -> None:
@@ -81,27 +83,34 @@ def report(what: str, seconds: dict[str, list[float]], goal: float) -> None:
           f"(goal: {goal:g})")
 
 
-def by_netsim(rounds: int) -> float:
-    """Seconds that `netsim flower` takes."""
-    with TemporaryDirectory(prefix="netsim-bench-") as folder:
-        return timed([
-            sys.executable, "-m", "netsim", "flower", str(APP), "--scenario", "quickstart", "--out", f"{folder}/run",
-            "--set", f"population.phone.count={NODES}", "--set", f"selection.cohort={NODES // 2}", "--workers",
-            str(WORKERS), "--run-config", f"num-server-rounds={rounds}", "--json"])
+def by_netsim(rounds: int, out: str) -> list[str]:
+    """`netsim flower`."""
+    return [sys.executable, "-m", "netsim", "flower", str(APP), "--scenario", "quickstart", "--out", out,
+            "--set", f"population.phone.count={NODES}", "--set", f"selection.cohort={NODES // 2}",
+            "--workers", str(WORKERS), "--run-config", f"num-server-rounds={rounds}", "--json"]
 
 
-def by_engine(rounds: int) -> float:
-    """Seconds that Flower's simulation engine takes."""
-    return timed([sys.executable, "-c", ENGINE, str(rounds), str(NODES), str(WORKERS)])
+def by_engine(rounds: int, out: str) -> list[str]:
+    """Flower's simulation engine."""
+    return [sys.executable, "-c", ENGINE, str(rounds), str(NODES), str(WORKERS)]
 
 
-def timed(command: list[str]) -> float:
+def timed(command: list[str]) -> tuple[float, float]:
+    """Seconds a round, between the first and the last that is told of; and from start to end."""
     env = {**os.environ, "PYTHONPATH": str(APP), "FLWR_TELEMETRY_ENABLED": "0", "OMP_NUM_THREADS": "1"}
-    began = time.perf_counter()
-    done = subprocess.run(command, cwd=APP, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{command[:4]} failed:\n{done.stderr[-2000:]}")
-    return time.perf_counter() - began
+    began, told, lines = time.perf_counter(), dict[int, float](), list[str]()
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=APP, env=env, text=True, **both) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            lines.append(line)
+            found = ROUND.search(line)
+            if found:
+                told.setdefault(int(found[1]), time.perf_counter())
+    if run.returncode or len(told) < 2:
+        sys.exit(f"{command[:4]} failed:\n{''.join(lines[-20:])}")
+    first, last = min(told), max(told)
+    return (told[last] - told[first]) / (last - first), time.perf_counter() - began
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from netsim.selection import Selection
 from netsim.server import SERVERS
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress, Server
-from netsim.stage import open_stage
+from netsim.stage import identity_of, open_stage
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -63,10 +63,10 @@ def _played(
 
     def learns() -> AbstractContextManager[Learning]:
         return (open_learning(scenario, seed, selection, path, workers, first_rounds) if learning
-                else nullcontext(NoLearning(scenario, seed)))
+                else nullcontext(NoLearning.of(scenario, seed)))
 
-    with open_stage(scenario, path, seed, learning=learns, selector=selector, identity={"learning": learning},
-                    resume=resume, progress=progress) as stage:
+    with open_stage(scenario, path, seed, learning=learns, selector=selector, resume=resume, progress=progress,
+                    identity=identity_of(scenario, seed, learning=learning)) as stage:
         cell = stage.cell
         kind, options = (scenario.server.kind, scenario.server.options) if scenario.server else ("synchronous", {})
         server: Server = SERVERS.make(kind, options)(scenario, selector, stage.learning, stage.history, stage.closed)

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from netsim.allocation.waves import planner_of
-from netsim.cell.disciplines import DISCIPLINES
-from netsim.cell.radio import RateLaw
+from netsim.cell.cell_parts import CellParts
 from netsim.cell.radio_cell import RadioCell
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
-from netsim.fleet.work import RoundProblems
 from netsim.learning.protocol import Learning
 from netsim.run import Run
 from netsim.server.history import History
@@ -25,8 +22,6 @@ from netsim.server.selector import Selector
 from netsim.server.server import RunProgress
 from netsim.trace.journal import Journal, Stateful, rows_a_part
 from netsim.trace.recorder import Recorder
-from netsim.world import CHANNELS
-from netsim.world.devices import DevicesInTime
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -82,6 +77,11 @@ class Stage:
         }
 
 
+def identity_of(scenario: Scenario, seed: int, **more: Any) -> dict[str, Any]:
+    """What makes a run this one and no other."""
+    return {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, **more}
+
+
 @contextmanager
 def open_stage(
     scenario: Scenario, path: Path, seed: int, *, learning: Callable[[], AbstractContextManager[Learning]],
@@ -93,7 +93,7 @@ def open_stage(
     ``identity`` is what makes it this run and no other; ``learning`` is opened once the folder is ours. ``anew`` begins
     the run that lies there again.
     """
-    journal = Journal(path, {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, **identity})
+    journal = Journal(path, identity)
     with ExitStack() as stack:
         stack.callback(journal.close)
         resuming = resume and journal.has_begun
@@ -109,13 +109,7 @@ def open_stage(
         env = simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
             lambda: float(stored["cell/clock"][0])))
         recorder, history = Recorder(), History(len(population))
-        channel = CHANNELS.make(scenario.cell.channel or "described", {})(scenario, population, seed)
-        discipline = DISCIPLINES.make(scenario.allocation.sharing or "planned", {})
-        cell = RadioCell(
-            env, population, channel, RoundProblems(scenario, population, bits=learns.bits), discipline, recorder,
-            planner_of(scenario.allocation.method, scenario.allocation.options, scenario.rounds.deadline),
-            RateLaw(scenario.cell.efficiency, scenario.cell.rate_cap, scenario.rounds.over_budget == "drop"),
-            scenario.allocation.channel or "now", DevicesInTime.of(scenario, seed))
+        cell = CellParts.of(scenario, seed, population, learns.bits).open(env, recorder)
         rooms: dict[str, Stateful] = {
             "cell": cell, "history": history, "learning": learns,
             **({} if selector is None else {"selection": selector}), "trace": recorder}

@@ -383,10 +383,10 @@ def test_report_export_and_breakdown_show_it(netsim, tmp_path):
     assert netsim("report", run.path, plain.path, "--out", tmp_path / "both.html")[0] == 0
 
 
-def test_such_runs_are_not_explained():
-    for change, key in ((DOWNLINK, "cell.downlink"), (THROTTLE, "population.phone.throttle")):
-        with pytest.raises(InputError, match=key.replace(".", r"\.")):
-            play(change).explain()
+def test_such_rounds_are_explained():
+    """Played again they take as long as they took, or explain would refuse them."""
+    found = play(*ENERGY, DOWNLINK, THROTTLE).explain(2, methods=False)
+    assert found.what_if
 
 
 def test_a_checked_scenario_says_what_it_has(netsim):

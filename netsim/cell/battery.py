@@ -112,6 +112,16 @@ class Batteries:
         """What is left to some of the devices, but for what they are drawing now; inf on mains."""
         return self.capacity_j[devices] - self.used_j[devices]
 
+    def hold(self, devices: Ints, joules: Floats) -> None:
+        """Let batteries hold this much, whatever they held; inf: on mains."""
+        other = joules != self.level_j(devices)
+        devices, joules = devices[other], joules[other]
+        self.capacity_j = self.capacity_j.copy()
+        self.capacity_j[devices] = self.used_j[devices] + joules
+        self._finite = np.isfinite(self.capacity_j)
+        self.any_finite = bool(self._finite.any())
+        self._alive = int(self.available.sum())
+
     def full_j(self, devices: Ints) -> Floats:
         """What their batteries can hold."""
         return self.capacity_j[devices]

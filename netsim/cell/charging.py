@@ -132,6 +132,11 @@ class ChargedBatteries(Batteries):
         level_j: Floats = self.left_j[devices]
         return level_j.copy()
 
+    def hold(self, devices: Ints, joules: Floats) -> None:
+        self.capacity_j = self.capacity_j.copy()
+        self.capacity_j[devices] = np.maximum(self.capacity_j[devices], joules)
+        self.left_j[devices] = joules
+
     def at_work(self, device: int) -> Battery:
         if device not in self._open:
             self._open[device] = ChargedBattery(self, device)

@@ -18,6 +18,7 @@ COMPUTING, WAITING, SENDING, ENDED, PAUSED, RECEIVING = range(6)      # the phas
 SPANS = {COMPUTING: "compute", WAITING: "wait", SENDING: "upload", PAUSED: "off", RECEIVING: "download"}
 THROTTLED = "throttled"                # computing at a lower clock than planned
 NAMES = (*SPANS.values(), THROTTLED)
+PHASES = {**{name: phase for phase, name in SPANS.items()}, THROTTLED: COMPUTING}
 NO_SLOTS: Floats = np.zeros((0, 4))
 
 Stretch = tuple[str, float, float, float]      # a span's name, its start and end, and the joules that it took
@@ -131,6 +132,7 @@ class Flight:
         self.receive_s = [0.0] * count       # how long the download takes
         self.receive_j = [0.0] * count
         self.story: dict[int, list[Stretch]] = {}      # of jobs in which something came between, stretch by stretch
+        self.told_j: dict[tuple[int, int], float] = {}      # the joules in it, by job and phase
 
     def __len__(self) -> int:
         return len(self.device)
@@ -155,7 +157,7 @@ class Flight:
             setattr(flight, name, state[name].tolist())
         flight.outcome = bytes(state["outcome"]).decode().split("\n")
         for i, name, t0, t1, joules in state["story"].tolist():
-            flight.story.setdefault(int(i), []).append((NAMES[int(name)], t0, t1, joules))
+            flight._add_stretch(int(i), NAMES[int(name)], t0, t1, joules)
         flight.on_battery = not np.isnan(flight.charge_1 + flight.charge_2).all()
         flight.waited = max(flight.room_row) >= 0
         flight.open = sum(phase != ENDED for phase in flight.phase)
@@ -176,18 +178,20 @@ class Flight:
         """Something came between: what a job did until now becomes part of its story."""
         phase, told = self.phase[i], self.story.setdefault(i, [])
         if not told and phase in (WAITING, SENDING):
-            told.append(("compute", self.began, self.computed_at[i], self.compute_j[i]))
+            self._add_stretch(i, "compute", self.began, self.computed_at[i], self.compute_j[i])
             if phase == SENDING and self.sent_from[i] > self.computed_at[i]:
-                told.append(("wait", self.computed_at[i], self.sent_from[i], 0.0))
+                self._add_stretch(i, "wait", self.computed_at[i], self.sent_from[i], 0.0)
         began = self.sent_from[i] if phase == SENDING else self.since[i]
         if now > began or not told:
             name, sums_j = SPANS[phase], {
                 COMPUTING: self.compute_j, SENDING: self.upload_j, RECEIVING: self.receive_j}.get(phase)
-            before_j = sum(joules for other, _, _, joules in told
-                           if other == name or (other == THROTTLED and phase == COMPUTING))
             slow = phase == COMPUTING and self.rate[i] < self.jobs.cpu_hz[i]
-            spent_j = 0.0 if sums_j is None else max(0.0, sums_j[i] - before_j)
-            told.append((THROTTLED if slow else name, began, now, spent_j))
+            spent_j = 0.0 if sums_j is None else max(0.0, sums_j[i] - self.told_j.get((i, phase), 0.0))
+            self._add_stretch(i, THROTTLED if slow else name, began, now, spent_j)
+
+    def _add_stretch(self, i: int, name: str, t0: float, t1: float, joules: float) -> None:
+        self.story.setdefault(i, []).append((name, t0, t1, joules))
+        self.told_j[i, PHASES[name]] = self.told_j.get((i, PHASES[name]), 0.0) + joules
 
     def chapter(self, i: int) -> int:
         """How often something came between."""

@@ -51,6 +51,10 @@ class CellPort(Protocol):
         """How many devices have the energy for a job."""
 
     @property
+    def worked(self) -> bool:
+        """Whether a device ever began a job, be it that nothing came of it."""
+
+    @property
     def ready_at(self) -> float:
         """When a device is there to be chosen: now, later where all are off, or never (inf)."""
 

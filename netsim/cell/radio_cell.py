@@ -85,7 +85,9 @@ class RadioCell:
         self.planner = self._planner(self.problem, self._charge, self.downlink)
         self._alone = bool(getattr(discipline, "alone", False))
         self.version = 0
+        self.agenda = Agenda((), NOBODY)    # the last that was planned for a whole cohort
         self._next_job = 0
+        self._dispatched = 0
         self._began = env.now               # when the round began
         self._idle = False                  # whether it begins with waiting for devices
         self._waits = 0                     # how often, one after the other
@@ -101,6 +103,10 @@ class RadioCell:
     @property
     def alive(self) -> int:
         return self.batteries.alive
+
+    @property
+    def worked(self) -> bool:
+        return self._dispatched > 0
 
     @property
     def there(self) -> Bools:
@@ -178,7 +184,8 @@ class RadioCell:
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         self._download = self.downlink
-        return self._planned(self.planner, np.sort(devices), rule, size)
+        self.agenda = self._planned(self.planner, np.sort(devices), rule, size)
+        return self.agenda
 
     def plan_alone(self, device: int, rule: str, among: int) -> Agenda:
         self._download = self._download_among(among)
@@ -217,7 +224,8 @@ class RadioCell:
         self._left_out = np.concatenate([self._left_out, agenda.dropped])
         if len(agenda.dropped):
             asked = self.planner.posed(agenda.dropped)
-            columns = {name: getattr(asked, name) for name in ("gain", "bits", "cycles", "budget_j")}
+            columns = {name: getattr(asked, name) for name in ("gain", "cycles", "budget_j")}
+            columns["bits"] = asked.bits * self.radio.efficiency
             record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.now,
                             self.version, int(self._cause[0]), columns)
         return agenda
@@ -249,6 +257,7 @@ class RadioCell:
             "allocate", SERVER, self.now, value=len(wave.devices), after=self._cause.tolist())
         self._followed = True
         first = self._take_numbers(len(wave.devices))
+        self._dispatched += len(wave.devices)
         gain = self.channel.gain(wave.devices, self.now, self.version + 1)
         jobs = Jobs.of(wave, self.radio.efficiency)
         if self.medium.surprises:
@@ -316,14 +325,14 @@ class RadioCell:
         """Batteries, numbers, and the jobs in flight."""
         return {
             **self.batteries.snapshot(), "clock": np.array([self.now, self._began]),
-            "counts": np.array([self.version, self._next_job], np.int64), "cause": self._cause,
+            "counts": np.array([self.version, self._next_job, self._dispatched], np.int64), "cause": self._cause,
             **{f"medium.{name}": array for name, array in self.medium.snapshot().items()},
         }
 
     def restore(self, state: State) -> None:
         """The environment's clock must stand at ``clock[0]`` already."""
         self.batteries.restore(state)
-        self.version, self._next_job = (int(value) for value in state["counts"])
+        self.version, self._next_job, self._dispatched = (int(value) for value in state["counts"])
         self._began, self._cause = float(state["clock"][1]), state["cause"]
         self.medium.restore({name.removeprefix("medium."): array for name, array in state.items()
                              if name.startswith("medium.")})

@@ -41,11 +41,13 @@ def flower(
     What the scenario says of selection, learning, server and number of rounds is the app's business here.
     """
     from netsim.cli.show_runs import ended_early, print_summary, progress_bar
+    from netsim.flower.cell_alone import refuse_without_effect
     from netsim.flower.library import require_flower
     from netsim.scenario import load_scenario
     from netsim.trace.run_directory import next_free
 
     require_flower()
+    refuse_without_effect(overrides)
     from netsim.flower.running import run_app
 
     loaded = load_scenario(scenario, overrides)

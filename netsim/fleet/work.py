@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from netsim.physics import fdma_rate, upload_time
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
+
+LIMITS = ("cpu_max_hz", "budget_j", "power_w", "power_max_w")      # in which devices with the same work may differ
 
 
 def problem_for(
@@ -46,6 +49,16 @@ class RoundProblems:
         power_w, _ = whole.power_range_w
         rate = fdma_rate(whole.bandwidth_hz, whole.gain * power_w / whole.noise_w_per_hz)
         return compute_j + power_w * upload_time(whole.bits, rate)
+
+    def with_limits(self, part: Problem) -> RoundProblems:
+        """The same, with the band and the devices' limits of another problem of some of them."""
+        other = copy(self)
+        limits = {name: getattr(self.whole, name).copy() for name in LIMITS}
+        for name, array in limits.items():
+            array[part.numbers] = getattr(part, name)
+        other.whole = replace(self.whole, bandwidth_hz=part.bandwidth_hz, **limits)
+        other.bandwidth_hz = part.bandwidth_hz
+        return other
 
     def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
         """From now on these devices have so much to send and to compute in a job, and all so much to receive before."""

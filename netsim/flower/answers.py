@@ -55,8 +55,9 @@ class KeptAnswers:
         return answers
 
     def keep(self, asked: Sequence[tuple[int, Message, Context]], answers: Sequence[ClientAnswer]) -> None:
-        """These were the answers to what was asked last."""
-        if self._bytes < MOST_BYTES:
+        """These were the answers to what was asked last; what is not about training is soon done again."""
+        trained = any(message.metadata.message_type.partition(".")[0] == "train" for _, message, _ in asked)
+        if trained and self._bytes < MOST_BYTES:
             state: State = {"asked": np.frombuffer(_digest(asked), np.uint8)}
             for place, answer in enumerate(answers):
                 state |= {f"{place}.{name}": np.frombuffer(content, np.uint8) for name, content in _parts(answer)}

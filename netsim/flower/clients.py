@@ -84,7 +84,7 @@ def answer(app: FlowerApp, message: Message, context: Context, seed: int, device
     config = dict(context.run_config)
     try:
         reply = client(message=message, context=context)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return ClientAnswer(Message(Error(APP_RAISED, told_of(error, app)), reply_to=message), None)
     if context.run_config != config:
         reason = "the app changed its run_config, which Flower does not allow"

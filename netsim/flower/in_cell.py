@@ -19,14 +19,15 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from netsim.base.errors import InputError
+from netsim.flower.cell_alone import as_the_app_sees_it
 from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.messages import Sent
 from netsim.flower.rounds import AppRounds, RunOver
-from netsim.flower.running import as_the_app_sees_it, learning
+from netsim.flower.running import learning
 from netsim.prepare import prepare_cell
 from netsim.run import Run
 from netsim.scenario import Scenario
-from netsim.stage import Stage, open_stage
+from netsim.stage import Stage, identity_of, open_stage
 
 STEPS = ("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate")
 MOST_ASKED = 3             # times that a strategy asks who is there before it waits for more
@@ -111,7 +112,7 @@ class InCell(Strategy):  # type: ignore[misc]
         if self._stage is None:
             self._stage = self._held.enter_context(open_stage(
                 self.scenario, self._path, self.seed, learning=lambda: learning(self.scenario, self.seed),
-                identity={"learning": True, "app": type(self.strategy).__name__}))
+                identity=identity_of(self.scenario, self.seed, learning=True, app=type(self.strategy).__name__)))
             self._rounds = AppRounds(self._stage, self.scenario, self._replies)
         return self._rounds
 

@@ -34,17 +34,18 @@ class Sent:
 
     @property
     def kind(self) -> str:
-        """ "train", "evaluate" or "query"; an action of the app's own follows a dot. """
+        """What it asks for: "train", "evaluate" or "query"; an action of the app's own follows a dot."""
         return str(self.message.metadata.message_type).partition(".")[0]
 
     def fail(self, reason: str) -> None:
         """It gets no reply, but an error that says why."""
         self.reply = Message(Error(LOST, reason), reply_to=self.message)
 
-    def arrive(self) -> None:
-        """What the ClientApp answered has arrived."""
+    def arrive(self) -> ClientAnswer:
+        """What the ClientApp answered is what the app gets."""
         assert self.answer is not None
         self.reply = self.answer.reply
+        return self.answer
 
 
 def array_bits(message: Message) -> float:

@@ -103,8 +103,7 @@ class AppRounds:
     def answer(self, free: Sequence[Sent]) -> None:
         """Messages that cost nothing: their replies are there at once."""
         for sent in self._ask(free):
-            sent.arrive()
-            self._clients.keep(sent.device, sent.answer)      # type: ignore[arg-type]
+            self._clients.keep(sent.device, sent.arrive())
         self._report(free)
 
     def _ask(self, some: Sequence[Sent]) -> list[Sent]:
@@ -209,11 +208,8 @@ class AppRounds:
 
     def _settle(self, sent: Sent, reply: Reply) -> None:
         """A job has ended."""
-        assert sent.answer is not None
-        self._clients.keep(sent.device, sent.answer)
-        if reply.arrived:
-            sent.arrive()
-        else:
+        self._clients.keep(sent.device, sent.arrive())
+        if not reply.arrived:
             sent.fail(f"{reply.outcome}: device {sent.device} at {format(reply.ended_at, 'time')}")
 
     # Messages as they come.
@@ -343,7 +339,7 @@ class AppRounds:
         if last:
             history.spend(self.cell.stop())
         self.cell.close()
-        self._open = self._renewed = self._news = False
+        self._open = self._barrier = self._renewed = self._news = False
         self._stage.closed(RunProgress(
             self.cell.version, max(self.expected, self.cell.version), self.cell.now, history.energy_j,
             history.accuracy[-1], None))

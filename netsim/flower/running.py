@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +20,7 @@ from netsim.base.errors import InputError
 from netsim.base.files import replace_file
 from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, importable, load_component, read_app, told_of
+from netsim.flower.cell_alone import as_the_app_sees_it
 from netsim.flower.clients import open_clients
 from netsim.flower.clock import simulated_time
 from netsim.flower.grid import AtFault, CellGrid, node_of
@@ -34,7 +34,8 @@ from netsim.prepare import prepare_cell
 from netsim.run import Run
 from netsim.scenario import Scenario
 from netsim.server.server import RunProgress
-from netsim.stage import open_stage
+from netsim.stage import identity_of, open_stage
+from netsim.trace.journal import Journal
 from netsim.trace.run_directory import is_finished
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def run_app(
     prepare_cell(scenario, allow_import=allow_import)
     keep = TemporaryDirectory(prefix="netsim-") if out is None else None
     path = Path(keep.name if keep else str(out))
+    identity = identity_of(scenario, seed, learning=True, app=told.name, app_sha256=told.digest)
     if resume and is_finished(path):
+        Journal(path, identity).refuse_another()
         return Run(path)
     with importable(told), ExitStack() as stack:
         stack.enter_context(quiet())
@@ -72,20 +75,14 @@ def run_app(
         nodes = [node_of(device) for device in range(scenario.size)]
         clients = stack.enter_context(open_clients(told, nodes, seed, workers, kept))
         stage = stack.enter_context(open_stage(
-            scenario, path, seed, learning=lambda: learning(scenario, seed),
-            identity={"learning": True, "app": told.name, "app_sha256": told.digest}, anew=resume, progress=progress))
+            scenario, path, seed, learning=lambda: learning(scenario, seed), identity=identity, anew=resume,
+            progress=progress))
         ended, arrays = play(told, server, AppRounds(stage, scenario, clients), seed)
         if arrays is not None:
             keep_model(path / MODEL, arrays)
         stage.finish(target_reached=None, app=told.name, ended=ended)
         kept.remove()
     return Run(path, keep)
-
-
-def as_the_app_sees_it(scenario: Scenario) -> Scenario:
-    """The scenario without what the app decides: who takes part in the first round, and which server there is."""
-    return scenario.model_copy(update={
-        "rounds": scenario.rounds.model_copy(update={"first": "cohort"}), "server": None})
 
 
 def learning(scenario: Scenario, seed: int) -> AbstractContextManager[Learning]:
@@ -131,7 +128,7 @@ def quiet() -> Iterator[None]:
     before = logger.level
     logger.setLevel(logging.WARNING)
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr):
             yield
     finally:
         logger.setLevel(before)

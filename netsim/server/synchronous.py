@@ -53,7 +53,7 @@ class Synchronous(Server):
         """The cohort of a round: in the first everybody, later as the selection method says."""
         before = self.selector.clusters
         view = cell.view(**self.columns)
-        choice = Choice(np.flatnonzero(view.available)) if self.is_first(cell) else self.selector.choose(view)
+        choice = self.selector.everybody(view) if self.is_first(cell) else self.selector.choose(view)
         cell.count("cluster", self.selector.moved(before))
         cell.select(choice.devices)
         return choice
@@ -69,7 +69,7 @@ class Synchronous(Server):
     def plan(self, cell: CellPort, choice: Choice) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit."""
         agenda = cell.plan(choice.devices, self.rule(cell), self.scenario.selection.cohort)
-        if not agenda.waves and not self.history.arrivals:
+        if not agenda.waves and not cell.worked:
             # a run in which no device ever fits is a mistake in the scenario, and not worth playing out
             reason = cell.why_nobody_fits(self.rule(cell))
             if reason:

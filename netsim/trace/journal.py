@@ -101,7 +101,7 @@ class Journal:
 
         What lies past the checkpoint is dropped.
         """
-        self._refuse_another()
+        self.refuse_another()
         self._take_lock()
         state = self.checked(self._load) if (self.path / CHECKPOINT).exists() else None
         if state is not None:
@@ -113,14 +113,14 @@ class Journal:
 
     def restart(self) -> None:
         """Take the folder of the run that lies here to begin it anew; what others keep in it stays."""
-        self._refuse_another()
+        self.refuse_another()
         self._take_lock()
         (self.path / CHECKPOINT).unlink(missing_ok=True)
         for table in TABLES:
             for part in make_folder(self.path / table).iterdir():
                 part.unlink()
 
-    def _refuse_another(self) -> None:
+    def refuse_another(self) -> None:
         """Raise InputError where another run than this one lies here."""
         info = read_info(self.path)
         differs = [key for key in self.identity if key != "scenario" and info.get(key) != self.identity[key]]

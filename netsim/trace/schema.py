@@ -9,7 +9,8 @@ Columns of a row
                allocate and the reasons why a job did not arrive; counters: battery (J), bandwidth (Hz), accuracy,
                loss, cluster (of the device), packets (that an upload came to), and since the run began harvest (J
                that came into a battery), idle (J drawn from it at rest) and spilt (J that came in when it was full);
-               these and battery, with CELL as the device, are sums over all devices at each aggregation
+               these and battery, with CELL as the device, are sums over all devices at each aggregation; of a Flower
+               app, its metrics: train NAME, evaluate NAME, server NAME, initial NAME
     device     number of the device; SERVER or CELL where it is none
     job        number of the job that the row is about; -1 where it is about none
     t0, t1     simulated seconds

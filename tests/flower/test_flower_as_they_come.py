@@ -105,6 +105,19 @@ while ids:
     assert run.rounds["t1"].to_list()[0] == pytest.approx(0.0200190, abs=1e-7)
 
 
+def test_a_round_that_waits_for_all_and_then_some_that_do_not(tmp_path):
+    run, _ = serve(tmp_path, """
+nodes = list(grid.get_node_ids())
+list(grid.send_and_receive([message(node) for node in nodes]))
+time.sleep(1.0)
+ids = list(grid.push_messages([message(node, 1.0) for node in nodes]))
+while ids:
+    ids = [i for i in ids if i not in [r.metadata.reply_to_message_id for r in grid.pull_messages(ids)]]
+""")
+    assert run.rounds["round_s"].to_list() == pytest.approx([0.0507526, 1.0507526], abs=1e-6)
+    assert run.rounds["arrived"].to_list() == [5, 5]
+
+
 def test_sleeping_lets_those_at_work_go_on(tmp_path):
     run, said = serve(tmp_path, """
 ids = list(grid.push_messages([message(node) for node in grid.get_node_ids()]))

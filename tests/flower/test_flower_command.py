@@ -104,6 +104,17 @@ def test_a_change_of_the_configuration_that_makes_no_sense(tmp_path, change, sen
         run_app(write_app(tmp_path), tiny(), run_config=[change])
 
 
+@pytest.mark.parametrize(("change", "sentence"), [
+    ("end.rounds=3", "the app says how many rounds there are"), ("learning.bits=1Mbit", "how large it is"),
+    ("selection.method=oort", "the app says who takes part"), ("server.kind=fedbuff", "ServerApp is the server"),
+    ("rounds.first=all", "who takes part in the first round")])
+def test_a_change_without_effect_is_refused(tmp_path, change, sentence):
+    code, _, error = command(str(write_app(tmp_path)), "--scenario", "tiny", "--set", change)
+    assert code == 2
+    assert error.startswith(f"--set {change}: has no effect with a Flower app")
+    assert sentence in error
+
+
 def test_flower_is_missing_or_too_old(tmp_path, monkeypatch):
     from netsim.flower import library
 

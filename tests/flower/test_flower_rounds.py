@@ -199,6 +199,15 @@ def test_batteries_end_a_run_that_waits_for_more_nodes_than_they_leave(tmp_path)
     assert seen[0] == ["arrived"] * 5
 
 
+def test_an_app_that_waits_for_all_nodes_waits_in_simulated_time_until_they_are_back(tmp_path):
+    comes_and_goes = "population.node.availability={model='on-off', on='20 s', off='20 s'}"
+    run, seen = play(write_app(tmp_path), tiny(comes_and_goes), "min-nodes=5")
+    assert run.summary["ended"] is None
+    assert len(seen) == run.summary["rounds"] == 3
+    assert run.summary["simulated_s"] > 10.0         # the rounds themselves take 0.05 s
+    assert run.critical_path().steps.height > 0
+
+
 def test_the_scenarios_end_in_time_ends_the_app(tmp_path):
     run, _ = play(write_app(tmp_path), tiny("end.time=90ms"), "num-server-rounds=50")
     assert run.summary["rounds"] == 2
@@ -211,6 +220,12 @@ def test_a_clientapp_that_fails_is_an_error_and_the_others_go_on(tmp_path, capfd
     _, seen = play(write_app(tmp_path, client_app=failing), None, "num-server-rounds=1")
     assert reasons(seen[0]) == ["RuntimeError"] + ["arrived"] * 4
     assert "failed on device 3: RuntimeError: no data" in capfd.readouterr().err
+
+
+def test_a_clientapp_that_exits_ends_nothing_but_itself(tmp_path):
+    leaving = CLIENT.replace("    weights = msg", "    raise SystemExit(1)\n    weights = msg", 1)
+    _, seen = play(write_app(tmp_path, client_app=leaving), None, "num-server-rounds=1")
+    assert reasons(seen[0]) == ["SystemExit"] * 5
 
 
 def test_a_changed_run_config_is_refused_as_flowers_engine_does(tmp_path):
