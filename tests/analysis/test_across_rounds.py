@@ -86,7 +86,7 @@ def test_the_critical_path_goes_through_the_jobs_that_aggregations_waited_for(ru
 
 
 def test_only_rounds_that_wait_can_be_explained(run):
-    with pytest.raises(InputError, match=r"jobs reach from one round into the next, .*critical-path"):
+    with pytest.raises(InputError, match=r"does not wait for its jobs, which reach .*critical-path"):
         run.explain(1)
 
 
