@@ -91,14 +91,16 @@ def nothing(*_: Any, **__: Any) -> None:
     """Forget to do it."""
 
 
-def generous(loads: Any, flight: Any, i: int, *, complete: bool, original: Any = Loads.stop_sending) -> None:
+def generous(
+    loads: Any, flight: Any, i: int, now: float, *, complete: bool, original: Any = Loads.stop_sending,
+) -> None:
     """Count more than was drawn."""
-    original(loads, flight, i, complete=complete)
+    original(loads, flight, i, now, complete=complete)
     flight.upload_j[i] *= 1.001
 
 
-def full_again(batteries: Any, used_j: Any, original: Any = Batteries.restore) -> None:
-    original(batteries, np.zeros_like(used_j))
+def full_again(batteries: Any, state: Any, original: Any = Batteries.restore) -> None:
+    original(batteries, {**state, "used_j": np.zeros_like(state["used_j"])})
 
 
 DICE = Random(0)

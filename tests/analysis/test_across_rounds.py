@@ -13,6 +13,7 @@ from netsim import load_scenario, simulate
 from netsim.analysis.breakdown import break_down
 from netsim.analysis.critical_path import find_critical_path
 from netsim.analysis.perfetto import write_perfetto
+from netsim.base.errors import InputError
 from netsim.trace.overlap import held_within, seconds_within
 
 
@@ -82,6 +83,11 @@ def test_the_critical_path_goes_through_the_jobs_that_aggregations_waited_for(ru
     assert fifth.steps["t0"][0] == jobs["t0"][-1]
     assert fifth.end_s == run.rounds["t1"][4]
     assert fifth.slack["least_s"].to_list() == pytest.approx(sorted(jobs["t1"][-1] - jobs["t1"]), abs=1e-12)
+
+
+def test_only_rounds_that_wait_can_be_explained(run):
+    with pytest.raises(InputError, match=r"does not wait for its jobs, which reach .*critical-path"):
+        run.explain(1)
 
 
 def test_slices_in_perfetto_do_not_overlap(run):
