@@ -78,7 +78,7 @@ def sweep(
         console.print_status(loaded.name, sweeps.status(loaded))
         return
     with resumable(shlex.join(sys.argv[1:])), console.cell_bar(loaded.name) as progress:
-        results = sweeps.run_sweep(loaded, place_for(workers, cluster), progress, allow_import=allow_import)
+        results = sweeps.run_all(loaded, place_for(workers, cluster), progress, allow_import=allow_import)
     found = sweeps.table(loaded)
     if found.height:
         console.print_results(found, list(dict.fromkeys(key for case in loaded.varied for key in case)))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COLUMNS = ("rounds", "simulated_s", "energy_j", "accuracy", "target_reached", "dropped")
 
 
-def run_sweep(
+def run_all(
     sweep: Sweep, place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
     allow_import: bool = False,
 ) -> Path:
