@@ -33,7 +33,7 @@ from netsim.learning.network import Network
 from netsim.learning.partition import majority_classes, partition
 from netsim.learning.pool import InProcess, cores, open_pool
 from netsim.learning.protocol import Evaluation
-from netsim.learning.shared import InCommon, once, key_of_test, key_of_training
+from netsim.learning.shared import InCommon, key_of_test, key_of_training, once
 from netsim.learning.trainer import (
     Hyperparameters,
     Task,

@@ -32,7 +32,7 @@ from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
 from netsim.scenario.toml_text import dumps
 from netsim.sweep.points import Point
-from netsim.sweep.sweep import COLUMNS
+from netsim.sweep.sweep import COLUMNS, plain
 
 KEYS = ("name", "scenario", "seeds", "learning", "set", "grid", "list")
 MOST_CELLS = 1_000_000
@@ -64,6 +64,14 @@ class Sweep:
         """What the files of a cell are called."""
         return f"{digest[:16]}-{seed}" + ("" if self.learning else "-rounds")
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the folder says of the sweep, so that its results can be told without the file."""
+        return {"name": self.name, "scenario": self.cases[0][1].name, "seeds": list(self.seeds),
+                "ending": self.key("", 0).removeprefix("-0"), "cases": [
+                    {"set": {key: plain(value) for key, value in case.items()}, "sha256": scenario.digest}
+                    for case, scenario in self.cases]}
+
     def cell(self, scenario: Scenario, key: str, seed: int) -> Point:
         """A cell with its places."""
         return Point(scenario, seed, self.folder / "cells" / f"{key}.json", self.folder / "runs" / key, self.learning)
@@ -82,7 +90,7 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
     if not isinstance(learning, bool):
         raise InputError(f"{path}: learning = {learning!r}; allowed: true or false")
     base, seeds, fixed = _base(path, table), _seeds(path, table), _flat(path, "set", table.get("set", {}))
-    cases = _cases(path, table, len(seeds))
+    cases = cases_of(path, table, len(seeds))
     folder = results / "sweeps" / name
     found = tuple((case, _scenario(path, base, {**fixed, **case}, learning, allow_import)) for case in cases)
     return Sweep(name, folder, found, tuple(seeds), learning)
@@ -121,7 +129,7 @@ def _seeds(path: Path, table: Mapping[str, Any]) -> list[int]:
     return list(seeds)
 
 
-def _cases(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
+def cases_of(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
     """What is set in each case: every combination of the grid, under each table of the list."""
     grid = _flat(path, "grid", table.get("grid", {}))
     for key, values in grid.items():

@@ -16,7 +16,7 @@ from netsim import load_scenario, simulate
 from netsim.base.arrays import State
 from netsim.learning import learner, shared, trainer
 from netsim.learning.datasets import load_dataset
-from netsim.learning.shared import InCommon, once, key_of_test, key_of_training
+from netsim.learning.shared import InCommon, key_of_test, key_of_training, once
 from netsim.learning.trainer import Task, Update, columns_of, updates_of
 
 SMALL = ["population.phone.count=6", "selection.cohort=2", "end.rounds=2", "population.phone.samples=20"]
@@ -156,8 +156,8 @@ def test_every_argument_counts() -> None:
     def task(device: int = 1, seed: int = 1, samples: int = 3) -> Task:
         return Task(device, np.arange(samples), np.random.default_rng(seed))
 
-    def key(work="work", data=data, weights=weights, tasks=(task(),), gradient=None) -> str:
-        return key_of_training(work, data, weights, tasks, gradient)
+    def key(work="work", data=data, weights=weights, tasks=None, gradient=None) -> str:
+        return key_of_training(work, data, weights, tasks or [task()], gradient)
 
     used = task()
     used.rng.random()
@@ -167,9 +167,9 @@ def test_every_argument_counts() -> None:
     assert key(tasks=[task()], weights=weights.copy()) == key()
     assert len({key(), *others}) == 1 + len(others)
 
-    def test(work="work", data=data, weights=weights, chosen=np.arange(5), buffers=None) -> str:
-        return key_of_test(work, data, weights, chosen, buffers)
+    def test(work="work", data=data, weights=weights, first=0, buffers=None) -> str:
+        return key_of_test(work, data, weights, np.arange(first, first + 5), buffers)
 
-    others = [test("other"), test(data=other_data), test(weights=weights + 1), test(chosen=np.arange(1, 6)),
+    others = [test("other"), test(data=other_data), test(weights=weights + 1), test(first=1),
               test(buffers=np.zeros(2)), key()]
     assert len({test(), *others}) == 1 + len(others)
