@@ -219,7 +219,7 @@ if (data.runs) {
 // ---- tables ----
 
 function table(id, heads, rows, texts = 1) {
-  const head = make("tr", {}, ...heads.map((heading) => make("th", { scope: "col" }, heading)));
+  const head = make("tr", {}, ...heads.map((heading, at) => make("th", { scope: "col", ...(at < texts ? { class: "text" } : {}) }, heading)));
   const body = rows.map((row) => make("tr", {}, ...row.map((cell, at) => (at < texts ? make("th", { scope: "row" }, cell) : make("td", {}, cell)))));
   const into = place(id);
   into.replaceChildren();

@@ -14,14 +14,14 @@ function sweepPage({ cases, keys, measures, quantiles, against }) {
     ? Number(value.toFixed(1)).toLocaleString("en") : si(value, KINDS[kind], 4));
   const sign = (value) => (value > 0 ? "+" : value < 0 ? "−" : "");
   const told = ({ mean, half }, kind) => (mean === null ? "" : say(mean, kind) + (half === null ? "" : ` ± ${say(half, kind)}`));
-  const failures = ({ failed, seeds }) => (failed.length ? `${failed.length} of ${failed.length + seeds.length}: ${failed[0][1]}` : "");
+  const failures = ({ failed, seeds }) => (failed.length ? `${failed.length} of ${failed.length + seeds.length}` : "");
   const anyFailed = cases.some((each) => each.failed.length);
   const named = (each) => (keys.length ? each.settings : [each.label]);
   const heads = keys.length ? keys : ["scenario"], texts = heads.length;
   const ending = anyFailed ? ["failed"] : [];
 
-  table("cases", [...heads, "seeds", ...measures.map(([, word]) => word), ...ending], cases.map((each) => [...named(each), each.seeds.length,
-    ...measures.map(([name, , kind]) => told(estimate(Object.values(each.values[name])), kind)), ...(anyFailed ? [failures(each)] : [])]), texts);
+  table("cases", [...heads, "seeds", ...ending, ...measures.map(([, word]) => word)], cases.map((each) => [...named(each), each.seeds.length,
+    ...(anyFailed ? [failures(each)] : []), ...measures.map(([name, , kind]) => told(estimate(Object.values(each.values[name])), kind))]), texts);
 
   // ---- against a case ----
   function difference(each, name, kind) {
@@ -47,21 +47,23 @@ function sweepPage({ cases, keys, measures, quantiles, against }) {
 
   // ---- curves ----
   const shown = range(cases.length).filter((at) => cases[at].curves);
-  const band = (curve, colour, x, y) => shape("path", { fill: paint(colour), "fill-opacity": 0.16, d: curve.low[0] === null ? "" :
-    `M${[...curve.x.map((at, i) => [at, curve.high[i]]), ...curve.x.map((at, i) => [at, curve.low[i]]).reverse()]
+  // a mean of curves that step, steps: it keeps its value until the next place
+  const corners = (curve, values, step) => curve.x.flatMap((at, i) => (step && i ? [[at, values[i - 1]], [at, values[i]]] : [[at, values[i]]]));
+  const band = (curve, colour, x, y, step) => shape("path", { fill: paint(colour), "fill-opacity": 0.16, d: curve.low[0] === null ? "" :
+    `M${[...corners(curve, curve.high, step), ...corners(curve, curve.low, step).reverse()]
       .map(([at, value]) => `${x(at).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}Z` });
-  function curves(key, xAxis, yAxis, tellX, tellY) {
+  function curves(key, xAxis, yAxis, tellX, tellY, step = false) {
     const drawn = shown.filter((at) => key in cases[at].curves), of = (at) => cases[at].curves[key];
     const found = lines(drawn.map((at) => ({ ...look(at), x: of(at).x, y: of(at).mean })), xAxis(Math.max(...drawn.map((at) => of(at).x[of(at).x.length - 1]))),
       yAxis(drawn.map((at) => of(at).high.map((value, i) => (value === null ? of(at).mean[i] : value)))), { tellX, tellY });
-    return { ...found, layers: (x, y, view) => [...drawn.map((at) => band(of(at), look(at).colour, x, y)), ...found.layers(x, y, view)] };
+    return { ...found, layers: (x, y, view) => [...drawn.map((at) => band(of(at), look(at).colour, x, y, step)), ...found.layers(x, y, view)] };
   }
   const rounds = (hi) => plain("round", { lo: Math.min(1, hi - 1), hi, whole: true }), energy = (hi) => joules("energy of all devices", { hi });
   const accuracy = () => share("", { hi: 1 }), tellA = (y) => `mean ${percent(y, 2)}`;
   Object.assign(SPECS, {
     "sweep-rounds": () => curves("rounds", rounds, accuracy, tellRounds, tellA),
-    "sweep-time": () => curves("time", time, accuracy, tellTime, tellA),
-    "sweep-energy": () => curves("energy", energy, accuracy, (x) => si(x, "J", 4), tellA),
+    "sweep-time": () => curves("time", time, accuracy, tellTime, tellA, true),
+    "sweep-energy": () => curves("energy", energy, accuracy, (x) => si(x, "J", 4), tellA, true),
     "sweep-times": () => curves("times", rounds, (lists) => seconds("", { hi: top(lists) }), tellRounds, (y) => `mean ${si(y, "s", 4)}`),
     "sweep-parts": () => beside(PARTS, (part) => `${part}_s`, "round_s", seconds, "s"),
     "sweep-joules": () => beside(["energy"], () => "energy_j", "energy_j", joules, "J"),
@@ -75,7 +77,7 @@ function sweepPage({ cases, keys, measures, quantiles, against }) {
     return { ...found, height: 300, x: { lo: 0, hi: there.length, bare: true, ...names(there.map((at) => cases[at].label), 40, "cases") },
       y: axis("", { hi: top([ends.map((one) => one.mean + (one.half || 0))]) }),
       layers: (x, y, view) => [...found.layers(x, y, view), shape("path", { fill: "none", stroke: paint("limit"), "stroke-width": 1.5,
-        d: ends.map(({ mean: at, half }, i) => (half ? `M${x(i + 0.5)} ${y(Math.max(at - half, 0))}V${y(at + half)}m-4 0h8` : "")).join("") })] };
+        d: ends.map(({ mean: at, half }, i) => (half ? `M${x(i + 0.5)} ${y(Math.max(at - half, 0))}V${y(at + half)}m-4 0h8M${x(i + 0.5) - 4} ${y(Math.max(at - half, 0))}h8` : "")).join("") })] };
   }
 
   // ---- to a target ----

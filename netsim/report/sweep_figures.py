@@ -77,13 +77,15 @@ def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
         drawn = [(case, curve) for case in sweep.cases if (curve := case.curve(over))]
         kind = {"time": "time", "energy": "energy"}.get(over)
         scale, unit = scale_of(pl.Series([curve[0][-1] for _, curve in drawn]), kind) if kind else (1.0, "")
+        step = "post" if kind else None      # a mean of curves that step, each at times of its own, steps
         for at, (case, (places, found)) in enumerate(drawn[:MOST_LINES]):
             colour, dash = COLOUR[at % len(COLOUR)], DASHES[at // len(COLOUR) % len(DASHES)]
             axes.plot(places / scale, [100 * one.mean for one in found if one.mean is not None], color=colour,
-                      linestyle=dash, label=case.label)
+                      linestyle=dash, label=case.label, drawstyle="steps-post" if step else "default")
             if all(one.low is not None for one in found):
                 axes.fill_between(places / scale, [100 * (one.low or 0) for one in found],
-                                  [100 * (one.high or 0) for one in found], color=colour, alpha=0.18, linewidth=0)
+                                  [100 * (one.high or 0) for one in found], color=colour, alpha=0.18, linewidth=0,
+                                  step=step)
         axes.set_xlabel(f"{label} ({unit})" if unit else label)
         axes.set_ylabel("test accuracy (%)")
         axes.grid(alpha=0.3, linewidth=0.4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 MOST_CASES = 500         # rows of a table
 MOST_CURVES = 18         # lines that one can still tell apart
 MOST_POINTS = 200        # of a line
+MOST_FAILURES = 20
 # id of a chart, whether it shows what was learned, heading, what one sees
 CHARTS = (
     ("sweep-rounds", True, "Accuracy against rounds", ""),
@@ -56,7 +58,7 @@ def sweep_page(sweep: AnalysedSweep, against: str | None = None) -> str:
     body = [
         f"<h1>Sweep {escape(sweep.name)}</h1>",
         f"<p class=lead>{escape(sweep.scenario)}: {told}</p>",
-        f"<p class=warning>{failed} of {len(cases) * seeds} cells failed; the table says why.</p>" if failed else "",
+        failures(cases, len(cases) * seeds) if failed else "",
         f"<p class=warning>{missing:,} cells are not finished yet.</p>" if missing else "",
         "<p class=sub>Means over seeds, with the half width of their 95 % interval (Student’s t; seeds are taken for "
         "independent draws). One seed has no interval.</p>",
@@ -76,6 +78,16 @@ def sweep_page(sweep: AnalysedSweep, against: str | None = None) -> str:
         "</div>",
     ]
     return page(f"sweep {sweep.name}", body, {"sweep": data})
+
+
+def failures(cases: Sequence[SweepCase], cells: int) -> str:
+    """Which cases failed, and why: the first reason of each."""
+    failed = [case for case in cases if case.failed]
+    told = [f"<li>{escape(case.label)}: {len(case.failed)} of {len(case.failed) + len(case.rows)} seeds: "
+            f"{escape(next(iter(case.failed.values())))}</li>" for case in failed[:MOST_FAILURES]]
+    more = left_out(len(told), len(failed), "cases that failed")
+    return (f"<div class=warning>{sum(len(case.failed) for case in failed)} of {cells:,} cells failed."
+            f"<ul>{''.join(told)}</ul>{more}</div>")
 
 
 LINES = ("sweep-rounds", "sweep-time", "sweep-energy", "sweep-times")
