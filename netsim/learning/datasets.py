@@ -6,6 +6,7 @@
 | ``mnist``, ``fashion-mnist`` | the IDX files below ROOT, as torchvision lays them out; Debian's package for Fashion |
 | ``cifar10`` | torchvision's layout below ROOT, or an image folder ``cifar10-images`` |
 | ``image-folder`` | ``ROOT/train/CLASS/*`` and ``ROOT/test/CLASS/*``, images of one size |
+| ``arrays`` | numpy arrays in ROOT, a ``.npz`` file or the folder of one |
 
 One of the user's own, ``"package.module:function"``, is a function of the root folder that answers what
 ``netsim.learning.sources.decoded`` makes of images and labels.
@@ -91,12 +92,17 @@ CIFAR10 = Source(
 IMAGE_FOLDER = Source(
     sources.find_folder, sources.read_folder, None, "train/CLASS/* and test/CLASS/*, with the same classes in both")
 
+ARRAYS = Source(
+    sources.find_arrays, sources.read_arrays, None,
+    f"a .npz file with {', '.join(sources.ARRAYS)}, and names if classes have some")
+
 DATASETS = Registry("dataset", "learning.dataset", {
     "digits": Entry("netsim.learning.sources:read_digits", "1,797 small handwritten digits; always there"),
     "mnist": Entry("netsim.learning.datasets:MNIST", "handwritten digits"),
     "fashion-mnist": Entry("netsim.learning.datasets:FASHION_MNIST", "grey pictures of clothes"),
     "cifar10": Entry("netsim.learning.datasets:CIFAR10", "small colour pictures"),
     "image-folder": Entry("netsim.learning.datasets:IMAGE_FOLDER", "pictures of your own, a folder a class"),
+    "arrays": Entry("netsim.learning.datasets:ARRAYS", "arrays of your own in a .npz file, which learning.root names"),
 }, check=first_called("root", "dataset"))
 ROOT = "data"    # where datasets lie unless told otherwise
 # Shape of an image, and classes, of those that are the same everywhere: a model can be tried before they are there.

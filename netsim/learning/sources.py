@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import struct
 import warnings
+import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,57 @@ def read_folder(files: list[Path]) -> Decoded:
     train = sum(file.parents[1].name == "train" for file in files)
     _check_classes(labels, train, names["train"], root)
     return decoded(_decode(files), labels, train, names["train"])
+
+
+ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+
+
+def find_arrays(root: Path) -> list[Path]:
+    """The root itself where it is a file, else the one ``.npz`` in it."""
+    files = [root] if root.is_file() else sorted(root.glob("*.npz"))
+    if len(files) > 1:
+        raise InputError(f"{root}: there are several .npz files ({', '.join(file.name for file in files[:5])}); let "
+                         "learning.root name one of them")
+    return files
+
+
+def read_arrays(files: list[Path]) -> Decoded:
+    """Arrays in a ``.npz``: images as bytes, (samples, height, width) or with channels last, and whole labels."""
+    file = files[0]
+    try:
+        with zipfile.ZipFile(file) as members:
+            size = sum(member.file_size for member in members.infolist())
+        with np.load(file, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in (*ARRAYS, "names") if name in found and size <= MOST_DECODED}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise InputError(f"{file}: not a file of numpy arrays ({error})") from None
+    if size > MOST_DECODED:
+        raise InputError(f"{file}: {size // MEGABYTE:,} MB unpacked; allowed are {MOST_DECODED // MEGABYTE:,}")
+    missing = [name for name in ARRAYS if name not in arrays]
+    if missing:
+        raise InputError(f"{file}: no array {', '.join(missing)}; needed: {', '.join(ARRAYS)}, and names if classes "
+                         "have some")
+    return _of_arrays(file, arrays)
+
+
+def _of_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> Decoded:
+    """Arrays by name, checked and put together."""
+    images = [arrays[name][..., None] if arrays[name].ndim == 3 else arrays[name] for name in ARRAYS[::2]]
+    labels = [arrays[name] for name in ARRAYS[1::2]]
+    for name, array in zip(ARRAYS[::2], images, strict=True):
+        if array.ndim != 4 or array.dtype != np.uint8 or array.shape[1:] != images[0].shape[1:] or not array.size:
+            raise InputError(f"{file}: {name} must be bytes (uint8) of one shape, (samples, height, width) or "
+                             f"(samples, height, width, channels), found {array.dtype} {array.shape}")
+    for name, array, beside in zip(ARRAYS[1::2], labels, images, strict=True):
+        if array.dtype.kind not in "iu" or array.shape != beside.shape[:1] or array.min() < 0:
+            raise InputError(f"{file}: {name} must be a whole number from 0 on for each image, found {array.dtype} "
+                             f"{array.shape}")
+    every = np.concatenate(labels).astype(np.int64)
+    names = [str(name) for name in arrays["names"]] if "names" in arrays else [str(k) for k in range(every.max() + 1)]
+    if every.max() >= len(names):
+        raise InputError(f"{file}: label {every.max()} has no name; there are {len(names)} names")
+    _check_classes(every, len(labels[0]), names, file)
+    return decoded(np.concatenate(images), every, len(labels[0]), names)
 
 
 def _check_classes(labels: Ints, train: int, names: Sequence[str], where: Path) -> None:

@@ -218,7 +218,8 @@ class Scenario(Model):
     def digest(self) -> str:
         """SHA-256 of what the scenario says, however it is spelled; its name and where the data lie do not count.
 
-        Of a split or a policy in a file, what the file holds counts; of a folder of images, their names and sizes.
+        Of a split, a policy or arrays in a file, what the file holds counts; of a folder of images, their names and
+        sizes.
         """
         plain = self._plain(float)
         del plain["name"], plain["description"]
@@ -227,6 +228,8 @@ class Scenario(Model):
         root = learning.pop("root", None)
         if learning.get("dataset") == "image-folder" and root:
             learning["images"] = _listing(Path(root))
+        if learning.get("dataset") == "arrays" and root:
+            learning["arrays"] = _content(root)
         if partition["kind"] == "file":
             partition["path"] = _content(partition["path"])
         if isinstance(selection.get("policy"), str):

@@ -265,3 +265,36 @@ def test_images_of_more_than_eight_bits_are_refused(tmp_path: Path) -> None:
 def test_a_data_folder_of_nobody_is_refused() -> None:
     with pytest.raises(InputError, match="no such user"):
         load_dataset("mnist", "~nobody-here/data")
+
+
+def arrays(**changed):
+    rng = np.random.default_rng(1)
+    given = {"train_images": rng.integers(0, 256, (20, 5, 4)).astype(np.uint8), "train_labels": np.arange(20) % 2,
+             "test_images": rng.integers(0, 256, (6, 5, 4)).astype(np.uint8), "test_labels": np.arange(6) % 2,
+             "names": np.array(["cat", "dog"])}
+    return {name: array for name, array in {**given, **changed}.items() if array is not None}
+
+
+def test_arrays_in_a_file_are_a_dataset(tmp_path):
+    np.savez(tmp_path / "mine.npz", **arrays())
+    for root in (tmp_path, tmp_path / "mine.npz"):
+        data = load_dataset("arrays", root)
+        assert data.shape == (1, 5, 4)
+        assert data.names == ("cat", "dog")
+        assert (data.train_images[..., 0] == arrays()["train_images"]).all()
+        assert data.test_labels.tolist() == [0, 1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(("changed", "told"), [
+    ({"test_labels": None}, "no array test_labels; needed: train_images"),
+    ({"train_images": np.zeros((20, 5, 4))}, r"train_images must be bytes \(uint8\).*found float64"),
+    ({"train_labels": np.zeros(20)}, "train_labels must be a whole number from 0 on for each image, found float64"),
+    ({"test_images": np.zeros((6, 4, 4), np.uint8)}, "test_images must be bytes"),
+    ({"names": np.array(["cat"])}, "label 1 has no name; there are 1 names"),
+    ({"test_labels": np.zeros(6, int)}, "no test image of class dog"),
+    ({"train_labels": np.array([{}] * 20, dtype=object)}, "not a file of numpy arrays"),
+])
+def test_arrays_that_do_not_fit_are_refused(tmp_path, changed, told):
+    np.savez(tmp_path / "mine.npz", **arrays(**changed))
+    with pytest.raises(InputError, match=told):
+        load_dataset("arrays", tmp_path / "mine.npz")
