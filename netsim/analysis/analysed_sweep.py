@@ -68,7 +68,7 @@ class SweepCase:
             accuracy = np.array(row["round_accuracy"], np.float64)
             there = np.flatnonzero(~np.isnan(accuracy))
             if len(there):
-                yield seed, {"accuracy": accuracy[there], "round": there + 1.0,
+                yield seed, {"accuracy": accuracy[there], "round": (there + 1).astype(np.float64),
                              "seconds": np.cumsum(row["round_s"])[there],
                              "joules": np.cumsum(row["round_energy_j"])[there]}
 

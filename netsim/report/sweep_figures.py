@@ -26,7 +26,7 @@ COLUMN_IN = 3.4          # of the usual two
 MOST_LINES = 12          # that one can still tell apart
 FORMATS = ("png", "svg", "pdf")
 # Type 42: printers and publishers refuse matplotlib's own Type 3 fonts
-PRINT: dict[str, Any] = {
+PRINT: Any = {
     "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7,
     "legend.fontsize": 7, "lines.linewidth": 1.2, "axes.linewidth": 0.6, "pdf.fonttype": 42, "ps.fonttype": 42,
     "svg.hashsalt": "netsim",
@@ -77,7 +77,7 @@ def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
         drawn = [(case, curve) for case in sweep.cases if (curve := case.curve(over))]
         kind = {"time": "time", "energy": "energy"}.get(over)
         scale, unit = scale_of(pl.Series([curve[0][-1] for _, curve in drawn]), kind) if kind else (1.0, "")
-        step = "post" if kind else None      # a mean of curves that step, each at times of its own, steps
+        step: Any = "post" if kind else None      # a mean of curves that step, each at times of its own, steps
         for at, (case, (places, found)) in enumerate(drawn[:MOST_LINES]):
             colour, dash = COLOUR[at % len(COLOUR)], DASHES[at // len(COLOUR) % len(DASHES)]
             axes.plot(places / scale, [100 * one.mean for one in found if one.mean is not None], color=colour,

@@ -28,7 +28,7 @@ def run_sweep(
     scenario: Scenario | Mapping[str, Any] | Path | str, vary: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     seeds: int | Iterable[int] = 1, out: Path | str | None = None, *, learning: bool = True,
     workers: int | None = None, cluster: str | None = None, allow_import: bool = False,
-    progress: Callable[[SweepProgress], None] = lambda at: None, **own: Any,
+    progress: Callable[[SweepProgress], None] | None = None, **own: Any,
 ) -> SweepResults:
     """Run a scenario under every combination of what is varied, and under each seed; returns the results.
 
@@ -40,11 +40,8 @@ def run_sweep(
     A cell that fails stays in the results with its reason.
     """
     check_arguments(own, seed=0, workers=workers, resume=False, out=out)
-    if isinstance(vary, str) or not isinstance(vary, Mapping | Sequence):
-        raise InputError(f"run_sweep: expected a dict of keys with lists of values, or a list of dicts, found "
-                         f"{found(vary)}")
     base, numbers = as_scenario(scenario), _seeds(seeds)
-    cases = cases_of(WHERE, {"grid": vary} if isinstance(vary, Mapping) else {"list": list(vary)}, len(numbers))
+    cases = cases_of(WHERE, _table(vary), len(numbers))
     keep = TemporaryDirectory(prefix="netsim-sweep-") if out is None else None
     folder = Path(keep.name if keep else str(out))
     with ExitStack() as stack:
@@ -61,8 +58,8 @@ def run_sweep(
                                  "process; leave out workers and cluster, or put them into an installed package")
             _forget(sweep)
         here = workers is None and cluster is None
-        run_all(sweep, Place(InProcess, at_once=1) if here else place_for(workers, cluster), progress,
-                allow_import=allow_import)
+        run_all(sweep, Place(InProcess, at_once=1) if here else place_for(workers, cluster),
+                progress or (lambda at: None), allow_import=allow_import)
     return SweepResults(folder, keep)
 
 
@@ -97,14 +94,24 @@ class _Lent:
         return name
 
 
+def _table(vary: Any) -> dict[str, Any]:
+    """What is varied, as a sweep file says it."""
+    if isinstance(vary, Mapping):
+        return {"grid": vary}
+    if isinstance(vary, Sequence) and not isinstance(vary, str):
+        return {"list": list(vary)}
+    raise InputError("run_sweep: expected a dict of keys with lists of values, or a list of dicts, found "
+                     f"{found(vary)}")
+
+
 def _key(key: str) -> str:
     """``allocation`` stands for ``allocation.method``, as it does in ``simulate(..., allocation=mine)``."""
     return BROUGHT[key][1] if key in BROUGHT else key
 
 
-def _seeds(seeds: int | Iterable[int]) -> list[int]:
+def _seeds(seeds: Any) -> list[int]:
     whole = isinstance(seeds, int) and not isinstance(seeds, bool)
-    numbers = list(range(seeds)) if whole else list(seeds) if isinstance(seeds, Iterable) else []     # type: ignore[call-overload, arg-type]
+    numbers = list(range(seeds)) if whole else list(seeds) if isinstance(seeds, Iterable) else []
     if not numbers or len(set(numbers)) < len(numbers) or any(
             isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0 for seed in numbers):
         raise InputError(f"run_sweep: seeds = {seeds!r}; allowed: how many, from 1 on, or different whole numbers, "
