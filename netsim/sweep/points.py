@@ -60,6 +60,11 @@ class Point:
     learning: bool = True
     note: Record = field(default_factory=dict)     # what a record must say to be this cell's
     also: Record = field(default_factory=dict)     # what it says besides
+    label: str = ""                                # what people know it by
+
+    @property
+    def name(self) -> str:
+        return self.label or self.run.name
 
     @property
     def finished(self) -> bool:

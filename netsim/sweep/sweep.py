@@ -56,7 +56,7 @@ class SweepStatus:
 
 def status(sweep: Sweep) -> SweepStatus:
     """By the names of the files that cells leave: of a million cells only those under way are looked into."""
-    different = {scenario.digest: scenario for _, scenario in sweep.cases}
+    different = dict(zip(sweep.digests, (scenario for _, scenario in sweep.cases), strict=True))
     files, runs = _names(sweep.folder / "cells"), _names(sweep.folder / "runs")
     finished = 0
     begun, failed = [], []
@@ -66,8 +66,8 @@ def status(sweep: Sweep) -> SweepStatus:
             if f"{key}.json" in files:
                 finished += 1
             elif f"{key}.error" in files:
-                failed.append(sweep.cell(scenario, key, seed))
-            elif key in runs and (cell := sweep.cell(scenario, key, seed)).rounds_played:
+                failed.append(sweep.cell(scenario, digest, seed))
+            elif key in runs and (cell := sweep.cell(scenario, digest, seed)).rounds_played:
                 begun.append(cell)
     return SweepStatus(len(different) * len(sweep.seeds), finished, begun, failed)
 

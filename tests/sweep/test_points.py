@@ -70,7 +70,8 @@ def test_cells_that_begin_alike_come_to_what_each_comes_to_alone(tmp_path: Path)
     path = tmp_path / "methods.toml"
     path.write_text(
         'scenario = "quickstart"\n[set]\npopulation.phone.count = 6\nselection.cohort = 2\nend.rounds = 2\n'
-        'population.phone.samples = 20\n[grid]\nselection.method = ["fedavg", "divergence"]\n')
+        'population.phone.samples = 20\n[grid]\nselection.method = ["fedavg", "divergence"]\n'
+        'allocation.method = ["sao", "fedl"]\n')
     found = load_sweep(path, tmp_path / "results")
     run_all(found, HERE)
     assert sorted(folder.name for folder in found.folder.iterdir() if folder.is_dir()) == ["cells", "runs"]
@@ -208,6 +209,7 @@ def test_errors_are_shown_to_the_letter(sweep: Sweep, capsys: pytest.CaptureFixt
     cell.failure.write_text("/data/[/x]/[red]y: no such folder\n")
     print_status("[bold]name", status(sweep))
     shown = capsys.readouterr()
+    assert "failed: equal, seed 0: " in shown.err
     assert "/data/[/x]/[red]y: no such folder" in shown.err
     assert "sweep [bold]name" in shown.out
 
