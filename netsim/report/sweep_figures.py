@@ -88,6 +88,8 @@ def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
                                   step=step)
         axes.set_xlabel(f"{label} ({unit})" if unit else label)
         axes.set_ylabel("test accuracy (%)")
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, 0), min(high, 100))      # an interval of few seeds may reach beyond what there is
         axes.grid(alpha=0.3, linewidth=0.4)
         axes.legend(frameon=False, loc="best")
         _left_out(axes, len(drawn))
