@@ -22,6 +22,7 @@ bench: $(VENV)/ready-bench   ## ratios against peers and limits
 	$(BIN)/python benchmarks/allocation.py
 	$(BIN)/python benchmarks/kernel.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/flower.py
 	$(BIN)/python benchmarks/trace.py
 	$(BIN)/python benchmarks/lab.py
 

@@ -29,12 +29,14 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "FreeSpace": "cell.path_loss, model free-space", "OwnPathLoss": 'cell.path_loss, model "package.module:function"',
     "GainTrace": "cell.gain_trace", "Shadowing": "cell.shadowing, as a table",
     "Rayleigh": "cell.fading, model rayleigh", "Rician": "cell.fading, model rician", "Rate": "cell.rate",
+    "Downlink": "cell.downlink",
     "Population": "[[population]]",
     "Cpu": "population.cpu", "Radio": "population.radio", "Fleet": "population.devices",
     "RandomWaypoint": "population.mobility, model random-waypoint", "Recorded": "population.mobility, model recorded",
     "Track": "population.mobility.tracks", "OnOff": "population.availability, model on-off",
     "RecordedOnOff": "population.availability, model recorded", "Intervals": "population.availability.intervals",
-    "Crash": "population.crash", "Loss": "population.loss", "Learning": "[learning]",
+    "Crash": "population.crash", "Loss": "population.loss", "Charging": "population.charging",
+    "Throttle": "population.throttle", "Learning": "[learning]",
     "Majority": "learning.partition, kind majority", "TwoClass": "learning.partition, kind two-class",
     "Iid": "learning.partition, kind iid", "Dirichlet": "learning.partition, kind dirichlet",
     "Shards": "learning.partition, kind shards", "PartitionFile": "learning.partition, kind file",
@@ -42,6 +44,7 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "NoOptimiser": "learning.optimiser, kind none", "MomentumOptimiser": "learning.optimiser, kind momentum",
     "AdamOptimiser": "learning.optimiser, kind adam", "Evaluation": "learning.evaluation", "Selection": "[selection]",
     "Allocation": "[allocation]", "Rounds": "[rounds]", "Server": "[server]", "End": "[end]",
+    "Flower": "[flower]",
 }
 DISTRIBUTION = re.compile(r"(Uniform|Normal|LogNormal|Exponential|OneOf)")
 
@@ -260,7 +263,7 @@ def trace() -> str:
     from netsim.analysis.critical_path import CriticalPath
     from netsim.analysis.explain import Explanation
     from netsim.run import Run
-    from netsim.trace.schema import DROPS, TABLES, polars_schema
+    from netsim.trace.schema import DROPS, OVER, TABLES, polars_schema
 
     types = {table: ", ".join(f"`{name}` {kind}" for name, kind in polars_schema(table).items()) for table in TABLES}
     return "\n".join([
@@ -269,7 +272,8 @@ def trace() -> str:
         "## The run directory\n", literal(netsim.trace.run_directory.__doc__),
         "## Rows, links and jobs\n", literal(netsim.trace.schema.__doc__),
         *(f"Types in `{table}/`: {columns}.\n" for table, columns in types.items()),
-        f"Why a device of a cohort did not deliver: {', '.join(f'`{drop}`' for drop in DROPS)}.\n",
+        f"Why a device of a cohort did not deliver: {', '.join(f'`{drop}`' for drop in DROPS)}; and `{OVER}`, which "
+        "does not count as a drop-out: with the end of the run nobody waited for it any more.\n",
         "## `netsim.Run`\n", literal(Run.__doc__), "## `run.breakdown()`\n", literal(Breakdown.__doc__),
         "## `run.critical_path()`\n", literal(CriticalPath.__doc__),
         "## `run.explain()`\n", literal(Explanation.__doc__),

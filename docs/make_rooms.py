@@ -24,8 +24,8 @@ ROLES = {
     "server": "dispatches, aggregates", "learning": "training and aggregation", "trace": "what a run leaves",
     "analysis": "breakdown, explanations", "report": "pages and figures", "lab": "the teaching page",
     "sweep": "many runs", "paper": "its tables and figures", "run": "a run read back",
-    "simulate": "puts a run together", "cli": "the commands", "random_cohort": "one round, many methods",
-    "prepare": "checks what is named",
+    "simulate": "a run of a scenario", "cli": "the commands", "random_cohort": "one round, many methods",
+    "prepare": "checks what is named", "stage": "folder, world and cell", "flower": "Flower apps in the cell",
 }
 
 

@@ -123,6 +123,15 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     return selection
 
 
+def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> None:
+    """Check what a scenario names of the cell alone, where another framework's app selects, serves and learns."""
+    ALLOCATION.permit(scenario.allocation.method, allow_import=allow_import)
+    check_method(scenario.allocation.method, scenario.allocation.options)
+    for registry, name, options in brought(scenario):
+        registry.permit(name, allow_import=allow_import)
+        registry.options(name, options)
+
+
 def check_server(scenario: Scenario, selection: Selection) -> None:
     """Let the server say whether it can work with this scenario."""
     if scenario.server:

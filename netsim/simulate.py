@@ -1,40 +1,26 @@
-"""One run of a scenario: puts population, world, cell, server and learning together."""
+"""One run of a scenario: a server, what it selects by and what learns, on the stage of its cell."""
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import simpy
-
-from netsim.allocation.waves import planner_of
-from netsim.cell.disciplines import DISCIPLINES
-from netsim.cell.radio import RateLaw
-from netsim.cell.radio_cell import RadioCell
-from netsim.fleet.device_table import device_table
-from netsim.fleet.population import draw_population
-from netsim.fleet.work import RoundProblems
+from netsim.base.errors import InputError
 from netsim.learning.none import NoLearning
 from netsim.learning.protocol import Learning
 from netsim.prepare import as_scenario, check_arguments, check_layers, prepare, with_own
 from netsim.run import Run
 from netsim.selection import Selection
 from netsim.server import SERVERS
-from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress, Server
-from netsim.trace.journal import Journal, Stateful, rows_a_part
-from netsim.trace.recorder import Recorder
-from netsim.trace.stored_run import PARTS
-from netsim.world import CHANNELS
-from netsim.world.faults import Faults
+from netsim.stage import identity_of, open_stage
 
 if TYPE_CHECKING:
     from netsim.learning.shared import InCommon
@@ -69,54 +55,26 @@ def _played(
 ) -> Run:
     learning = learning and scenario.trains
     selection = prepare(scenario, learning=learning, allow_import=allow_import)
+    if scenario.flower is not None:
+        raise InputError("[flower] has no effect without a Flower app: take the table away, or run an app with "
+                         "`netsim flower`")
+    selector = Selector(scenario.selection.method, selection, seed)
     keep = TemporaryDirectory(prefix="netsim-") if out is None else None
     path = Path(keep.name if keep else str(out))
-    identity = {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, "learning": learning}
-    journal = Journal(path, identity)
-    with ExitStack() as stack:
-        stack.callback(journal.close)
-        resuming = resume and journal.has_begun
-        stored = journal.resume() if resuming else None
-        if not resuming:
-            journal.claim()
-        learns: Learning = stack.enter_context(
-            open_learning(scenario, seed, selection, path, workers, shared) if learning
-            else nullcontext(NoLearning(scenario, seed)))
-        population = draw_population(scenario, seed, learns.samples)
-        if not resuming:
-            journal.begin(scenario.to_toml(), device_table(scenario, population, learns.device_columns()))
-        env = simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
-            lambda: float(stored["cell/clock"][0])))
-        recorder, history = Recorder(), History(len(population))
-        channel = CHANNELS.make(scenario.cell.channel or "described", {})(scenario, population, seed)
-        discipline = DISCIPLINES.make(scenario.allocation.sharing or "planned", {})
-        cell = RadioCell(
-            env, population, channel, RoundProblems(scenario, population, bits=learns.bits), discipline, recorder,
-            planner_of(scenario.allocation.method, scenario.allocation.options, scenario.rounds.deadline),
-            RateLaw(scenario.cell.efficiency, scenario.cell.rate_cap, scenario.rounds.over_budget == "drop"),
-            scenario.allocation.channel or "now", Faults.of(scenario, seed))
-        selector = Selector(scenario.selection.method, selection, seed)
-        rooms: dict[str, Stateful] = {
-            "cell": cell, "history": history, "learning": learns, "selection": selector,
-            "trace": recorder}
-        if stored is not None:
-            journal.restore(stored, rooms)
 
-        def closed(at: RunProgress) -> None:
-            if len(recorder) >= rows_a_part(learns.trains):
-                journal.commit(at.round, recorder, rooms, learns)
-            if progress:
-                progress(at)
+    def learns() -> AbstractContextManager[Learning]:
+        return (open_learning(scenario, seed, selection, path, workers, shared) if learning
+                else nullcontext(NoLearning.of(scenario, seed)))
 
+    with open_stage(scenario, path, seed, learning=learns, selector=selector, resume=resume, progress=progress,
+                    identity=identity_of(scenario, seed, learning=learning)) as stage:
+        cell = stage.cell
         kind, options = (scenario.server.kind, scenario.server.options) if scenario.server else ("synchronous", {})
-        server: Server = SERVERS.make(kind, options)(scenario, selector, learns, history, closed)
+        server: Server = SERVERS.make(kind, options)(scenario, selector, stage.learning, stage.history, stage.closed)
         if not server.ended(cell):
-            learns.begin(len(population), cell.version)
-        env.run(until=env.process(server.run(cell)))
-        if len(recorder):
-            journal.commit(cell.version, recorder, rooms, learns)
-        journal.finish(summary(path, journal, cell, server))
-        learns.remove()
+            stage.learning.begin(scenario.size, cell.version)
+        stage.advance(stage.env.process(server.run(cell)))
+        stage.finish(target_reached=server.target_reached if stage.learning.trains else None)
     return Run(path, keep)
 
 
@@ -131,24 +89,6 @@ def open_learning(
     with open_learner(scenario, seed, workers, shared, allow_import=True) as learner:
         check_layers(selection, learner.layers)     # now, and not when the first round is over
         yield TorchLearning(scenario, learner, folder, keeps_models="weights" in selection.needs)
-
-
-def summary(path: Path, journal: Journal, cell: RadioCell, server: Server) -> dict[str, Any]:
-    """The result, as ``netsim run --json`` prints it."""
-    history, rounds = server.history, Run(path).rounds
-    evaluated = [accuracy for accuracy in history.accuracy if not math.isnan(accuracy)]
-    return {
-        "run_dir": str(path),
-        "rounds": cell.version,
-        "simulated_s": cell.now,
-        "energy_j": history.energy_j,
-        "accuracy": evaluated[-1] if evaluated else None,
-        "target_reached": server.target_reached if server.learning.trains else None,
-        "round_s": rounds["round_s"].to_list(),
-        "breakdown": {part: math.fsum(rounds[f"{part}_s"]) for part in PARTS},
-        "dropped": history.dropped,
-        "trace_sha256": journal.trace_sha256,
-    }
 
 
 class _Callable(ModuleType):

@@ -105,7 +105,6 @@ def become(cpu_s: int, most_bytes: int, *told: str) -> None:
 if __name__ == "__main__":
     del sys.path[0]      # the folder of the tests, which a command does not know
     import matplotlib.pyplot  # noqa: F401
-    import plotly.graph_objects  # noqa: F401
     import sklearn.datasets  # noqa: F401
 
     import netsim.simulate

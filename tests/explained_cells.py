@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+
+import polars as pl
 
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
@@ -29,6 +33,21 @@ def random_scenario(number: int, folder: Path) -> Run | None:
     except InputError:
         return None
     return run if run.jobs.height else None
+
+
+def random_rounds(count: int, folder: Path, first: int = 0) -> Iterator[tuple[Run, int]]:
+    """Random rounds of all methods and rules, from a scenario on; of methods that take their time, of few devices."""
+    for number in itertools.count(first):
+        run = random_scenario(number, folder)
+        if run is None:
+            continue
+        most = 3 if run.scenario.allocation.method in ("algorithm6", "sao-common-power") else 9
+        sizes = run.jobs.group_by("round").len().filter(pl.col("len") <= most).sort("round")["round"].to_list()
+        for one in sizes[:: max(1, len(sizes) // 3)][:4]:
+            yield run, one
+            count -= 1
+            if count == 0:
+                return
 
 
 def planted_cell(number: int, bottleneck: str) -> tuple[str, int]:

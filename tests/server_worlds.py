@@ -109,7 +109,7 @@ def play(
     channel: Any = SimpleNamespace(gain=lambda some, t, round: np.full(devices, GAIN)[some], changes=True,
                                    next_change=lambda t: np.inf)
     problems: Any = SimpleNamespace(bits=1e6, cycles=np.ones(devices), bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE,
-                                    least_j=lambda channel_changes: None)
+                                    least_j=lambda channel_changes: None, downlink=None)
     cell = RadioCell(
         env, population, channel, problems, discipline or Planned(), recorder, lambda problem, charge_j: methods)
     history = History(devices)

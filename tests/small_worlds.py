@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import simpy
 
 from netsim.base.streams import stream
 from netsim.cell.battery import Batteries
+from netsim.cell.charging import ChargedBatteries
 from netsim.cell.disciplines import Discipline
 from netsim.cell.disciplines.planned import Planned
 from netsim.cell.jobs import Flight, Jobs
@@ -17,7 +20,9 @@ from netsim.cell.medium import Medium
 from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.recording import record_ended
 from netsim.trace.recorder import Part, Recorder
+from netsim.world.devices import DevicesInTime
 from netsim.world.faults import Faults
+from netsim.world.supply import HeatLimit, Supply
 from netsim.world.switches import RandomSwitches, begin
 
 NOISE = 1e-20
@@ -59,16 +64,20 @@ class World:
 
     def open(
         self, *devices: Device, air: Air | None = None, radio: RateLaw = SHANNON, faults: Faults | None = None,
+        supplies: Sequence[Supply] = (), heat_limits: Sequence[HeatLimit] = (), reception_w: float = 0.0,
+        least_j: float = 0.0,
     ) -> Medium:
         """The medium with these devices' batteries."""
         battery_j = np.full(self.most_devices, np.inf)
         for device in devices:
             battery_j[device.number] = device.battery_j
-        self.batteries = Batteries(battery_j)
-        self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries, radio, air, faults)
+        self.batteries = Batteries(battery_j) if not supplies else ChargedBatteries(
+            battery_j, np.full(self.most_devices, least_j), supplies, lambda: self.env.now)
+        self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries, radio, air,
+                             DevicesInTime(faults, supplies, heat_limits), reception_w)
         return self.medium
 
-    def start(self, *devices: Device) -> Flight:
+    def start(self, *devices: Device, receive_s: Sequence[float] | None = None) -> Flight:
         """Let them begin."""
         start = self.recorder.instant("allocate", -1, self.env.now)
 
@@ -81,7 +90,7 @@ class World:
             device=np.array([device.number for device in devices]), bits=column("bits"), cycles=column("cycles"),
             cpu_hz=column("cpu_hz"), compute_w=column("compute_w"), power_w=column("power_w"),
             bandwidth_hz=column("bandwidth_hz"), gain=gain, budget_j=column("budget_j"), planned_s=unknown)
-        return self.medium.start(0, 0, start, jobs, gain)
+        return self.medium.start(0, 0, start, jobs, gain, None if receive_s is None else np.array(receive_s))
 
     def take(self) -> Part:
         """Write down what has ended, and take the trace."""
@@ -90,11 +99,11 @@ class World:
         return self.part
 
     def play(
-        self, *devices: Device, air: Air | None = None, radio: RateLaw = SHANNON, faults: Faults | None = None,
+        self, *devices: Device, receive_s: Sequence[float] | None = None, **world: Any,
     ) -> list[tuple[str | float, ...]]:
         """Let them work; what happened, without counters: (name, t0, t1) for spans, (name, t) for instants."""
-        self.open(*devices, air=air, radio=radio, faults=faults)
-        flight = self.start(*devices)
+        self.open(*devices, **world)
+        flight = self.start(*devices, receive_s=receive_s)
         self.env.run(self.medium.replies(np.arange(len(flight)), math.inf, None))
         return self.spans()
 

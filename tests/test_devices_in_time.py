@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from netsim import load_scenario, simulate
-from netsim.base.errors import InputError
 from netsim.cli import main
-from netsim.simulate import Journal
+from netsim.trace.journal import Journal
 from netsim.world.faults import Faults
 
 BASE = ["selection.method=fedavg", "population.phone.count=20", "selection.cohort=6", "rounds.first=cohort",
@@ -103,7 +102,7 @@ class PowerCutError(BaseException):
 @pytest.mark.parametrize("more", [[], ["allocation.sharing=equal"], ["rounds.deadline=300ms"]])
 def test_a_run_goes_on_after_every_aggregation(tmp_path, monkeypatch, more):
     """Cut after each round in turn, it leaves the same bytes."""
-    monkeypatch.setattr("netsim.simulate.rows_a_part", lambda trains: 1)
+    monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
     whole = play(*TROUBLE, *more, out=tmp_path / "whole")
     commit = Journal.commit
     for last in range(1, whole.last_round):
@@ -190,9 +189,32 @@ def test_a_deadline_passes_in_a_pause():
     assert run.rounds["round_s"][0] == pytest.approx(1.0)
 
 
-def test_what_chance_did_is_not_explained():
-    with pytest.raises(InputError, match=r"population\.phone\.crash makes rounds other than planned"):
-        play(CRASH).explain()
+@pytest.mark.parametrize("server", ["synchronous", "fedbuff"])
+def test_a_population_that_dies_out_before_anything_arrives(server):
+    """Not a run in which no device can take part: they did, until their batteries were empty."""
+    run = play("population.phone.loss={probability=1.0,tries=1}", "population.phone.battery=40mJ",
+               "rounds.first=cohort", "end.rounds=40", f"server.kind={server}",
+               *(["server.buffer=2"] if server == "fedbuff" else []))
+    assert "arrived" not in set(run.jobs["outcome"])
+    assert run.summary["energy_j"] > 0.0
+    assert run.last_round < 40
+
+
+@pytest.mark.parametrize(("end", "jobs"), [("end.rounds=2", 200), ("end.time=1s", None)])
+def test_a_server_that_does_not_wait_does_not_wait_for_ever(end, jobs):
+    """Devices on mains whose uploads never get through: the run ends with nothing."""
+    run = play("population.phone.loss={probability=1.0,tries=1}", "server.kind=fedbuff", "server.buffer=3", end)
+    in_time = run.jobs.filter(pl.col("outcome") != "run over")
+    assert set(in_time["outcome"]) == {"lost"}
+    assert in_time.height == jobs if jobs else run.summary["simulated_s"] < 1.5
+
+
+def test_what_a_device_without_a_plan_would_have_sent():
+    """As many bits as all others, whatever the radio makes of Shannon's limit."""
+    budget = 'population.phone.budget={dist="choice",values=["1 mJ","40 mJ"]}'
+    run = play("cell.rate={efficiency=0.5}", budget)
+    assert "infeasible" in set(run.jobs["outcome"])
+    assert run.jobs["bits"].to_list() == pytest.approx([448e3] * run.jobs.height)
 
 
 def test_export_and_report_show_absences(netsim, tmp_path):

@@ -10,7 +10,8 @@ import networkx as nx
 import netsim
 
 PACKAGE = Path(netsim.__file__).parent
-HOMES = {"simpy": {"cell", "server", "simulate"}, "torch": {"learning", "models"}, "torchvision": {"learning"}}
+HOMES = {"simpy": {"cell", "server", "stage"}, "torch": {"learning", "models"}, "torchvision": {"learning"},
+         "flwr": {"flower"}}
 
 # The whole matrix: who knows whom. A room is a folder of netsim, or a module beside them; models lie beside netsim.
 KNOWS = {
@@ -24,23 +25,25 @@ KNOWS = {
     "learning": {"base", "fleet", "models", "scenario"},
     "selection": {"allocation", "base", "fleet", "learning", "physics"},
     "trace": {"base", "scenario"},
-    "cell": {"allocation", "base", "fleet", "physics", "selection", "trace", "world"},
-    "server": {"allocation", "base", "cell", "learning", "scenario", "selection", "trace"},
-    "analysis": {"allocation", "base", "cell", "trace"},                 # of the cell, how it shares its band
+    "cell": {"allocation", "base", "fleet", "physics", "scenario", "selection", "trace", "world"},
+    "server": {"allocation", "base", "cell", "fleet", "learning", "scenario", "selection", "trace"},
+    # of cell and server, how the band is shared, and how a round is played again
+    "analysis": {"allocation", "base", "cell", "prepare", "server", "trace"},
     "report": {"analysis", "base", "trace"},
     "run": {"analysis", "base", "report", "trace"},
     "random_cohort": {"allocation", "base", "fleet", "learning", "scenario", "world"},
     "prepare": {"allocation", "base", "cell", "fleet", "learning", "scenario", "selection", "server", "world"},
-    "simulate": {"allocation", "cell", "fleet", "learning", "prepare", "run", "scenario", "selection", "server",
-                 "trace", "world"},
+    "stage": {"cell", "fleet", "learning", "run", "scenario", "server", "trace"},
+    "simulate": {"base", "learning", "prepare", "run", "scenario", "selection", "server", "stage"},
+    "flower": {"base", "cell", "fleet", "learning", "prepare", "run", "scenario", "server", "stage", "trace"},
     "sweep": {"analysis", "base", "learning", "prepare", "report", "run", "scenario", "selection", "simulate",
               "trace"},
     "paper": {"allocation", "base", "cell", "fleet", "learning", "models", "random_cohort", "run", "scenario",
-              "selection", "sweep"},
+              "selection", "simulate", "sweep"},
     "lab": {"allocation", "analysis", "base", "cell", "fleet", "learning", "random_cohort", "report", "scenario",
-            "trace"},
-    "cli": {"allocation", "analysis", "base", "lab", "learning", "paper", "prepare", "random_cohort", "report", "run",
-            "scenario", "server", "simulate", "sweep", "trace"},
+            "trace", "world"},
+    "cli": {"allocation", "analysis", "base", "flower", "lab", "learning", "paper", "prepare", "random_cohort",
+            "report", "run", "scenario", "server", "simulate", "sweep", "trace"},
 }
 LIGHT = {"__init__", "__main__"}      # the door: they name what they open
 MOST_LINES = 400

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from netsim.base.registry import load
 from netsim.base.units import format, short_up
 
 ROUNDING = 1e-12      # of a deadline
+MOST_PARTS = 16       # of a cohort, by their channels, that are tried
+BeforeIt = Callable[[Floats], Floats]      # seconds that go before there is anything to plan, by the channels' gains
 LEAST_GROWTH = 1e-6   # per cent: less would be lost in the rounding of a budget
 
 
@@ -114,46 +116,70 @@ def alone_scaling(problem: Problem) -> float:
 
 
 @np.errstate(all="ignore")
-def largest_feasible(problem: Problem, method: str = "sao", *, within_s: float = math.inf, **options: Any) -> Ints:
+def largest_feasible(
+    problem: Problem, method: str = "sao", *, within_s: float = math.inf, before_s: BeforeIt | None = None,
+    **options: Any,
+) -> Ints:
     """Positions of the largest part of the cohort that the method has a plan for, in rising order; perhaps none.
 
     ``within_s`` is how long its round may take. Devices are taken by rising least bandwidth (:class:`InSeconds`) in
     such a round, as many as the method accepts: for `sao` and `equal` no other choice has more. A method that does not
     care for budgets may have more that are in time in its plan for all; one that knows at once, or chooses by itself
-    (`rra`), is asked whom it keeps.
+    (`rra`), is asked whom it keeps. ``before_s`` says how long it takes, by the gains of those who take part, until
+    there is anything to plan: then some parts of the cohort with the best channels are tried so, one after the other.
     """
     solver = METHODS.make(method, options)
 
     def accepts(some: Ints) -> bool:
-        return len(some) > 0 and bool(in_time(solver, problem.subset(np.sort(some)), within_s).all())
+        return len(some) > 0 and bool(in_time(solver, problem.subset(np.sort(some)), within_s, before_s).all())
 
     own = METHODS[method].keeps if method in METHODS else None
     if own:
         kept: Ints = load(own)(problem, **METHODS.options(method, options))
         if within_s == math.inf or accepts(kept):
             return kept
-    order = np.argsort(InSeconds.of(problem).least_bandwidth(within_s), kind="stable")
-    fits, fails = 0, len(order) + 1
-    while fails - fits > 1:
-        middle = (fits + fails) // 2
-        fits, fails = (middle, fails) if accepts(order[:middle]) else (fits, middle)
+    largest: Ints = np.zeros(0, np.int64)
+    for order in _orders(problem, within_s, before_s):
+        fits, fails = len(largest), len(order) + 1
+        if fits and not accepts(order[:fits + 1]):
+            continue
+        while fails - fits > 1:
+            middle = (fits + fails) // 2
+            fits, fails = (middle, fails) if accepts(order[:middle]) else (fits, middle)
+        largest = order[:fits] if fits > len(largest) else largest
     if within_s < math.inf:
-        punctual = np.flatnonzero(in_time(solver, problem, within_s))
-        if len(punctual) > fits and accepts(punctual):
+        punctual = np.flatnonzero(in_time(solver, problem, within_s, before_s))
+        if len(punctual) > len(largest) and accepts(punctual):
             return punctual
-    return np.sort(order[:fits])
+    return np.sort(largest)
 
 
-def in_time(solver: Callable[[Problem], Plan], problem: Problem, within_s: float) -> Bools:
+def _orders(problem: Problem, within_s: float, before_s: BeforeIt | None) -> Iterator[Ints]:
+    """Devices, or those with the best channels, in the order in which they are taken."""
+    devices = InSeconds.of(problem)
+    if before_s is None or within_s == math.inf:
+        yield np.argsort(devices.least_bandwidth(within_s), kind="stable")
+        return
+    best = np.argsort(-problem.gain, kind="stable")
+    for count in np.unique(np.linspace(len(best), 1, MOST_PARTS).astype(int))[::-1].tolist():
+        left_s = within_s - float(before_s(problem.gain[best[:count]]).max())
+        if left_s > 0.0:
+            need_hz = devices.least_bandwidth(left_s)[best[:count]]
+            yield best[:count][np.argsort(need_hz, kind="stable")]
+
+
+def in_time(
+    solver: Callable[[Problem], Plan], problem: Problem, within_s: float, before_s: BeforeIt | None = None,
+) -> Bools:
     """Who keeps a deadline by the method's plan for all of them; nobody where it has none."""
     try:
         plan = solver(problem)
     except Infeasible:
         return np.zeros(len(problem), bool)
-    return ends_by(plan, within_s)
+    return ends_by(plan, within_s if before_s is None else within_s - before_s(problem.gain))
 
 
-def ends_by(plan: Plan, within_s: float) -> Bools:
+def ends_by(plan: Plan, within_s: float | Floats) -> Bools:
     """Who keeps a deadline; who ends right on it does."""
     return plan.compute_s + plan.upload_s <= within_s * (1.0 + ROUNDING)
 

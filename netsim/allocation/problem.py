@@ -17,6 +17,7 @@ from netsim.base.errors import InputError
 
 TOLERANCE = 1e-9                                 # how far, relatively, a plan may miss a constraint by rounding
 KEPT_BACK = 2 * TOLERANCE                        # of a battery, so that a plan that misses by so much does not empty it
+NOTHING = 1e-12                                  # of a budget: less is left where all of it is spent before
 MAY_BE_ZERO = frozenset({"cycles", "capacitance"})
 DEVICE = ("bits", "cycles", "capacitance", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz",
           "power_min_w", "power_max_w")          # fields with a value for each device
@@ -111,12 +112,16 @@ class Problem:
         """The same problem with other transmit powers."""
         return self._with({"power_w": np.array(power_w, dtype=np.float64)})
 
-    def with_energy(self, charge_j: Floats, factor: float = 1.0) -> Problem:
+    def with_energy(self, charge_j: Floats, factor: float = 1.0, spent_j: Floats | None = None) -> Problem:
         """The same problem with budgets so many times as large, but for nobody more than its battery holds.
 
-        A hair of what it holds is kept back, so that no rounding of a plan empties it too soon.
+        A hair of what it holds is kept back, so that no rounding of a plan empties it too soon; ``spent_j`` is what
+        goes before there is anything to plan.
         """
         most_j = charge_j * (1.0 - KEPT_BACK)
+        if spent_j is not None and spent_j.any():
+            budget_j = np.minimum(self.budget_j * factor, most_j)
+            return replace(self, budget_j=np.maximum(budget_j - spent_j, budget_j * NOTHING))
         if factor == 1.0 and (most_j >= self.budget_j).all():
             return self
         return replace(self, budget_j=np.minimum(self.budget_j * factor, most_j))

@@ -17,7 +17,8 @@ class Slots:
     """Rows by rising device, then time; a device sends from its first slot to the end of its last without a break.
 
     Seconds count from the beginning of the wave; ``device`` is a position in the problem. A device that is not done
-    when its last slot ends keeps that share until it is.
+    when its last slot ends, be it by rounding, keeps that share; where channels change, devices go off or get hot, or
+    uploads are lost, it goes on with its mean share.
     """
 
     t0_s: Floats

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,6 +43,14 @@ class Agenda:
         return np.concatenate([wave.devices for wave in self.waves]) if self.waves else np.zeros(0, np.int64)
 
 
+class Before(Protocol):
+    """What a job takes before the work that a plan is about, for devices with these channels: a download."""
+
+    def seconds(self, gain: Floats) -> Floats: ...
+
+    def joules(self, gain: Floats) -> Floats: ...
+
+
 @dataclass(frozen=True)
 class Planner:
     """An allocation method bound to a cell, and told what holds there besides the budgets."""
@@ -50,13 +59,16 @@ class Planner:
     allocate: Callable[[Problem], Plan]           # within the deadline; raises Infeasible
     largest: Callable[[Problem], Ints]            # positions of the largest part that has a plan
     charge_j: Callable[[Ints], Floats] | None = None      # what their batteries hold; None: all on mains
+    before: Before | None = None                  # what comes before the work that is planned
 
     def posed(self, devices: Ints, factor: float = 1.0) -> Problem:
         """The problem of these devices with so many times their budgets, and no more than their batteries hold."""
         problem = self.problem(devices)
-        if self.charge_j is None and factor == 1.0:
+        spent_j = None if self.before is None else self.before.joules(problem.gain)
+        if self.charge_j is None and factor == 1.0 and spent_j is None:
             return problem
-        return problem.with_energy(np.array(np.inf) if self.charge_j is None else self.charge_j(devices), factor)
+        charge_j = np.array(np.inf) if self.charge_j is None else self.charge_j(devices)
+        return problem.with_energy(charge_j, factor, spent_j)
 
     def one_wave(self, devices: Ints) -> Agenda:
         """Everybody at once; raises Infeasible."""
@@ -140,7 +152,13 @@ class Planner:
         return self.relaxed(devices, size) if rule == "relax" else self.largest_part(devices)
 
 
-MakePlanner = Callable[[Callable[[Ints], Problem], Callable[[Ints], Floats] | None], Planner]
+class MakePlanner(Protocol):
+    """Binds a method to a cell."""
+
+    def __call__(
+        self, problem: Callable[[Ints], Problem], charge_j: Callable[[Ints], Floats] | None = None,
+        before: Before | None = None, /,
+    ) -> Planner: ...
 
 
 def planner_of(
@@ -164,20 +182,28 @@ def planner_of(
         check_plan(plan, problem, method)
         return plan
 
-    def planned(problem: Problem) -> Plan:
+    def planned(problem: Problem, before: Before | None = None) -> Plan:
         plan: Plan = by_its_author(problem) if own else solve(problem)
-        late = ~ends_by(plan, deadline_s) if within_s is not None else None
-        if late is not None and late.any():
+        if within_s is None:
+            return plan
+        before_s = 0.0 if before is None else before.seconds(problem.gain)
+        late = ~ends_by(plan, deadline_s - before_s)
+        if late.any():
             raise Infeasible(np.flatnonzero(late), f"{listing(problem, np.flatnonzero(late))}: done after "
-                             f"{format(plan.round_s, 'time')}, and the deadline is {format(deadline_s, 'time')}")
+                             f"{format(plan.round_s + float(np.max(before_s)), 'time')}, and the deadline is "
+                             f"{format(deadline_s, 'time')}")
         return plan
-
-    def largest(posed: Problem) -> Ints:
-        return largest_feasible(posed, method, within_s=deadline_s, **options)
 
     def bound(
         problem: Callable[[Ints], Problem], charge_j: Callable[[Ints], Floats] | None = None,
+        before: Before | None = None, /,
     ) -> Planner:
-        return Planner(problem, planned, largest, charge_j)
+        before_s = None if before is None else before.seconds
+
+        def largest(posed: Problem) -> Ints:
+            return largest_feasible(posed, method, within_s=deadline_s, before_s=before_s, **options)
+
+        return Planner(problem, planned if before is None else partial(planned, before=before), largest, charge_j,
+                       before)
 
     return bound

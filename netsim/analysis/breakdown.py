@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,13 @@ from netsim.analysis.names import device_names
 from netsim.base import html
 from netsim.base.errors import InputError
 from netsim.trace.overlap import held_within
-from netsim.trace.schema import CELL, DROPS
-from netsim.trace.stored_run import PARTS
+from netsim.trace.schema import BOOKS, CELL, DROPS, UNDELIVERED
+from netsim.trace.stored_run import ALL_PARTS
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
 
-WORK = ("compute", "upload")      # what a device spends energy on
+WORK = ("download", "compute", "throttled", "upload")      # spans in which a device spends energy
 TOGETHER = 1e-3                   # devices that end within this share of the round's time end together
 
 
@@ -33,9 +34,11 @@ class Breakdown:
                   silent_s: time with nobody on the air; compute_j, upload_j, energy_j;
                   straggler, straggler_name: who ended last, if it was clearly one; margin_s: how much later than the
                   next (null if it was alone), last_together: how many ended within a thousandth of the round's time
+                  in runs with a downlink download_s and download_j; where batteries draw at rest or are charged
+                  harvest_j (came in), idle_j (drawn at rest) and spilt_j (lost, with full batteries) of all devices
     ``devices``   a row a device: device, name, kind, rounds, arrived, dropped; compute_s, upload_s, wait_s, compute_j,
                   upload_j, energy_j: sums over its rounds; budget_j, most_j: its largest round; battery_j (null
-                  on mains), left_j: at the end; straggler_rounds, straggler_share: of its rounds
+                  on mains), left_j: after its last job; straggler_rounds, straggler_share: of its rounds
     ``shares``    a row for each device that took part in a round: round, device, name, compute_s, upload_s, wait_s,
                   round_s, compute_j, upload_j, energy_j, budget_j, outcome ("arrived" or why it dropped out);
                   jobs that reach from one round into the next count whole, where they ended
@@ -52,9 +55,16 @@ class Breakdown:
             "rounds", columns, self.rounds.select(columns).rows())
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """Where a device's time goes."""
+        return tuple(part for part in ALL_PARTS if f"{part}_s" in self.rounds.columns)
+
+    @property
     def totals(self) -> dict[str, float]:
         """The run as a whole: the parts of the time sum to ``makespan_s``."""
-        summed = ("compute_s", "upload_s", "wait_s", "idle_band_s", "silent_s", "compute_j", "upload_j", "energy_j")
+        more = ("download_s", "download_j", *(f"{name}_j" for name in BOOKS))
+        summed = ("compute_s", "upload_s", "wait_s", "idle_band_s", "silent_s", "compute_j", "upload_j", "energy_j",
+                  *(name for name in more if name in self.rounds.columns))
         makespan_s = float(self.rounds["t1"][-1]) - float(self.rounds["t0"][0])
         sums = {name: math.fsum(self.rounds[name]) for name in summed}
         used = 1.0 - sums["idle_band_s"] / makespan_s if makespan_s else 0.0
@@ -96,10 +106,11 @@ def break_down(run: StoredRun) -> Breakdown:
     bandwidth_hz = run.scenario.cell.bandwidth
     shares = _shares(run, rounds, names)
     rounds = rounds.drop("energy_j", "accuracy", "loss")
-    for more in (_band(run, rounds, bandwidth_hz), _energy(shares), _stragglers(run, rounds, names)):
+    energy = _energy(shares)
+    for more in (_band(run, rounds, bandwidth_hz), energy, _stragglers(run, rounds, names), _books(run, rounds)):
         rounds = rounds.join(more, on="round", how="left", maintain_order="left")
     rounds = rounds.with_columns(
-        pl.col("compute_j", "upload_j", "energy_j").fill_null(0.0), pl.col("last_together").fill_null(0))
+        pl.col(energy.columns[1:]).fill_null(0.0), pl.col("last_together").fill_null(0))
     return Breakdown(rounds, _devices(run, rounds, shares, names), shares, bandwidth_hz)
 
 
@@ -108,25 +119,30 @@ def _shares(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.Dat
     name, length = pl.col("name"), pl.col("t1") - pl.col("t0")
     played = run.collect(
         run.scan().filter((pl.col("kind") == "span") & (pl.col("device") >= 0)).group_by("round", "device").agg(
-            *(length.filter(name.is_in(spans)).sum().alias(f"{part}_s") for part, spans in PARTS.items()),
-            *(pl.col("energy_j").filter(name == part).sum().alias(f"{part}_j") for part in WORK),
+            *(length.filter(name.is_in(ALL_PARTS[part])).sum().alias(f"{part}_s") for part in run.parts),
+            *(pl.col("energy_j").filter(name.is_in(ALL_PARTS[part])).sum().alias(f"{part}_j") for part in spends(run)),
             pl.col("energy_j").sum()))
     budgets = names.join(run.devices.select(pl.col("device").cast(pl.Int32), "budget_j"), on="device")
     return (
         played
         .join(rounds.select("round", "round_s"), on="round")
         .join(budgets, on="device", how="left")
-        .join(_drops(run), on=["round", "device"], how="left")
+        .join(_undelivered(run, UNDELIVERED), on=["round", "device"], how="left")
         .sort("round", "device")
-        .select("round", "device", "name", *(f"{part}_s" for part in PARTS), "round_s",
-                *(f"{part}_j" for part in WORK), "energy_j", "budget_j", pl.col("outcome").fill_null("arrived"))
+        .select("round", "device", "name", *(f"{part}_s" for part in run.parts), "round_s",
+                *(f"{part}_j" for part in spends(run)), "energy_j", "budget_j", pl.col("outcome").fill_null("arrived"))
     )
 
 
-def _drops(run: StoredRun) -> pl.DataFrame:
-    """Who dropped out of which round, and why."""
+def spends(run: StoredRun) -> tuple[str, ...]:
+    """The parts of its time in which a device spends energy."""
+    return tuple(part for part in run.parts if part != "wait")
+
+
+def _undelivered(run: StoredRun, reasons: Sequence[str]) -> pl.DataFrame:
+    """Who did not deliver in which round for one of these reasons, and why."""
     return run.collect(
-        run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(DROPS))
+        run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(reasons))
         .select("round", "device", pl.col("name").alias("outcome")))
 
 
@@ -149,7 +165,21 @@ def _band(run: StoredRun, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataF
 
 
 def _energy(shares: pl.DataFrame) -> pl.DataFrame:
-    return shares.group_by("round").agg(pl.col("compute_j", "upload_j", "energy_j").sum())
+    return shares.group_by("round").agg(pl.col("^.*_j$").exclude("budget_j").sum())
+
+
+def _books(run: StoredRun, rounds: pl.DataFrame) -> pl.DataFrame:
+    """What came into all batteries in each round, what was drawn at rest, and what was lost; nothing where none do."""
+    told = run.collect(
+        run.scan().filter((pl.col("kind") == "counter") & (pl.col("device") == CELL) & pl.col("name").is_in(BOOKS))
+        .select("round", "name", "value"))
+    books = rounds.select("round")
+    for name in BOOKS if told.height else ():
+        own = told.filter(pl.col("name") == name).select("round", pl.col("value").alias(f"{name}_j"))
+        books = books.join(own, on="round", how="left", maintain_order="left").with_columns(
+            pl.col(f"{name}_j").forward_fill().fill_null(0.0).diff(null_behavior="ignore").fill_null(
+                pl.col(f"{name}_j").first()))
+    return books
 
 
 def _stragglers(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
@@ -171,14 +201,14 @@ def _stragglers(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl
 
 def _devices(run: StoredRun, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """What each device of the population did in the whole run."""
-    summed = [*(f"{part}_s" for part in PARTS), *(f"{part}_j" for part in WORK), "energy_j"]
+    summed = [*(f"{part}_s" for part in run.parts), *(f"{part}_j" for part in spends(run)), "energy_j"]
     did = shares.group_by("device").agg(
         pl.len().alias("rounds"), (pl.col("outcome") == "arrived").sum().alias("arrived"),
         pl.col(summed).sum(), pl.col("energy_j").max().alias("most_j"))
     if not run.in_rounds:      # a device may deliver more than once in a round
         jobs = run.jobs.filter(pl.col("outcome") == "arrived").group_by("device").agg(pl.len().alias("arrived"))
         did = did.drop("arrived").join(jobs, on="device", how="left")
-    dropped = _drops(run).group_by("device").agg(pl.len().alias("dropped"))
+    dropped = _undelivered(run, DROPS).group_by("device").agg(pl.len().alias("dropped"))
     slow = rounds.drop_nulls("straggler").group_by("straggler").agg(pl.len().alias("straggler_rounds"))
     left = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "battery"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,7 @@ FIELDS = {CPU: "cpu_max_hz", BUDGET: "budget_j", POWER: "power_w", BAND: "bandwi
 UNITS = {CPU: "frequency", BUDGET: "energy", POWER: "power", BAND: "frequency"}
 CHOOSE_POWER = frozenset({"sao-joint", "sao-common-power", "algorithm6"})      # by them the range's top is raised
 MOST_DEVICES = 32    # of a cohort, the changes of so many are played: of those that a little more would help most
+MOST_IN_CELL = 16    # and where each has to be played in the cell, of those that ended last
 FREE = 1e3           # times as much of a limit stands for no limit
 BEYOND = 1e-6        # relative: a limit that would have to be raised by less does not bind
 
@@ -96,6 +97,7 @@ class Laboratory:
     replays: Replays
     replay: Replay
     was: Played
+    _known: dict[Change, float | None] = field(default_factory=dict)      # seconds that changes save
 
     @classmethod
     def of(cls, replays: Replays, number: int) -> Laboratory:
@@ -117,7 +119,8 @@ class Laboratory:
             found = self.replay.play(change.problem(problem, self.method), planner, discipline)
         except (Infeasible, InputError):
             return None
-        if change.key == METHOD and (found.over_budget or not found.arrived >= self.was.arrived):
+        if change.key == METHOD and (
+                not found.over_budget <= self.was.over_budget or not found.arrived >= self.was.arrived):
             return None
         return found
 
@@ -125,8 +128,10 @@ class Laboratory:
         """The seconds that a change saves; None where it has no plan."""
         if self._of_no_use(change):
             return 0.0
-        found = self.played(change)
-        return None if found is None else self.was.round_s - found.round_s
+        if change not in self._known:
+            found = self.played(change)
+            self._known[change] = None if found is None else self.was.round_s - found.round_s
+        return self._known[change]
 
     def saves_next(self, change: Change) -> float | None:
         """What so many times a limit saves; a battery may be one too."""
@@ -155,7 +160,7 @@ class Laboratory:
 
     def prices(self) -> list[Prices | None]:
         """What a little more would bring, wave by wave; None by a method that has no prices, or with other shares."""
-        if self.replays.sharing != "planned":
+        if not self.replays.as_planned:
             return [None for _ in self.was.agenda.waves]
         return [self._prices(wave) for wave in self.was.agenda.waves]
 
@@ -171,7 +176,7 @@ class Laboratory:
     def _of_no_use(self, change: Change) -> bool:
         """Whether it is plain that more changes nothing: an optimum whose limit is not reached."""
         found = self.was.place(change.device) if change.key in (CPU, BUDGET) and change.device is not None else None
-        if found is None or self.method not in ("sao", "equal") or self.replays.sharing != "planned":
+        if found is None or self.method not in ("sao", "equal") or not self.replays.as_planned:
             return False
         wave, n = found
         whole = self.replay.problem
@@ -185,13 +190,15 @@ class Laboratory:
         """The devices whose changes are worth a look: all of a small cohort, else those with the dearest limits."""
         problem = self.replay.problem
         numbers = [int(problem.name(n)) for n in range(len(problem))]
-        if len(numbers) <= MOST_DEVICES:
+        most = MOST_DEVICES if self.replays.again is None else MOST_IN_CELL
+        if len(numbers) <= most:
             return numbers
-        weight = dict.fromkeys(numbers, 0.0)
+        jobs = self.replays.jobs[self.replay.number]
+        weight: dict[int, float] = dict(zip(jobs["device"], jobs["t1"] - jobs["t0"], strict=True))
         for wave, prices in zip(self.was.agenda.waves, self.prices(), strict=True):
-            worth = _worth(wave.problem, prices) if prices else wave.plan.end_s
-            weight.update(zip(wave.devices.tolist(), worth.tolist(), strict=True))
-        return sorted(sorted(numbers, key=lambda device: -weight[device])[:MOST_DEVICES])
+            if prices:
+                weight.update(zip(wave.devices.tolist(), _worth(wave.problem, prices).tolist(), strict=True))
+        return sorted(sorted(numbers, key=lambda device: -weight[device])[:most])
 
     def standing(self) -> Iterator[Change]:
         """The changes that mean the same in every round."""

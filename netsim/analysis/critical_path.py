@@ -129,7 +129,7 @@ def find_critical_path(run: StoredRun, round: int | None = None) -> CriticalPath
 
 
 def _noun(part: str) -> str:
-    return "absence" if part == "off" else part
+    return {"off": "absence", "throttled": "throttled computing"}.get(part, part)
 
 
 def causal_graph(run: StoredRun, round: int | None = None) -> nx.DiGraph:

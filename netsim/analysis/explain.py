@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
 
 MOST_PLANS = 4_000       # for the run as a whole; of a longer one, some rounds say which changes matter
-DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10,
-        "sao-adaptive": 2_000}      # plans of `sao` that one costs
 MOST_CHANGES = 12        # that are then played in all its rounds
 HALF = 0.5               # of what leaving a device out saves: where a limit of its own brings that, it is the answer
 LITTLE = 1e-6            # of a round: what a limit brings that is worth less does not bind
@@ -245,7 +243,7 @@ def whole_run(replays: Replays, names: dict[int, str]) -> Explanation:
     """The same changes over all rounds, each with its own cohort and plan."""
     numbers = sorted(replays.jobs)
     plans = sum(4 * replays.jobs[number].height + len(replays.other_methods) + len(DISCIPLINES) for number in numbers)
-    picked = numbers[::math.ceil(plans * DEAR.get(replays.method, 1) / MOST_PLANS)]
+    picked = numbers[::math.ceil(plans * replays.dear / MOST_PLANS)]
     found, limits = _summed(replays, picked, None)
     if len(picked) < len(numbers) or any(replays.jobs[number].height > MOST_DEVICES for number in numbers):
         most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES]

@@ -11,7 +11,7 @@ import polars as pl
 from netsim.allocation import METHODS, Infeasible
 from netsim.analysis.breakdown import TOGETHER
 from netsim.analysis.changes import METHOD, MOST_DEVICES, WITHOUT, Laboratory
-from netsim.analysis.explain import DEAR, LITTLE, WhatIf, what_ifs
+from netsim.analysis.explain import LITTLE, WhatIf, what_ifs
 from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
 from netsim.base import units
@@ -92,7 +92,7 @@ def paces(run: StoredRun, rounds: Iterable[int], left: int = MOST_PLANS) -> dict
     for number in rounds:
         if number not in replays.jobs:
             continue
-        left -= (4 * min(replays.jobs[number].height, MOST_DEVICES) + len(METHODS)) * DEAR.get(replays.method, 1)
+        left -= (4 * min(replays.jobs[number].height, MOST_DEVICES) + len(METHODS)) * replays.dear
         if left < 0 and found:
             break
         try:

@@ -18,12 +18,13 @@ import polars as pl
 from netsim.analysis.job_facts import FACTS, job_facts
 from netsim.analysis.names import all_names
 from netsim.analysis.parts import each_part
-from netsim.trace.schema import CELL, DROPS, SERVER
+from netsim.trace.schema import CELL, SERVER, UNDELIVERED
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
 
-UNITS = {"battery": "J", "bandwidth": "Hz"}     # what a counter counts, where it is no plain number
+# what a counter counts, where it is no plain number
+UNITS = {"battery": "J", "bandwidth": "Hz", "harvest": "J", "idle": "J", "spilt": "J"}
 FIRST = 10                                      # process of device 0; 0 would be the viewer's own
 PIDS = {CELL: 1, SERVER: 2}
 STEPS = 3                                       # the server's steps have a track of their own: they take no time, and
@@ -130,8 +131,8 @@ def _round_slices(rows: pl.DataFrame, *, in_rounds: bool) -> pl.DataFrame:
 def _arrows(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """From each upload that arrived to the aggregation of its round; the arrow's number is the upload's row."""
     span, name = pl.col("kind") == "span", pl.col("name")
-    dropped = rows.filter((pl.col("kind") == "instant") & name.is_in(DROPS)).select("round", "device")
-    uploads = rows.filter(span & (name == "upload")).join(dropped, on=["round", "device"], how="anti")
+    undelivered = rows.filter((pl.col("kind") == "instant") & name.is_in(UNDELIVERED)).select("round", "device", "job")
+    uploads = rows.filter(span & (name == "upload")).join(undelivered, on=["round", "device", "job"], how="anti")
     uploads = uploads.unique(["round", "device", "job"], keep="last", maintain_order=True)     # the one that arrived
     # inside the slice: at its end, the viewer may take the next one for its start
     tails = uploads.with_columns(ts=pl.max_horizontal(TS, TS + DUR - 1))

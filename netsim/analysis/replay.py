@@ -2,7 +2,8 @@
 
 A round is rebuilt from the table of jobs (gain, bits, cycles, budget as its plan saw them), the devices (what CPUs and
 radios can do) and the scenario (band, noise, allocation method, rules), and played without a simulation
-(:mod:`netsim.analysis.playing`), so that thousands of changed rounds can be.
+(:mod:`netsim.analysis.playing`), so that thousands of changed rounds can be. Where a plan alone does not say how a
+round goes, it is played in the cell (:mod:`netsim.analysis.in_cell`).
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ from netsim.base.errors import InputError
 from netsim.cell.disciplines import DISCIPLINES, Discipline
 
 if TYPE_CHECKING:
+    from netsim.server.again import Again
     from netsim.trace.stored_run import StoredRun
 
 OF_DEVICES = ("capacitance", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz", "power_min_w", "power_max_w")
 OF_JOBS = ("bits", "cycles", "gain")
+DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10,
+        "sao-adaptive": 2_000}      # plans of `sao` that one costs
+IN_CELL = 20       # and that a round costs which is played in the cell
 AGREES = 1e-6      # seconds, or parts of a longer round: a plan made anew that differs by more is another plan
 
 
@@ -45,10 +50,12 @@ class Played:
     on_deadline: int              # waves that end on the deadline
 
     @property
-    def over_budget(self) -> bool:
-        """Whether a device spends more than it may."""
-        return any(self.spent_j[device] > may_j * (1 + TOLERANCE) for wave in self.agenda.waves
-                   for device, may_j in zip(wave.devices.tolist(), wave.problem.budget_j.tolist(), strict=True))
+    def over_budget(self) -> frozenset[int]:
+        """The devices that spend more than they may."""
+        return frozenset(
+            device for wave in self.agenda.waves
+            for device, may_j in zip(wave.devices.tolist(), wave.problem.budget_j.tolist(), strict=True)
+            if self.spent_j[device] > may_j * (1 + TOLERANCE))
 
     def place(self, device: int) -> tuple[Wave, int] | None:
         """The wave that a device is in, and its position there; None where it has no plan."""
@@ -77,7 +84,7 @@ class Replay:
     def agenda(self, problem: Problem | None = None, planner: MakePlanner | None = None) -> Agenda:
         """The plans of this problem by this method, told what batteries hold; raises InputError by the rule "error"."""
         posed = self.problem if problem is None else problem
-        devices = _numbers(posed)
+        devices = numbers_of(posed)
         made = (planner or self.planner)(lambda some: posed.subset(np.searchsorted(devices, some)), self.charge_of)
         return made.agenda(devices, self.rule, self.size)
 
@@ -101,7 +108,7 @@ class Replay:
 
     def charge_of(self, devices: Ints) -> Floats:
         """What the batteries of some devices held when the round began."""
-        return self.charge_j[np.searchsorted(_numbers(self.problem), devices)]
+        return self.charge_j[np.searchsorted(numbers_of(self.problem), devices)]
 
 
 class Replays:
@@ -113,19 +120,36 @@ class Replays:
                              + ("" if run.last_round else "; no round is complete yet"))
         self.run = run
         self.scenario = run.scenario
-        self._refuse_what_changes_meanwhile()
         self.other_methods = [each for each in METHODS                                          # to be tried
                               if methods and each != self.method and not METHODS[each].dear]
         METHODS.permit(self.method, allow_import=allow_import)
         DISCIPLINES.permit(self.sharing, allow_import=allow_import)
         self._planners: dict[str, MakePlanner] = {}
+        self.again = self._play_again(allow_import=allow_import)
 
-    def _refuse_what_changes_meanwhile(self) -> None:
-        """Only rounds during which the world stands still can be played without a simulation."""
-        living = self.scenario.living
-        if living is not None:
-            raise InputError(f"{self.run.path}: {living} makes rounds other than planned, and such rounds can't be "
-                             "explained yet; breakdown and critical-path show where the time went")
+    def _play_again(self, *, allow_import: bool) -> Again | None:
+        """The rounds to be played in the cell; None where their plans say how they go."""
+        server = self.scenario.server
+        if self.scenario.living is None and (server is None or server.kind == "synchronous"):
+            if not self.run.in_rounds:
+                raise InputError(f"{self.run.path}: jobs reach from one round into the next, and only rounds that wait "
+                                 "for their devices can be explained; breakdown and critical-path show where the time "
+                                 "went")
+            return None
+        from netsim.analysis.in_cell import play_again  # simulates, and so SimPy
+
+        cohorts = {number: jobs["device"].to_numpy() for number, jobs in self.jobs.items()}
+        return play_again(self.run, cohorts, allow_import=allow_import)
+
+    @property
+    def as_planned(self) -> bool:
+        """Whether rounds go as their plans say, but for batteries and deadlines."""
+        return self.again is None and self.sharing == "planned"
+
+    @property
+    def dear(self) -> int:
+        """How many plans of `sao` a round planned and played anew costs."""
+        return DEAR.get(self.method, 1) + (0 if self.again is None else IN_CELL)
 
     @property
     def method(self) -> str:
@@ -186,19 +210,25 @@ class Replays:
         jobs = self._jobs_of(number)
         who, rounds = jobs["device"].to_numpy(), self.scenario.rounds
         devices = {name: column[who] for name, column in self._devices.items()}
-        if (jobs["staleness"] != 0).any() or jobs["device"].is_duplicated().any():
-            raise InputError(f"round {number} has jobs that began in another one, or two of one device: only rounds "
-                             "that wait for their devices can be explained")
+        if jobs["device"].is_duplicated().any():
+            raise InputError(f"round {number} has two jobs of one device: only rounds that wait for their devices can "
+                             "be explained")
         problem = Problem(
             **{name: jobs[name].to_numpy() for name in OF_JOBS}, **{name: devices[name] for name in OF_DEVICES},
             bandwidth_hz=float(self.scenario.cell.bandwidth), noise_w_per_hz=self.scenario.cell.noise_w_per_hz,
             numbers=who)
         first = number == 1 and rounds.first == "all"
-        return Replay(
+        found = Replay(
             number, float(jobs["t0"].to_numpy().min()), problem, charge_j=_charge(jobs, devices),
             rule=rounds.first_infeasible if first else rounds.infeasible, size=self.scenario.selection.cohort,
             deadline_s=self.deadline_s, wait_s=rounds.wait_s, planner=self.planner(self.method),
             discipline=self.discipline(self.sharing))
+        if self.again is None:
+            return found
+        from netsim.analysis.in_cell import ReplayInCell
+
+        charge_j = self.again.begin(number).batteries.level_j(who)
+        return ReplayInCell(**{**vars(found), "charge_j": charge_j}, again=self.again)
 
     def discipline(self, name: str) -> Discipline:
         """How the band is shared."""
@@ -234,6 +264,6 @@ def _charge(jobs: pl.DataFrame, devices: dict[str, Floats]) -> Floats:
     return found
 
 
-def _numbers(problem: Problem) -> Ints:
+def numbers_of(problem: Problem) -> Ints:
     assert problem.numbers is not None
     return problem.numbers

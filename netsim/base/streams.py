@@ -44,6 +44,11 @@ STREAM: Mapping[str, int] = MappingProxyType({
     "availability": 25,
     "crash": 26,
     "loss": 27,
+    "idle": 28,
+    "harvest": 29,
+    "packets": 30,
+    "flower server": 31,
+    "flower client": 32,
 })
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.base.arrays import Bools, Floats, Ints
+from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.base.units import format
 
 ROUNDING = 1e-12
@@ -83,23 +83,48 @@ class Battery:
 class Batteries:
     """What the devices have used of their batteries: rows of arrays, and an object only for who is at work on one."""
 
+    recharge = False         # whether something comes in, or is drawn at rest
+
     def __init__(self, capacity_j: Floats, least_j: Floats | None = None) -> None:
         self.capacity_j = capacity_j                     # inf on mains
         self.least_j: Floats = np.zeros(len(capacity_j)) if least_j is None else least_j       # no job takes less
-        self.used_j: Floats = np.zeros(len(capacity_j))
-        self.alive = int(self.available.sum())           # devices with energy for a job
+        self.used_j: Floats = np.zeros(len(capacity_j))      # by work
+        self._alive = int(self.available.sum())
         self._finite: Bools = np.isfinite(capacity_j)
         self.any_finite = bool(self._finite.any())
         self._open: dict[int, Battery] = {}
+
+    @property
+    def alive(self) -> int:
+        """How many devices have energy for a job."""
+        return self._alive
 
     @property
     def available(self) -> Bools:
         """The devices that have more left than the least that a job takes."""
         return self.used_j < self.capacity_j - self.least_j
 
+    def able_from(self) -> Floats:
+        """From when on each has so much; inf: never again."""
+        return np.where(self.available, 0.0, np.inf)
+
     def level_j(self, devices: Ints | slice) -> Floats:
         """What is left to some of the devices, but for what they are drawing now; inf on mains."""
         return self.capacity_j[devices] - self.used_j[devices]
+
+    def hold(self, devices: Ints, joules: Floats) -> None:
+        """Let batteries hold this much, whatever they held; inf: on mains."""
+        other = joules != self.level_j(devices)
+        devices, joules = devices[other], joules[other]
+        self.capacity_j = self.capacity_j.copy()
+        self.capacity_j[devices] = self.used_j[devices] + joules
+        self._finite = np.isfinite(self.capacity_j)
+        self.any_finite = bool(self._finite.any())
+        self._alive = int(self.available.sum())
+
+    def full_j(self, devices: Ints) -> Floats:
+        """What their batteries can hold."""
+        return self.capacity_j[devices]
 
     def too_little(self) -> str:
         """Why no device has the energy for a job."""
@@ -107,6 +132,11 @@ class Batteries:
         return (f"no battery holds the least that a job takes (device {first}: "
                 f"{format(float(self.capacity_j[first]), 'energy')} against "
                 f"{format(float(self.least_j[first]), 'energy')})")
+
+    def require(self, least_j: Floats) -> None:
+        """From now on no job takes less than this."""
+        self.least_j = least_j
+        self._alive = int(self.available.sum())
 
     def is_finite(self, device: int) -> bool:
         """Whether a device is not on mains."""
@@ -130,7 +160,7 @@ class Batteries:
         del self._open[device]
         before, self.used_j[device] = self.used_j[device], battery.used_j(now)
         enough_j = self.capacity_j[device] - self.least_j[device]
-        self.alive -= int(before < enough_j <= self.used_j[device])
+        self._alive -= int(before < enough_j <= self.used_j[device])
 
     def draw(self, devices: Ints, joules: Floats) -> None:
         """What devices on mains have used is only counted."""
@@ -139,16 +169,17 @@ class Batteries:
             devices, joules = devices[mains], joules[mains]
         np.add.at(self.used_j, devices, joules)      # a device may have done several jobs
 
-    def snapshot(self) -> Floats:
+    def snapshot(self) -> State:
         """What was used, but for the loads that are on now."""
         used_j = self.used_j.copy()
         for device, battery in self._open.items():
             used_j[device] = battery.settled_j
-        return used_j
+        return {"used_j": used_j}
 
-    def restore(self, used_j: Floats) -> None:
-        """As a checkpoint says."""
+    def restore(self, state: State) -> None:
+        """As a checkpoint says; loads are drawn again by whoever takes up the jobs."""
+        used_j = state["used_j"]
         if used_j.shape != self.capacity_j.shape:
             raise ValueError(f"it is not about {len(self.capacity_j)} devices")
         self.used_j = used_j.copy()
-        self.alive = int(self.available.sum())
+        self._alive = int(self.available.sum())

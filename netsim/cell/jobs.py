@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -13,9 +13,12 @@ from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats, Ints, State
 from netsim.trace.schema import ARRIVED
 
-COMPUTING, WAITING, SENDING, ENDED, PAUSED = range(5)      # the phases of a job
-SPANS = {COMPUTING: "compute", WAITING: "wait", SENDING: "upload", PAUSED: "off"}      # what a phase is in the trace
-NAMES = tuple(SPANS.values())
+COMPUTING, WAITING, SENDING, ENDED, PAUSED, RECEIVING = range(6)      # the phases of a job
+# what a phase is in the trace
+SPANS = {COMPUTING: "compute", WAITING: "wait", SENDING: "upload", PAUSED: "off", RECEIVING: "download"}
+THROTTLED = "throttled"                # computing at a lower clock than planned
+NAMES = (*SPANS.values(), THROTTLED)
+PHASES = {**{name: phase for phase, name in SPANS.items()}, THROTTLED: COMPUTING}
 NO_SLOTS: Floats = np.zeros((0, 4))
 
 Stretch = tuple[str, float, float, float]      # a span's name, its start and end, and the joules that it took
@@ -40,6 +43,21 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.device)
 
+    def lasting(self) -> Jobs:
+        """The same where work may take longer than planned: who is not done after its last slot has its mean share.
+
+        The last share alone may be next to nothing.
+        """
+        ends_s = np.zeros(len(self))
+        np.maximum.at(ends_s, self.slots[:, 2].astype(np.int64), self.slots[:, 1])
+        rest = np.column_stack([ends_s * (1 + 1e-9), np.full(len(self), np.inf), np.arange(len(self)),
+                                self.bandwidth_hz])
+        return replace(self, slots=np.concatenate([self.slots, rest])) if len(self.slots) else self
+
+    def after(self, seconds: Floats) -> Jobs:
+        """The same, begun with so many seconds of receiving: bands that are planned by time wait for all of them."""
+        return replace(self, slots=self.slots + np.array([float(seconds.max())] * 2 + [0.0] * 2))
+
     @classmethod
     def of(cls, wave: Wave, efficiency: float = 1.0) -> Jobs:
         """The jobs that a wave's plan stands for; a plan counts the bits that Shannon's rate would send meanwhile."""
@@ -60,7 +78,8 @@ class Flight:
 
     CHANGING = ("phase", "left", "rate", "since", "spent_s", "hz", "compute_s", "upload_s", "compute_j", "upload_j",
                 "computed_at", "sent_from", "ended_at", "charge_1", "charge_2", "room_row", "stamp",
-                "snr_hz", "planned_rate", "resumes", "starts", "tries")
+                "snr_hz", "planned_rate", "resumes", "starts", "tries", "compute_w", "receive_s", "receive_j",
+                "packets")
 
     def __init__(
         self, first: int, version: int, began: float, cause: int, jobs: Jobs, snr_hz: Floats, rate: Floats,
@@ -109,7 +128,11 @@ class Flight:
         self.resumes = [COMPUTING] * count   # the phase that a paused job goes on with
         self.starts = [0] * count            # how often it has started over
         self.tries = [0] * count             # uploads that were lost
+        self.packets = [0] * count           # of the present upload, each time that one is sent; 0 where none is lost
+        self.receive_s = [0.0] * count       # how long the download takes
+        self.receive_j = [0.0] * count
         self.story: dict[int, list[Stretch]] = {}      # of jobs in which something came between, stretch by stretch
+        self.told_j: dict[tuple[int, int], float] = {}      # the joules in it, by job and phase
 
     def __len__(self) -> int:
         return len(self.device)
@@ -134,7 +157,7 @@ class Flight:
             setattr(flight, name, state[name].tolist())
         flight.outcome = bytes(state["outcome"]).decode().split("\n")
         for i, name, t0, t1, joules in state["story"].tolist():
-            flight.story.setdefault(int(i), []).append((NAMES[int(name)], t0, t1, joules))
+            flight._add_stretch(int(i), NAMES[int(name)], t0, t1, joules)
         flight.on_battery = not np.isnan(flight.charge_1 + flight.charge_2).all()
         flight.waited = max(flight.room_row) >= 0
         flight.open = sum(phase != ENDED for phase in flight.phase)
@@ -155,24 +178,31 @@ class Flight:
         """Something came between: what a job did until now becomes part of its story."""
         phase, told = self.phase[i], self.story.setdefault(i, [])
         if not told and phase in (WAITING, SENDING):
-            told.append(("compute", self.began, self.computed_at[i], self.compute_j[i]))
+            self._add_stretch(i, "compute", self.began, self.computed_at[i], self.compute_j[i])
             if phase == SENDING and self.sent_from[i] > self.computed_at[i]:
-                told.append(("wait", self.computed_at[i], self.sent_from[i], 0.0))
+                self._add_stretch(i, "wait", self.computed_at[i], self.sent_from[i], 0.0)
         began = self.sent_from[i] if phase == SENDING else self.since[i]
         if now > began or not told:
-            name, sum_j = SPANS[phase], {COMPUTING: self.compute_j[i], SENDING: self.upload_j[i]}.get(phase, 0.0)
-            before_j = sum(joules for other, _, _, joules in told if other == name)
-            told.append((name, began, now, max(0.0, sum_j - before_j)))
+            name, sums_j = SPANS[phase], {
+                COMPUTING: self.compute_j, SENDING: self.upload_j, RECEIVING: self.receive_j}.get(phase)
+            slow = phase == COMPUTING and self.rate[i] < self.jobs.cpu_hz[i]
+            spent_j = 0.0 if sums_j is None else max(0.0, sums_j[i] - self.told_j.get((i, phase), 0.0))
+            self._add_stretch(i, THROTTLED if slow else name, began, now, spent_j)
+
+    def _add_stretch(self, i: int, name: str, t0: float, t1: float, joules: float) -> None:
+        self.story.setdefault(i, []).append((name, t0, t1, joules))
+        self.told_j[i, PHASES[name]] = self.told_j.get((i, PHASES[name]), 0.0) + joules
 
     def chapter(self, i: int) -> int:
         """How often something came between."""
         return len(self.story.get(i, ()))
 
     def start_over(self, i: int) -> None:
-        """All work is lost, and is to be done again when the device is back."""
-        cycles = float(self.jobs.cycles[i])
-        if self.resumes[i] != COMPUTING or self.left[i] != cycles:
-            self.resumes[i], self.left[i] = COMPUTING, cycles
+        """All work is lost, and is to be done again when the device is back; a model once received is kept."""
+        begins = RECEIVING if self.resumes[i] == RECEIVING else COMPUTING
+        work = self.receive_s[i] if begins == RECEIVING else float(self.jobs.cycles[i])
+        if self.resumes[i] != begins or self.left[i] != work:
+            self.resumes[i], self.left[i] = begins, work
             self.starts[i] += 1
 
     def _story_rows(self) -> Floats:

@@ -14,7 +14,7 @@ from netsim.cell.battery import Batteries, Battery, Load
 from netsim.cell.jobs import Flight
 
 # What can be due. At one instant ends come before starts, then the order of devices; a budget just kept is kept.
-SENT, EMPTY, SPENT, COMPUTED, PLANNED, CHANGED, SWITCHED = range(7)
+SENT, EMPTY, SPENT, COMPUTED, PLANNED, CHANGED, SWITCHED, RECEIVED, HOT = range(9)
 Agenda = list[tuple[float, int, Any, int, Any, int]]      # when, what, whose turn, a stamp, and whom it is about
 
 

@@ -19,16 +19,20 @@ from netsim.base.arrays import Floats, Ints, State
 from netsim.cell.battery import Batteries, Battery
 from netsim.cell.disciplines import Discipline
 from netsim.cell.fades import Fades
-from netsim.cell.jobs import COMPUTING, ENDED, SENDING, WAITING, Flight, Flights, Jobs
-from netsim.cell.loads import CHANGED, COMPUTED, EMPTY, PLANNED, SENT, SPENT, SWITCHED, Agenda, Loads
+from netsim.cell.heat import Heat
+from netsim.cell.jobs import COMPUTING, ENDED, RECEIVING, SENDING, WAITING, Flight, Flights, Jobs
+from netsim.cell.loads import CHANGED, COMPUTED, EMPTY, PLANNED, RECEIVED, SENT, SPENT, SWITCHED, Agenda, Loads
 from netsim.cell.pauses import Pauses
 from netsim.cell.radio import SHANNON, Air, RateLaw
 from netsim.cell.replies import Replies
+from netsim.cell.work import DeviceWork
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY, OVER_BUDGET
-from netsim.world.faults import Faults
+from netsim.world.devices import STEADY, DevicesInTime
 
 CLOCK = 16                  # units in the last place of the clock that are its rounding
 ROUNDING = 1e-9             # shares may overshoot the band by rounding, never by more
+
+DUE = {COMPUTING: COMPUTED, SENDING: SENT, RECEIVING: RECEIVED}      # how a phase ends whose work is done
 
 Ticket = int                # the number of a job
 
@@ -38,7 +42,8 @@ class Medium:
 
     def __init__(
         self, env: simpy.Environment, bandwidth_hz: float, noise_w_per_hz: float, discipline: Discipline,
-        batteries: Batteries, radio: RateLaw = SHANNON, air: Air | None = None, faults: Faults | None = None,
+        batteries: Batteries, radio: RateLaw = SHANNON, air: Air | None = None, devices: DevicesInTime = STEADY,
+        reception_w: float = 0.0,
     ) -> None:
         self.env = env
         self.radio = radio
@@ -62,13 +67,18 @@ class Medium:
         self.loads = Loads(env, batteries, self.agenda)
         # channels that stay as they are during a round are not asked again
         self.fades = Fades(self, air) if air is not None and air.next_change(env.now) < math.inf else None
-        self.pauses = Pauses(self, faults) if faults else None
+        self.pauses = Pauses(self, devices.faults) if devices.faults else None
+        self.heat = Heat(self, devices.heat_limits) if devices.heat_limits else None
+        self.work = DeviceWork(self, reception_w)
+        self.surprises = (self.fades, self.pauses, self.heat) != (None, None, None)      # of which plans know nothing
         self._alarm: simpy.Event | None = None
         self._alarm_at = math.inf
         self._told = False                   # whether somebody has just been told what it waited for
 
-    def start(self, first: Ticket, version: int, cause: int, jobs: Jobs, gain: Floats) -> Flight:
-        """Let these jobs begin to compute, now; ``gain`` is that of their channels."""
+    def start(
+        self, first: Ticket, version: int, cause: int, jobs: Jobs, gain: Floats, receive_s: Floats | None = None,
+    ) -> Flight:
+        """Let these jobs begin, now: to compute, or first to receive the model; ``gain`` is that of their channels."""
         snr_hz = gain * jobs.power_w / self.noise_w_per_hz
         hertz = jobs.bandwidth_hz
         if self.discipline.fixed and not (np.minimum.reduce(hertz) > 0.0 and np.maximum.reduce(hertz) <= self._limit):
@@ -77,13 +87,19 @@ class Medium:
         flight = Flight(first, version, self.env.now, cause, jobs, snr_hz, rate)
         self.flights.append(flight)
         now = self.env.now
-        self.agenda.extend([
-            (now + seconds, COMPUTED, flight.turn[i], 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
+        if receive_s is None:
+            self.agenda.extend([
+                (now + seconds, COMPUTED, flight.turn[i], 0, flight, i) for i, seconds in enumerate(flight.compute_s)])
         flight.follow_slots(now)
         self._await_slots(flight)
         heapify(self.agenda)
-        for i in self.batteries.on_battery(jobs.device):
-            self.loads.draw(flight, i, flight.compute_w[i], flight.compute_s[i])
+        if receive_s is not None:
+            self.work.download(flight, receive_s)
+        else:
+            for i in self.batteries.on_battery(jobs.device):
+                self.loads.draw(flight, i, flight.compute_w[i], flight.compute_s[i])
+            if self.heat is not None:
+                self.heat.begin_all(flight, now)
         if self.pauses is not None:
             self.pauses.watch(flight)
         self._set_alarm()
@@ -129,6 +145,8 @@ class Medium:
         state["loads"] = self.loads.snapshot()
         if self.pauses is not None:
             state["uploads"] = self.pauses.snapshot()
+        if self.heat is not None:
+            state["heat"] = self.heat.snapshot()
         for number, flight in enumerate(self.flights):
             state |= {f"flight{number}.{name}": array for name, array in flight.snapshot().items()}
         return state
@@ -148,6 +166,8 @@ class Medium:
             flight.follow_slots(float(np.nextafter(self.env.now, -np.inf)))
         if self.pauses is not None:
             self.pauses.restore(state["uploads"])
+        if self.heat is not None:
+            self.heat.restore(state["heat"])
         self.look_ahead()
 
     def look_ahead(self) -> None:
@@ -160,10 +180,9 @@ class Medium:
         self._alarm, self._alarm_at = None, math.inf
         for flight in self.flights:
             for i, phase in enumerate(flight.phase):
-                if phase in (COMPUTING, SENDING) and flight.rate[i] > 0.0:
+                if phase in DUE and flight.rate[i] > 0.0:
                     due = flight.since[i] + flight.left[i] / flight.rate[i]
-                    what = COMPUTED if phase == COMPUTING else SENT
-                    self.agenda.append((due, what, flight.turn[i], flight.stamp[i], flight, i))
+                    self.agenda.append((due, DUE[phase], flight.turn[i], flight.stamp[i], flight, i))
                 if phase == SENDING and self._drops:
                     spent_at = self._spent_at(flight, i)
                     self.agenda.append((spent_at, SPENT, flight.turn[i], flight.chapter(i), flight, i))
@@ -172,6 +191,8 @@ class Medium:
         self.loads.watch_all()
         if self.fades is not None:
             self.fades.look_ahead(self.env.now)
+        if self.heat is not None:
+            self.heat.look_ahead()
         if self.pauses is not None:
             for flight in self.flights:
                 self.pauses.watch(flight)
@@ -199,12 +220,9 @@ class Medium:
         agenda, self._told = self.agenda, False
         while agenda and agenda[0][0] <= until and not self._told:
             at, what, _, stamp, where, i = heappop(agenda)
-            if what == COMPUTED:
+            if what in (COMPUTED, SENT):
                 if where.stamp[i] == stamp:
-                    self._computed(where, i, now)
-            elif what == SENT:
-                if where.stamp[i] == stamp:
-                    self._sent(where, i, now)
+                    (self._computed if what == COMPUTED else self._sent)(where, i, now)
             elif what == EMPTY:
                 if where.watch == stamp:
                     self._ran_out(where)
@@ -219,6 +237,8 @@ class Medium:
                 where.follow_slots(until)
                 if where.open and (self.sending or self.waiting):
                     self.share(now)
+            elif where.stamp[i] == stamp:
+                self.work.due(what, where, i, now)
         self._set_alarm()
 
     # What happens to a job.
@@ -226,9 +246,11 @@ class Medium:
     def _computed(self, flight: Flight, i: int, now: float) -> None:
         """Computing is done."""
         self.loads.stop_computing(flight, i, now, complete=True)
+        if self.heat is not None:
+            self.heat.stop(flight, i, now)
         if i in flight.story:
             flight.tell(i, now)
-        flight.left[i] = flight.bits[i]
+        flight.left[i] = flight.bits[i] if self.pauses is None else self.pauses.to_send(flight, i)
         self.to_the_radio(flight, i, now)
 
     def to_the_radio(self, flight: Flight, i: int, now: float) -> None:
@@ -281,11 +303,7 @@ class Medium:
     def cut(self, flight: Flight, i: int, reason: str) -> None:
         """A job ends before its work is done."""
         now, phase = self.env.now, flight.phase[i]
-        flight.stamp[i] += 1
-        if phase == COMPUTING:
-            self.loads.stop_computing(flight, i, now, complete=False)
-        elif phase == SENDING:
-            self.loads.stop_sending(flight, i, now, complete=False)
+        self.work.stop(flight, i, now)
         self._end(flight, i, now, reason)
         if phase == SENDING:
             self.leave_the_band(flight, i, now)

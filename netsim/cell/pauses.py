@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.base.arrays import Ints
-from netsim.cell.jobs import COMPUTING, ENDED, PAUSED, SENDING, WAITING, Flight
-from netsim.cell.loads import COMPUTED, SWITCHED
+from netsim.cell.jobs import COMPUTING, ENDED, PAUSED, RECEIVING, SENDING, WAITING, Flight
+from netsim.cell.loads import SWITCHED
 from netsim.trace.schema import ARRIVED, CRASHED, LOST, OFF
 
 if TYPE_CHECKING:
@@ -64,12 +64,26 @@ class Pauses:
         if at < math.inf:
             heappush(self.medium.agenda, (at, SWITCHED, flight.first + i, 0, flight, i))
 
+    def to_send(self, flight: Flight, i: int) -> float:
+        """How many bits an upload comes to, with all packets that are sent again."""
+        device = flight.device[i]
+        packets = self.faults.packets(device)
+        if not packets:
+            return flight.bits[i]
+        number = self._uploads.get(device, 0)
+        flight.packets[i], lost = self.faults.packets_sent(device, number)
+        self._uploads[device] = number + 1
+        flight.tries[i] = self.faults.tries(device) if lost else 0
+        return flight.bits[i] * flight.packets[i] / packets
+
     def received(self, flight: Flight, i: int) -> str | None:
         """The outcome of an upload that was sent to its end; None where it was lost and is sent again."""
         device = flight.device[i]
         tries = self.faults.tries(device)
         if not tries:
             return ARRIVED
+        if flight.packets[i]:
+            return LOST if flight.tries[i] >= tries else ARRIVED
         number = self._uploads.get(device, 0)
         self._uploads[device] = number + 1
         if not self.faults.loses(device, number):
@@ -89,16 +103,10 @@ class Pauses:
         medium, now, phase = self.medium, self.medium.env.now, flight.phase[i]
         if phase == PAUSED:
             return
-        flight.stamp[i] += 1
-        if phase == COMPUTING:
-            medium.loads.stop_computing(flight, i, now, complete=False)
-        if phase == SENDING:
-            medium.loads.stop_sending(flight, i, now, complete=False)
-        if phase in (COMPUTING, SENDING):
-            flight.left[i] = max(0.0, flight.left[i] - flight.rate[i] * (now - flight.since[i]))
+        medium.work.stop(flight, i, now)
         flight.tell(i, now)
         flight.phase[i], flight.since[i] = PAUSED, now
-        flight.resumes[i] = COMPUTING if phase == COMPUTING else WAITING
+        flight.resumes[i] = phase if phase in (COMPUTING, RECEIVING) else WAITING
         if phase == SENDING:
             medium.leave_the_band(flight, i, now, ended=False)
         elif phase == WAITING:
@@ -110,10 +118,7 @@ class Pauses:
         flight.tell(i, now)
         if flight.resumes[i] == WAITING:
             medium.to_the_radio(flight, i, now)
-            return
-        flight.phase[i], flight.since[i] = COMPUTING, now
-        flight.rate[i] = rate = float(flight.jobs.cpu_hz[i])
-        seconds = flight.left[i] / rate
-        heappush(medium.agenda, (now + seconds, COMPUTED, flight.turn[i], flight.stamp[i], flight, i))
-        if medium.batteries.any_finite and medium.batteries.is_finite(flight.device[i]):
-            medium.loads.draw(flight, i, flight.compute_w[i], seconds)
+        elif flight.resumes[i] == RECEIVING:
+            medium.work.receive(flight, i, now, flight.left[i])
+        else:
+            medium.work.compute(flight, i, now, flight.left[i])

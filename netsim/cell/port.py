@@ -31,6 +31,8 @@ class Reply:
     device: int
     version: int               # of the model that it started from
     arrived: bool
+    outcome: str               # "arrived", or the reason why not
+    ended_at: float
 
 
 class CellPort(Protocol):
@@ -49,6 +51,10 @@ class CellPort(Protocol):
         """How many devices have the energy for a job."""
 
     @property
+    def worked(self) -> bool:
+        """Whether a device ever began a job, be it that nothing came of it."""
+
+    @property
     def ready_at(self) -> float:
         """When a device is there to be chosen: now, later where all are off, or never (inf)."""
 
@@ -58,8 +64,15 @@ class CellPort(Protocol):
     def view(self, **columns: Callable[[], Any]) -> View:
         """What a selection method may see; each column, the server's own among them, is made when it is asked for."""
 
+    def absence(self, device: int) -> str | None:
+        """Why a device cannot be chosen now; None where it can."""
+
     def select(self, devices: Ints) -> None:
         """Say who was chosen."""
+
+    def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
+        """Say what these devices have to send and to compute from now on, and how large a model all of them receive,
+        where the scenario alone does not."""
 
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit; the others are left out."""
@@ -71,7 +84,7 @@ class CellPort(Protocol):
         """What keeps all devices from ever taking part again by a rule; None where one of them may."""
 
     def wait(self, seconds: float) -> simpy.Event:
-        """Let time pass in which nobody works."""
+        """Let so much time pass, whatever the others do meanwhile."""
 
     def dispatch(self, wave: Wave) -> Ints:
         """Let devices begin their jobs; returns tickets."""

@@ -16,20 +16,31 @@ from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, 
 from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.base.errors import InputError, YourCodeError
 from netsim.cell.battery import Batteries
+from netsim.cell.charging import ChargedBatteries
 from netsim.cell.disciplines import Discipline
-from netsim.cell.jobs import Jobs
+from netsim.cell.jobs import Flight, Jobs
 from netsim.cell.medium import Medium
 from netsim.cell.port import Outcomes, Reply
 from netsim.cell.radio import SHANNON, RateLaw
-from netsim.cell.recording import CLOCK, Ended, Rows, record_ended, record_left_out
+from netsim.cell.recording import (
+    CLOCK,
+    Ended,
+    Rows,
+    record_charge,
+    record_ended,
+    record_left_out,
+    record_packets,
+)
+from netsim.fleet.downlink import Downlink
 from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
-from netsim.trace.schema import OVER, RELAX, SERVER
+from netsim.trace.schema import BATTERY_EMPTY, CELL, OFF, OVER, RELAX, SERVER
 from netsim.world.channel import EVERYBODY, GainTimeline
-from netsim.world.faults import Faults
+from netsim.world.devices import STEADY, DevicesInTime
 
+MOST_WAITS = 366   # for devices, one after the other, in which nobody turned out to be there
 TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
 NOBODY: Ints = np.zeros(0, np.int64)
 
@@ -53,27 +64,33 @@ class RadioCell:
     def __init__(
         self, env: simpy.Environment, population: Population, channel: GainTimeline, problems: RoundProblems,
         discipline: Discipline, recorder: Recorder, planner: MakePlanner, radio: RateLaw = SHANNON,
-        believes: str = "now", faults: Faults | None = None,
+        believes: str = "now", devices: DevicesInTime = STEADY,
     ) -> None:
         self.env = env
         self.population = population
         self.channel = channel
         self.problems = problems
         self.recorder = recorder
-        self.batteries = Batteries(population.battery_j, problems.least_j(channel_changes=channel.changes))
+        least_j = problems.least_j(channel_changes=channel.changes)
+        self.batteries = Batteries(population.battery_j, least_j) if not devices.supplies else ChargedBatteries(
+            population.battery_j, least_j, devices.supplies, lambda: self.now)
+        self.downlink = self._download = problems.downlink
         self.medium = Medium(
             env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries, radio, AirOfCell(self),
-            faults)
-        self.faults = faults if faults is not None and faults.presences else None
+            devices, self.downlink.reception_w if self.downlink else 0.0)
+        self.faults = devices.faults if devices.faults and devices.faults.presences else None
         self.radio, self.believes = radio, believes
         self._charge = self.batteries.level_j if self.batteries.any_finite else None
         self._planner_of = planner
-        self.planner = planner(self.problem, self._charge)
+        self.planner = self._planner(self.problem, self._charge, self.downlink)
         self._alone = bool(getattr(discipline, "alone", False))
         self.version = 0
+        self.agenda = Agenda((), NOBODY)    # the last that was planned for a whole cohort
         self._next_job = 0
+        self._dispatched = 0
         self._began = env.now               # when the round began
         self._idle = False                  # whether it begins with waiting for devices
+        self._waits = 0                     # how often, one after the other
         self._cause: Ints = NOBODY          # the rows that whatever comes next has to wait for
         self._followed = True               # whether something has come next
         self._played: list[Ended] = []      # of this round
@@ -88,6 +105,10 @@ class RadioCell:
         return self.batteries.alive
 
     @property
+    def worked(self) -> bool:
+        return self._dispatched > 0
+
+    @property
     def there(self) -> Bools:
         """Who can be chosen now."""
         available = self.batteries.available
@@ -95,14 +116,23 @@ class RadioCell:
 
     @property
     def ready_at(self) -> float:
-        if self.faults is None or self.there.any():
+        if self.faults is None and not self.batteries.recharge:
             return self.now if self.alive else math.inf
-        alive = np.flatnonzero(self.batteries.available).tolist()
-        return min((self.faults.back_at(device, self.now) for device in alive), default=math.inf)
+        if self.there.any():
+            return self.now
+        if self._waits >= MOST_WAITS:        # who has energy is off, and who is there has none, again and again
+            return math.inf
+        able = self.batteries.able_from()
+        if self.faults is None:
+            return float(able.min())
+        return min((self.faults.back_at(device, max(self.now, float(able[device])))
+                    for device in np.flatnonzero(able < math.inf).tolist()), default=math.inf)
 
     def ready(self) -> simpy.Event:
-        self._began, self._idle = self.now, True
-        return self.env.timeout(self.ready_at - self.now)
+        seconds = self.ready_at - self.now
+        self._began, self._idle = self.now if self._waits == 0 else self._began, True
+        self._waits += 1
+        return self.env.timeout(seconds)
 
     @property
     def gain(self) -> Floats:
@@ -126,25 +156,40 @@ class RadioCell:
         return {
             "round": lambda: self.version + 1, "time_s": lambda: self.now, "population": lambda: self.population,
             "available": lambda: self.there,
-            "alive": lambda: batteries.alive if self.faults is None else int(self.there.sum()),
+            "alive": lambda: (batteries.alive if self.faults is None and not batteries.recharge
+                              else int(self.there.sum())),
             "battery_j": lambda: batteries.level_j(slice(None)), "gain": lambda: self.gain,
             "bits": lambda: problems.bits, "cycles": lambda: problems.cycles,
             "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
         }
 
+    def absence(self, device: int) -> str | None:
+        return None if self.there[device] else OFF if self.batteries.available[device] else BATTERY_EMPTY
+
     def select(self, devices: Ints) -> None:
         """Say who was chosen; waiting for devices, if there was any, comes first."""
         if self._idle:
             waited = self.recorder.span("wait", SERVER, self._began, self.now, after=self._cause.tolist())
-            self._cause, self._idle = np.array([waited]), False
+            self._cause, self._idle, self._waits = np.array([waited]), False, 0 if len(devices) else self._waits
         row = self.recorder.instant("select", SERVER, self.now, value=len(devices), after=self._cause.tolist())
         self._cause, self._followed = np.array([row]), True
 
+    def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
+        self.problems.assign(devices, bits, cycles, download_bits)
+        if self.downlink != self.problems.downlink:
+            self.downlink = self.problems.downlink
+            self.planner = self._planner(self.problem, self._charge, self.downlink)
+        if self.batteries.any_finite:
+            self.batteries.require(self.problems.least_j(channel_changes=self.channel.changes))
+
     def plan(self, devices: Ints, rule: str, size: int) -> Agenda:
-        return self._planned(self.planner, np.sort(devices), rule, size)
+        self._download = self.downlink
+        self.agenda = self._planned(self.planner, np.sort(devices), rule, size)
+        return self.agenda
 
     def plan_alone(self, device: int, rule: str, among: int) -> Agenda:
-        return self._planned(self._planner_among(among), np.array([device]), rule, 1)
+        self._download = self._download_among(among)
+        return self._planned(self._planner_among(among, self._charge), np.array([device]), rule, 1)
 
     def _planned(self, planner: Planner, devices: Ints, rule: str, size: int) -> Agenda:
         try:
@@ -152,13 +197,25 @@ class RadioCell:
         except YourCodeError as fault:
             raise InputError(f"round {self.version + 1}, {fault}") from None
 
-    def _planner_among(self, among: int) -> Planner:
+    def _planner_among(self, among: int, charge_j: Callable[[Ints], Floats] | None) -> Planner:
         """Plans for one of so many: with its part of the band, or with all of it where one sends at a time."""
         def part(devices: Ints) -> Problem:
             whole = self.problem(devices)
             return replace(whole, bandwidth_hz=whole.bandwidth_hz / among)
 
-        return self.planner if among == 1 or self._alone else self._planner_of(part, self._charge)
+        if charge_j is self._charge and (among == 1 or self._alone):
+            return self.planner
+        return self._planner(self.problem if among == 1 or self._alone else part, charge_j, self._download_among(among))
+
+    def _planner(
+        self, problem: Callable[[Ints], Problem], charge_j: Callable[[Ints], Floats] | None, download: Downlink | None,
+    ) -> Planner:
+        return self._planner_of(problem, charge_j) if download is None else self._planner_of(
+            problem, charge_j, download)
+
+    def _download_among(self, among: int) -> Downlink | None:
+        """The model's way to one of so many, in as large a part of band and power as its upload has."""
+        return self.downlink if self.downlink is None or self._alone else self.downlink.in_part(among)
 
     def _noted(self, agenda: Agenda) -> Agenda:
         """The same; whoever is left out is written down."""
@@ -167,20 +224,24 @@ class RadioCell:
         self._left_out = np.concatenate([self._left_out, agenda.dropped])
         if len(agenda.dropped):
             asked = self.planner.posed(agenda.dropped)
-            columns = {name: getattr(asked, name) for name in ("gain", "bits", "cycles", "budget_j")}
+            columns = {name: getattr(asked, name) for name in ("gain", "cycles", "budget_j")}
+            columns["bits"] = asked.bits * self.radio.efficiency
             record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.now,
                             self.version, int(self._cause[0]), columns)
         return agenda
 
     def wait(self, seconds: float) -> simpy.Event:
         row = self.recorder.span("wait", SERVER, self.now, self.now + seconds, after=self._cause.tolist())
-        self._cause, self._followed = np.array([row]), True
+        self._cause, self._followed = np.array([row]), False       # whoever ends meanwhile is waited for beside it
         return self.env.timeout(seconds)
 
     def why_nobody_fits(self, rule: str, among: int = 1) -> str | None:
-        everybody, planner = np.flatnonzero(self.batteries.available), self._planner_among(among)
+        batteries = self.batteries
+        everybody = np.flatnonzero(batteries.able_from() < math.inf)
+        # whoever has too little now may have all that its battery holds one day
+        planner = self._planner_among(among, batteries.full_j if batteries.recharge else self._charge)
         if not len(everybody):
-            return self.batteries.too_little()
+            return batteries.too_little()
         if self.channel.changes or len(planner.largest(
                 planner.posed(everybody, MOST_SCALING if rule == "relax" else 1.0))):
             return None
@@ -196,8 +257,14 @@ class RadioCell:
             "allocate", SERVER, self.now, value=len(wave.devices), after=self._cause.tolist())
         self._followed = True
         first = self._take_numbers(len(wave.devices))
+        self._dispatched += len(wave.devices)
         gain = self.channel.gain(wave.devices, self.now, self.version + 1)
-        self.medium.start(first, self.version, allocated, Jobs.of(wave, self.radio.efficiency), gain)
+        jobs = Jobs.of(wave, self.radio.efficiency)
+        if self.medium.surprises:
+            jobs = jobs.lasting()
+        receive_s = None if self._download is None else self._download.seconds(gain)
+        self.medium.start(
+            first, self.version, allocated, jobs if receive_s is None else jobs.after(receive_s), gain, receive_s)
         return np.arange(first, first + len(wave.devices))
 
     def replies(self, tickets: Ints, until: float = math.inf, count: int | None = None) -> simpy.Event:
@@ -212,8 +279,9 @@ class RadioCell:
     def receive(self) -> list[Reply]:
         jobs = self._record_ended()
         return [] if jobs is None else [
-            Reply(*reply) for reply in zip(jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(),
-                                           jobs.arrived.tolist(), strict=True)]
+            Reply(*reply) for reply in zip(
+                jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(), jobs.arrived.tolist(), jobs.outcome,
+                jobs.values["ended_at"].tolist(), strict=True)]
 
     def aggregate(self, *, barrier: bool = True) -> Outcomes:
         self._record_ended()
@@ -223,6 +291,9 @@ class RadioCell:
         waited_for = self._cause if barrier or not self._played else np.concatenate(
             [jobs.last for jobs in self._played])
         arrived = sum(int(np.count_nonzero(jobs.arrived)) for jobs in self._played)
+        if isinstance(self.batteries, ChargedBatteries):
+            for name, joules in self.batteries.totals().items():
+                self.recorder.counter(name, CELL, now, joules)
         row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=waited_for.tolist())
         self._cause, self._followed = np.array([row]), True
         outcomes = self._outcomes()
@@ -253,15 +324,15 @@ class RadioCell:
     def snapshot(self) -> State:
         """Batteries, numbers, and the jobs in flight."""
         return {
-            "used_j": self.batteries.snapshot(), "clock": np.array([self.now, self._began]),
-            "counts": np.array([self.version, self._next_job], np.int64), "cause": self._cause,
+            **self.batteries.snapshot(), "clock": np.array([self.now, self._began]),
+            "counts": np.array([self.version, self._next_job, self._dispatched], np.int64), "cause": self._cause,
             **{f"medium.{name}": array for name, array in self.medium.snapshot().items()},
         }
 
     def restore(self, state: State) -> None:
         """The environment's clock must stand at ``clock[0]`` already."""
-        self.batteries.restore(state["used_j"])
-        self.version, self._next_job = (int(value) for value in state["counts"])
+        self.batteries.restore(state)
+        self.version, self._next_job, self._dispatched = (int(value) for value in state["counts"])
         self._began, self._cause = float(state["clock"][1]), state["cause"]
         self.medium.restore({name.removeprefix("medium."): array for name, array in state.items()
                              if name.startswith("medium.")})
@@ -275,13 +346,23 @@ class RadioCell:
     def _record_ended(self, version: int | None = None) -> Ended | None:
         """Write down the jobs that have ended; whatever comes next follows the last of them."""
         medium, version = self.medium, self.version if version is None else version
-        jobs = record_ended(self.recorder, medium.take_ended(), medium.take_band(), version, medium.gave_room)
+        ended = medium.take_ended()
+        jobs = record_ended(self.recorder, ended, medium.take_band(), version, medium.gave_room)
         if jobs is not None:
-            self.batteries.draw(jobs.device, jobs.values["compute_j"] + jobs.values["upload_j"])
+            self.batteries.draw(jobs.device, jobs.energy_j)
+            self._record_more(ended, jobs.device)
             self._played.append(jobs)
             self._cause = jobs.last if self._followed else np.concatenate([self._cause, jobs.last])
             self._followed = False
         return jobs
+
+    def _record_more(self, ended: list[tuple[Flight, int]], devices: Ints) -> None:
+        """What became of packets and of batteries that are charged."""
+        if self.medium.pauses is not None:
+            record_packets(self.recorder, ended)
+        if isinstance(self.batteries, ChargedBatteries):
+            own = np.unique(devices[self.batteries.on_battery(devices)])
+            record_charge(self.recorder, own, self.now, self.batteries.told(own))
 
     def _record_waits(self) -> None:
         """Everybody waits for the others: before its wave, and from its own end to that of the round."""
@@ -302,17 +383,13 @@ class RadioCell:
         """All jobs of the round, those that no plan was found for first."""
         out, played = len(self._left_out), self._played
         if not out and len(played) == 1:
-            jobs, v = played[0], played[0].values
-            return Outcomes(jobs.device, jobs.arrived, v["compute_s"] + v["upload_s"], v["compute_j"] + v["upload_j"])
+            jobs = played[0]
+            return Outcomes(jobs.device, jobs.arrived, jobs.duration_s, jobs.energy_j)
         nothing = np.zeros(out)
-
-        def column(name: str) -> Floats:
-            return np.concatenate([nothing, *(jobs.values[name] for jobs in played)])
-
         outcomes = Outcomes(
             device=np.concatenate([self._left_out, *(jobs.device for jobs in played)]),
             arrived=np.concatenate([np.zeros(out, bool), *(jobs.arrived for jobs in played)]),
-            duration_s=column("compute_s") + column("upload_s"),
-            energy_j=column("compute_j") + column("upload_j"))
+            duration_s=np.concatenate([nothing, *(jobs.duration_s for jobs in played)]),
+            energy_j=np.concatenate([nothing, *(jobs.energy_j for jobs in played)]))
         self._left_out = NOBODY
         return outcomes

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.arrays import Bools, Floats, Ints
-from netsim.cell.jobs import Flight, Stretch
+from netsim.cell.jobs import RECEIVING, SPANS, Flight, Stretch
 from netsim.trace.recorder import COUNTER, INSTANT, SPAN, Recorder
 from netsim.trace.schema import ARRIVED, CELL, INFEASIBLE
 
+DOWNLOAD = SPANS[RECEIVING]
 CLOCK = 64      # units in the last place of the clock: a shorter wait is its rounding
 MEASURED = ("compute_s", "upload_s", "compute_j", "upload_j", "computed_at", "sent_from", "ended_at", "charge_1",
             "charge_2")
@@ -39,6 +42,30 @@ class Ended:
 
     def __len__(self) -> int:
         return len(self.job)
+
+    @cached_property
+    def received(self) -> tuple[Floats, Floats] | None:
+        """Seconds and joules that each job took to receive the model; None where nobody did."""
+        if not any(name == DOWNLOAD for told in self.stories.values() for name, *_ in told):
+            return None
+        received = np.zeros((2, len(self)))
+        for place, told in self.stories.items():
+            for name, t0, t1, joules in told:
+                if name == DOWNLOAD:
+                    received[:, place] += (t1 - t0, joules)
+        return received[0], received[1]
+
+    @property
+    def energy_j(self) -> Floats:
+        """What each job took."""
+        energy_j: Floats = self.values["compute_j"] + self.values["upload_j"]
+        return energy_j if not self.stories or self.received is None else energy_j + self.received[1]
+
+    @property
+    def duration_s(self) -> Floats:
+        """How long each was at work: without waiting."""
+        seconds: Floats = self.values["compute_s"] + self.values["upload_s"]
+        return seconds if not self.stories or self.received is None else seconds + self.received[0]
 
     @classmethod
     def of(cls, ended: list[tuple[Flight, int]]) -> Ended:
@@ -274,17 +301,34 @@ def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
     v, count = jobs.values, len(jobs)
     until = np.where(np.isnan(v["sent_from"]), v["ended_at"], v["sent_from"])
     wait_s = until - v["computed_at"]
-    for place in jobs.stories:           # all the time in which it did not work
-        worked_s = v["compute_s"][place] + v["upload_s"][place]
-        wait_s[place] = max(0.0, v["ended_at"][place] - jobs.began[place] - worked_s)
+    if jobs.stories:                     # all the time in which it did not work
+        worked_s = jobs.duration_s
+        for place in jobs.stories:
+            wait_s[place] = max(0.0, v["ended_at"][place] - jobs.began[place] - worked_s[place])
     texts = {reason: recorder.text(reason) for reason in dict.fromkeys(jobs.outcome)}
     outcome = next(iter(texts.values())) if len(texts) == 1 else np.array([texts[reason] for reason in jobs.outcome])
     recorder.add_jobs(count, {
         "job": jobs.job, "round": version + 1, "version": jobs.version, "device": jobs.device,
         "t0": jobs.began, **jobs.decided, "compute_s": v["compute_s"], "wait_s": wait_s,
-        "upload_s": v["upload_s"], "t1": v["ended_at"], "energy_j": v["compute_j"] + v["upload_j"],
+        "upload_s": v["upload_s"], "t1": v["ended_at"], "energy_j": jobs.energy_j,
         "outcome": outcome, "staleness": version - jobs.version,
     })
+
+
+def record_packets(recorder: Recorder, ended: list[tuple[Flight, int]]) -> None:
+    """How many packets each upload came to, with those that were sent again."""
+    for flight, i in ended:
+        if flight.packets[i] and not np.isnan(flight.sent_from[i]):
+            recorder.counter("packets", flight.device[i], flight.ended_at[i], flight.packets[i])
+
+
+def record_charge(recorder: Recorder, devices: Ints, now: float, told: Mapping[str, Floats]) -> None:
+    """What is in the batteries of these devices, and what came in, was drawn at rest and was lost until now."""
+    rows = np.zeros((8, len(told) * len(devices)))
+    rows[0], rows[3], rows[4], rows[5] = COUNTER, -1.0, now, now
+    rows[1] = np.repeat([recorder.text(name) for name in told], len(devices))
+    rows[2], rows[6] = np.tile(devices, len(told)), np.concatenate(list(told.values()))
+    recorder.add_rows(rows)
 
 
 def record_left_out(

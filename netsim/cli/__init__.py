@@ -12,7 +12,8 @@ from netsim.cli.streams import prepare_streams
 
 __all__ = ["app", "main"]
 
-for group in ("simulating", "looking", "describing", "experimenting", "teaching"):      # in the order of the help page
+# in the order of the help page
+for group in ("simulating", "apps", "looking", "describing", "experimenting", "teaching"):
     import_module(f"netsim.cli.{group}")
 
 

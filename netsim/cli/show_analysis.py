@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -9,7 +10,7 @@ from rich.table import Table
 
 from netsim.base import units
 from netsim.base.screen import screen
-from netsim.trace.stored_run import PARTS
+from netsim.trace.stored_run import ALL_PARTS
 
 if TYPE_CHECKING:
     from netsim.analysis.breakdown import Breakdown
@@ -27,49 +28,52 @@ def print_breakdown(run: Run, breakdown: Breakdown) -> None:
     table.add_column(style="bold")
     table.add_column()
     table.add_row("simulated time", f"{seconds(totals['makespan_s'])} in {totals['rounds']:,} rounds")
-    for part in PARTS:
+    for part in breakdown.parts:
         table.add_row(f"  {part}", f"{totals[f'{part}_s'] / whole:6.1%}  of a device's time, on average")
     table.add_row("band in use", f"{totals['band_used']:6.1%}  of {units.format(breakdown.bandwidth_hz, 'frequency')}; "
                   f"nobody on the air {totals['silent_s'] / whole:.1%} of the time")
-    table.add_row("energy", f"{joules(totals['energy_j'])}: compute {joules(totals['compute_j'])}, "
-                  f"upload {joules(totals['upload_j'])}")
+    spent = ", ".join(f"{part} {joules(totals[f'{part}_j'])}" for part in breakdown.parts if part != "wait")
+    table.add_row("energy", f"{joules(totals['energy_j'])}: {spent}")
+    if "idle_j" in totals:
+        table.add_row("at rest", f"{joules(totals['idle_j'])} drawn from batteries; {joules(totals['harvest_j'])} came "
+                      f"in, of which {joules(totals['spilt_j'])} were lost when they were full")
     if totals["dropped"]:
         table.add_row("dropped out", times(totals["dropped"]))
     screen().print(table)
-    print_rounds(breakdown.rounds)
-    print_devices(breakdown.devices)
+    print_rounds(breakdown.rounds, breakdown.parts)
+    print_devices(breakdown.devices, breakdown.parts)
 
 
-def print_rounds(rounds: pl.DataFrame) -> None:
+def print_rounds(rounds: pl.DataFrame, parts: Sequence[str]) -> None:
     """A line a round: evenly picked ones of a long run."""
     from netsim.report.figures import sample
 
     shown = sample(rounds, MOST_LINES)
     picked = "" if shown.height == rounds.height else f" ({shown.height} of {rounds.height:,}; all with --csv)"
-    table = numbers(f"rounds{picked}", "round", "devices", "time", *PARTS, "band in use", "energy")
+    table = numbers(f"rounds{picked}", "round", "devices", "time", *parts, "band in use", "energy")
     table.add_column("straggler")
     for row in shown.iter_rows(named=True):
         last = row["straggler_name"] or (f"{row['last_together']} together" if row["last_together"] else "")
         ahead = f" by {seconds(row['margin_s'])}" if row["straggler_name"] and row["margin_s"] else ""
         table.add_row(
             str(row["round"]), f"{row['arrived']} of {row['cohort']}" if row["dropped"] else str(row["cohort"]),
-            seconds(row["round_s"]), *(seconds(row[f"{part}_s"]) for part in PARTS), f"{row['band_used']:.1%}",
+            seconds(row["round_s"]), *(seconds(row[f"{part}_s"]) for part in parts), f"{row['band_used']:.1%}",
             joules(row["energy_j"]), last + ahead)
     screen().print(table)
 
 
-def print_devices(devices: pl.DataFrame) -> None:
+def print_devices(devices: pl.DataFrame, parts: Sequence[str]) -> None:
     """A line a device, those that held up most rounds first, then those that worked longest."""
     took_part = devices.filter((pl.col("rounds") > 0) | (pl.col("dropped") > 0)).with_columns(
         worked=pl.col("compute_s") + pl.col("upload_s"))
     shown = took_part.sort(["straggler_rounds", "worked"], descending=True).head(MOST_LINES)
     picked = "" if shown.height == took_part.height else f" ({shown.height} of {took_part.height:,}; all with --csv)"
-    table = numbers(f"devices{picked}", "name", "rounds", "was last", "dropped", *PARTS, "compute J", "upload J",
+    table = numbers(f"devices{picked}", "name", "rounds", "was last", "dropped", *parts, "compute J", "upload J",
                     "budget used")
     for row in shown.iter_rows(named=True):
         table.add_row(
             row["name"], str(row["rounds"]), f"{row['straggler_rounds']} ({row['straggler_share']:.0%})",
-            str(row["dropped"]), *(seconds(row[f"{part}_s"]) for part in PARTS), joules(row["compute_j"]),
+            str(row["dropped"]), *(seconds(row[f"{part}_s"]) for part in parts), joules(row["compute_j"]),
             joules(row["upload_j"]), budget_used(row["most_j"], row["budget_j"]))
     screen().print(table)
 
@@ -78,11 +82,12 @@ def print_shares(shares: pl.DataFrame, title: str) -> None:
     """The devices of a round, or the rounds of a device."""
     shown = shares.head(5 * MOST_LINES)
     picked = "" if shown.height == shares.height else f" ({shown.height} of {shares.height:,}; all with --csv)"
-    table = numbers(f"{title}{picked}", "round", "device", *PARTS, "round time", "compute J", "upload J", "budget used")
+    parts = [part for part in ALL_PARTS if f"{part}_s" in shares.columns]
+    table = numbers(f"{title}{picked}", "round", "device", *parts, "round time", "compute J", "upload J", "budget used")
     table.add_column("outcome")
     for row in shown.iter_rows(named=True):
         table.add_row(
-            str(row["round"]), row["name"], *(seconds(row[f"{part}_s"]) for part in PARTS), seconds(row["round_s"]),
+            str(row["round"]), row["name"], *(seconds(row[f"{part}_s"]) for part in parts), seconds(row["round_s"]),
             joules(row["compute_j"]), joules(row["upload_j"]), budget_used(row["energy_j"], row["budget_j"]),
             row["outcome"])
     screen().print(table)

@@ -82,8 +82,9 @@ def print_summary(run: Run) -> None:
     table.add_column(style="bold")
     table.add_column()
     table.add_row("rounds", str(summary["rounds"]))
-    if ended_early(run):
-        table.add_row("ended early", "no device can take part any more")
+    early = ended_early(run)
+    if early:
+        table.add_row("ended early", early)
     table.add_row("simulated time", units.format(summary["simulated_s"], "time"))
     if summary["rounds"]:
         table.add_row("  a round", f"{units.format(summary['simulated_s'] / summary['rounds'], 'time')} on average")
@@ -103,11 +104,14 @@ def print_summary(run: Run) -> None:
     Console(markup=False).print(table)
 
 
-def ended_early(run: Run) -> bool:
-    """Whether a run is over although neither rounds nor time are used up, nor its target reached."""
+def ended_early(run: Run) -> str | None:
+    """Why a run is over although neither rounds nor time are used up, nor its target reached; None where they are."""
     summary, end = run.summary, run.scenario.end
-    return bool(summary["rounds"] < end.rounds and not summary["target_reached"]
-                and (end.time is None or summary["simulated_s"] < end.time))
+    if "app" in summary:                    # how many rounds there are was the app's to say
+        return str(summary["ended"]) if summary["ended"] else None
+    early = (summary["rounds"] < end.rounds and not summary["target_reached"]
+             and (end.time is None or summary["simulated_s"] < end.time))
+    return "no device can take part any more" if early else None
 
 
 def sparkline(values: list[float], width: int = 40) -> str:
@@ -141,6 +145,8 @@ def print_named(key: str, summaries: Mapping[str, str], more: str) -> None:
 
 def print_scenario(scenario: Scenario) -> None:
     """A valid scenario in a few lines."""
+    from netsim.scenario.devices import IN_TIME
+
     learning = scenario.learning
     table = Table(title=f"{scenario.name}: valid", show_header=False, title_justify="left")
     table.add_column(style="bold")
@@ -149,6 +155,13 @@ def print_scenario(scenario: Scenario) -> None:
         table.add_row(kind.name, f"{kind.size} devices")
     table.add_row("cell", f"{units.format(scenario.cell.bandwidth, 'frequency')} within "
                           f"{units.format(scenario.cell.radius, 'length')}")
+    for kind in scenario.population:
+        changing = [name for name in IN_TIME if getattr(kind, name) is not None]
+        if changing:
+            table.add_row(f"{kind.name} in time", ", ".join(changing))
+    if scenario.cell.downlink is not None:
+        table.add_row("downlink", f"to {scenario.cell.downlink.to}, with "
+                                  f"{units.format(scenario.cell.downlink.power, 'power')}")
     table.add_row("selection", f"{scenario.selection.method}, cohort of {scenario.selection.cohort}")
     table.add_row("allocation", scenario.allocation.method)
     if scenario.trains:

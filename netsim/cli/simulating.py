@@ -58,8 +58,9 @@ def run(
             allow_import=allow_import)
     if as_json:
         print(json.dumps(result.summary))
-        if ended_early(result):
-            print(f"ended after round {result.last_round}: no device can take part any more", file=sys.stderr)
+        early = ended_early(result)
+        if early:
+            print(f"ended after round {result.last_round}: {early}", file=sys.stderr)
     else:
         print_summary(result)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats, Ints
+from netsim.fleet.downlink import Downlink
 from netsim.fleet.population import Population
 from netsim.physics import fdma_rate, upload_time
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
+
+LIMITS = ("cpu_max_hz", "budget_j", "power_w", "power_max_w")      # in which devices with the same work may differ
 
 
 def problem_for(
@@ -30,6 +35,8 @@ class RoundProblems:
         everybody = np.arange(len(population))
         self.whole = _problem(scenario, population, slice(None), bits, population.gain, numbers=everybody)
         self.bits = float(bits)
+        self.downlink = Downlink.of(scenario, bits)
+        self._scenario = scenario
         self.cycles = self.whole.cycles
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
 
@@ -42,6 +49,24 @@ class RoundProblems:
         power_w, _ = whole.power_range_w
         rate = fdma_rate(whole.bandwidth_hz, whole.gain * power_w / whole.noise_w_per_hz)
         return compute_j + power_w * upload_time(whole.bits, rate)
+
+    def with_limits(self, part: Problem) -> RoundProblems:
+        """The same, with the band and the devices' limits of another problem of some of them."""
+        other = copy(self)
+        limits = {name: getattr(self.whole, name).copy() for name in LIMITS}
+        for name, array in limits.items():
+            array[part.numbers] = getattr(part, name)
+        other.whole = replace(self.whole, bandwidth_hz=part.bandwidth_hz, **limits)
+        other.bandwidth_hz = part.bandwidth_hz
+        return other
+
+    def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
+        """From now on these devices have so much to send and to compute in a job, and all so much to receive before."""
+        all_bits, all_cycles = self.whole.bits.copy(), self.whole.cycles.copy()
+        all_bits[devices], all_cycles[devices] = bits / self._scenario.cell.efficiency, cycles
+        self.whole = replace(self.whole, bits=all_bits, cycles=all_cycles)
+        self.cycles = self.whole.cycles
+        self.downlink = Downlink.of(self._scenario, download_bits)
 
     def of(self, devices: Ints, gain: Floats | None = None) -> Problem:
         """The problem of these devices, with their gains as they are now if the channel changes.
@@ -57,7 +82,7 @@ def _problem(
     """The problem of these devices; a slice shares the population's arrays."""
     return Problem(
         bits=np.array(float(bits) / scenario.cell.efficiency),      # as many bits at Shannon's rate take as long
-        cycles=_trained(scenario, population.samples[devices]) * population.cycles_per_sample[devices],
+        cycles=samples_trained(scenario, population.samples[devices]) * population.cycles_per_sample[devices],
         capacitance=population.capacitance[devices],
         gain=gain[devices],
         power_w=population.power_w[devices],
@@ -72,7 +97,7 @@ def _problem(
     )
 
 
-def _trained(scenario: Scenario, samples: Ints) -> Floats:
+def samples_trained(scenario: Scenario, samples: Ints) -> Floats:
     """How many samples a device works through in a round: L D_n, or what its local steps come to."""
     learning = scenario.learning
     if learning.local_steps is None:

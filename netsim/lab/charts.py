@@ -6,7 +6,7 @@ than one is willing to wait while dragging.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -94,6 +94,26 @@ def timeline(
         _work(canvas, scale, row, 1e3 * compute_s[place], 1e3 * compute_s[place], 1e3 * upload_s[place], 1e3 * round_s,
               outlined=names[place] == pace)
     _end(canvas, scale, 1e3 * round_s)
+    return canvas
+
+
+def schedule(
+    names: Sequence[str], spans: Iterable[tuple[int, str, float, float]], models: Iterable[float], until_s: float,
+) -> Canvas:
+    """The beginning of a run: what each device did when, and a line wherever a new model was made.
+
+    A span is the device's place in ``names``, a part, and its seconds from and to.
+    """
+    canvas, rows, scale = _rows(names, "simulated time (ms)", 1e3 * until_s)
+    legend(canvas, LEFT, 12, {**PARTS, "a new model": INK})
+    for place, part, t0, t1 in spans:
+        if t0 < until_s:
+            y, height = rows[place]
+            left, right = scale(1e3 * t0), scale(1e3 * min(t1, until_s))
+            canvas.rect(left, y, right - left, height, PARTS[part], tip=f"{part} {1e3 * (t1 - t0):.1f} ms", name=part)
+    for at in models:
+        if at <= until_s:
+            canvas.line(scale(1e3 * at), 20, scale(1e3 * at), canvas.height - 34, INK, tip=f"at {1e3 * at:.1f} ms")
     return canvas
 
 

@@ -70,7 +70,7 @@ def pages(token: str, port: int) -> Guard:
 
 def lessons() -> list[Path]:
     """The lessons, in their order."""
-    return sorted(folder().glob("lesson_*.py"))
+    return sorted(folder().glob("lesson_*.py"), key=lambda path: int(path.stem.split("_")[1]))
 
 
 def folder() -> Path:

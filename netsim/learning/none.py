@@ -21,10 +21,14 @@ class NoLearning:
     trains = False
     layers: Mapping[str, slice] = {}
 
-    def __init__(self, scenario: Scenario, seed: int) -> None:
-        self.samples: Ints | None = samples_without_learning(scenario, seed)
-        self.bits = upload_bits(scenario)
-        self._devices = scenario.size
+    def __init__(self, devices: int, samples: Ints | None, bits: float) -> None:
+        self.samples = samples
+        self.bits = bits
+        self._devices = devices
+
+    @classmethod
+    def of(cls, scenario: Scenario, seed: int) -> NoLearning:
+        return cls(scenario.size, samples_without_learning(scenario, seed), upload_bits(scenario))
 
     def device_columns(self) -> Mapping[str, Any]:
         return {}

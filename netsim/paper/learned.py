@@ -116,7 +116,7 @@ def _names(trial: Trial) -> dict[str, Any]:
             "trial": trial.number}
 
 
-def computing(records: Records) -> float:
+def computing(records: Mapping[Any, Record]) -> float:
     """Seconds of computing behind the records."""
     return float(sum(record["seconds"] for record in records.values()))
 
@@ -158,14 +158,22 @@ def comparable(groups: Sequence[Records]) -> list[list[Record]]:
 
 
 def fewer_rounds(paper: str, records: Records, first: str, second: str) -> Finding:
-    """A claim that one method needs fewer rounds than another; pairs in which neither got there do not count."""
+    """A claim that one method needs fewer rounds than another."""
     pairs = [(rounds_to_target(one), rounds_to_target(other)) for one, other in paired(records, first, second)]
+    return needs_less(paper, pairs, f"{first} needs fewer rounds than {second}", "times as many")
+
+
+def needs_less(paper: str, pairs: Pairs, measured: str, times: str) -> Finding:
+    """A claim that the first of a pair needs less of something to get to the target; inf: it did not.
+
+    Pairs in which neither got there do not count, and those in which one did are in no mean.
+    """
     pairs = [pair for pair in pairs if min(pair) < math.inf]
     logs = [math.log(one / other) for one, other in pairs if max(one, other) < math.inf]
     middle, low, high = (math.exp(value) for value in mean_and_range(logs))
     both = f", over the {len(logs)} pairs in which both got there" if len(logs) < len(pairs) else ""
-    return verdict(paper, pairs, f"{first} needs fewer rounds than {second}",
-                   f"{middle:.2f} times as many ({low:.2f} to {high:.2f}{both})" if len(logs) > 1 else "")
+    return verdict(paper, pairs, measured,
+                   f"{middle:.2f} {times} ({low:.2f} to {high:.2f}{both})" if len(logs) > 1 else "")
 
 
 def rises_faster(paper: str, records: Records, first: str, second: str) -> Finding:

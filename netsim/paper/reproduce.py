@@ -89,6 +89,8 @@ TARGETS = {
 }
 BEYOND = {
     "sharing": Target("the band shared in time: how much shorter can a round be?", "sharing:sharing"),
+    "asynchronous": Target("waiting or not: time and energy to a target accuracy, by server",
+                           "asynchronous:asynchronous"),
 }
 NO_DATA = ("choices", "delay", "fedl_weights", "sharing", "sizes")     # modules whose targets need none, or bring it
 INTRODUCTION = f"""\

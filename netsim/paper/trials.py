@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from netsim.paper.reproduce import Context
 from netsim.scenario import Scenario, load_scenario
@@ -146,7 +146,20 @@ def _numbers(context: Context, default: int) -> range:
     return range(1, 1 + (context.trials or default))
 
 
-def run_trials(trials: Sequence[Trial], context: Context, name: str) -> dict[Trial, Record]:
+class Kept(Protocol):
+    """Something to run once and keep."""
+
+    @property
+    def dataset(self) -> str: ...
+
+    def cell(self, context: Context) -> Point:
+        """Where it is kept and what it runs."""
+
+
+T = TypeVar("T", bound=Kept)
+
+
+def run_trials(trials: Sequence[T], context: Context, name: str) -> dict[T, Record]:
     """Run what is wanted and not stored yet; returns the records that are there."""
     from netsim.sweep.progress import cell_bar, print_failures
 
@@ -160,7 +173,7 @@ def run_trials(trials: Sequence[Trial], context: Context, name: str) -> dict[Tri
     return {trial: read_record(cell.record) for trial, cell in cells.items() if cell.finished}
 
 
-def check_data(context: Context, trials: Sequence[Trial]) -> None:
+def check_data(context: Context, trials: Sequence[Kept]) -> None:
     """Fail at once, and not in a worker hours later, where a dataset is missing."""
     from netsim.learning.datasets import load_dataset
 

@@ -36,7 +36,8 @@ def changed_keys(runs: Sequence[AnalysedRun]) -> list[tuple[str, list[str]]]:
 
 
 def _started(run: AnalysedRun) -> dict[str, str]:
-    return {"--seed": str(run.info["seed"]), "--no-learning": "no" if run.info.get("learning", True) else "yes"}
+    return {"--seed": str(run.info["seed"]), "--no-learning": "no" if run.info.get("learning", True) else "yes",
+            "app": run.app or NOT_SET}
 
 
 def _flat(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

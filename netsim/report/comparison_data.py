@@ -12,8 +12,8 @@ from netsim.report.changed_keys import MOST_KEYS, changed_keys
 from netsim.report.figures import sample
 from netsim.report.frames import columns, left_out
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
-from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy
-from netsim.trace.stored_run import PARTS
+from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy, staleness
+from netsim.trace.stored_run import ALL_PARTS
 
 if TYPE_CHECKING:
     from netsim.analysis.analysed_run import AnalysedRun
@@ -45,14 +45,18 @@ def comparison_data(runs: Sequence[AnalysedRun], labels: list[str]) -> dict[str,
 def one(run: AnalysedRun, label: str) -> dict[str, Any]:
     """One run's part of the comparison."""
     breakdown = run.breakdown()
-    rounds = sample(breakdown.rounds.with_columns(spent_j=pl.col("energy_j").cum_sum()), MOST_ROUNDS)
+    rounds = sample(breakdown.rounds.with_columns(
+        spent_j=pl.col("energy_j").cum_sum(), updates=pl.col("arrived").cum_sum()), MOST_ROUNDS)
     evaluated = sample(run.rounds.drop_nulls("accuracy"), MOST_POINTS)
     return {
         "label": label,
-        "selection": run.scenario.selection.method,
+        "selection": run.app or run.scenario.selection.method,
         "allocation": run.scenario.allocation.method,
+        "server": run.scenario.server.kind if run.scenario.server else "synchronous",
+        "updates": int(breakdown.rounds["arrived"].sum()),
+        "staleness": staleness(run).get("mean", 0.0),
         "totals": breakdown.totals,
-        "rounds": columns(rounds.select("round", "t1", "round_s", "energy_j", "spent_j", "band_used")),
+        "rounds": columns(rounds.select("round", "t1", "round_s", "energy_j", "spent_j", "updates", "band_used")),
         "accuracy": accuracy(run),
         "best": max(evaluated["accuracy"], default=None),
         "last": None if evaluated.is_empty() else evaluated["accuracy"][-1],
@@ -65,15 +69,20 @@ def numbers(told: list[dict[str, Any]]) -> list[list[str]]:
         return lambda run: run["totals"][name]
 
     def mean(name: str) -> Callable[[dict[str, Any]], Any]:
-        return lambda run: run["totals"][name] / run["totals"]["rounds"]
+        return lambda run: run["totals"][name] / run["totals"]["rounds"] if name in run["totals"] else None
 
+    stale = any(run["staleness"] for run in told)
     rows: list[tuple[str, str, Callable[[dict[str, Any]], Any]]] = [
         ("selection", "", lambda run: run["selection"]), ("allocation", "", lambda run: run["allocation"]),
+        ("server", "", lambda run: run["server"]), ("updates taken in", "count", lambda run: run["updates"]),
+        ("updates a second", "rate", lambda run: _over(run["updates"], run["totals"]["makespan_s"])),
+        ("energy an update", "energy", lambda run: _over(run["totals"]["energy_j"], run["updates"])),
+        ("staleness, on average", "rate", lambda run: run["staleness"] if stale else None),
         ("rounds", "count", total("rounds")), ("simulated time", "time", total("makespan_s")),
         ("a round, on average", "time", mean("makespan_s")), ("energy", "energy", total("energy_j")),
         ("energy a round", "energy", mean("energy_j")), ("accuracy at the end", "share", lambda run: run["last"]),
         ("best accuracy", "share", lambda run: run["best"]),
-        *((part, "time", mean(f"{part}_s")) for part in PARTS),
+        *((part, "time", mean(f"{part}_s")) for part in ALL_PARTS),
         ("band in use", "share", total("band_used")), ("dropped out", "count", total("dropped")),
     ]
     table = []
@@ -88,9 +97,15 @@ def numbers(told: list[dict[str, Any]]) -> list[list[str]]:
     return table
 
 
+def _over(amount: float, whole: float) -> float | None:
+    return amount / whole if whole else None
+
+
 def _text(value: Any, kind: str) -> str:
     if value is None:
         return ""
+    if kind == "rate":
+        return f"{value:.3g}"
     if kind == "share":
         return f"{value:.2%}"
     return units.format(value, kind) if kind in ("time", "energy") else f"{value:,}" if kind else str(value)
@@ -105,7 +120,7 @@ def _difference(first: Any, other: Any, kind: str) -> str:
     if kind == "count":
         return f"{other - first:+,}" if other != first else "="
     if not first:
-        return f"+{units.format(other, kind)}" if other else "="
+        return f"+{_text(other, kind)}" if other else "="
     return f"{100 * (other / first - 1):+.1f} %" if abs(other / first - 1) > 5e-4 else "="
 
 

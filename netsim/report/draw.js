@@ -116,8 +116,9 @@ function draw(place) {
   const spec = SPECS[place.id](place), width = Math.max(place.clientWidth, 240);
   const labels = Boolean(spec.x.turned), height = (spec.height || 300) + (labels ? 50 : 0);
   const view = (spec.zoom && place.view) || { lo: spec.x.lo, hi: spec.x.hi };
-  const yTicks = ticksOf(spec.y, spec.y.lo, spec.y.hi, height / 60), most = Math.floor(width * (narrow() ? 0.3 : 0.22) / 6.6);
-  const left = 12 + 6.6 * Math.max(2, ...yTicks.map(([, text]) => Math.min(text.length, most)));
+  const yTicks = ticksOf(spec.y, spec.y.lo, spec.y.hi, height / 60), letter = spec.y.bold ? 7.5 : 6.6;      // bold ones are wider
+  const most = Math.floor(width * (narrow() ? 0.3 : 0.22) / letter);
+  const left = 12 + letter * Math.max(2, ...yTicks.map(([, text]) => Math.min(text.length, most)));
   const area = { left, right: width - 14, top: spec.y.title ? 22 : 8, bottom: height - (labels ? 90 : spec.x.title ? 40 : 24) };
   const x = (value) => area.left + (area.right - area.left) * (value - view.lo) / (view.hi - view.lo || 1);
   const y = (value) => area.bottom + (area.top - area.bottom) * (value - spec.y.lo) / (spec.y.hi - spec.y.lo || 1);

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from netsim.analysis.breakdown import WORK
+from netsim.analysis.breakdown import WORK, spends
 from netsim.base import units
 from netsim.base.errors import InputError, one_of
 from netsim.base.pictures import new_figure
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from netsim.analysis.analysed_run import AnalysedRun
 
-COLOURS = {"compute": "#3d6fb4", "upload": "#e0862c", "wait": "#d3d6db", "off": "#7a7f87"}
+COLOURS = {"download": "#4f9d86", "compute": "#3d6fb4", "throttled": "#8fb0dd", "upload": "#e0862c", "wait": "#d3d6db",
+           "off": "#7a7f87"}
 CRITICAL = "#b3261e"
 LEARNED = "#6a4fc4"
 MOST_ROWS = 60          # devices in a Gantt chart or bars in a diagram that one can still tell apart
@@ -100,7 +101,7 @@ def breakdown(run: AnalysedRun, axes: Axes) -> None:
     rounds = sample(run.breakdown().rounds, MOST_BARS)
     scale, unit = _scale(rounds["round_s"])
     bottom = pl.zeros(rounds.height, eager=True)
-    for part in PARTS:
+    for part in run.parts:
         height = rounds[f"{part}_s"] / scale
         axes.bar(rounds["round"], height, bottom=bottom, color=COLOURS[part], label=part, width=_width(rounds))
         bottom = bottom + height
@@ -112,9 +113,11 @@ def breakdown(run: AnalysedRun, axes: Axes) -> None:
 def energy(run: AnalysedRun, axes: Axes) -> None:
     """What each round cost, by cause."""
     rounds = sample(run.breakdown().rounds, MOST_BARS)
-    axes.bar(rounds["round"], rounds["compute_j"], color=COLOURS["compute"], label="compute", width=_width(rounds))
-    axes.bar(rounds["round"], rounds["upload_j"], bottom=rounds["compute_j"], color=COLOURS["upload"], label="upload",
-             width=_width(rounds))
+    bottom = pl.zeros(rounds.height, eager=True)
+    for part in spends(run):
+        axes.bar(rounds["round"], rounds[f"{part}_j"], bottom=bottom, color=COLOURS[part], label=part,
+                 width=_width(rounds))
+        bottom = bottom + rounds[f"{part}_j"]
     axes.set_xlabel("round")
     axes.set_ylabel("energy of all devices (J)")
     axes.legend(frameon=False)

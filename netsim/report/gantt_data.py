@@ -12,7 +12,7 @@ from netsim.analysis.names import device_names
 from netsim.analysis.pace import MOST_PLANS, Pace, paces
 from netsim.report.figures import sample
 from netsim.report.frames import Columns, columns, left_out
-from netsim.trace.schema import DROPS
+from netsim.trace.schema import DROPS, OVER
 
 if TYPE_CHECKING:
     from netsim.analysis.analysed_run import AnalysedRun
@@ -127,7 +127,7 @@ def _bars(run: AnalysedRun, chosen: pl.DataFrame, shown: pl.DataFrame) -> pl.Dat
     began = chosen.select("round", began="t0").lazy()
     since = ((pl.col(time) - pl.col("began")).round_sig_figs(DIGITS) for time in ("t0", "t1"))
     return run.collect(
-        run.scan().filter((pl.col("kind") != "counter") & (pl.col("device") >= 0))
+        run.scan().filter((pl.col("kind") != "counter") & (pl.col("device") >= 0) & (pl.col("name") != OVER))
         .join(shown.lazy(), on=["round", "device"], how="semi").join(began, on="round").sort("seq")
         .select("round", "device", "job", "name", *since, pl.col("energy_j").round_sig_figs(FACT_DIGITS)))
 

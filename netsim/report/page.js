@@ -60,6 +60,7 @@ function cells(count, tell, text) {
 const names = (list, most, title) => (list.length > (narrow() ? most / 3 : most) ? { ticks: [], title } : { turned: true,
   ticks: list.map((name, i) => [i + 0.5, name]) });
 const time = (hi) => seconds("simulated time", { hi: hi || 1 });
+const tellSpent = (spent) => `for ${si(spent, "J", 4)}`;
 const tellTime = (t) => `at ${si(t, "s", 5)}`, tellRounds = (round) => `round ${round}`;
 
 // ---- one run ----
@@ -70,13 +71,13 @@ if (data.breakdown) {
   const lineAxis = roundAxis({ lo: Math.min(first, last - 1), hi: last });
   const state = roundState([data.gantt], { places: [place("gantt")], said: [place("gantt-said")], box: place("gantt-controls"),
     after: [place("timeline"), place("latency")] });
-  SPECS.gantt = () => gantt(run, state.round, state.longest());
+  SPECS.gantt = () => gantt(run, state.round, state.earliest(), state.longest());
   const slices = slicesOf(run);
   SPECS.timeline = () => timeline(run, slices, state);
   SPECS.latency = () => {
     const wide = 0.82 * Math.max(1, (last - first + 1) / rounds.round.length), opened = rounds.round.indexOf(state.round);
-    const found = stacked(rounds.round, wide, PARTS, (part) => rounds[`${part}_s`], (i) => [`round ${rounds.round[i]}`,
-      `${si(rounds.round_s[i], "s", 4)}, ${si(rounds.energy_j[i], "J")}`, ...PARTS.map((part) => `${part} ${si(rounds[`${part}_s`][i], "s")}`),
+    const { parts } = data.breakdown, found = stacked(rounds.round, wide, parts, (part) => rounds[`${part}_s`], (i) => [`round ${rounds.round[i]}`,
+      `${si(rounds.round_s[i], "s", 4)}, ${si(rounds.energy_j[i], "J")}`, ...parts.map((part) => `${part} ${si(rounds[`${part}_s`][i], "s")}`),
       ...(rounds.dropped[i] ? [`${rounds.dropped[i]} dropped out`] : []), "Enter or a click opens it"], (i) => state.open(rounds.round[i]));
     return { ...found, height: 280, zoom: true, x: roundAxis(), y: seconds("", { hi: top([found.sums]) }),
       legend: [...found.legend, { name: "the open round", colour: "open", kind: "triangle" }],
@@ -91,7 +92,10 @@ if (data.breakdown) {
   if (data.accuracy) {
     SPECS["accuracy-rounds"] = () => accuracyOver("round", lineAxis, tellRounds);
     SPECS["accuracy-seconds"] = () => accuracyOver("t1", time(totals.makespan_s), tellTime);
+    SPECS["accuracy-joules"] = () => accuracyOver("spent_j", joules("energy", { hi: top([data.accuracy.spent_j]) }), tellSpent);
   }
+  if (data.staleness) SPECS.staleness = stale;
+  if (data.delivered) SPECS.delivered = delivered;
   const WAYS = { kind: "kind", cluster: "cluster", class: "majority class", rounds: "rounds taken part in", energy_j: "energy",
     straggler_rounds: "rounds it was last in" };
   let by = "cluster" in data.map.devices ? "cluster" : "kind";
@@ -170,6 +174,25 @@ function cellMap(chart, by, ways) {
   };
 }
 
+function stale() {
+  const { from, wide, count, mean } = data.staleness, at = from.map((each) => each + (wide - 1) / 2), most = from[from.length - 1] + wide;
+  const found = stacked(at, 0.9 * wide, ["amount"], () => count, (i) => [
+    wide > 1 ? `staleness ${from[i]} to ${from[i] + wide - 1}` : `staleness ${from[i]}`, `${count[i]} updates`]);
+  return { ...found, height: 280, x: plain("staleness", { lo: -0.5, hi: most - 0.5, whole: true, bare: true }), y: plain("", { hi: top([count]) }),
+    legend: [{ name: `mean ${mean.toFixed(2)}`, colour: "limit", kind: "line", dash: "5 4" }],
+    layers: (x, y, view, area) => [...found.layers(x, y, view), shape("path", { d: `M${x(mean).toFixed(1)} ${area.top}V${area.bottom}`,
+      stroke: paint("limit"), "stroke-width": 1.5, "stroke-dasharray": "5 4" })] };
+}
+
+function delivered() {
+  const { name, arrived, planned_s: planned, tenth, fast, slow } = data.delivered, at = name.map((_, i) => i + 0.5);
+  const found = stacked(at, 0.8, ["amount"], () => arrived, (i) => [name[i], `${arrived[i]} updates`, `a job takes ${si(planned[i], "s")}`]);
+  const who = tenth > 1 ? [`${tenth} fastest`, `${tenth} slowest`] : ["fastest", "slowest"];
+  place("delivered-said").replaceChildren(make("p", {}, `The ${who[0]} delivered ${fast.toFixed(1)} updates${tenth > 1 ? " each" : ""}, the ${who[1]} ${slow.toFixed(1)}${
+    slow > 0 ? `: ${(fast / slow).toFixed(1)} times as often` : ""}.`));
+  return { ...found, legend: [], height: 280, x: { lo: 0, hi: name.length, bare: true, ...names(name, 40, "devices, fastest first") }, y: plain("", { hi: top([arrived]), whole: true }) };
+}
+
 function budgets() {
   const { name, budget_j: budget, most_j: most } = data.budgets, at = name.map((_, i) => i + 0.5);
   const found = stacked(at, 0.8, ["compute", "upload"], (part) => data.budgets[`${part}_j`], (i) => [name[i],
@@ -192,17 +215,21 @@ if (data.runs) {
     xAxis, yAxis(runs.map((run) => from(run)[y] || [])), { tellX, tellY, step });
   const roundAxis = plain("round", { lo: Math.min(1, rounds - 1), hi: rounds, whole: true }), whole = (axis) => (lists) => axis("", { hi: top(lists) });
   const tellJ = (y) => si(y, "J", 4), tellS = (y) => si(y, "s", 4), learned = (run) => run.accuracy;
+  const received = runs.some((run) => "download_s" in run.totals) ? ["download"] : [];
   const beside = (parts, per, axis, unit) => () => {
-    const found = stacked(runs.map((_, at) => at + 0.5), 0.6, parts, (part) => runs.map((run) => run.totals[`${part}_${unit.toLowerCase()}`] / per(run)),
-      (i) => [runs[i].label, ...parts.map((part) => `${part} ${si(runs[i].totals[`${part}_${unit.toLowerCase()}`] / per(runs[i]), unit)}`)]);
+    const of = (part, run) => (run.totals[`${part}_${unit.toLowerCase()}`] || 0) / per(run);
+    const found = stacked(runs.map((_, at) => at + 0.5), 0.6, parts, (part) => runs.map((run) => of(part, run)),
+      (i) => [runs[i].label, ...parts.map((part) => `${part} ${si(of(part, runs[i]), unit)}`)]);
     return { ...found, height: 280, x: { lo: 0, hi: runs.length, bare: true, ticks: runs.map((run, at) => [at + 0.5, cut(run.label, narrow() ? 12 : 22)]) },
       y: axis("", { hi: top([found.sums]) }) };
   };
   Object.assign(SPECS, {
-    "compare-latency": beside(PARTS, (run) => run.totals.rounds, seconds, "s"),
-    "compare-energy": beside(["compute", "upload"], () => 1, joules, "J"),
+    "compare-latency": beside([...received, ...PARTS], (run) => run.totals.rounds, seconds, "s"),
+    "compare-energy": beside([...received, "compute", "upload"], () => 1, joules, "J"),
     "compare-accuracy-rounds": () => over("round", "accuracy", roundAxis, () => share("", { hi: 1 }), tellRounds, (y) => percent(y, 2), learned),
     "compare-accuracy-seconds": () => over("t1", "accuracy", time(end), () => share("", { hi: 1 }), tellTime, (y) => percent(y, 2), learned),
+    "compare-accuracy-joules": () => over("spent_j", "accuracy", joules("energy", { hi: top(runs.map((run) => run.accuracy.spent_j || [])) }), () => share("", { hi: 1 }), tellSpent, (y) => percent(y, 2), learned),
+    "compare-updates": () => over("t1", "updates", time(end), (lists) => plain("", { hi: top(lists) }), tellTime, (y) => `${y} updates`, undefined, true),
     "compare-done": () => over("t1", "round", time(end), (lists) => plain("", { hi: top(lists) }), tellTime, (y) => `${y} rounds done`, undefined, true),
     "compare-times": () => over("round", "round_s", roundAxis, whole(seconds), tellRounds, tellS),
     "compare-spent": () => over("t1", "spent_j", time(end), whole(joules), tellTime, tellJ, undefined, true),
@@ -210,7 +237,7 @@ if (data.runs) {
   });
   const charts = data.gantts.map((_, at) => place(`compare-gantt-${at}`));
   const state = roundState(data.gantts, { places: charts, said: data.gantts.map((_, at) => place(`compare-gantt-${at}-said`)), box: place("compare-gantts-controls") });
-  data.gantts.forEach((source, at) => { const run = roundsOf(source); SPECS[`compare-gantt-${at}`] = () => gantt(run, state.round, state.longest()); });
+  data.gantts.forEach((source, at) => { const run = roundsOf(source); SPECS[`compare-gantt-${at}`] = () => gantt(run, state.round, state.earliest(), state.longest()); });
   const heads = runs.flatMap((run, at) => (at ? [run.label, runs.length > 2 ? `against ${cut(runs[0].label, 24)}` : "difference"] : [run.label]));
   table("comparison", ["", ...heads], data.numbers);
   if (data.changed.length) table("changed", ["key", ...runs.map((run) => run.label)], data.changed);
@@ -233,9 +260,9 @@ function tables(path, devices) {
     (i) => si(causes.seconds[i], "s"), (i) => percent(causes.share_of_time[i]), (i) => si(causes.gain_s[i], "s")));
   table("slack", ["least slack", "rounds", "on the path", "least", "mean"], rows(slack, (i) => slack.name[i], (i) => slack.rounds[i],
     (i) => slack.critical_rounds[i], (i) => si(slack.least_s[i], "s"), (i) => si(slack.mean_s[i], "s")));
-  table("devices", ["device", "rounds", "was last", "dropped", ...PARTS, "compute energy", "upload energy", "budget", "largest round", "battery left"], rows(devices,
+  table("devices", ["device", "rounds", "was last", "dropped", ...data.breakdown.parts, "compute energy", "upload energy", "budget", "largest round", "battery left"], rows(devices,
     (i) => devices.name[i], (i) => devices.rounds[i], (i) => devices.straggler_rounds[i], (i) => devices.dropped[i],
-    ...PARTS.map((part) => (i) => si(devices[`${part}_s`][i], "s")), (i) => si(devices.compute_j[i], "J"), (i) => si(devices.upload_j[i], "J"),
+    ...data.breakdown.parts.map((part) => (i) => si(devices[`${part}_s`][i], "s")), (i) => si(devices.compute_j[i], "J"), (i) => si(devices.upload_j[i], "J"),
     (i) => si(devices.budget_j[i], "J"), (i) => si(devices.most_j[i], "J"),
     (i) => (devices.battery_j[i] ? percent(devices.left_j[i] / devices.battery_j[i], 2) : "mains")));
 }

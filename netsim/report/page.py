@@ -30,6 +30,11 @@ CHARTS = (
     ("timeline", "gantt", "The whole run", "Wheel, two fingers or + and − zoom, dragging moves; 0 shows all again."),
     ("accuracy-rounds", "accuracy", "Accuracy against rounds", ""),
     ("accuracy-seconds", "accuracy", "Accuracy against simulated time", ""),
+    ("accuracy-joules", "accuracy", "Accuracy against energy", "All devices together, until then."),
+    ("staleness", "staleness", "How stale updates were", "Updates by the number of new models that were made between "
+     "the start of their job and their arrival; the dashed line is the mean."),
+    ("delivered", "delivered", "Who delivered how often", "Devices from the fastest, by how long a job of theirs was "
+     "planned to take, to the slowest; those that never began one are not there."),
     ("map", "map", "The cell", "The base station is in the middle."),
     ("budgets", "budgets", "Energy against budget", "A device’s round on average (bars), its most expensive one (dots) "
      "and what it may spend (lines)."),
@@ -45,6 +50,8 @@ COMPARED = (
     ("compare-latency", "Where the time went", "Mean over the rounds; the parts add up to the mean round time."),
     ("compare-energy", "Energy", "All devices, whole run."),
     ("compare-accuracy-seconds", "Accuracy against simulated time", ""),
+    ("compare-accuracy-joules", "Accuracy against energy", "All devices together, until then."),
+    ("compare-updates", "Updates taken in against simulated time", ""),
     ("compare-spent", "Energy spent against simulated time", "All devices together, until then."),
     ("compare-done", "Rounds done against simulated time", ""),
     ("compare-accuracy-rounds", "Accuracy against rounds", ""),
@@ -76,14 +83,18 @@ def run_page(run: AnalysedRun) -> str:
         ("energy", units.format(totals["energy_j"], "energy")),
         ("band in use", f"{totals['band_used']:.1%}"),
     ]
+    if "idle_j" in totals:
+        figures += [("drawn at rest", units.format(totals["idle_j"], "energy")),
+                    ("charged", units.format(totals["harvest_j"], "energy")),
+                    ("lost with full batteries", units.format(totals["spilt_j"], "energy"))]
     if totals["dropped"]:
         figures.append(("devices dropped out", f"{totals['dropped']:,}"))
     if "accuracy" in data:
         figures.insert(3, ("accuracy at the end", f"{data['accuracy']['accuracy'][-1]:.2%}"))
     shares = "".join(f'<span class="{part}" style="flex-grow:{totals[f"{part}_s"] / whole}" title="{part} '
-                     f'{totals[f"{part}_s"] / whole:.1%}"></span>' for part in ("compute", "upload", "wait"))
+                     f'{totals[f"{part}_s"] / whole:.1%}"></span>' for part in data["breakdown"]["parts"])
     words = ", ".join(f'<i class="{part}"></i>{part} {totals[f"{part}_s"] / whole:.1%}'
-                      for part in ("compute", "upload", "wait"))
+                      for part in data["breakdown"]["parts"])
     body = [
         f"<h1>{escape(str(run.info['scenario']))}</h1>",
         f"<p class=lead>{escape(run.scenario.description)}</p>",
@@ -152,10 +163,12 @@ def chart(name: str, title: str, text: str, note: str) -> str:
 
 
 def methods(run: AnalysedRun) -> str:
-    """Who selects and who allocates, in words."""
-    selection, allocation = run.scenario.selection, run.scenario.allocation
-    return (f"cohorts of {selection.cohort} by <b>{escape(selection.method)}</b>, "
-            f"band and power by <b>{escape(allocation.method)}</b>")
+    """Who selects, who allocates and who aggregates, in words."""
+    selection, allocation, server = run.scenario.selection, run.scenario.allocation, run.scenario.server
+    cohorts = (f"cohorts of {selection.cohort} by <b>{escape(selection.method)}</b>" if run.app is None
+               else f"cohorts and learning by the app <b>{escape(run.app)}</b>")
+    aggregated = f"; server <b>{escape(server.kind)}</b>" if server else ""
+    return f"{cohorts}, band and power by <b>{escape(allocation.method)}</b>{aggregated}"
 
 
 def unfinished(run: AnalysedRun) -> str:

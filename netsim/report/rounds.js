@@ -1,7 +1,8 @@
 // Rounds: one of them as a Gantt chart, the whole run as a timeline, and which round is open.
 
 const PARTS = ["compute", "upload", "wait"];
-const SLICES = [...PARTS, "off"];      // a device that is away in mid-job, which counts as waiting
+// in runs with a downlink, computing that is slowed down, and a device that is away in mid-job, which counts as waiting
+const SLICES = ["download", "compute", "throttled", "upload", "wait", "off"];
 const keysOf = (source) => SLICES.filter((name) => PARTS.includes(name) || source.parts.includes(name)).map((name) => ({ name, colour: name }));
 
 // What a page holds of a run's rounds, with what one needs to find things in it.
@@ -28,14 +29,15 @@ function roundsOf(source) {
     const pace = source.pace[round], path = source.path[round], bars = of(round);
     if (!pace) return path ? path.device.map((device, i) => [device, path.t0[i], path.t1[i]]) : [];
     return pace.devices.map((device) => {
-      const work = range(bars.device.length).filter((i) => bars.device[i] === device && ["compute", "upload"].includes(part(bars, i)));
+      const work = range(bars.device.length).filter((i) => bars.device[i] === device && ["download", "compute", "throttled", "upload"].includes(part(bars, i)));
       return [device, Math.min(...work.map((i) => bars.t0[i])), Math.max(...work.map((i) => bars.t1[i]))];
     });
   }
   return { source, at, of, part, named, told, outlined };
 }
 
-function gantt(run, round, longest) {
+// `earliest` is below 0 where a job of the round began before it, as under servers that do not wait
+function gantt(run, round, earliest, longest) {
   const { source } = run, bars = run.of(round), devices = source.order[round] || [];
   const row = new Map(devices.map((device, index) => [device, index]));
   const all = range(bars.device.length), outlined = run.outlined(round).filter(([device]) => row.has(device));
@@ -44,16 +46,18 @@ function gantt(run, round, longest) {
   const boxOf = (i, x, y) => [x(bars.t0[i]), y(row.get(bars.device[i]) + 0.11), x(bars.t1[i]), y(row.get(bars.device[i]) + 0.89)];
   return {
     height: 52 + pitch * Math.max(devices.length, 3), near: "box",
-    x: seconds("time in the round", { hi: longest || 1 }),
+    x: seconds("time in the round", { lo: earliest, hi: longest || 1 }),
     y: { lo: Math.max(devices.length, 3), hi: 0, bare: true, ticks: devices.map((device, at) => [at + 0.5, run.named(device)]),
       bold: (at) => set.has(devices[at - 0.5]) },
     legend: [...keysOf(source), ...(outlined.length ? [{ name: source.pace[round] ? "sets the pace" : "critical path", colour: "pace", kind: "outline" }] : []),
-      ...(drops.length ? [{ name: "dropped out", colour: "lost", kind: "cross" }] : [])],
+      ...(drops.length ? [{ name: "dropped out", colour: "lost", kind: "cross" }] : []),
+      ...(earliest < 0 ? [{ name: "the round begins", colour: "limit", kind: "line", dash: "5 4" }] : [])],
     layers: (x, y, view) => [
       ...SLICES.map((name) => barsPath(all.filter((i) => run.part(bars, i) === name).map((i) =>
         [bars.t0[i], bars.t1[i], row.get(bars.device[i]) + 0.11, row.get(bars.device[i]) + 0.89]), name, x, y, view, { "data-part": name })),
       ...outlined.map(([device, t0, t1]) => shape("path", { class: "outlined", "data-device": device, fill: "none", stroke: paint("pace"),
         "stroke-width": 3, d: box(x(t0) + 1, y(row.get(device) + 0.06), x(t1) - 1, y(row.get(device) + 0.94)) })),
+      ...(earliest < 0 ? [linePath([0, 0], [0, Math.max(devices.length, 3)], "limit", x, y, { dash: "5 4", width: 1.5 })] : []),
       dotsPath(drops.map((i) => [x(bars.t0[i]), y(row.get(bars.device[i]) + 0.5)]), "cross", 5,
         { stroke: paint("lost"), "stroke-width": 3, fill: "none" }),
     ],
@@ -130,7 +134,8 @@ function roundState(sources, { places, said, box: controls, after }) {
   const field = make("input", { type: "number", min: all[0], max: all[all.length - 1], "aria-label": "round number" });
   const link = make("a", {}, "link to this round"), note = make("span", { role: "status" });
   said.forEach((element) => element.setAttribute("aria-live", "polite"));
-  const state = { round: null, slowest, longest: () => longest(all.indexOf(state.round)) };
+  const earliest = (round) => Math.min(0, ...sources.flatMap((source) => (source.bars[round] || { t0: [] }).t0));
+  const state = { round: null, slowest, longest: () => longest(all.indexOf(state.round)), earliest: () => earliest(state.round) };
   function set(round) {
     const to = nearest(round), at = all.indexOf(to);
     state.round = to;

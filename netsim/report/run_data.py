@@ -11,6 +11,7 @@ from netsim.analysis.names import device_names
 from netsim.report.figures import sample
 from netsim.report.frames import Columns, columns, left_out
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
+from netsim.trace.schema import ARRIVED
 
 if TYPE_CHECKING:
     from netsim.analysis.analysed_run import AnalysedRun
@@ -20,8 +21,8 @@ MOST_DEVICES = 1000        # points on the map, rows of a table, columns of a ma
 MOST_BARS = 150            # devices in the diagram of budgets
 MOST_POINTS = 2000         # of a line over time
 MOST_BATTERIES = 8
-OF_ROUNDS = ("round", "t0", "t1", "round_s", "compute_s", "upload_s", "wait_s", "band_used", "energy_j", "arrived",
-             "dropped")
+MOST_BINS = 40             # of a histogram
+OF_ROUNDS = ("round", "t0", "t1", "round_s", "band_used", "energy_j", "arrived", "dropped")
 
 
 def run_data(run: AnalysedRun) -> dict[str, Any]:
@@ -37,7 +38,9 @@ def run_data(run: AnalysedRun) -> dict[str, Any]:
     }
     data: dict[str, Any] = {
         "breakdown": {"totals": breakdown.totals, "bandwidth_hz": breakdown.bandwidth_hz,
-                      "rounds": columns(rounds.select(OF_ROUNDS)), "devices": columns(devices)},
+                      "parts": breakdown.parts,
+                      "rounds": columns(rounds.select(*OF_ROUNDS, *(f"{part}_s" for part in breakdown.parts))),
+                      "devices": columns(devices)},
         "path": {"length_s": run.critical_path().length_s, "advice": run.critical_path().advice(),
                  "causes": columns(run.critical_path().causes.head(10)),
                  "slack": columns(run.critical_path().slack.head(10))},
@@ -47,6 +50,8 @@ def run_data(run: AnalysedRun) -> dict[str, Any]:
         "band": band_over_time(run, notes),
         "batteries": batteries(run, notes),
         "accuracy": accuracy(run),
+        "staleness": staleness(run),
+        "delivered": delivered(run, notes),
         "classes": classes(run, notes),
         "clusters": clusters(run),
     }
@@ -131,12 +136,40 @@ def batteries(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
 
 
 def accuracy(run: AnalysedRun) -> dict[str, Any]:
-    """Accuracy and loss after each round that was evaluated."""
-    evaluated = sample(run.rounds.drop_nulls("accuracy"), MOST_POINTS)
+    """Accuracy and loss after each round that was evaluated, and what had been spent by then."""
+    spent = run.rounds.with_columns(spent_j=pl.col("energy_j").cum_sum())
+    evaluated = sample(spent.drop_nulls("accuracy"), MOST_POINTS)
     if evaluated.is_empty():
         return {}
     return {"target": run.scenario.learning.target_accuracy,
-            **columns(evaluated.select("round", "t1", "accuracy", "loss"))}
+            **columns(evaluated.select("round", "t1", "spent_j", "accuracy", "loss"))}
+
+
+def staleness(run: AnalysedRun) -> dict[str, Any]:
+    """How many updates arrived how stale, in bins of whole numbers; nothing where a server waits for all."""
+    tau = run.jobs.filter(pl.col("outcome") == ARRIVED)["staleness"].to_numpy()
+    most = int(tau.max(initial=0))
+    if not most:
+        return {}
+    wide = -(-(most + 1) // MOST_BINS)
+    counts = np.bincount(tau // wide)
+    return {"from": (wide * np.arange(len(counts))).tolist(), "wide": wide, "count": counts.tolist(),
+            "mean": float(tau.mean())}
+
+
+def delivered(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
+    """How often each device delivered, from the fastest to the slowest; nothing where a server waits for all."""
+    if not staleness(run):
+        return {}
+    jobs = run.jobs.group_by("device").agg(
+        (pl.col("outcome") == ARRIVED).sum().alias("arrived"), pl.col("planned_s").mean())
+    ranked = jobs.drop_nulls("planned_s").join(device_names(run.devices), on="device", how="left").sort(
+        "planned_s", "device")
+    shown = sample(ranked, MOST_BARS)
+    notes["delivered"] = left_out(shown.height, ranked.height, "devices, evenly picked")
+    tenth = max(1, ranked.height // 10)
+    fast, slow = ranked.head(tenth)["arrived"].mean(), ranked.tail(tenth)["arrived"].mean()
+    return {**columns(shown.select("name", "arrived", "planned_s")), "tenth": tenth, "fast": fast, "slow": slow}
 
 
 def classes(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:

@@ -19,11 +19,14 @@ from netsim.base.fields import (
     refuse,
 )
 from netsim.scenario.distributions import Drawn, Spread, highest, lowest
+from netsim.scenario.energy import Charging, Throttle
 from netsim.scenario.faults import Availability, Crash, Loss
 from netsim.scenario.mobility import Mobility
 from netsim.scenario.radio import OrPath
 
 MOST_DEVICES = 10_000_000
+# keys by which something happens to devices in time
+IN_TIME = ("mobility", "availability", "crash", "loss", "idle", "harvest", "charging", "throttle")
 
 
 class Cpu(Model):
@@ -118,7 +121,11 @@ class PopulationTable(Model):
     mobility: Annotated[Mobility | None, key("how the devices move; without it they stay where they are")] = None
     availability: Annotated[Availability | None, key("when the devices are there; without it always")] = None
     crash: Annotated[Crash | None, key("how often the devices break down, and for how long")] = None
-    loss: Annotated[Loss | None, key("uploads that are lost as a whole, and sent again")] = None
+    loss: Annotated[Loss | None, key("uploads that are lost, as a whole or packet by packet, and sent again")] = None
+    idle: Annotated[Spread | None, Drawn(Power), key("base load: drawn from the battery all the time")] = None
+    harvest: Annotated[Spread | None, Drawn(Power), key("comes into the battery all the time")] = None
+    charging: Annotated[Charging | None, key("hours of the day in which the battery is charged")] = None
+    throttle: Annotated[Throttle | None, key("a lower clock after so many seconds of load")] = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -137,6 +144,7 @@ class PopulationTable(Model):
         recorded = getattr(self.availability, "intervals", None)
         if recorded is not None and len(recorded) != self.size:
             raise refuse(f"has {len(recorded)} entries for {self.size} devices", "availability", "intervals")
+        self._check_energy(columns)
         if self.mobility is not None and "gain" in columns:
             raise refuse("a measured gain belongs to no place: take the column gain away", "mobility")
         needs = {"cpu": ("cpu_min", "cpu_max", "cycles_per_sample"), "radio": ("power",), "budget": ("budget",)}
@@ -149,6 +157,20 @@ class PopulationTable(Model):
         self._check_fleet("min_power", (self.radio and self.radio.min_power) or power,
                           "max_power", (self.radio and self.radio.max_power) or power)
         return self
+
+    def _check_energy(self, columns: dict[str, tuple[Any, ...]]) -> None:
+        """Nothing that is said of batteries and clocks is without effect."""
+        for name in ("idle", "harvest", "charging"):
+            if getattr(self, name) is not None and set(columns.get("battery", (self.battery,))) == {"mains"}:
+                raise refuse("has no effect on devices on mains: give them a battery", name)
+        if self.throttle is None:
+            return
+        to, fastest = self.throttle.to, columns.get("cpu_max") or (self.cpu and highest(self.cpu.max))
+        slowest = columns.get("cpu_min") or (self.cpu and highest(self.cpu.min))
+        if fastest and to >= (max(fastest) if isinstance(fastest, tuple) else fastest):
+            raise refuse("has no effect: no processor is ever faster", "throttle", "to")
+        if slowest and to < (max(slowest) if isinstance(slowest, tuple) else slowest):
+            raise refuse("is below the lowest clock of a processor", "throttle", "to")
 
     def _check_fleet(self, low: str, low_else: Any, high: str, high_else: Any) -> None:
         """Each device's least must not be above its most, wherever the two come from: a column or the table."""

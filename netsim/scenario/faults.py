@@ -87,10 +87,12 @@ class Crash(Model):
 
 
 class Loss(Model):
-    """Whole uploads that do not get through, and are sent again."""
+    """Uploads that do not get through and are sent again: as a whole, or packet by packet."""
 
-    probability: Annotated[float, Field(gt=0, le=1), key("that an upload is lost, each time anew")]
-    tries: Annotated[Natural, Field(le=1000), key("how often an upload is sent at most")] = 4
+    probability: Annotated[float, Field(gt=0, le=1), key("that an upload, or a packet, is lost, each time anew")]
+    tries: Annotated[Natural, Field(le=1000), key("how often an upload, or a packet, is sent at most")] = 4
+    packets: Annotated[Natural | None, key(
+        "how many packets an upload has; those lost are sent again. Without it uploads are lost as a whole")] = None
 
 
 def _check_dwell(name: str, seconds: float) -> None:

@@ -23,6 +23,7 @@ from pydantic_core import CoreSchema, core_schema
 from netsim.base.fields import (
     MOST_DB,
     OWN,
+    DataSize,
     Decibels,
     Deviation,
     Frequency,
@@ -30,6 +31,7 @@ from netsim.base.fields import (
     Measure,
     Model,
     NoiseDensity,
+    Power,
     Quantity,
     SpectralEfficiency,
     default,
@@ -182,6 +184,18 @@ class Rate(Model):
         return self
 
 
+class DownlinkTable(Model):
+    """How the model gets to the devices before they compute; Shannon's rate at the base station's power."""
+
+    to: Annotated[Literal["all", "each"], key(
+        '"all": one broadcast for those who start together, at the rate of the worst channel; "each": a transmission '
+        "for each, in an equal part of band and power")] = "all"
+    power: Annotated[Power, key("transmit power of the base station")]
+    bandwidth: Annotated[Frequency | None, key("by default as much as the uplink has, in a band of its own")] = None
+    bits: Annotated[DataSize | None, key("size of a download; by default that of an upload")] = None
+    reception: Annotated[Power | None, key("what receiving draws from a device; by default nothing")] = None
+
+
 class Cell(Model):
     """The radio cell with the base station at its centre."""
 
@@ -200,6 +214,8 @@ class Cell(Model):
     channel: Annotated[str | None, key('a channel of your own, "package.module:Name" of installed code')] = None
     rate: Annotated[Rate | None, key("what a real radio makes of Shannon's limit")] = None
     noise_figure: Annotated[Deviation | None, key("noise that the receiver adds; raises N0 by so many dB")] = None
+    downlink: Annotated[DownlinkTable | None, key(
+        "how the model gets to the devices; without it in no time, as in the paper")] = None
 
     @model_validator(mode="after")
     def _one_channel(self) -> Self:

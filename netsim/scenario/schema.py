@@ -17,7 +17,8 @@ from netsim.base.errors import InputError
 from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
 from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
-from netsim.scenario.devices import MOST_DEVICES, PopulationTable
+from netsim.scenario.devices import IN_TIME, MOST_DEVICES, PopulationTable
+from netsim.scenario.energy import TimeOfDay, seconds_of
 from netsim.scenario.learning import LearningTable
 from netsim.scenario.radio import Cell, Shadowing
 
@@ -84,11 +85,24 @@ class Rounds(Model):
     over_budget: Annotated[Literal["go on", "drop"] | None, key(
         'a budget that is spent in mid-upload: "go on" (the default), or "drop" the job')] = None
     wait: Annotated[Time | None, key("how long a round takes in which no device fits; by default 1 s")] = None
+    starts_at: Annotated[TimeOfDay | None, key("time of day at which a run begins; by default midnight")] = None
 
     @property
     def wait_s(self) -> float:
         """How long a round takes in which no device fits."""
         return 1.0 if self.wait is None else float(self.wait)
+
+    @property
+    def midnight_s(self) -> float:
+        """When it was midnight last, as the run begins: 0 or less."""
+        return 0.0 if self.starts_at is None else -seconds_of(self.starts_at)
+
+
+class FlowerTable(Model):
+    """What `netsim flower` asks besides; a run without a Flower app has no use for it."""
+
+    evaluation: Annotated[Literal["free", "charged"], key(
+        "what it costs a device to evaluate a model: nothing, or computing one pass and sending the metrics")] = "free"
 
 
 class End(Model):
@@ -111,6 +125,7 @@ class Scenario(Model):
     rounds: Rounds = Rounds()
     server: Annotated[ServerTable | None, key("who dispatches jobs; synchronous rounds where it is not given")] = None
     end: End = End()
+    flower: Annotated[FlowerTable | None, key("for `netsim flower` alone")] = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -127,6 +142,8 @@ class Scenario(Model):
         if trace is not None and len(trace.db[0]) != there:
             raise refuse(f"has {len(trace.db[0])} columns for {there} devices", "cell", "gain_trace")
         self._check_movers()
+        if self.rounds.starts_at is not None and all(table.charging is None for table in self.population):
+            raise refuse("has no effect: no population has charging hours", "rounds", "starts_at")
         auto = [place for place, table in enumerate(self.population) if table.samples == "auto"]
         if auto and not self.trains:
             raise refuse("there is no dataset to split; give a number", "population", auto[0], "samples")
@@ -169,14 +186,14 @@ class Scenario(Model):
     def living(self) -> str | None:
         """The key, if any, by which things change while a round is played."""
         cell = self.cell
-        in_time = ("mobility", "availability", "crash", "loss")
-        moving = next((f"{table.name}.{key}" for table in self.population for key in in_time
+        moving = next((f"{table.name}.{key}" for table in self.population for key in IN_TIME
                        if getattr(table, key) is not None), None)
         return next((key for key, there in (
             ("cell.fading.coherence", getattr(cell.fading, "coherence", "round") != "round"),
             (f"population.{moving}", moving is not None),
             ("cell.gain_trace", cell.gain_trace is not None and cell.gain_trace.t is not None),
-            ("cell.rate", cell.rate is not None), ("rounds.over_budget", self.rounds.over_budget == "drop"),
+            ("cell.rate", cell.rate is not None), ("cell.downlink", cell.downlink is not None),
+            ("rounds.over_budget", self.rounds.over_budget == "drop"),
         ) if there), None)
 
     def _check_movers(self) -> None:

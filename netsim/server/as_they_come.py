@@ -24,14 +24,19 @@ Buffer = Annotated[Natural, Field(description="updates that make a new model")]
 Concurrency = Annotated[Natural | None, Field(description="devices at work at a time; by default selection.cohort")]
 
 
+MOST_IN_VAIN = 100     # jobs of a round in which nothing arrives: then it ends with nothing, as a round that waits does
+
+
 class AsTheyCome(Server):
     """Takes updates as they come, and aggregates when ``buffer`` of them are there.
 
     At one instant an arrival comes first, then the aggregation, then the next start: whoever fills the buffer starts
     again from the new version, and whoever arrives before it from the old one. When nobody is left who could fill the
-    buffer, what is in it is aggregated. When the run is over, jobs under way end; what they have spent is counted.
+    buffer, what is in it is aggregated; a round in which nothing arrives ends with the run's time, or after a hundred
+    jobs. When the run is over, jobs under way end; what they have spent is counted.
     """
 
+    waits = False
     barrier = False       # whether those who are done wait for the aggregation
 
     def __init__(
@@ -43,6 +48,7 @@ class AsTheyCome(Server):
         self.concurrency = concurrency or scenario.selection.cohort
         self._there: list[Reply] = []          # what has arrived since the last aggregation
         self._aside: list[int] = []            # devices that no plan was found for since then
+        self._in_vain = 0                      # jobs that have ended otherwise since then
         self._asked = 0                        # how often selection was asked since then
 
     @classmethod
@@ -76,16 +82,25 @@ class AsTheyCome(Server):
         """All aggregations that are still to come."""
         self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
+            if cell.ready_at > cell.now and not cell.under_way():
+                yield cell.ready()                                           # everybody is off, or has no energy
+                continue
             self.fill(cell)                                                  # who starts next
             if not cell.under_way():
                 yield cell.wait(self.scenario.rounds.wait_s)                 # nobody fits: another try later
-            while len(self._there) < self.buffer and cell.under_way():
+            while not self.complete(cell) and cell.under_way():
                 yield self.next_reply(cell)
                 self.receive(cell)
-                if len(self._there) < self.buffer:
+                if not self.complete(cell):
                     self.fill(cell)
             self.aggregate(cell)                                             # learn, evaluate
             self.close(cell)                                                 # record
+
+    def complete(self, cell: CellPort) -> bool:
+        """Whether the buffer is full; where nothing arrives, whether the time is up, or enough was in vain."""
+        end = self.scenario.end.time
+        hopeless = self._in_vain >= MOST_IN_VAIN or (end is not None and cell.now >= end)
+        return len(self._there) >= self.buffer or (not self._there and hopeless)
 
     def next_reply(self, cell: CellPort) -> Any:
         """Comes when the next of the jobs under way has ended."""
@@ -99,7 +114,7 @@ class AsTheyCome(Server):
             cell.select(devices)
             for device in devices.tolist():
                 self.start(cell, device)
-        if not self.history.arrivals and not self._there and not cell.under_way():
+        if not cell.worked and not cell.under_way():
             reason = cell.why_nobody_fits(self.rule(cell), self.among)
             if reason:
                 raise InputError(f"no device can ever take part: {reason}")
@@ -131,11 +146,12 @@ class AsTheyCome(Server):
             if reply.arrived:
                 self._there.append(reply)
             else:
+                self._in_vain += 1
                 self.learning.drop([reply.job])
 
     def aggregate(self, cell: CellPort) -> None:
         """Make a new global model of what is in the buffer, in the order of arrival, and evaluate it."""
-        there, self._there, self._aside, self._asked = self._there, [], [], 0
+        there, self._there, self._aside, self._asked, self._in_vain = self._there, [], [], 0, 0
         tau = cell.version - np.array([reply.version for reply in there], np.int64)
         outcomes = cell.aggregate(barrier=self.barrier)
         if there:

@@ -23,7 +23,6 @@ class History:
         self.energy_j = 0.0
         self.dropped = 0
         self.arrived_last = 0                                    # in the last round
-        self.arrivals = 0                                        # in all rounds
         self.accuracy: list[float] = []                          # NaN for a round that was not evaluated
 
     def add(self, round: int, outcomes: Outcomes) -> None:
@@ -35,13 +34,12 @@ class History:
         np.add.at(self.times_used, arrived, 1)                   # a device may have arrived several times
         self.duration_s[arrived] = outcomes.duration_s[here]
         self.arrived_last = len(arrived)
-        self.arrivals += len(arrived)
+        self.dropped += len(outcomes.arrived) - len(arrived)
         self.spend(outcomes)
 
     def spend(self, outcomes: Outcomes) -> None:
-        """What some jobs took, and how many of them did not arrive."""
+        """What some jobs took."""
         self.energy_j += float(np.add.reduce(outcomes.energy_j))
-        self.dropped += len(outcomes.arrived) - int(np.count_nonzero(outcomes.arrived))
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
         """What a selection method may see of it, by the names of a view's columns."""
@@ -51,7 +49,7 @@ class History:
     def snapshot(self) -> State:
         return {
             **{name: getattr(self, name) for name in ARRAYS}, "energy_j": np.array(self.energy_j),
-            "counts": np.array([self.dropped, self.arrived_last, self.arrivals], np.int64),
+            "counts": np.array([self.dropped, self.arrived_last], np.int64),
             "accuracy": np.array(self.accuracy, np.float64),
         }
 
@@ -60,4 +58,4 @@ class History:
             raise ValueError(f"it is not about {len(self.last_round)} devices")
         self.last_round, self.times_used, self.duration_s = (state[name].copy() for name in ARRAYS)
         self.energy_j, self.accuracy = float(state["energy_j"]), state["accuracy"].tolist()
-        self.dropped, self.arrived_last, self.arrivals = (int(count) for count in state["counts"])
+        self.dropped, self.arrived_last = (int(count) for count in state["counts"])

@@ -30,6 +30,10 @@ class Selector:
             raise YourCodeError(f"round {view.round}, selection {self.name}", error) from None
         return Choice(check_choice(choice, view, self.name), choice.probability)
 
+    def everybody(self, view: View) -> Choice:
+        """All who are there: the cohort of a first round in which every device takes part."""
+        return Choice(np.flatnonzero(view.available))
+
     @property
     def clusters(self) -> Ints | None:
         """The cluster of each device, where the method has made some."""

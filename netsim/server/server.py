@@ -37,6 +37,8 @@ class RunProgress:
 class Server:
     """Dispatches jobs, waits and aggregates, in ``run``; ``closed`` is called when a round is complete."""
 
+    waits = True          # whether all jobs of a round begin and end in it
+
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
         closed: Callable[[RunProgress], None],
@@ -96,7 +98,7 @@ class Server:
 
     def stuck(self, cell: CellPort) -> bool:
         """Whether nobody arrived in the last round, or ever will: the batteries of those who fitted are empty."""
-        return (self.history.arrivals > 0 and self.history.arrived_last == 0
+        return (cell.worked and self.history.arrived_last == 0
                 and cell.why_nobody_fits(self.rule(cell), self.among) is not None)
 
     def used_up(self, cell: CellPort) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -48,6 +49,8 @@ class Staleness(Model):
 
 def _by_name(given: Any) -> Any:
     """A name alone stands for the function with its usual parameters."""
+    if isinstance(given, Mapping) and "kind" not in given:
+        raise refuse(f"kind is missing: one of {', '.join(USES)}")
     return {"kind": given} if isinstance(given, str) else given
 
 

@@ -23,8 +23,9 @@ class Synchronous(Server):
         """All rounds that are still to come."""
         self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
-            while cell.ready_at > cell.now:
-                yield cell.ready()                                           # everybody is off
+            if cell.ready_at > cell.now:
+                yield cell.ready()                                           # everybody is off, or has no energy
+                continue
             choice = self.select(cell)                                       # who
             agenda = self.plan(cell, choice)                                 # with what
             self.learning.train(cell.version + 1, agenda.devices)
@@ -52,7 +53,7 @@ class Synchronous(Server):
         """The cohort of a round: in the first everybody, later as the selection method says."""
         before = self.selector.clusters
         view = cell.view(**self.columns)
-        choice = Choice(np.flatnonzero(view.available)) if self.is_first(cell) else self.selector.choose(view)
+        choice = self.selector.everybody(view) if self.is_first(cell) else self.selector.choose(view)
         cell.count("cluster", self.selector.moved(before))
         cell.select(choice.devices)
         return choice
@@ -68,7 +69,7 @@ class Synchronous(Server):
     def plan(self, cell: CellPort, choice: Choice) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit."""
         agenda = cell.plan(choice.devices, self.rule(cell), self.scenario.selection.cohort)
-        if not agenda.waves and not self.history.arrivals:
+        if not agenda.waves and not cell.worked:
             # a run in which no device ever fits is a mistake in the scenario, and not worth playing out
             reason = cell.why_nobody_fits(self.rule(cell))
             if reason:

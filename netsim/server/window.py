@@ -49,7 +49,7 @@ class Window(AsTheyCome):
         self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
             self.fill(cell)
-            yield cell.replies(NO_JOBS, until=(cell.version + 1) * self.period_s, count=1)
+            yield cell.wait((cell.version + 1) * self.period_s - cell.now)
             yield cell.replies(NO_JOBS, until=cell.now, count=1)         # who arrives at the very end is in time
             self.receive(cell)
             self.aggregate(cell)

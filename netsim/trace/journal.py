@@ -101,13 +101,7 @@ class Journal:
 
         What lies past the checkpoint is dropped.
         """
-        info = read_info(self.path)
-        differs = [key for key in self.identity if key != "scenario" and info.get(key) != self.identity[key]]
-        if differs:     # a scenario's name may have changed: it says nothing about the run
-            raise InputError(
-                f"{self.path}: holds another run ({', '.join(f'{k} {info.get(k)!r}' for k in differs)}; "
-                f"asked for {', '.join(repr(self.identity[k]) for k in differs)}); "
-                "give the same scenario, --set and --seed, or another --out")
+        self.refuse_another()
         self._take_lock()
         state = self.checked(self._load) if (self.path / CHECKPOINT).exists() else None
         if state is not None:
@@ -116,6 +110,25 @@ class Journal:
         if state is not None:                   # the crash may have come between the checkpoint and run.json
             self._write_info("running")
         return state
+
+    def restart(self) -> None:
+        """Take the folder of the run that lies here to begin it anew; what others keep in it stays."""
+        self.refuse_another()
+        self._take_lock()
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
+        for table in TABLES:
+            for part in make_folder(self.path / table).iterdir():
+                part.unlink()
+
+    def refuse_another(self) -> None:
+        """Raise InputError where another run than this one lies here."""
+        info = read_info(self.path)
+        differs = [key for key in self.identity if key != "scenario" and info.get(key) != self.identity[key]]
+        if differs:     # a scenario's name may have changed: it says nothing about the run
+            raise InputError(
+                f"{self.path}: holds another run ({', '.join(f'{k} {info.get(k)!r}' for k in differs)}; "
+                f"asked for {', '.join(repr(self.identity[k]) for k in differs)}); "
+                "give the same scenario, --set and --seed, or another --out")
 
     def checked(self, read: Callable[[], T]) -> T:
         """What ``read`` makes of the checkpoint, or an error that names it."""

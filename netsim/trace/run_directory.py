@@ -9,6 +9,8 @@
     checkpoint.npz             the state after the last complete round
     run.json                   seed, versions, processor, last complete round, and a checksum of its own
     summary.json               the result, once the run is finished; run.json has its checksum
+    model.npz                  of a Flower app, the model that its strategy ended with
+    answers/                   of a Flower app, what its clients answered, until the run is finished
 
 What can change in a run knows its checksum itself, as checkpoint.npz and run.json do; the models that devices have
 uploaded (uploads.f32) have theirs in the checkpoint.

@@ -4,9 +4,13 @@ Columns of a row
     seq        number of the row; a cause has a smaller one than what it caused
     round      the aggregation that the row led to, from 1: one more than the spans "round" before it
     kind       "span" (t0 to t1), "instant" (t0 = t1) or "counter" (``value`` holds from t0 on)
-    name       spans: compute, upload, wait, off (a device that is away in mid-job), aggregate, round; instants: select,
-               relax, allocate and the reasons why a job did not arrive; counters: battery (J), bandwidth (Hz),
-               accuracy, loss, cluster (of the device)
+    name       spans: download, compute, throttled (computing at a lower clock than planned, since the device is hot),
+               upload, wait, off (a device that is away in mid-job), aggregate, round; instants: select, relax,
+               allocate and the reasons why a job did not arrive; counters: battery (J), bandwidth (Hz), accuracy,
+               loss, cluster (of the device), packets (that an upload came to), and since the run began harvest (J
+               that came into a battery), idle (J drawn from it at rest) and spilt (J that came in when it was full);
+               these and battery, with CELL as the device, are sums over all devices at each aggregation; of a Flower
+               app, its metrics: train NAME, evaluate NAME, server NAME, initial NAME
     device     number of the device; SERVER or CELL where it is none
     job        number of the job that the row is about; -1 where it is about none
     t0, t1     simulated seconds
@@ -25,11 +29,12 @@ Columns of a job
     gain       of the channel, as the plan saw it
     bits, cycles             its work
     budget_j                 what it was allowed to spend: its budget, times what "relax" says, or what was left in its
-                             battery if that is less
+                             battery if that is less; without what receiving the model takes
     cpu_hz, power_w          what the plan gave it; NaN where there was no plan
     bandwidth_hz             the same: the planned mean
-    planned_s                how long the plan meant it to take
-    compute_s, upload_s, energy_j    what it really took, with all that was lost and done again
+    planned_s                how long the plan meant it to take, from the start of computing
+    compute_s, upload_s, energy_j    what it really took, with all that was lost and done again; energy_j has receiving
+                             the model in it, whose time is that of its spans "download"
     wait_s     the time in which it waited for the band, or its device was off
     outcome    "arrived", or the reason why it did not
     staleness  aggregations between its start and its end
@@ -55,8 +60,11 @@ CRASHED = "crashed"
 LOST = "lost"
 TOO_LATE = "too late"           # enough others had arrived
 OVER = "run over"               # the run ended before the job did
-# why a device of the cohort did not deliver
-DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST, TOO_LATE, OVER)
+# why a device of the cohort did not deliver: it dropped out ...
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST, TOO_LATE)
+UNDELIVERED = (*DROPS, OVER)    # ... or nobody waited for it any more
+
+BOOKS = ("harvest", "idle", "spilt")       # joules since the run began, of batteries that are charged or draw at rest
 
 KINDS = ("span", "instant", "counter")
 # Column to its type in memory (array.array) and in the files (polars); "s" is text, kept as a number while recording.

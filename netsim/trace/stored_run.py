@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
 # Where a device's time in a round goes, and the spans that tell it: who is off in mid-job waits, if for itself.
-PARTS = {"compute": ("compute",), "upload": ("upload",), "wait": ("wait", "off")}
+PARTS = {"compute": ("compute", "throttled"), "upload": ("upload",), "wait": ("wait", "off")}
+DOWNLOAD = "download"                   # a part more, in runs with a downlink
+ALL_PARTS = {DOWNLOAD: (DOWNLOAD,), **PARTS}
 LARGEST = 1e12                          # seconds, joules or devices: no run comes near it, and whole µs fit 64 bits
 
 
@@ -30,8 +32,9 @@ class StoredRun:
     """What happened in a run: frames that are read when they are first asked for.
 
     ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy,
-                 loss; the three parts are means over the devices that took part, and sum to round_s. Where jobs reach
-                 from one round into the next, they say what those at work did meanwhile, whenever that ended
+                 loss; the parts (with download_s in runs with a downlink) are means over the devices that took part,
+                 and sum to round_s. Where jobs reach from one round into the next, they say what those at work did
+                 meanwhile, whenever that ended
     ``jobs``     what was decided for each job and what came of it; columns as in netsim.trace.schema
     ``spans``    the trace's spans: round, name, device, job, t0, t1, value, energy_j
     ``events``   the whole trace; columns as in netsim.trace.schema
@@ -53,6 +56,11 @@ class StoredRun:
             raise InputError(f"{self.path}: not finished (round {self.last_round} is complete); go on with --resume")
         verify(self.path, file.name, {file.name: self.info.get("summary_sha256", "")}, "run.json")
         return dict(read_json(file, "a run's result"))
+
+    @property
+    def app(self) -> str | None:
+        """The app of another framework that selected and learned; None in a run of ours."""
+        return str(self.info["app"]) if "app" in self.info else None
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -154,8 +162,8 @@ class StoredRun:
         # in the order of the rows: sums over threads would differ in the last digit from time to time
         played = trace.filter((pl.col("kind") == "span") & (device >= 0)).group_by("round", maintain_order=True).agg(
             pl.col("energy_j").sum(), device.n_unique().alias("took_part"),
-            *(length.filter(name.is_in(spans)).sum().alias(f"{part}_s") for part, spans in PARTS.items()),
-        ).with_columns((pl.col(f"{part}_s") / pl.col("took_part")) for part in PARTS)
+            *(length.filter(name.is_in(spans)).sum().alias(f"{part}_s") for part, spans in ALL_PARTS.items()),
+        ).with_columns((pl.col(f"{part}_s") / pl.col("took_part")) for part in ALL_PARTS)
         dropped = trace.filter((pl.col("kind") == "instant") & name.is_in(DROPS)).group_by("round").agg(
             pl.len().cast(pl.Int32).alias("dropped"))
         joined = whole.join(played, on="round", how="left").join(dropped, on="round", how="left")
@@ -163,16 +171,22 @@ class StoredRun:
             values = trace.filter((pl.col("kind") == "counter") & (name == counter))
             joined = joined.join(values.select("round", pl.col("value").alias(counter)), on="round", how="left")
         filled = joined.with_columns(
-            pl.col("dropped").fill_null(0), pl.col("energy_j", "compute_s", "upload_s").fill_null(0.0),
+            pl.col("dropped").fill_null(0), pl.col("energy_j", "download_s", "compute_s", "upload_s").fill_null(0.0),
             pl.col("wait_s").fill_null(pl.col("round_s")))        # nobody took part: all of it was waiting
         if not self.in_rounds:
             filled = self._by_overlap(self.collect(filled)).lazy()
-        return self.collect(filled.with_columns(
+        told = self.collect(filled.with_columns(
             (pl.col("arrived") + pl.col("dropped")).alias("cohort"),
         ).select(
             "round", "t0", "t1", "round_s", "cohort", "arrived", "dropped", "energy_j",
-            *(f"{part}_s" for part in PARTS), "accuracy", "loss",
+            *(f"{part}_s" for part in ALL_PARTS), "accuracy", "loss",
         ).sort("round"))
+        return told if (told["download_s"] > 0.0).any() else told.drop("download_s")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Where a device's time goes: computing, sending and waiting, and in runs with a downlink receiving first."""
+        return tuple(part for part in ALL_PARTS if f"{part}_s" in self.rounds.columns)
 
     @cached_property
     def in_rounds(self) -> bool:
@@ -192,12 +206,12 @@ class StoredRun:
         spans = self.spans.filter(pl.col("device") >= 0)
         begins, ends = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
         within = {}
-        for part in PARTS:
-            own = spans.filter(pl.col("name") == part)
+        for part, told in ALL_PARTS.items():
+            own = spans.filter(pl.col("name").is_in(told))
             within[part] = seconds_within(own["t0"].to_numpy(), own["t1"].to_numpy(), begins, ends)
         whole = sum(within.values())
         scale = np.divide(ends - begins, whole, out=np.zeros(len(begins)), where=whole > 0.0)
-        return rounds.with_columns(**{f"{part}_s": within[part] * scale for part in PARTS})
+        return rounds.with_columns(**{f"{part}_s": within[part] * scale for part in ALL_PARTS})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r}, {self.last_round} rounds, {self.info['status']})"

@@ -91,13 +91,21 @@ class Ways:
         self.shadow_db = draw.shadowing_db(cell)
         self.seed, self.keys = seed, draw.keys
         self._ways: dict[int, WayShadowing] = {}
+        self._step, self._gain = -1, dict[int, float]()          # of those who were asked about in the last step
 
     def gain(self, devices: Ints, t: float) -> Floats:
-        """Path loss at the place of each device, with its shadowing there."""
+        """Path loss at the place of each device, with its shadowing there; a place holds for a step."""
         step = block_at(t, self.every_s)
-        x, y = self.movers.places(devices, step * self.every_s)
-        shadow_db = np.array([self._shadow(device, step) for device in devices.tolist()])
-        return gain_of_loss(loss_db(self.cell.path_loss, np.hypot(x, y)) + shadow_db)
+        if step != self._step:
+            self._step, self._gain = step, {}
+        numbers = devices.tolist()
+        new = [device for device in numbers if device not in self._gain]
+        if new:
+            x, y = self.movers.places(np.array(new), step * self.every_s)
+            shadow_db = np.array([self._shadow(device, step) for device in new])
+            found = gain_of_loss(loss_db(self.cell.path_loss, np.hypot(x, y)) + shadow_db)
+            self._gain.update(zip(new, found.tolist(), strict=True))
+        return np.array([self._gain[device] for device in numbers])
 
     def next_change(self, t: float) -> float:
         return (block_at(t, self.every_s) + 1) * self.every_s

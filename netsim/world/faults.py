@@ -123,6 +123,25 @@ class Faults:
         loss = self._loss(device)
         return 0 if loss is None else loss.tries
 
+    def packets(self, device: int) -> int:
+        """How many packets an upload has; 0 where it is lost as a whole, if at all."""
+        loss = self._loss(device)
+        return 0 if loss is None else loss.packets or 0
+
+    def packets_sent(self, device: int, number: int) -> tuple[int, int]:
+        """How many packets are sent for a device's upload of this number, and how many of them never get through.
+
+        Those that were lost are sent again, and those of them that were lost again, up to the most tries.
+        """
+        loss = self._loss(device)
+        if loss is None or not loss.packets:
+            return 0, 0
+        rng = stream(self.seed, "packets", number, self.keys[device])
+        left, sent, tries = loss.packets, 0, 0
+        while left and tries < loss.tries:
+            sent, left, tries = sent + left, int(rng.binomial(left, loss.probability)), tries + 1
+        return sent, left
+
     def loses(self, device: int, number: int) -> bool:
         """Whether a device's upload of this number (the first of the run is 0) does not get through."""
         loss = self._loss(device)

@@ -13,6 +13,7 @@ from netsim import load_scenario, simulate
 from netsim.analysis.breakdown import break_down
 from netsim.analysis.critical_path import find_critical_path
 from netsim.analysis.perfetto import write_perfetto
+from netsim.base.errors import InputError
 from netsim.trace.overlap import held_within, seconds_within
 
 
@@ -54,7 +55,9 @@ def test_who_delivered_how_often(run):
     jobs = run.jobs.filter(run.jobs["outcome"] == "arrived")
     devices = run.breakdown().devices
     assert devices["arrived"].sum() == jobs.height == run.rounds["arrived"].sum()
-    assert (devices["arrived"] + devices["dropped"]).sum() == run.jobs.height
+    over = run.jobs.filter(run.jobs["outcome"] == "run over")
+    assert over.height == run.jobs.height - jobs.height > 0
+    assert devices["dropped"].sum() == run.rounds["dropped"].sum() == run.summary["dropped"] == 0
     assert devices["energy_j"].sum() == pytest.approx(run.summary["energy_j"])
 
 
@@ -82,6 +85,11 @@ def test_the_critical_path_goes_through_the_jobs_that_aggregations_waited_for(ru
     assert fifth.slack["least_s"].to_list() == pytest.approx(sorted(jobs["t1"][-1] - jobs["t1"]), abs=1e-12)
 
 
+def test_only_rounds_that_wait_can_be_explained(run):
+    with pytest.raises(InputError, match=r"jobs reach from one round into the next, .*critical-path"):
+        run.explain(1)
+
+
 def test_slices_in_perfetto_do_not_overlap(run):
     file = BytesIO()
     write_perfetto(run, file)
@@ -93,3 +101,16 @@ def test_slices_in_perfetto_do_not_overlap(run):
     for spans in tracks.values():
         spans.sort()
         assert all(before[1] <= after[0] for before, after in pairwise(spans))
+
+
+def test_arrows_in_perfetto_go_from_each_update_that_arrived_to_the_aggregation_that_took_it(run):
+    file = BytesIO()
+    write_perfetto(run, file)
+    events = json.loads(file.getvalue())["traceEvents"]
+    tails, heads = ({event["id"]: event["ts"] for event in events if event["ph"] == phase} for phase in "sf")
+    arrived = run.jobs.filter(run.jobs["outcome"] == "arrived")
+    assert len(tails) == len(heads) == arrived.height
+    assert tails.keys() == heads.keys()
+    ends = dict(zip(run.rounds["round"], run.rounds["t1"], strict=True))
+    waits = sorted(round(1e6 * (ends[number] - t1)) for number, t1 in arrived.select("round", "t1").iter_rows())
+    assert sorted(heads[key] - tails[key] for key in tails) == pytest.approx(waits, abs=2)

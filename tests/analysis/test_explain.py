@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
-import simpy
-from explained_cells import BOTTLENECKS, planted_cell, random_scenario
+from explained_cells import BOTTLENECKS, planted_cell, random_rounds, random_scenario
 from small_runs import store
 
 from netsim import load_scenario, simulate
-from netsim.allocation import Problem
-from netsim.allocation.waves import Agenda, planner_of
-from netsim.analysis.changes import CHOOSE_POWER, Laboratory
+from netsim.analysis.changes import Laboratory
 from netsim.analysis.drop_outs import drop_outs
 from netsim.analysis.names import device_names
-from netsim.analysis.replay import Replay, Replays
+from netsim.analysis.replay import Replays
 from netsim.base.errors import InputError
-from netsim.cell.battery import Batteries
-from netsim.cell.disciplines import DISCIPLINES
-from netsim.cell.jobs import Jobs
-from netsim.cell.medium import Medium
 from netsim.cli import main
 from netsim.run import Run
 from netsim.trace.recorder import Recorder
@@ -110,102 +99,7 @@ def test_it_says_what_is_different_this_time(classroom: Run) -> None:
     assert re.search(r"Rounds with laptop 12 take 221\.9 ms on average \(8 of 20\), those without 94\.54 ms", said)
 
 
-# Every saving, simulated.
-
-def changed(problem: Problem, row: dict[str, object], method: str) -> Problem:
-    """The problem with what a row says, put together here once more."""
-    at, factor = problem.numbers == row["device"], row["factor"]
-    high = problem.power_range_w[1]
-    match row["key"]:
-        case "without":
-            return problem.subset(~at)
-        case "bandwidth":
-            return replace(problem, bandwidth_hz=problem.bandwidth_hz * factor)
-        case "cpu_max":
-            return replace(problem, cpu_max_hz=np.where(at, problem.cpu_max_hz * factor, problem.cpu_max_hz))
-        case "budget":
-            return replace(problem, budget_j=np.where(at, problem.budget_j * factor, problem.budget_j))
-        case "power" if method in CHOOSE_POWER:
-            return replace(problem, power_max_w=np.where(at, high * factor, high))
-        case "power":
-            return replace(problem, power_w=np.where(at, problem.power_w * factor, problem.power_w))
-    return problem
-
-
-def simulated(agenda: Agenda, replay: Replay, bandwidth_hz: float, sharing: str) -> float:
-    """The round of an agenda, event by event, with the batteries as they were and the deadline."""
-    if not agenda.waves:
-        return replay.wait_s
-    env = simpy.Environment()
-    charge_j = np.full(int(replay.problem.numbers.max()) + 1, np.inf)
-    charge_j[replay.problem.numbers] = replay.charge_j
-    medium = Medium(env, bandwidth_hz, replay.problem.noise_w_per_hz, DISCIPLINES.make(sharing, {}),
-                    Batteries(charge_j))
-    first = 0
-    for wave in agenda.waves:
-        medium.start(first, 0, 0, Jobs.of(wave), wave.problem.gain)
-        tickets = np.arange(first, first + len(wave.devices))
-        env.run(medium.replies(tickets, env.now + replay.deadline_s * (1 + 1e-12), None))
-        for ticket in tickets.tolist():
-            medium.cancel(ticket, "deadline")
-        first += len(wave.devices)
-        medium.take_ended()
-    return float(env.now)
-
-
-def check_every_row(run: Run, number: int, seen: Counter[str]) -> None:
-    """All of an explanation's rows against a round that is planned and simulated here."""
-    replay, scenario = Replays(run).replay(number), run.scenario
-    method, options = scenario.allocation.method, scenario.allocation.options
-    told = run.explain(number).as_json()
-    for row in told["what_if"]:
-        what, _, other = row["change"].rpartition(" ") if row["key"] == "method" else ("", "", "")
-        other_method = other if what == "allocation method" else None
-        sharing = other if what == "sharing the band by" else scenario.allocation.sharing or "planned"
-        problem = changed(replay.problem, row, method)
-        numbers = problem.numbers
-        planner = planner_of(other_method or method, {} if other_method else options, scenario.rounds.deadline)(
-            lambda some, problem=problem, numbers=numbers: problem.subset(np.searchsorted(numbers, some)),
-            lambda some: replay.charge_j[np.searchsorted(replay.problem.numbers, some)])
-        agenda = planner.agenda(numbers, replay.rule, replay.size)
-        found = simulated(agenda, replay, problem.bandwidth_hz, sharing)
-        assert row["round_s"] == pytest.approx(found, abs=1e-6), (method, row)
-        assert row["saves_s"] == pytest.approx(told["round_s"] - found, abs=1e-6), (method, row)
-        seen[row["key"]] += 1
-        seen[what or row["key"]] += 1
-
-
-def random_rounds(count: int, folder: Path) -> Iterator[tuple[Run, int]]:
-    """Random rounds of all methods and rules; of methods that take their time, of few devices."""
-    for number in itertools.count():
-        run = random_scenario(number, folder)
-        if run is None:
-            continue
-        most = 3 if run.scenario.allocation.method in ("algorithm6", "sao-common-power") else 9
-        sizes = run.jobs.group_by("round").len().filter(pl.col("len") <= most).sort("round")["round"].to_list()
-        for one in sizes[:: max(1, len(sizes) // 3)][:4]:
-            yield run, one
-            count -= 1
-            if count == 0:
-                return
-
-
-@pytest.mark.slow
-def test_every_saving_is_that_of_the_round_simulated(tmp_path: Path) -> None:
-    """100 random rounds: batteries that run out, deadlines, waves, fading channels."""
-    seen: Counter[str] = Counter()
-    for run, number in random_rounds(100, tmp_path):
-        check_every_row(run, number, seen)
-    assert set(seen) == ALL
-    assert min(seen.values()) >= 100, seen
-
-
-def test_savings_of_a_few_rounds_simulated(tmp_path: Path) -> None:
-    seen: Counter[str] = Counter()
-    for run, number in random_rounds(12, tmp_path):
-        check_every_row(run, number, seen)
-    assert set(seen) == ALL
-
+# Rounds played again.
 
 def test_a_round_planned_again_is_the_round(tmp_path: Path) -> None:
     """The same length, and the same devices arrive."""

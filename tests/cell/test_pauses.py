@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import simpy
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_worlds import World, random_switches
 
@@ -19,6 +19,7 @@ from netsim.cell.radio import SHANNON, RateLaw
 from netsim.cell.recording import record_ended
 from netsim.scenario.faults import Loss
 from netsim.trace.recorder import Recorder
+from netsim.world.devices import DevicesInTime
 from netsim.world.faults import Absence, Faults, Presence
 from netsim.world.switches import Switches
 
@@ -312,6 +313,7 @@ def test_the_books_balance(seed, discipline, work):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), DISCIPLINES, WORKS, st.floats(0.1, 6.0))
+@example(61, Equal, ("pause", "lose"), 5.635519549873364)      # an ulp later, from another moment on
 def test_jobs_taken_up_again_end_as_they_would_have(seed, discipline, work, until):
     """A snapshot in mid-work, paused jobs and all: rows of data, so that the rest happens as if nothing had."""
     def play(broken):
@@ -328,7 +330,8 @@ def test_jobs_taken_up_again_end_as_they_would_have(seed, discipline, work, unti
             again = a_world(seed, discipline(), work)[2]
             world.batteries.restore(used_j)
             world.batteries._open.clear()
-            medium = Medium(world.env, 1e6, medium.noise_w_per_hz, discipline(), world.batteries, SHANNON, None, again)
+            medium = Medium(world.env, 1e6, medium.noise_w_per_hz, discipline(), world.batteries, SHANNON, None,
+                            DevicesInTime(again))
             medium.restore(state)
         world.env.run()
         done = medium.take_ended()

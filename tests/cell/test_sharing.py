@@ -127,6 +127,22 @@ def test_a_common_end_is_never_later_than_planned_and_within_every_budget(
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
+@given(st.integers(0, 10_000), st.integers(1, 8), st.floats(0.1, 10.0))
+def test_where_nobody_computes_and_energy_is_ample_bands_that_change_gain_nothing(
+    seed: int, size: int, heavy: float,
+) -> None:
+    """All are ready at 0: the bands of `sao` are the best at every moment, and a common end keeps them."""
+    world = paper_world(np.random.default_rng(seed), size)
+    problem = replace(world, cycles=np.zeros(size), bits=world.bits * heavy, budget_j=np.full(size, 1e3))
+    plan = allocate(problem)
+    jobs = played(problem, plan, "adaptive")
+    assert jobs["t1"] == pytest.approx([plan.round_s] * size, rel=1e-9)
+    shared = share_out(problem, plan, DISCIPLINES.find("adaptive")().bandwidth)
+    first = shared.t0_s == 0.0
+    assert shared.hertz[first][-size:] == pytest.approx(plan.bandwidth_hz[shared.device[first][-size:]], rel=1e-6)
+
+
+@settings(deadline=None, max_examples=40, derandomize=True)
 @given(st.integers(0, 10_000), st.integers(1, 8), st.sampled_from(["equal", "adaptive", "tdma"]))
 def test_a_round_shared_without_a_simulation_is_the_one_simulated(seed: int, size: int, sharing: str) -> None:
     problem = with_budgets(paper_world(np.random.default_rng(seed), size), 1.5)

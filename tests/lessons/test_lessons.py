@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("marimo", reason="no marimo here: the lessons are not run")
 
 FOLDER = Path(__file__).parents[2] / "lessons"
-LESSONS = sorted(FOLDER.glob("lesson_*.py"))
+LESSONS = sorted(FOLDER.glob("lesson_*.py"), key=lambda path: int(path.stem.split("_")[1]))
 
 
 def outputs(path: Path) -> tuple[str, dict]:
@@ -19,8 +19,8 @@ def outputs(path: Path) -> tuple[str, dict]:
     return "\n".join(output.text for output in shown if hasattr(output, "text")), dict(names)
 
 
-def test_there_are_eight():
-    assert [int(path.stem.split("_")[1]) for path in LESSONS] == list(range(1, 9))
+def test_there_are_eleven():
+    assert [int(path.stem.split("_")[1]) for path in LESSONS] == list(range(1, 12))
 
 
 @pytest.mark.slow
@@ -42,8 +42,32 @@ def test_a_lesson_runs(path):
         fixed, turns = (answer.plan for answer in names["view"].answers)
         assert turns.round_s < fixed.round_s
         assert turns.energy_j < 0.7 * fixed.energy_j
+    if "waiting" in path.stem:
+        waits, comes = names["found"].values()
+        assert comes["updates a second"] > 2 * waits["updates a second"]
+        assert waits["most deliveries of a device"] == waits["fewest"]
+        assert comes["most deliveries of a device"] > 3 * comes["fewest"]
+        assert comes["staleness, on average"] == pytest.approx(9 / 5, abs=0.1)
     if "clusters" in path.stem:
         assert names["agreement"] > 0.6
+    if "stale" in path.stem:
+        now, mean = (dict(zip(names["times_ms"], names["medians"][which], strict=True)) for which in ("now", "mean"))
+        assert all(mean[ms] < now[ms] for ms in (3, 10, 30))         # below about 100 ms the mean is the better advice
+        assert now[300] < mean[300]
+        assert all(answer.plan.over_budget.sum() >= 5 for answer in names["view"].answers)
+    if "who_is_there" in path.stem:
+        assert (round(names["took_s"], 1), round(names["still_s"], 1), names["dropped"]) == (44.9, 10.8, 0)
+
+
+def test_a_deadline_among_those_who_go(tmp_path):
+    """What lesson 11 says of it, in words and in figures."""
+    source = next(path for path in LESSONS if "who_is_there" in path.stem).read_text(encoding="utf-8")
+    lesson = tmp_path / "hurried.py"
+    lesson.write_text(source.replace("3000], 0)", "3000], 200)"), encoding="utf-8")
+    _, names = outputs(lesson)
+    assert (round(names["took_s"], 1), names["dropped"], names["arrived"]) == (12.0, 24, 776)
+    for figure in ("44.9 s instead of 10.8", "The run takes 12.0 s, and 24 of 800 updates are lost"):
+        assert figure in " ".join(source.split())
 
 
 @pytest.mark.slow
@@ -64,6 +88,21 @@ def test_all_end_together_and_yet_the_sensor_sets_the_pace(tmp_path):
     assert took == [2207, 1168]
     for figure in ("333 of the 336 ms of round 5", "3.3 ms shorter", "1168 ms instead of 2207"):
         assert figure in " ".join(source.split())
+
+
+@pytest.mark.slow
+def test_who_need_not_hurry_takes_a_fraction_of_the_energy(tmp_path):
+    """What lesson 9 says of widely spread work."""
+    waiting = next(path for path in LESSONS if "waiting" in path.stem)
+    source = waiting.read_text(encoding="utf-8").replace("20, 30], 3)", "20, 30], 30)")
+    spent = {}
+    for allocation in ("sao", "tdma"):
+        lesson = tmp_path / f"by_{allocation}.py"
+        lesson.write_text(source.replace('value="sao"', f'value="{allocation}"'), encoding="utf-8")
+        waits, comes = outputs(lesson)[1]["found"].values()
+        spent[allocation] = waits["mJ an update"] / comes["mJ an update"]
+    assert spent["tdma"] < 0.4
+    assert spent["sao"] > 1.2
 
 
 def test_the_lab_page_runs():

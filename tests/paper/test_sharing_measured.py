@@ -99,7 +99,7 @@ def test_it_is_no_target_of_the_paper_and_has_a_folder_of_its_own(tmp_path):
     assert context.folder("sharing") == tmp_path / "beyond"
     assert context.folder("fig5") == tmp_path / "paper"
     assert command("sharing", context) == "netsim reproduce sharing"
-    assert list(BEYOND) == ["sharing"]
+    assert list(BEYOND) == ["sharing", "asynchronous"]
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from netsim.run import Run
 
 pytestmark = [needs_chromium, pytest.mark.slow]
 DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)"
+NOT_WAITING = ("staleness", "delivered")      # charts of servers that take updates as they come
 SCREENS = [(1280, False), (1280, True), (390, False), (390, True)]
 TIP = "document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText"
 OPEN = "Number(document.querySelector('#gantt-controls input[type=number]').value)"
@@ -71,7 +72,7 @@ def series(page: Page, chart: str, name: str, key: str) -> Any:
 @pytest.mark.parametrize(("width", "dark"), SCREENS)
 def test_every_chart_is_drawn(browser: Browser, run: Run, tmp_path: Path, width: int, dark: bool) -> None:
     page = look(browser, [run], tmp_path, width, dark=dark)
-    assert charts(page) == [name for name, *_ in CHARTS]
+    assert charts(page) == [name for name, *_ in CHARTS if name not in NOT_WAITING]
     for chart in charts(page):
         drawn = page.evaluate(f"""[...document.querySelectorAll('#{chart} g[clip-path] path')]
             .filter(mark => mark.getBoundingClientRect().width > 0).length""")
@@ -90,6 +91,7 @@ def test_the_charts_show_the_numbers_of_the_breakdown(browser: Browser, run: Run
         assert series(page, "latency", part, "y") == breakdown.rounds[f"{part}_s"].to_list()
     assert series(page, "band", "band in use", "y") == breakdown.rounds["band_used"].to_list()
     assert series(page, "accuracy-seconds", "test accuracy", "x") == run.rounds["t1"].to_list()
+    assert series(page, "accuracy-joules", "test accuracy", "x") == run.rounds["energy_j"].cum_sum().to_list()
     assert series(page, "accuracy-rounds", "test accuracy", "y") == run.rounds["accuracy"].to_list()
     rows = page.evaluate("[...document.querySelectorAll('#devices tbody tr')].map(row => row.cells[0].textContent)")
     assert rows == breakdown.devices["name"].to_list()
@@ -267,9 +269,24 @@ def test_a_strangers_page_runs_no_script_of_theirs(browser: Browser, tmp_path: P
     sign(stranger.path)
     page = look(browser, [Run(stranger.path)], tmp_path)
     assert page.evaluate("document.title") == f"{evil}, seed 7"
-    assert charts(page) == [name for name, *_ in CHARTS if name not in ("classes", "clusters")]
+    assert charts(page) == [name for name, *_ in CHARTS if name not in ("classes", "clusters", *NOT_WAITING)]
     page.evaluate("document.getElementById('gantt').focus()")
     page.press("Home")
     assert page.evaluate(TIP).startswith(evil)
     assert page.evaluate("document.querySelectorAll('img').length") == 0
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_servers_that_do_not_wait(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
+    scenario = load_scenario("fedbuff", ["end.rounds=12"])
+    run = simulate(scenario, tmp_path / "fedbuff", seed=1, learning=False)
+    page = look(browser, [run], tmp_path, width, dark=dark, at="#round=7")
+    assert set(NOT_WAITING) < set(charts(page))
+    tau = run.jobs.filter(pl.col("outcome") == "arrived")["staleness"]
+    assert series(page, "staleness", "amount", "y") == [(tau == value).sum() for value in range(int(tau.max()) + 1)]
+    assert sum(series(page, "delivered", "amount", "y")) == len(tau) == 36
+    assert "fastest delivered" in page.evaluate("document.getElementById('delivered-said').innerText")
+    jobs, began = run.jobs.filter(pl.col("round") == 7), run.rounds["t0"][6]
+    assert 0 > page.evaluate("document.getElementById('gantt').spec.x.lo") == pytest.approx(min(jobs["t0"]) - began)
     page.close()

@@ -50,7 +50,8 @@ def test_the_page_holds_the_breakdown_to_the_last_digit(two: Run, tmp_path: Path
     breakdown = two.breakdown()
     assert data["breakdown"]["totals"] == breakdown.totals
     shown = breakdown.rounds.to_dict(as_series=False)
-    assert data["breakdown"]["rounds"] == {name: shown[name] for name in run_data.OF_ROUNDS}
+    assert data["breakdown"]["rounds"] == {
+        name: shown[name] for name in (*run_data.OF_ROUNDS, "compute_s", "upload_s", "wait_s")}
     assert data["breakdown"]["devices"] == breakdown.devices.to_dict(as_series=False)
     assert data["path"]["length_s"] == two.critical_path().length_s
     assert data["gantt"]["order"] == {"1": [0, 1], "2": [1, 0, 2]}      # device 2 had no plan
@@ -257,3 +258,52 @@ def test_every_colour_that_is_drawn_is_in_the_style() -> None:
     used = set(re.findall(r'(?:paint\(|colour: )"(\w+)"', script))
     assert used <= set(style)
     assert {"pace", "lost", "energy", "learned", "amount", "limit", "open"} <= used
+
+
+@pytest.fixture(scope="module")
+def as_they_come(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    scenario = load_scenario("lab", ["server.kind=fedbuff", "server.buffer=2", "end.rounds=60",
+                                     "allocation.sharing=equal",
+                                     "population.phone.count=10", "selection.cohort=10"])
+    return simulate(scenario, tmp_path_factory.mktemp("runs") / "fedbuff", seed=1)
+
+
+def test_staleness_and_who_delivered_are_those_of_the_jobs(as_they_come: Run, tmp_path: Path) -> None:
+    write_report([as_they_come], tmp_path / "page.html")
+    data = data_of(tmp_path / "page.html")
+    arrived = as_they_come.jobs.filter(pl.col("outcome") == "arrived")
+    stale, who = data["staleness"], data["delivered"]
+    assert stale["wide"] == 1
+    assert stale["from"] == list(range(len(stale["count"])))
+    assert [arrived.filter(pl.col("staleness") == tau).height for tau in stale["from"]] == stale["count"]
+    assert stale["mean"] == arrived["staleness"].mean()
+    assert sum(who["arrived"]) == arrived.height == 120
+    assert who["planned_s"] == sorted(who["planned_s"])
+    assert who["fast"] == who["arrived"][0] > who["slow"] == who["arrived"][-1]      # a tenth of ten devices
+    assert "devices dropped out" not in (tmp_path / "page.html").read_text()         # though the end cut some jobs off
+
+
+def test_many_values_of_staleness_go_into_bins(as_they_come: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run_data.staleness(as_they_come)
+    monkeypatch.setattr(run_data, "MOST_BINS", 4)
+    binned = run_data.staleness(as_they_come)
+    wide = binned["wide"]
+    assert 2 <= len(binned["count"]) <= 4
+    assert binned["from"] == [wide * place for place in range(len(binned["count"]))]
+    assert binned["count"] == [sum(whole["count"][start:start + wide]) for start in binned["from"]]
+
+
+def test_servers_side_by_side(as_they_come: Run, tmp_path: Path) -> None:
+    changes = ["end.rounds=12", "population.phone.count=10", "selection.cohort=10"]
+    waiting = simulate(load_scenario("lab", changes), tmp_path / "synchronous", seed=1)
+    data = comparison_data([waiting, as_they_come], ["synchronous", "fedbuff"])
+    rows = {name: cells for name, *cells in data["numbers"]}
+    assert rows["server"] == ["synchronous", "fedbuff", "another"]
+    assert rows["updates taken in"] == ["120", "120", "="]
+    assert rows["staleness, on average"][0] == "0"
+    assert data["runs"][1]["rounds"]["updates"] == list(range(2, 122, 2))
+    faster = waiting.summary["simulated_s"] / as_they_come.summary["simulated_s"] - 1
+    assert rows["updates a second"][2] == f"{100 * faster:+.1f} %"
+    assert "world" not in data["notes"]
+    alone = comparison_data([waiting, waiting], ["one", "two"])
+    assert not any(name == "staleness, on average" for name, *_ in alone["numbers"])

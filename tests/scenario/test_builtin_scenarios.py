@@ -20,6 +20,7 @@ DIGESTS = {      # stored trials are found by these: a change here is a change o
     "mixed-fleet": "d01b7302154f9bd50dce0a38351c0ad3cb48011d2f372be43f9f959fb30e2655",
     "paper": "f3b4409afd92930446a6bbd2ad09d20ba2897b0ff06533a7e0692eae0fd573a6",
     "quickstart": "31756e4588e42f866822bfac7472ca805c1eb4bc16129991f4aa24798ed1bdb5",
+    "storm": "c60490e1b05b818503ebc9fe53ec71c6ad0c792d465a492750c6c6eb62aa0f3a",
     "street": "0cdeeab78b3c22bbf1f55f3b6c3c002bb5db2f6ca2b8d239b575cb7f3fe778d2",
     "tdma": "4d247b15141fc1d16b15b8937693cd3f0b65816448725c6d7e91cf4fe2bbac66",
     "tiny": "01a2129f6c63d524fc25f1226323f7c667fd6b65f7c41d8ab5f2f69c0515bd22",
@@ -39,7 +40,7 @@ def test_digests_are_those_of_the_stored_trials():
 
 
 @pytest.mark.parametrize("name", [
-    "adaptive", "fedasync", "fedbuff", "mixed-fleet", "paper", "quickstart", "street", "tdma", "tiny"])
+    "adaptive", "fedasync", "fedbuff", "mixed-fleet", "paper", "quickstart", "storm", "street", "tdma", "tiny"])
 def test_is_there_and_described(name):
     assert name in builtin_scenarios()
     assert load_scenario(name).description

@@ -89,6 +89,8 @@ def test_a_window_takes_what_has_arrived_and_keeps_the_late():
     assert done.learning.models == pytest.approx(
         [1.5, 1.5 + (1 + 2 + 4 * late) / (2 + late), 1.5 + (1 + 2 + 4 * late) / (2 + late) + 1.5])
     waits = [(row["device"], row["t0"], row["t1"]) for row in done.rows if row["name"] == "wait"]
+    assert [wait[1:] for wait in waits if wait[0] == -1] == [(0.0, 3.0), (3.0, 6.0), (6.0, 9.0)]      # the server
+    waits = [wait for wait in waits if wait[0] >= 0]
     assert waits[:2] == [(A, pytest.approx(2), pytest.approx(3)), (A, pytest.approx(5), pytest.approx(6))]
     assert [row["t1"] for row in done.rows if row["name"] == "round"] == [3.0, 6.0, 9.0]
 
@@ -137,6 +139,7 @@ def test_the_end_of_a_run_ends_the_jobs_under_way_and_counts_their_energy():
         (A, "arrived", 2.0, pytest.approx(1.5), 1), (B, "run over", 2.0, pytest.approx(2.0), 1),
         (C, "run over", 2.0, pytest.approx(2.0), 1)]
     assert done.history.energy_j == pytest.approx(5.5)
+    assert done.history.dropped == 0            # nobody waited for them any more
     assert done.learning.jobs == {}
     assert done.rows[-1]["name"] == "round"
 

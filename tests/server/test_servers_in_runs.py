@@ -9,6 +9,8 @@ import pytest
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.prepare import prepare
+from netsim.selection import METHODS as SELECTION
+from netsim.server.fedbuff import FedBuff
 
 KINDS = {
     "fedbuff": ["server.kind=fedbuff", "server.buffer=3"], "fedasync": ["server.kind=fedasync"],
@@ -72,11 +74,15 @@ def test_a_run_that_is_cut_off_at_any_aggregation_goes_on_to_the_same_trace(kind
     (["server.kind=fedasync", 'server.staleness={kind="polynomial",a=-1.0}'], r"server\.staleness.*greater than 0"),
     (["server.kind=fedasync", 'server.staleness={kind="hinge",b=-1.0}'], r"server\.staleness.*or equal to 0"),
     (["server.kind=fedasync", 'server.staleness={kind="polynomial",b=1.0}'], r"b has no effect"),
+    (["server.kind=fedasync", 'server.staleness={kind="polynomial",a=inf}'], r"server\.staleness.*finite number"),
+    (["server.kind=fedasync", 'server.staleness={kind="hinge",a=0.0}'], r"server\.staleness.*greater than 0"),
+    (["server.kind=fedasync", "server.staleness={a=1.0}"], r"server\.staleness.*kind is missing: .*polynomial"),
+    (["server.kind=fedbuff", "server.rate=0.0"], r"server\.rate = 0\.0: must be greater than 0"),
+    (["server.kind=fedbuff", "server.buffer=6"], r"server\.buffer = 6: there are only 5 devices"),
     (["server.kind=fedbuff", "server.normalise=sum"], r'server\.normalise = "sum": .*count'),
     (["server.kind=window"], r"server\.period: server window needs it"),
     (["server.kind=window", "server.period=2"], r"server\.period"),
     (["server.kind=port", "server.freshness=0.0"], r"server\.freshness = 0"),
-    (["server.kind=fedbuff", "selection.method=tifl"], r'"tifl" puts a cohort together as a whole.*first-k'),
     (["server.kind=fedbuff", "rounds.deadline=1s"], r"rounds\.deadline has no effect"),
     (["server.kind=fedasync", "learning.aggregation=mean"], r"learning\.aggregation has no effect"),
     (["server.kind=fedasync", "learning.fedl=0.1"], r"learning\.fedl has no effect"),
@@ -85,6 +91,21 @@ def test_bad_input_in_one_sentence(changes, message):
     with pytest.raises(InputError, match=message) as error:
         prepare(load_scenario("tiny", changes), learning=False)
     assert "\n" not in str(error.value)
+
+
+BARRIER = ("divergence", "kmeans", "cluster-round-robin", "icas", "rra", "favor", "fedcs", "k-center", "tifl")
+
+
+def test_methods_that_put_a_cohort_together_need_a_server_that_waits():
+    """As the guide lists them."""
+    needing = {name for name in SELECTION if getattr(SELECTION.find(name), "barrier", False)}
+    assert needing == {*BARRIER, "rra-as-run"}
+    scenario = load_scenario("tiny", KINDS["fedbuff"])
+    for method in BARRIER:
+        chosen = scenario.model_copy(update={"selection": scenario.selection.model_copy(update={"method": method})})
+        with pytest.raises(InputError, match=f'"{method}" puts a cohort together as a whole.*first-k') as error:
+            FedBuff.check(chosen, SELECTION.find(method), {})
+        assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("kind", ["fedbuff", "window"])
@@ -99,7 +120,7 @@ def test_a_device_that_fits_the_whole_band_but_not_its_part_of_it_is_left_out():
     left_out = run.jobs.filter(run.jobs["outcome"] == "infeasible")
     assert set(left_out["device"]) == {4}
     assert set(run.jobs.filter(run.jobs["outcome"] == "arrived")["device"]) == {0, 1, 2, 3}
-    assert simulate(load_scenario("tiny", [*changes, "allocation.sharing=tdma"])).summary["dropped"] == 4
+    assert simulate(load_scenario("tiny", [*changes, "allocation.sharing=tdma"])).summary["dropped"] == 0
 
 
 def test_selection_says_who_starts_next():

@@ -79,7 +79,8 @@ def play(agendas, battery_j=float("inf"), deadline_s=None, devices=6):
     population = SimpleNamespace(battery_j=np.full(devices, battery_j))
     channel = SimpleNamespace(gain=lambda some, t, round: np.full(devices, GAIN)[some], changes=True,
                               next_change=lambda t: np.inf)
-    problems = SimpleNamespace(bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, least_j=lambda channel_changes: None)
+    problems = SimpleNamespace(bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, least_j=lambda channel_changes: None,
+                               downlink=None)
     cell = RadioCell(env, population, channel, problems, Planned(), recorder, lambda problem, charge_j: script)
     history = History(devices)
     server = Synchronous(scenario, script, script, history, lambda at: script.log.append(("close", at.round)))

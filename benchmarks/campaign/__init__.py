@@ -1,0 +1,1 @@
+"""Random worlds, and the laws that every one of them keeps."""

@@ -1,0 +1,1 @@
+"""Handwritten digits, learned together: a Flower app that knows nothing of netsim."""

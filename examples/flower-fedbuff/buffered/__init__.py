@@ -1,0 +1,1 @@
+"""Handwritten digits by FedBuff: a Flower app that knows nothing of netsim, in numpy alone."""

@@ -1,0 +1,193 @@
+"""The other way round: a strategy that plays every round in the cell, while the app stays in Flower's own engine.
+
+Flower's engine trains, on its own workers and GPUs; netsim plans and plays what came back, gives it times, and hands
+on to the strategy only what arrives.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from netsim.base.errors import InputError
+from netsim.flower.cell_alone import as_the_app_sees_it
+from netsim.flower.client_answer import ClientAnswer
+from netsim.flower.messages import Sent
+from netsim.flower.rounds import AppRounds, RunOver
+from netsim.flower.running import learning
+from netsim.prepare import prepare_cell
+from netsim.run import Run
+from netsim.scenario import Scenario
+from netsim.stage import Stage, identity_of, open_stage
+
+STEPS = ("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate")
+MOST_ASKED = 3             # times that a strategy asks who is there before it waits for more
+
+
+class InCell(Strategy):  # type: ignore[misc]
+    """A strategy in a scenario's cell: ``InCell(FedAvg(), load_scenario("quickstart")).start(grid, …)``.
+
+    The nodes stand for the devices, in the order of their numbers. After ``start``, ``run`` is the simulated run, which
+    lies in ``out`` (without that, it lives as long as this object).
+    """
+
+    def __init__(
+        self, strategy: Strategy, scenario: Scenario, out: Path | str | None = None, seed: int = 0, *,
+        allow_import: bool = False,
+    ) -> None:
+        self.strategy, self.scenario, self.seed = strategy, as_the_app_sees_it(scenario), seed
+        prepare_cell(self.scenario, allow_import=allow_import)
+        self.run: Run | None = None
+        self._keep = TemporaryDirectory(prefix="netsim-") if out is None else None
+        self._path = Path(self._keep.name if self._keep else str(out))
+        self._steps = {name: getattr(strategy, name) for name in STEPS}
+        self._held = ExitStack()
+        self._stage: Stage | None = None
+        self._replies = RepliesInHand()
+        self._devices: dict[int, int] = {}           # by node
+        self._messages: dict[int, Message] = {}      # of the present step, by node
+        self._arrays: ArrayRecord | None = None      # the last that the strategy has made
+
+    def summary(self) -> None:
+        self.strategy.summary()
+
+    def start(self, grid: Grid, initial_arrays: ArrayRecord, *args: Any, **options: Any) -> Result:
+        """The strategy's own, with every round played in the cell."""
+        evaluate = options.get("evaluate_fn")
+        if evaluate is not None:
+            def evaluate_and_tell(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+                found: MetricRecord | None = evaluate(server_round, arrays)
+                if found is not None:
+                    self.rounds.reported.server(server_round, found)
+                return found
+
+            options["evaluate_fn"] = evaluate_and_tell
+        with self._held, ExitStack() as stack:
+            for name in STEPS:
+                stack.enter_context(patch.object(self.strategy, name, getattr(self, name)))
+            ended = None
+            try:
+                result = self.strategy.start(grid, initial_arrays, *args, **options)
+            except RunOver as over:
+                ended, result = str(over), Result()
+                result.arrays = initial_arrays if self._arrays is None else self._arrays
+                print(f"ended after round {self.rounds.cell.version + 1}: {ended}", file=sys.stderr)
+            self._finish(ended)
+        return result
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid,
+    ) -> Iterable[Message]:
+        return self._sent(self._steps["configure_train"](server_round, arrays, config, self._present(grid)))
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message],
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        made: tuple[ArrayRecord | None, MetricRecord | None]
+        made = self._steps["aggregate_train"](server_round, self._played(replies))
+        self._arrays = self._arrays if made[0] is None else made[0]
+        return made
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid,
+    ) -> Iterable[Message]:
+        return self._sent(self._steps["configure_evaluate"](server_round, arrays, config, self._present(grid)))
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        found: MetricRecord | None = self._steps["aggregate_evaluate"](server_round, self._played(replies))
+        return found
+
+    @property
+    def rounds(self) -> AppRounds:
+        """The cell, put up when it is first needed."""
+        if self._stage is None:
+            self._stage = self._held.enter_context(open_stage(
+                self.scenario, self._path, self.seed, learning=lambda: learning(self.scenario, self.seed),
+                identity=identity_of(self.scenario, self.seed, learning=True, app=type(self.strategy).__name__)))
+            self._rounds = AppRounds(self._stage, self.scenario, self._replies)
+        return self._rounds
+
+    def _present(self, grid: Grid) -> PresentNodes:
+        return PresentNodes(grid, self)
+
+    def device(self, node: int) -> int:
+        """The device that a node stands for."""
+        if node not in self._devices and len(self._devices) == self.scenario.size:
+            raise InputError(f"the app has more nodes than the scenario has devices ({self.scenario.size}): take "
+                             "fewer nodes, or give the scenario more devices")
+        return self._devices.setdefault(node, len(self._devices))
+
+    def _sent(self, messages: Iterable[Message]) -> list[Message]:
+        sent = list(messages)
+        self._messages = {message.metadata.dst_node_id: message for message in sent}
+        return sent
+
+    def _played(self, replies: Iterable[Message]) -> list[Message]:
+        """The replies as they come out of the cell; in the place of those that do not, errors with the reason."""
+        given = list(replies)
+        sent = {place: Sent(self._messages[reply.metadata.src_node_id], self.device(reply.metadata.src_node_id))
+                for place, reply in enumerate(given) if not reply.has_error()}
+        self._replies.hold({each.device: given[place] for place, each in sent.items()})
+        some = list(sent.values())
+        if some and all(self.rounds.is_free(each) for each in some):
+            self.rounds.answer(some)
+        elif some:
+            self.rounds.together(some, float("inf"))
+        return [reply if place not in sent else _reply_of(sent[place]) for place, reply in enumerate(given)]
+
+    def _finish(self, ended: str | None) -> None:
+        self.rounds.close(last=True)
+        assert self._stage is not None
+        self._stage.finish(target_reached=None, app=type(self.strategy).__name__, ended=ended)
+        self.run = Run(self._path, self._keep)
+
+
+def _reply_of(sent: Sent) -> Message:
+    assert sent.reply is not None
+    return sent.reply
+
+
+class RepliesInHand:
+    """Clients that have answered already."""
+
+    def __init__(self) -> None:
+        self._replies: dict[int, Message] = {}
+
+    def hold(self, replies: dict[int, Message]) -> None:
+        """These are the answers, by device."""
+        self._replies = replies
+
+    def ask(self, messages: Sequence[tuple[int, Message]]) -> list[ClientAnswer]:
+        return [ClientAnswer(self._replies[device], None) for device, _ in messages]
+
+    def keep(self, device: int, done: ClientAnswer) -> None: ...
+
+
+class PresentNodes:
+    """A grid on which only those nodes are seen whose devices are there and have energy."""
+
+    def __init__(self, grid: Grid, strategy: InCell) -> None:
+        self._grid, self._strategy = grid, strategy
+        self._asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._grid, name)
+
+    def get_node_ids(self) -> Iterator[int]:
+        rounds, nodes = self._strategy.rounds, sorted(self._grid.get_node_ids())
+        there = set(rounds.available().tolist())
+        found = [node for node in nodes if self._strategy.device(node) in there]
+        self._asked += 1
+        if len(found) < len(nodes) and self._asked > MOST_ASKED:
+            raise RunOver(f"the strategy waits for more nodes, and {len(nodes) - len(found)} of {len(nodes)} are off "
+                          "or have no energy for a job")
+        return iter(found)

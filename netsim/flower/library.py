@@ -1,0 +1,36 @@
+"""What of Flower is there: asked here before anything of it is imported, since most users have none."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from netsim.base.errors import InputError
+
+OLDEST = (1, 22)
+SUPERLINK = 1              # what Flower calls the node that servers send from
+RUN_ID = 1
+
+
+def require_flower() -> str:
+    """Flower's version; raises InputError where it is missing or too old."""
+    try:
+        found = version("flwr")
+    except PackageNotFoundError:
+        raise InputError("Flower is not installed, and a Flower app needs it: pip install 'netsim[flower]'") from None
+    numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
+    if numbers < OLDEST:
+        raise InputError(f"Flower {found} is too old: {'.'.join(map(str, OLDEST))} or newer is needed; "
+                         "pip install --upgrade 'netsim[flower]'")
+    return found
+
+
+def identify(node: int) -> None:
+    """Say who runs in this process, which newer versions want to know before a message can be made."""
+    try:
+        identity: Any = import_module("flwr.supercore.task_identity").TaskIdentity
+    except ImportError:
+        return
+    identity.run_id, identity.node_id, identity.task_id = RUN_ID, node, 1

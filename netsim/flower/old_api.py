@@ -1,0 +1,76 @@
+"""Servers of Flower's old kind (``server_fn``, strategies over client proxies): a cohort's messages gathered.
+
+Such a server sends each message from a thread of its own, and takes the answers in any order. Here every client is
+asked twice instead: what it would send, and then, once the cohort was played, what it makes of its reply.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import Any
+from unittest.mock import patch
+
+from netsim.flower.grid import CellGrid, Gathered
+
+
+@contextmanager
+def old_servers(grid: CellGrid, evaluated: Callable[[int, dict[str, Any]], None]) -> Iterator[None]:
+    """Meanwhile servers of the old kind work on this grid; ``evaluated`` hears what they find out by themselves."""
+    server, manager = import_module("flwr.server.server"), import_module("flwr.server.client_manager")
+    history = import_module("flwr.server.history").History
+    with ExitStack() as stack:
+        for many, one in (("fit_clients", server.fit_client), ("evaluate_clients", server.evaluate_client)):
+            stack.enter_context(patch.object(server, many, _together(grid, one)))
+        stack.enter_context(patch.object(manager.SimpleClientManager, "wait_for", _wait_for))
+        for name, told in (("add_loss_centralized", "loss"), ("add_metrics_centralized", "metrics")):
+            stack.enter_context(patch.object(history, name, _heard(getattr(history, name), told, evaluated)))
+        yield
+
+
+def _together(grid: CellGrid, one: Callable[..., Any]) -> Callable[..., Any]:
+    """All clients of a cohort, in its order."""
+    def clients(client_instructions: Any, max_workers: Any, timeout: float | None, group_id: int) -> Any:
+        def ask(client: Any, instruction: Any) -> Any:
+            return one(client, instruction, timeout, group_id)
+
+        instructions = list(client_instructions)
+        with grid.gathering(timeout) as play:
+            for client, instruction in instructions:
+                try:
+                    ask(client, instruction)
+                except Gathered:
+                    continue
+            play()
+            results: list[Any] = []
+            failures: list[Any] = []
+            for client, instruction in instructions:
+                try:
+                    result = ask(client, instruction)
+                except Exception as failure:
+                    failures.append(failure)
+                else:
+                    (results if result[1].status.code.value == 0 else failures).append(result)
+        return results, failures
+
+    return clients
+
+
+def _wait_for(self: Any, num_clients: int, timeout: int = 86400) -> bool:
+    """In simulated time, and not for ever."""
+    while self.num_available() < num_clients:
+        time.sleep(1)
+    return True
+
+
+def _heard(add: Callable[..., None], told: str, evaluated: Callable[[int, dict[str, Any]], None]) -> Any:
+    def heard(self: Any, server_round: int, **found: Any) -> None:
+        add(self, server_round, **found)
+        value = found[told]
+        numbers = value if isinstance(value, dict) else {told: value}
+        evaluated(server_round, {name: number for name, number in numbers.items()
+                                 if isinstance(number, int | float) and not isinstance(number, bool)})
+
+    return heard

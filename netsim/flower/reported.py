@@ -1,0 +1,65 @@
+"""The metrics that an app reports, as counters of the trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from netsim.cell.port import CellPort
+from netsim.flower.messages import EVALUATE, Sent, metrics_of, numbers_in, samples_of
+from netsim.trace.schema import SERVER
+
+LONGEST = 100              # characters of a counter's name
+KNOWN = {"accuracy": "acc", "loss": "loss"}      # what tables and charts know, and how apps' names for it are told
+
+
+class Reported:
+    """What clients and server say of a round: ``train NAME`` and ``evaluate NAME`` by device and, weighed by samples,
+    of the server; ``server NAME`` as the server itself evaluates. The last of these, or else of the clients'
+    evaluation, that is about accuracy or loss is the round's."""
+
+    def __init__(self, cell: CellPort) -> None:
+        self._cell = cell
+        self._round: dict[str, float] = {}
+
+    def clients(self, kind: str, arrived: Iterable[Sent]) -> None:
+        """The metrics in some replies."""
+        values: dict[str, dict[int, float]] = {}
+        samples: dict[int, float] = {}
+        for sent in arrived:
+            assert sent.reply is not None
+            samples[sent.device] = float(samples_of(sent.reply) or 0)
+            for name, value in metrics_of(sent.reply):
+                values.setdefault(name, {})[sent.device] = value
+        for name, by_device in values.items():
+            self._cell.count(f"{kind} {name}"[:LONGEST], {**by_device, SERVER: _mean(by_device, samples)})
+            if kind == EVALUATE:
+                self._know(name, _mean(by_device, samples))
+
+    def server(self, round: int, metrics: Any) -> None:
+        """What the server's own evaluation says; before the first round it is about the initial model."""
+        for name, value in numbers_in([metrics]):
+            self._cell.count(f"{'server' if round else 'initial'} {name}"[:LONGEST], {SERVER: value})
+            if round:
+                self._know(name, value)
+
+    def _know(self, name: str, value: float) -> None:
+        for known, word in KNOWN.items():
+            if word in name.lower():
+                self._round[known] = value
+
+    def close(self) -> float:
+        """The round is over: its accuracy, NaN where nobody has said it."""
+        for name, value in self._round.items():
+            self._cell.count(name, {SERVER: value})
+        accuracy, self._round = self._round.get("accuracy", math.nan), {}
+        return accuracy
+
+
+def _mean(values: dict[int, float], samples: dict[int, float]) -> float:
+    """Weighed by samples; a plain mean where there are none."""
+    whole = math.fsum(samples[device] for device in values)
+    if whole <= 0.0:
+        return math.fsum(values.values()) / len(values)
+    return math.fsum(value * samples[device] / whole for device, value in values.items())

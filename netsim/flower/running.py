@@ -1,0 +1,142 @@
+"""A Flower app run in a cell, from its folder to a run directory."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flwr.app import Context, RecordDict
+
+from netsim.base.errors import InputError
+from netsim.base.files import replace_file
+from netsim.flower.answers import KeptAnswers
+from netsim.flower.app_folder import FlowerApp, importable, load_component, read_app, told_of
+from netsim.flower.cell_alone import as_the_app_sees_it
+from netsim.flower.clients import open_clients
+from netsim.flower.clock import simulated_time
+from netsim.flower.grid import AtFault, CellGrid, node_of
+from netsim.flower.learning import AppLearning
+from netsim.flower.library import RUN_ID, SUPERLINK, identify
+from netsim.flower.old_api import old_servers
+from netsim.flower.rounds import AppRounds, RunOver
+from netsim.flower.seeds import seed_server
+from netsim.flower.watching import watched
+from netsim.prepare import prepare_cell
+from netsim.run import Run
+from netsim.scenario import Scenario
+from netsim.server.server import RunProgress
+from netsim.stage import identity_of, open_stage
+from netsim.trace.journal import Journal
+from netsim.trace.run_directory import is_finished
+
+if TYPE_CHECKING:
+    from netsim.learning.protocol import Learning
+
+MODEL = "model.npz"
+
+
+def run_app(
+    app: Path | str, scenario: Scenario, out: Path | str | None = None, seed: int = 0, *,
+    workers: int | None = None, run_config: Sequence[str] = (), resume: bool = False,
+    progress: Callable[[RunProgress], None] | None = None, allow_import: bool = False,
+) -> Run:
+    """Run a Flower app in a scenario's cell and return its run.
+
+    ``app`` is the app's folder; its code is run. ``out`` is the run's folder (without one, the run lives as long as the
+    object returned). ``workers`` is how many processes run ClientApps (default: one for each core); it changes nothing
+    but the speed. ``run_config`` changes keys of the app's configuration, each as KEY=VALUE. ``resume`` goes on with
+    the run that lies in ``out``, if one does: the ServerApp begins anew, and hears what it has heard before.
+    """
+    told = read_app(Path(app), run_config)
+    scenario = as_the_app_sees_it(scenario)
+    prepare_cell(scenario, allow_import=allow_import)
+    keep = TemporaryDirectory(prefix="netsim-") if out is None else None
+    path = Path(keep.name if keep else str(out))
+    identity = identity_of(scenario, seed, learning=True, app=told.name, app_sha256=told.digest)
+    if resume and is_finished(path):
+        Journal(path, identity).refuse_another()
+        return Run(path)
+    with importable(told), ExitStack() as stack:
+        stack.enter_context(quiet())
+        server = load_component(told, "serverapp")
+        load_component(told, "clientapp")                # whatever is wrong with it is said now
+        if told.wants_torch:
+            import_module("torch")                       # and seeded with the rest, however late the app asks for it
+        kept = KeptAnswers(path)
+        nodes = [node_of(device) for device in range(scenario.size)]
+        clients = stack.enter_context(open_clients(told, nodes, seed, workers, kept))
+        stage = stack.enter_context(open_stage(
+            scenario, path, seed, learning=lambda: learning(scenario, seed), identity=identity, anew=resume,
+            progress=progress))
+        ended, arrays = play(told, server, AppRounds(stage, scenario, clients), seed)
+        if arrays is not None:
+            keep_model(path / MODEL, arrays)
+        stage.finish(target_reached=None, app=told.name, ended=ended)
+        kept.remove()
+    return Run(path, keep)
+
+
+def learning(scenario: Scenario, seed: int) -> AbstractContextManager[Learning]:
+    return nullcontext(AppLearning(scenario, seed))
+
+
+def play(app: FlowerApp, server: Any, rounds: AppRounds, seed: int) -> tuple[str | None, Any]:
+    """Let the ServerApp run to its end: why it ended early, if it did, and the model of its strategy."""
+    grid, arrays = CellGrid(rounds), list[Any]()
+    context = Context(run_id=RUN_ID, node_id=SUPERLINK, node_config={}, state=RecordDict(), run_config=app.run_config)
+
+    def expected(count: int) -> None:
+        rounds.expected = rounds.cell.version + count
+
+    def of_the_server(module: ModuleType) -> bool:
+        file = getattr(module, "__file__", None)
+        return str(getattr(module, "__name__", "")).startswith("flwr.") or bool(file and app.holds(file))
+
+    identify(SUPERLINK)
+    seed_server(seed)
+    ended = None
+    try:
+        with (watched(expected, rounds.reported.server, arrays.append), old_servers(grid, rounds.reported.server),
+              simulated_time(lambda: rounds.cell.now, grid.sleep, of_the_server)):
+            server(grid=grid, context=context)
+    except RunOver as over:
+        ended = str(over)
+    except AtFault as fault:
+        raise fault.args[0] from None
+    except (Exception, SystemExit) as error:
+        raise InputError(f"the ServerApp of {app.folder} stopped: {told_of(error, app)}") from error
+    if not rounds.began:
+        raise InputError(f"the ServerApp of {app.folder} sent no train message, so there is nothing to simulate"
+                         + (f": {ended}" if ended else ""))
+    rounds.close(last=True)
+    return ended, (arrays[-1] if arrays and arrays[-1] else None)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Meanwhile what the app prints goes to standard error, and Flower tells only what went wrong."""
+    logger = logging.getLogger("flwr")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+def keep_model(path: Path, arrays: Any) -> None:
+    """The model that the strategy ended with, as numpy's archive of named arrays."""
+    content = BytesIO()
+    np.savez(content, **{name: array.numpy() for name, array in arrays.items()})
+    replace_file(path, lambda file: file.write(content.getvalue()))
+

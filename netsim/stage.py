@@ -1,0 +1,118 @@
+"""One run's folder, world and cell, put up for whoever plays on them: a server of ours, or another framework's app."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from netsim.cell.cell_parts import CellParts
+from netsim.cell.radio_cell import RadioCell
+from netsim.fleet.device_table import device_table
+from netsim.fleet.population import draw_population
+from netsim.learning.protocol import Learning
+from netsim.run import Run
+from netsim.server.history import History
+from netsim.server.selector import Selector
+from netsim.server.server import RunProgress
+from netsim.trace.journal import Journal, Stateful, rows_a_part
+from netsim.trace.recorder import Recorder
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
+
+
+@dataclass(eq=False)
+class Stage:
+    """What a run is played on."""
+
+    env: simpy.Environment
+    cell: RadioCell
+    learning: Learning
+    history: History
+    recorder: Recorder
+    journal: Journal
+    rooms: dict[str, Stateful]
+    progress: Callable[[RunProgress], None] | None
+
+    def advance(self, event: simpy.Event) -> None:
+        """Let simulated time pass until something has happened."""
+        self.env.run(until=event)
+
+    def closed(self, at: RunProgress) -> None:
+        """A round is complete: write it down if that is due, and say how far the run is."""
+        if len(self.recorder) >= rows_a_part(self.learning.trains):
+            self.journal.commit(at.round, self.recorder, self.rooms, self.learning)
+        if self.progress:
+            self.progress(at)
+
+    def finish(self, *, target_reached: bool | None, **more: Any) -> None:
+        """Write the rest down, and the result."""
+        if len(self.recorder):
+            self.journal.commit(self.cell.version, self.recorder, self.rooms, self.learning)
+        self.journal.finish({**self.summary(target_reached), **more})
+        self.learning.remove()
+
+    def summary(self, target_reached: bool | None) -> dict[str, Any]:
+        """The result, as ``netsim run --json`` prints it."""
+        history, path = self.history, self.journal.path
+        run = Run(path)
+        evaluated = [accuracy for accuracy in history.accuracy if not math.isnan(accuracy)]
+        return {
+            "run_dir": str(path),
+            "rounds": self.cell.version,
+            "simulated_s": self.cell.now,
+            "energy_j": history.energy_j,
+            "accuracy": evaluated[-1] if evaluated else None,
+            "target_reached": target_reached,
+            "round_s": run.rounds["round_s"].to_list(),
+            "breakdown": {part: math.fsum(run.rounds[f"{part}_s"]) for part in run.parts},
+            "dropped": history.dropped,
+            "trace_sha256": self.journal.trace_sha256,
+        }
+
+
+def identity_of(scenario: Scenario, seed: int, **more: Any) -> dict[str, Any]:
+    """What makes a run this one and no other."""
+    return {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, **more}
+
+
+@contextmanager
+def open_stage(
+    scenario: Scenario, path: Path, seed: int, *, learning: Callable[[], AbstractContextManager[Learning]],
+    selector: Selector | None = None, identity: dict[str, Any], resume: bool = False, anew: bool = False,
+    progress: Callable[[RunProgress], None] | None = None,
+) -> Iterator[Stage]:
+    """A stage in a run's folder, as it was at the last checkpoint if ``resume`` finds one there.
+
+    ``identity`` is what makes it this run and no other; ``learning`` is opened once the folder is ours. ``anew`` begins
+    the run that lies there again.
+    """
+    journal = Journal(path, identity)
+    with ExitStack() as stack:
+        stack.callback(journal.close)
+        resuming = resume and journal.has_begun
+        stored = journal.resume() if resuming else None
+        if anew and journal.has_begun:
+            journal.restart()
+        elif not resuming:
+            journal.claim()
+        learns = stack.enter_context(learning())
+        population = draw_population(scenario, seed, learns.samples)
+        if not resuming:
+            journal.begin(scenario.to_toml(), device_table(scenario, population, learns.device_columns()))
+        env = simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
+            lambda: float(stored["cell/clock"][0])))
+        recorder, history = Recorder(), History(len(population))
+        cell = CellParts.of(scenario, seed, population, learns.bits).open(env, recorder)
+        rooms: dict[str, Stateful] = {
+            "cell": cell, "history": history, "learning": learns,
+            **({} if selector is None else {"selection": selector}), "trace": recorder}
+        if stored is not None:
+            journal.restore(stored, rooms)
+        yield Stage(env, cell, learns, history, recorder, journal, rooms, progress)
