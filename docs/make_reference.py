@@ -288,7 +288,8 @@ def literal(doc: str | None) -> str:
 # ---- Python ----
 
 PUBLIC = {
-    "netsim": ("load_scenario", "simulate", "load_run", "Run", "InputError"),
+    "netsim": ("load_scenario", "simulate", "load_run", "Run", "run_sweep", "load_sweep_results", "SweepResults",
+               "InputError"),
     "netsim.allocation": ("Problem", "Plan", "allocate", "Infeasible", "plan_for"),
     "netsim.allocation.diagnosis": ("obstacles", "Obstacles", "largest_feasible", "budget_scaling"),
     "netsim.allocation.prices": ("prices_of", "Prices"),

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from netsim.run import Run, load_run
     from netsim.scenario import Scenario, load_scenario
     from netsim.simulate import simulate
+    from netsim.sweep.in_python import run_sweep
+    from netsim.sweep.results import SweepResults, load_sweep_results
 
-__all__ = ["InputError", "Run", "Scenario", "load_run", "load_scenario", "simulate"]
+__all__ = ["InputError", "Run", "Scenario", "SweepResults", "load_run", "load_scenario", "load_sweep_results",
+           "run_sweep", "simulate"]
 
 # Loaded when first used: `import netsim` and `netsim --help` stay light.
 _HOMES = {
     "InputError": "netsim.base.errors", "Run": "netsim.run", "load_run": "netsim.run", "Scenario": "netsim.scenario",
-    "load_scenario": "netsim.scenario", "simulate": "netsim.simulate",
+    "load_scenario": "netsim.scenario", "simulate": "netsim.simulate", "run_sweep": "netsim.sweep.in_python",
+    "SweepResults": "netsim.sweep.results", "load_sweep_results": "netsim.sweep.results",
 }
 
 

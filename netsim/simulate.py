@@ -23,13 +23,14 @@ from netsim.server.server import RunProgress, Server
 from netsim.stage import identity_of, open_stage
 
 if TYPE_CHECKING:
+    from netsim.learning.shared import InCommon
     from netsim.scenario import Scenario
 
 
 def simulate(
     scenario: Scenario | Mapping[str, Any] | Path | str, out: Path | str | None = None, seed: int = 0, *,
     learning: bool = True, workers: int | None = None, resume: bool = False,
-    progress: Callable[[RunProgress], None] | None = None, first_rounds: Path | None = None,
+    progress: Callable[[RunProgress], None] | None = None, shared: InCommon | None = None,
     allow_import: bool = False, **own: Any,
 ) -> Run:
     """Simulate a scenario and return its run.
@@ -37,20 +38,20 @@ def simulate(
     ``scenario`` may be the name or the path of one, or a dict of its tables. ``out`` is the run's folder (without one,
     the run lives as long as the object returned). ``workers`` is how many processes train devices (default: one for
     each core); it changes nothing but the speed. ``resume`` goes on with the run that lies in ``out``, if one does.
-    ``learning=False`` plays the rounds without training. ``first_rounds`` is a folder that many runs may share: those
-    that begin alike train their first round once. ``allow_import`` lets the scenario name code of packages that are not
-    made for netsim. ``own`` are functions and classes of this Python session in the place of what the scenario names:
-    ``allocation``, ``selection``, ``model``, ``dataset``, ``channel``; a run with such cannot be resumed.
+    ``learning=False`` plays the rounds without training. ``shared`` is a folder for many runs: what they have in common
+    is trained once. ``allow_import`` lets the scenario name code of packages that are not made for netsim. ``own`` are
+    functions and classes of this Python session in the place of what the scenario names: ``allocation``, ``selection``,
+    ``model``, ``dataset``, ``channel``; a run with such cannot be resumed.
     """
     check_arguments(own, seed=seed, workers=workers, resume=resume, out=out)
     with with_own(as_scenario(scenario), own) as whole:
         return _played(whole, out, seed, learning=learning, workers=workers, resume=resume, progress=progress,
-                       first_rounds=first_rounds, allow_import=allow_import)
+                       shared=shared, allow_import=allow_import)
 
 
 def _played(
     scenario: Scenario, out: Path | str | None, seed: int, *, learning: bool, workers: int | None, resume: bool,
-    progress: Callable[[RunProgress], None] | None, first_rounds: Path | None, allow_import: bool,
+    progress: Callable[[RunProgress], None] | None, shared: InCommon | None, allow_import: bool,
 ) -> Run:
     learning = learning and scenario.trains
     selection = prepare(scenario, learning=learning, allow_import=allow_import)
@@ -62,7 +63,7 @@ def _played(
     path = Path(keep.name if keep else str(out))
 
     def learns() -> AbstractContextManager[Learning]:
-        return (open_learning(scenario, seed, selection, path, workers, first_rounds) if learning
+        return (open_learning(scenario, seed, selection, path, workers, shared) if learning
                 else nullcontext(NoLearning.of(scenario, seed)))
 
     with open_stage(scenario, path, seed, learning=learns, selector=selector, resume=resume, progress=progress,
@@ -79,13 +80,13 @@ def _played(
 
 @contextmanager
 def open_learning(
-    scenario: Scenario, seed: int, selection: Selection, folder: Path, workers: int | None, first_rounds: Path | None,
+    scenario: Scenario, seed: int, selection: Selection, folder: Path, workers: int | None, shared: InCommon | None,
 ) -> Iterator[Learning]:
     """Torch with its workers; what the scenario names has been permitted."""
     from netsim.learning.learner import open_learner
     from netsim.learning.torch_learning import TorchLearning
 
-    with open_learner(scenario, seed, workers, first_rounds, allow_import=True) as learner:
+    with open_learner(scenario, seed, workers, shared, allow_import=True) as learner:
         check_layers(selection, learner.layers)     # now, and not when the first round is over
         yield TorchLearning(scenario, learner, folder, keeps_models="weights" in selection.needs)
 

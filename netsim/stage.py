@@ -109,7 +109,7 @@ def open_stage(
         env = simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
             lambda: float(stored["cell/clock"][0])))
         recorder, history = Recorder(), History(len(population))
-        cell = CellParts.of(scenario, seed, population, learns.bits).open(env, recorder)
+        cell = CellParts.of(scenario, seed, population, learns.bits).put_up(env, recorder)
         rooms: dict[str, Stateful] = {
             "cell": cell, "history": history, "learning": learns,
             **({} if selector is None else {"selection": selector}), "trace": recorder}

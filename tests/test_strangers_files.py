@@ -22,13 +22,13 @@ from netsim.base.spreadsheet import RUN, safe_cell, safe_table
 from netsim.fleet.population import draw_population, table_numbers
 from netsim.learning import sources
 from netsim.learning.cache import cached
-from netsim.learning.first_rounds import trained_once
 from netsim.learning.pool import InProcess
+from netsim.learning.shared import once
 from netsim.paper.report import _csv
 from netsim.scenario import Scenario
 from netsim.sweep.executor import Place
 from netsim.sweep.points import kept_record
-from netsim.sweep.sweep import run_sweep, status
+from netsim.sweep.sweep import run_all, status
 from netsim.sweep.sweep_file import Sweep, load_sweep
 from netsim.world.channel import round_gain
 
@@ -69,7 +69,7 @@ def outside(tmp_path: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize("name", [".", "..", "cells", "runs", "first-rounds", "runs/CELL"])
+@pytest.mark.parametrize("name", [".", "..", "cells", "runs", "shared", "runs/CELL"])
 def test_a_sweep_stays_in_its_folder(tmp_path: Path, sweep: Sweep, name: str) -> None:
     elsewhere = outside(tmp_path)
     link = {".": sweep.folder, "..": sweep.folder.parent}.get(
@@ -77,7 +77,7 @@ def test_a_sweep_stays_in_its_folder(tmp_path: Path, sweep: Sweep, name: str) ->
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(elsewhere)
     with pytest.raises(InputError, match="is a link"):
-        run_sweep(sweep, HERE)
+        run_all(sweep, HERE)
     assert [file.name for file in elsewhere.iterdir()] == ["precious.npz"]
 
 
@@ -90,11 +90,11 @@ def test_no_file_of_a_sweep_is_written_through_a_link(tmp_path: Path, sweep: Swe
     link.symlink_to(precious)
     if name == "lock":
         with pytest.raises(InputError, match="lock: is a link"):
-            run_sweep(sweep, HERE)
+            run_all(sweep, HERE)
     else:
         (link.parent / "before").symlink_to(precious)
         if not name.endswith(".json"):      # a record that is there, even by a link, is not made again
-            run_sweep(sweep, HERE)
+            run_all(sweep, HERE)
     assert precious.read_bytes() == b"precious"
 
 
@@ -108,11 +108,11 @@ def test_a_record_is_not_kept_behind_a_link(tmp_path: Path, levels: int) -> None
         kept_record(folder / "record.json", {"a": 1}, lambda: {"b": 2})
 
 
-def test_first_rounds_and_caches_stay_in_their_folders(tmp_path: Path) -> None:
+def test_what_is_shared_and_caches_stay_in_their_folders(tmp_path: Path) -> None:
     elsewhere = outside(tmp_path)
-    (tmp_path / "first-rounds").symlink_to(elsewhere)
+    (tmp_path / "shared").symlink_to(elsewhere)
     with pytest.raises(InputError, match="is a link"):
-        trained_once(tmp_path / "first-rounds", "key", list)
+        once(tmp_path / "shared", "key", dict)
     (tmp_path / ".netsim-cache").symlink_to(elsewhere)
     images = sources.decoded(np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int64), 1, ["a"])
     cached("test", tmp_path, [], lambda files: images)
@@ -182,7 +182,7 @@ def test_records_of_a_sweep_too(sweep: Sweep, kind: str) -> None:
     assert cell.rounds_played == 0
     assert status(sweep).finished == 1
     with pytest.raises(InputError, match="no record of a cell"):
-        run_sweep(sweep, HERE)
+        run_all(sweep, HERE)
 
 
 def test_a_long_chain_of_base_files(tmp_path: Path) -> None:

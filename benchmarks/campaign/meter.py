@@ -91,7 +91,7 @@ def metered() -> Iterator[Meter]:
     meter = Meter()
     kept = [(owner, name, getattr(owner, name)) for owner, name in (
         (Medium, "_send"), (Medium, "change_rate"), (Medium, "leave_the_band"), (Medium, "_sent"),
-        (Medium, "_computed"), (Fades, "take_over"), (CellParts, "open"))]
+        (Medium, "_computed"), (Fades, "take_over"), (CellParts, "put_up"))]
 
     def first(name: str, notice: Callable[..., None]) -> None:
         """Let the meter see what is asked of a method before it is done."""
@@ -113,7 +113,7 @@ def metered() -> Iterator[Meter]:
     first("_sent", lambda medium, flight, i, now: meter.is_sent(flight, i, now))
     first("_computed", lambda medium, flight, i, now: meter._fresh.add(flight.first + i))
     first("take_over", meter.takes_over)
-    CellParts.open = opened                                                     # type: ignore[method-assign]
+    CellParts.put_up = opened                                                     # type: ignore[method-assign]
     try:
         yield meter
     finally:

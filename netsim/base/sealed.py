@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 from netsim.base.errors import InputError
@@ -29,16 +29,19 @@ def write_arrays(path: Path, state: State) -> None:
 
 def read_arrays(path: Path) -> State:
     """The arrays that ``write_arrays`` wrote; ValueError and others where the file is anything else."""
-    import numpy as np
-
-    state: State = {}
-    with ZipFile(path) as archive:
-        for name in archive.namelist():
-            content = archive.read(name)      # all of it, which verifies its CRC-32, before anything is made of it
-            state[name.removesuffix(".npy")] = np.load(BytesIO(content), allow_pickle=False)
+    state = arrays_in(path)
     if bytes(state.pop(SEAL)).decode("ascii") != _of_arrays(state):
         raise ValueError("its checksum differs from what it holds")
     return state
+
+
+def arrays_in(file: Path | IO[bytes]) -> State:
+    """The arrays of an .npz file; each is read to its end, which verifies its CRC-32, before anything is made of it."""
+    import numpy as np
+
+    with ZipFile(file) as archive:
+        return {name.removesuffix(".npy"): np.load(BytesIO(archive.read(name)), allow_pickle=False)
+                for name in archive.namelist()}
 
 
 def _of_arrays(state: State) -> str:

@@ -46,7 +46,7 @@ class CellParts:
             RateLaw(cell.efficiency, cell.rate_cap, rounds.over_budget == "drop"), allocation.channel or "now",
             DevicesInTime.of(scenario, seed))
 
-    def open(self, env: simpy.Environment, recorder: Recorder) -> RadioCell:
+    def put_up(self, env: simpy.Environment, recorder: Recorder) -> RadioCell:
         """The cell."""
         return RadioCell(env, self.population, self.channel, self.problems, self.discipline, recorder, self.planner,
                          self.radio, self.believes, self.devices)

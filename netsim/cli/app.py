@@ -7,12 +7,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from netsim.base.errors import InputError
 from netsim.cli.help_pages import Program
+
+if TYPE_CHECKING:
+    from netsim.sweep.results import SweepResults
 
 INPUT_AT_FAULT = 2
 INTERRUPTED = 130
@@ -56,6 +59,9 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE if it is there.")]
 AllowImport = Annotated[bool, typer.Option(
     "--allow-import", help="Import, and so run, code that is named even if its package is not made for netsim.")]
+Against = Annotated[str | None, typer.Option(
+    metavar="CASE", help="Of a sweep, the case that the others are compared with, by its name in the table.",
+    show_default="the first")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output and nothing else there.")]
 
 
@@ -70,6 +76,12 @@ def writable(path: Path, *, force: bool) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"{path}: no folder {path.parent}")
     return path
+
+
+def print_report(results: SweepResults, file: Path, against: str | None) -> None:
+    """Write the page about a sweep, and say where it and what belongs to it is."""
+    page = results.report(file, against)
+    print(f"report: {page}; beside it the folders tables and figures")
 
 
 class Terminated(KeyboardInterrupt):

@@ -10,15 +10,18 @@ from typing import Annotated
 
 import typer
 
+from netsim.base.errors import InputError
 from netsim.cli.app import (
     EXPERIMENT,
     SOME_FAILED,
+    Against,
     AllowImport,
     Force,
     Overrides,
     ScenarioName,
     Seed,
     app,
+    print_report,
     resumable,
     writable,
 )
@@ -55,6 +58,9 @@ def sweep(
     cluster: Annotated[str | None, typer.Option(
         metavar="ADDRESS", help="Run the cells on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
     status: Annotated[bool, typer.Option("--status", help="Only show how far the sweep is.")] = False,
+    report: Annotated[bool, typer.Option(
+        "--report", help="Write a page with its answers at the end, and tables and figures beside it.")] = False,
+    against: Against = None,
     allow_import: AllowImport = False,
 ) -> None:
     """Run many scenarios, each cell once: a sweep that was stopped, or that has grown, goes on where it was.
@@ -71,18 +77,23 @@ def sweep(
     from netsim.sweep import progress as console
     from netsim.sweep import sweep as sweeps
     from netsim.sweep.executor import place_for
+    from netsim.sweep.results import load_sweep_results
     from netsim.sweep.sweep_file import load_sweep
 
+    if against is not None and not report:
+        raise InputError("--against says what a report compares with: give --report too")
     loaded = load_sweep(file, allow_import=allow_import)
     if status:
         console.print_status(loaded.name, sweeps.status(loaded))
         return
     with resumable(shlex.join(sys.argv[1:])), console.cell_bar(loaded.name) as progress:
-        results = sweeps.run_sweep(loaded, place_for(workers, cluster), progress, allow_import=allow_import)
+        results = sweeps.run_all(loaded, place_for(workers, cluster), progress, allow_import=allow_import)
     found = sweeps.table(loaded)
     if found.height:
         console.print_results(found, list(dict.fromkeys(key for case in loaded.varied for key in case)))
     print(f"results: {results}")
+    if report:
+        print_report(load_sweep_results(loaded.folder), loaded.folder / "report.html", against)
     if console.print_failures(loaded.cells):
         raise typer.Exit(SOME_FAILED)
 

@@ -13,7 +13,7 @@ import typer
 from netsim.base.errors import InputError
 from netsim.base.pictures import save_figure
 from netsim.base.spreadsheet import safe_table
-from netsim.cli.app import LOOK, AllowImport, AsJson, Force, RunFolder, app, writable
+from netsim.cli.app import LOOK, Against, AllowImport, AsJson, Force, RunFolder, app, print_report, writable
 
 
 class Table(StrEnum):
@@ -126,16 +126,32 @@ def export(
 
 @app.command(rich_help_panel=LOOK)
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several to compare.")],
+    runs: Annotated[list[Path], typer.Argument(
+        metavar="RUN...", help="One run, several to compare, or the folder of a sweep.")],
     out: Annotated[Path | None, typer.Option(
         "--out", "-o", metavar="FILE", help="File to write.",
-        show_default="report.html in the run's folder; of several runs, comparison.html in the first one's")] = None,
+        show_default="report.html in the run's or sweep's folder; of several runs, comparison.html in the first one's",
+    )] = None,
+    against: Against = None,
     force: Force = False,
 ) -> None:
-    """Write one HTML page about a run, or about several side by side; it needs no network."""
+    """Write one HTML page about a run, several side by side, or a sweep; it needs no network.
+
+    Of a sweep, tables (CSV, JSON, LaTeX) and figures (PNG, SVG, PDF) are written beside it.
+    """
     from netsim.report.page import write_report
     from netsim.run import load_run
+    from netsim.sweep.results import is_sweep, load_sweep_results
 
+    sweeps = [run for run in runs if is_sweep(run)]
+    if sweeps and len(runs) > 1:
+        raise InputError(f"{sweeps[0]}: is the folder of a sweep; a page shows one sweep, or runs alone")
+    if against is not None and not sweeps:
+        raise InputError("--against names a case of a sweep; give the folder of one")
+    if sweeps:
+        file = out if out is None else writable(out, force=force)
+        print_report(load_sweep_results(runs[0]), file or runs[0] / "report.html", against)
+        return
     opened = [load_run(run) for run in runs]
     file = writable(out or runs[0] / ("report.html" if len(runs) == 1 else "comparison.html"), force=force)
     write_report(opened, file)

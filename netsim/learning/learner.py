@@ -27,14 +27,22 @@ from netsim.base.streams import stream
 from netsim.fleet.population import draw_samples
 from netsim.learning.buffers import kept_local
 from netsim.learning.datasets import ROOT, Dataset, load_dataset
-from netsim.learning.first_rounds import key_of, trained_once
 from netsim.learning.fitting import check_batches, check_buffers
 from netsim.learning.named import permit_learning
 from netsim.learning.network import Network
 from netsim.learning.partition import majority_classes, partition
 from netsim.learning.pool import InProcess, cores, open_pool
 from netsim.learning.protocol import Evaluation
-from netsim.learning.trainer import Hyperparameters, Task, Update, sample_losses, train_group
+from netsim.learning.shared import InCommon, key_of_test, key_of_training, once
+from netsim.learning.trainer import (
+    Hyperparameters,
+    Task,
+    Update,
+    columns_of,
+    sample_losses,
+    train_group,
+    updates_of,
+)
 from netsim.models import build_model
 
 if TYPE_CHECKING:
@@ -105,7 +113,7 @@ class Learner:
 
     def __init__(
         self, settings: Any, parts: Sequence[Ints], seed: int, executor: Executor | None = None,
-        first_rounds: Path | None = None,
+        shared: InCommon | None = None,
     ) -> None:
         how = {each.name: getattr(settings, each.name) for each in fields(Hyperparameters)}
         first = int(stream(seed, "initial weights").integers(2**63))
@@ -115,7 +123,8 @@ class Learner:
         self._parts = list(parts)
         self._seed = seed
         self._executor = executor or InProcess()
-        self._first_rounds = first_rounds
+        # what users' own code gives is not shared: it may change from one run to the next
+        self._shared = None if ":" in self._work.model.name + self._work.dataset else shared
         data, network = self._work.data, self._work.network
         self.layers: Mapping[str, slice] = network.layers
         self.parameters = network.size
@@ -141,10 +150,9 @@ class Learner:
         ``gradient`` is FEDL's global gradient, where its local term is on; ``buffers`` a row for each device.
         """
         groups: dict[int, Future[list[Update]]] = {}
-        own = ":" in self._work.model.name + self._work.dataset      # users' code may change from one call to the next
-        shared = self._first_rounds if round == 1 and not own else None
+        shared = self._folder if round > 1 or self._shared is None else self._shared.folder
         cut = self._groups(devices)
-        if shared:      # processes that begin alike at the same time each start with another group
+        if shared:      # processes at the same point at the same time each start with another group
             random.Random(os.getpid()).shuffle(cut)
         own_buffers = {} if buffers is None else dict(zip(devices, buffers, strict=True))
         for group in cut:
@@ -153,6 +161,11 @@ class Learner:
             future = self._executor.submit(_train, self._work, weights, tasks, gradient, shared)
             groups.update(dict.fromkeys(group, future))
         return Training(groups)
+
+    @property
+    def _folder(self) -> Path | None:
+        """Where to look for what other runs have computed, and to keep what this one does, after any round."""
+        return self._shared.folder if self._shared and self._shared.every_round else None
 
     def _groups(self, devices: Sequence[int]) -> list[list[int]]:
         """The cohort cut into groups of about equal work, an even number of them, by the cohort alone."""
@@ -166,7 +179,7 @@ class Learner:
         """Accuracy and loss on the test samples, all or as many as the scenario says."""
         chosen = self._test_samples
         blocks = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
-        futures = [self._executor.submit(_test, self._work, weights, block, buffers) for block in blocks]
+        futures = [self._executor.submit(_test, self._work, weights, block, buffers, self._folder) for block in blocks]
         answers = [_result(future) for future in futures]
         losses, guesses = (np.concatenate(column) for column in zip(*answers, strict=True))
         labels = self._work.data.test_labels[chosen]
@@ -202,19 +215,19 @@ class Learner:
 
 @contextmanager
 def open_learner(
-    scenario: Scenario, seed: int, workers: int | None = None, first_rounds: Path | None = None, *,
+    scenario: Scenario, seed: int, workers: int | None = None, shared: InCommon | None = None, *,
     allow_import: bool = False,
 ) -> Iterator[Learner]:
     """The learner of a scenario, with its own workers (as many as the machine has cores) until the block ends.
 
-    What the first round gives is looked up and kept in the folder ``first_rounds``, if there is one. ``allow_import``
-    lets the scenario name code of packages that are not made for netsim.
+    What training and testing give is looked up and kept in what is ``shared`` with other runs, if anything is.
+    ``allow_import`` lets the scenario name code of packages that are not made for netsim.
     """
     permit_learning(scenario, allow_import=allow_import)
     parts = split(scenario, seed)
     count_parameters(scenario)    # a model that does not fit shows before any worker starts
     with open_pool(cores() if workers is None else workers) as pool:
-        yield Learner(scenario.learning, parts, seed, pool, first_rounds)
+        yield Learner(scenario.learning, parts, seed, pool, shared)
 
 
 def split(scenario: Scenario, seed: int) -> list[Ints]:
@@ -276,20 +289,33 @@ def one_thread() -> Iterator[None]:
 
 @one_thread()
 def _train(
-    work: Work, weights: Weights, tasks: list[Task], gradient: Weights | None, shared: Path | None
+    work: Work, weights: Weights, tasks: list[Task], gradient: Weights | None, folder: Path | None
 ) -> list[Update]:
     keep_memory()
 
     def train() -> list[Update]:
         return train_group(work.network, work.data, weights, tasks, work.settings, gradient)
 
-    return train() if shared is None else trained_once(shared, key_of(work, work.data, weights, tasks, gradient), train)
+    if folder is None:
+        return train()
+    key = key_of_training((work, work.seed), work.data, weights, tasks, gradient)
+    return updates_of(once(folder, key, lambda: columns_of(train())))
 
 
 @one_thread()
-def _test(work: Work, weights: Weights, chosen: Ints, buffers: Floats | None) -> tuple[Floats, Ints]:
+def _test(
+    work: Work, weights: Weights, chosen: Ints, buffers: Floats | None, folder: Path | None
+) -> tuple[Floats, Ints]:
     data = work.data
-    return sample_losses(work.network, data, weights, data.test_images[chosen], data.test_labels[chosen], buffers)
+
+    def test() -> tuple[Floats, Ints]:
+        return sample_losses(work.network, data, weights, data.test_images[chosen], data.test_labels[chosen], buffers)
+
+    if folder is None:
+        return test()
+    key = key_of_test((work, work.seed), data, weights, chosen, buffers)
+    kept = once(folder, key, lambda: dict(zip(("losses", "guesses"), test(), strict=True)))
+    return kept["losses"], kept["guesses"]
 
 
 @one_thread()

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from netsim.base.arrays import Floats, Ints, Weights
+from netsim.base.arrays import Floats, Ints, State, Weights
 from netsim.learning.datasets import Dataset, Images
 from netsim.learning.network import Network, Standardise, slopes
 
@@ -59,6 +59,27 @@ class Update:
     samples: int                       # D_n
     gradient: Weights | None = None    # FEDL: gradient of the loss over all D_n samples at the new model
     buffers: Floats | None = None      # where the model has some
+
+
+def columns_of(updates: Sequence[Update]) -> State:
+    """Updates as arrays, a row each."""
+    def column(name: str) -> np.ndarray:
+        return np.array([getattr(update, name) for update in updates])
+
+    there = ("gradient", "buffers") if updates else ()
+    more = [name for name in there if all(getattr(update, name) is not None for update in updates)]
+    return {name: column(name) for name in ("device", "weights", "loss", "gradient_norm", "samples", *more)}
+
+
+def updates_of(columns: State) -> list[Update]:
+    """The updates whose arrays these are."""
+    nothing = [None] * len(columns["device"])
+    return [
+        Update(int(device), weights, float(loss), float(norm), int(samples), gradient, buffers)
+        for device, weights, loss, norm, samples, gradient, buffers in zip(
+            *(columns[name] for name in ("device", "weights", "loss", "gradient_norm", "samples")),
+            columns.get("gradient", nothing), columns.get("buffers", nothing), strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -246,9 +246,10 @@ if (data.runs) {
 // ---- tables ----
 
 function table(id, heads, rows, texts = 1) {
-  const head = make("tr", {}, ...heads.map((heading) => make("th", { scope: "col" }, heading)));
+  const head = make("tr", {}, ...heads.map((heading, at) => make("th", { scope: "col", ...(at < texts ? { class: "text" } : {}) }, heading)));
   const body = rows.map((row) => make("tr", {}, ...row.map((cell, at) => (at < texts ? make("th", { scope: "row" }, cell) : make("td", {}, cell)))));
   const into = place(id);
+  into.replaceChildren();
   fill(into, { tabindex: 0, role: "region", "aria-label": into.closest("section").querySelector("h2").textContent },
     [make("table", {}, make("thead", {}, head), make("tbody", {}, ...body))]);
 }
@@ -265,6 +266,8 @@ function tables(path, devices) {
     (i) => si(devices.budget_j[i], "J"), (i) => si(devices.most_j[i], "J"),
     (i) => (devices.battery_j[i] ? percent(devices.left_j[i] / devices.battery_j[i], 2) : "mains")));
 }
+
+if (data.sweep) sweepPage(data.sweep);
 
 // ---- drawing ----
 

@@ -58,7 +58,7 @@ COMPARED = (
     ("compare-times", "Time of each round", ""),
     ("compare-band", "Band in use, round by round", ""),
 )
-SCRIPTS = ("draw.js", "rounds.js", "page.js")     # one after the other, in one function
+SCRIPTS = ("draw.js", "rounds.js", "sweep.js", "page.js")     # one after the other, in one function
 
 
 def write_report(runs: Sequence[AnalysedRun], path: Path) -> None:

@@ -62,7 +62,7 @@ class Opened:
         """At the beginning of a run, or as it was when its state was kept."""
         env = simpy.Environment(0.0 if state is None else float(state["cell"]["clock"][0]))
         recorder = Recorder()
-        found = cls(parts.open(env, recorder), History(len(parts.population)), recorder)
+        found = cls(parts.put_up(env, recorder), History(len(parts.population)), recorder)
         if state is not None:
             found.recorder.restore(state["recorder"])
             found.history.restore(state["history"])

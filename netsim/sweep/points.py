@@ -14,10 +14,11 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,11 @@ class Point:
     learning: bool = True
     note: Record = field(default_factory=dict)     # what a record must say to be this cell's
     also: Record = field(default_factory=dict)     # what it says besides
+    label: str = ""                                # what people know it by
+
+    @property
+    def name(self) -> str:
+        return self.label or self.run.name
 
     @property
     def finished(self) -> bool:
@@ -90,11 +96,15 @@ class SweepProgress:
     at_most: bool = False       # no cell has shown yet after how many of its rounds it reaches its target
 
 
-def play(scenario: Scenario, seed: int, run: Path, learning: bool, allow_import: bool = False) -> Record:
+def play(
+    scenario: Scenario, seed: int, run: Path, learning: bool, allow_import: bool = False, every_round: bool = False,
+) -> Record:
     """Run a cell where this is called, from where its run directory says; returns its numbers.
 
-    What only an unfinished run needs is removed at the end.
+    It shares what it trains with other cells, in ``every_round`` or in the first alone. What only an unfinished run
+    needs is removed at the end.
     """
+    from netsim.learning.shared import InCommon
     from netsim.run import Run
     from netsim.simulate import simulate
     from netsim.trace.run_directory import is_finished
@@ -102,8 +112,8 @@ def play(scenario: Scenario, seed: int, run: Path, learning: bool, allow_import:
     start = time.monotonic()
     with ONE_AT_A_TIME:
         if not is_finished(run):
-            simulate(scenario, run, seed, learning=learning, workers=1, resume=True, first_rounds=first_rounds_of(run),
-                     allow_import=allow_import)
+            simulate(scenario, run, seed, learning=learning, workers=1, resume=True,
+                     shared=InCommon(shared_by(run), every_round), allow_import=allow_import)
     for leftover in ("checkpoint.npz", "lock"):
         (run / leftover).unlink(missing_ok=True)
     done = Run(run)
@@ -117,9 +127,32 @@ def play(scenario: Scenario, seed: int, run: Path, learning: bool, allow_import:
     }
 
 
-def first_rounds_of(run: Path) -> Path:
-    """The folder for first rounds that the cells of a sweep share, beside that of their runs."""
-    return run.parent.with_name("first-rounds")
+def shared_by(run: Path) -> Path:
+    """The folder for what the cells of a sweep train in common, beside that of their runs."""
+    return run.parent.with_name("shared")
+
+
+def twins(cells: Iterable[Point]) -> list[list[Point]]:
+    """Cells that may train the same devices round after round, together; the others each alone.
+
+    Whether they do is told by what they train. This says where to look: keeping what nobody will ask for takes time.
+    """
+    found: dict[object, list[Point]] = {}
+    for cell in cells:
+        scenario = cell.scenario
+        what = (cell.seed, repr(scenario.learning), repr(scenario.selection), repr(scenario.server), scenario.size)
+        found.setdefault(what if cell.learning and scenario.trains else cell.record, []).append(cell)
+    return list(found.values())
+
+
+def in_order(cells: Sequence[Point], at_once: int | None) -> list[Point]:
+    """Twins close to each other, as what they share is not kept for ever, but not at the same time, where one would
+    wait for what the other trains: first twins of ``at_once`` kinds in turn, then those of the next ones.
+    """
+    kinds = twins(cells)
+    step = at_once or max(1, len(kinds))
+    batches = [zip_longest(*kinds[start : start + step]) for start in range(0, len(kinds), step)]
+    return [cell for batch in batches for turn in batch for cell in turn if cell is not None]
 
 
 def run_cells(
@@ -127,7 +160,7 @@ def run_cells(
     allow_import: bool = False,
 ) -> None:
     """Run all cells that have no record yet; one that fails leaves its error, and the others go on."""
-    queue = _Queue(cells, allow_import)
+    queue = _Queue(in_order(cells, place.at_once), allow_import)
     looked = -math.inf
     while queue.left:
         queue.give_up_in_vain()
@@ -140,7 +173,7 @@ def run_cells(
                     watch(queue.progress())
                     looked = time.monotonic()
     watch(queue.progress())
-    for folder in {first_rounds_of(cell.run) for cell in cells}:
+    for folder in {shared_by(cell.run) for cell in cells}:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -213,6 +246,7 @@ class _Queue:
         self.left = [cell for cell, finished in looked if not finished]
         self.running: dict[Future[Record], Point] = {}
         self.broken = False                               # the executor takes no more work
+        self._twins = {cell.record for kind in twins(cells) if len(kind) > 1 for cell in kind}
         self._breakdowns: Counter[Path] = Counter()       # how often a worker died under a cell
         self._in_vain = 0                                 # executors opened since a cell last ended
         self._total, self._finished, self._failed = len(cells), len(done), 0
@@ -232,11 +266,12 @@ class _Queue:
             cell = self.left.pop(0)
             make_folder(cell.record.parent, OUR_LEVELS)
             make_folder(cell.run.parent, OUR_LEVELS)
-            for folder in (cell.run, first_rounds_of(cell.run)):      # a worker could not tell where they lead
+            for folder in (cell.run, shared_by(cell.run)):      # a worker could not tell where they lead
                 refuse_link(folder)
             cell.failure.unlink(missing_ok=True)
             future = executor.submit(
-                play, cell.scenario, cell.seed, cell.run.resolve(), cell.learning, self._allow_import)
+                play, cell.scenario, cell.seed, cell.run.resolve(), cell.learning, self._allow_import,
+                cell.record in self._twins)
             self.running[future] = cell
 
     def settle(self, future: Future[Record]) -> None:

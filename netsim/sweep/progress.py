@@ -94,7 +94,7 @@ def print_status(name: str, status: SweepStatus) -> None:
     console.print(table)
     for cell in status.begun[:MOST_ROWS]:
         rounds = cell.scenario.end.rounds
-        console.print(f"begun: {cell.run.name}, round {cell.rounds_played} of {rounds}", highlight=False)
+        console.print(f"begun: {cell.name}, round {cell.rounds_played} of {rounds}", highlight=False)
     if len(status.begun) > MOST_ROWS:
         console.print(f"... and {len(status.begun) - MOST_ROWS:,} more are begun", highlight=False)
     print_failures(status.failed)
@@ -168,7 +168,7 @@ def print_failures(cells: Sequence[Point]) -> int:
     failed = [cell for cell in {cell.record: cell for cell in cells}.values() if cell.failure.exists()]
     for cell in failed[:MOST_TOLD]:
         reason = _first_line(cell.failure)
-        console.print(f"failed: {cell.run.name}: {reason} ({cell.failure})", highlight=False, soft_wrap=True)
+        console.print(f"failed: {cell.name}: {reason} ({cell.failure})", highlight=False, soft_wrap=True)
     for line in and_more(len(failed)):
         console.print(line, highlight=False)
     return len(failed)

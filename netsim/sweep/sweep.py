@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.analysis.analysed_sweep import ABOUT, TABLE
 from netsim.base.files import replace_file
+from netsim.base.sealed import write_object
 from netsim.sweep.points import Point, SweepProgress, read_record, run_cells, sole_user
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 COLUMNS = ("rounds", "simulated_s", "energy_j", "accuracy", "target_reached", "dropped")
 
 
-def run_sweep(
+def run_all(
     sweep: Sweep, place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
     allow_import: bool = False,
 ) -> Path:
@@ -30,11 +32,12 @@ def run_sweep(
     """
     different = {cell.record: cell for cell in sweep.cells}      # cells that come to the same are run once
     with sole_user(sweep.folder):
+        write_object(sweep.folder / ABOUT, sweep.about)
         try:
             run_cells(list(different.values()), place, watch, allow_import=allow_import)
         finally:
-            replace_file(sweep.folder / "table.parquet", table(sweep).write_parquet)
-    return sweep.folder / "table.parquet"
+            replace_file(sweep.folder / TABLE, table(sweep).write_parquet)
+    return sweep.folder / TABLE
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class SweepStatus:
 
 def status(sweep: Sweep) -> SweepStatus:
     """By the names of the files that cells leave: of a million cells only those under way are looked into."""
-    different = {scenario.digest: scenario for _, scenario in sweep.cases}
+    different = dict(zip(sweep.digests, (scenario for _, scenario in sweep.cases), strict=True))
     files, runs = _names(sweep.folder / "cells"), _names(sweep.folder / "runs")
     finished = 0
     begun, failed = [], []
@@ -63,8 +66,8 @@ def status(sweep: Sweep) -> SweepStatus:
             if f"{key}.json" in files:
                 finished += 1
             elif f"{key}.error" in files:
-                failed.append(sweep.cell(scenario, key, seed))
-            elif key in runs and (cell := sweep.cell(scenario, key, seed)).rounds_played:
+                failed.append(sweep.cell(scenario, digest, seed))
+            elif key in runs and (cell := sweep.cell(scenario, digest, seed)).rounds_played:
                 begun.append(cell)
     return SweepStatus(len(different) * len(sweep.seeds), finished, begun, failed)
 
@@ -87,11 +90,16 @@ def table(sweep: Sweep) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None, strict=False)
 
 
+def plain(value: Any) -> Any:
+    """A value that was set, as JSON and Parquet hold it."""
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
 def _row(case: dict[str, Any], cell: Point) -> dict[str, Any]:
     record = read_record(cell.record)
     by_round = record["by_round"]
     return {
-        **{key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in case.items()},
+        **{key: plain(value) for key, value in case.items()},
         "seed": cell.seed,
         **{name: record[name] for name in COLUMNS},
         **{f"{part}_s": seconds for part, seconds in record["breakdown"].items()},

@@ -26,13 +26,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from netsim.analysis.analysed_sweep import labels
 from netsim.base.errors import InputError, one_of
 from netsim.base.files import expanded, read_toml
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
 from netsim.scenario.toml_text import dumps
 from netsim.sweep.points import Point
-from netsim.sweep.sweep import COLUMNS
+from netsim.sweep.sweep import COLUMNS, plain
 
 KEYS = ("name", "scenario", "seeds", "learning", "set", "grid", "list")
 MOST_CELLS = 1_000_000
@@ -56,17 +57,37 @@ class Sweep:
     @cached_property
     def cells(self) -> tuple[Point, ...]:
         """Each case under each seed; cells that come to the same scenario and seed share record and run."""
-        told = [(scenario, scenario.digest) for _, scenario in self.cases]
-        return tuple(self.cell(scenario, self.key(digest, seed), seed)
-                     for scenario, digest in told for seed in self.seeds)
+        return tuple(self.cell(scenario, digest, seed) for (_, scenario), digest in zip(
+            self.cases, self.digests, strict=True) for seed in self.seeds)
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]:
+        """What tells the scenarios of the cases apart, however they are spelled."""
+        return tuple(scenario.digest for _, scenario in self.cases)
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The cases' names, by their digests."""
+        named = labels([case for case, _ in self.cases], self.cases[0][1].name)
+        return dict(zip(reversed(self.digests), reversed(named), strict=True))      # of those alike, the first
 
     def key(self, digest: str, seed: int) -> str:
         """What the files of a cell are called."""
         return f"{digest[:16]}-{seed}" + ("" if self.learning else "-rounds")
 
-    def cell(self, scenario: Scenario, key: str, seed: int) -> Point:
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the folder says of the sweep, so that its results can be told without the file."""
+        return {"name": self.name, "scenario": self.cases[0][1].name, "seeds": list(self.seeds),
+                "ending": self.key("", 0).removeprefix("-0"), "cases": [
+                    {"set": {key: plain(value) for key, value in case.items()}, "sha256": digest}
+                    for (case, _), digest in zip(self.cases, self.digests, strict=True)]}
+
+    def cell(self, scenario: Scenario, digest: str, seed: int) -> Point:
         """A cell with its places."""
-        return Point(scenario, seed, self.folder / "cells" / f"{key}.json", self.folder / "runs" / key, self.learning)
+        key = self.key(digest, seed)
+        return Point(scenario, seed, self.folder / "cells" / f"{key}.json", self.folder / "runs" / key, self.learning,
+                     label=f"{self.labels[digest]}, seed {seed}")
 
 
 def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: bool = False) -> Sweep:
@@ -82,7 +103,7 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
     if not isinstance(learning, bool):
         raise InputError(f"{path}: learning = {learning!r}; allowed: true or false")
     base, seeds, fixed = _base(path, table), _seeds(path, table), _flat(path, "set", table.get("set", {}))
-    cases = _cases(path, table, len(seeds))
+    cases = cases_of(path, table, len(seeds))
     folder = results / "sweeps" / name
     found = tuple((case, _scenario(path, base, {**fixed, **case}, learning, allow_import)) for case in cases)
     return Sweep(name, folder, found, tuple(seeds), learning)
@@ -121,7 +142,7 @@ def _seeds(path: Path, table: Mapping[str, Any]) -> list[int]:
     return list(seeds)
 
 
-def _cases(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
+def cases_of(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
     """What is set in each case: every combination of the grid, under each table of the list."""
     grid = _flat(path, "grid", table.get("grid", {}))
     for key, values in grid.items():

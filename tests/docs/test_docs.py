@@ -60,13 +60,17 @@ def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_the_sweep_of_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    blocks = dict(FENCE.findall((DOCS / "guides" / "sweeps.md").read_text(encoding="utf-8")))
-    shorter = blocks["toml"].replace("seeds = 20", "seeds = 1").replace("end.rounds = 50", "end.rounds = 2")
+    blocks = FENCE.findall((DOCS / "guides" / "sweeps.md").read_text(encoding="utf-8"))
+    shorter = dict(blocks)["toml"].replace("seeds = 20", "seeds = 1").replace("end.rounds = 50", "end.rounds = 2")
     (tmp_path / "bandwidth.toml").write_text(shorter, encoding="utf-8")
     printed_by("netsim sweep bandwidth.toml --workers 1", monkeypatch, capsys)
     names: dict[str, object] = {}
-    exec(blocks["python"], names)
+    for block in (block for kind, block in blocks if kind == "python"):
+        exec(block, names)
     assert names["table"].height == 3 * 3
+    assert [case.label for case in names["found"].cases][-1] == "half, 10 MHz"
+    printed_by("netsim report results/sweeps/bandwidth", monkeypatch, capsys)
+    assert (tmp_path / "results/sweeps/bandwidth/tables/cases.tex").exists()
 
 
 def commands(block: str) -> list[tuple[str, list[str]]]:

@@ -16,7 +16,7 @@ from netsim.base.errors import InputError
 from netsim.learning.pool import InProcess
 from netsim.sweep.executor import Place, cluster
 from netsim.sweep.points import SweepProgress, play
-from netsim.sweep.sweep import run_sweep, table
+from netsim.sweep.sweep import run_all, table
 from netsim.sweep.sweep_file import Sweep, load_sweep
 
 pytest.importorskip("distributed")
@@ -67,7 +67,7 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
                 first.kill()
                 killed.append(time.monotonic())
 
-        run_sweep(sweep, cluster(address), kill_one_midway)
+        run_all(sweep, cluster(address), kill_one_midway)
     assert killed
     found = table(sweep)
     assert found["seed"].to_list() == list(range(6))
@@ -92,11 +92,11 @@ def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
                 scheduler.kill()
 
         with pytest.raises(InputError, match="no Dask scheduler answers"):
-            run_sweep(sweep, cluster(address), kill_midway)
+            run_all(sweep, cluster(address), kill_midway)
     assert "Traceback" not in capfd.readouterr().err
     kept = {cell.record: cell.record.read_bytes() for cell in sweep.cells if cell.finished}
     assert 1 <= len(kept) < 6
-    run_sweep(sweep, Place(InProcess, at_once=1))
+    run_all(sweep, Place(InProcess, at_once=1))
     assert table(sweep)["rounds"].to_list() == [120] * 6
     assert {record: record.read_bytes() for record in kept} == kept
 

@@ -26,7 +26,7 @@ from netsim.sweep.points import (
     write_record,
 )
 from netsim.sweep.progress import _count, describe, print_results, print_status, spread
-from netsim.sweep.sweep import run_sweep, status, table
+from netsim.sweep.sweep import run_all, status, table
 from netsim.sweep.sweep_file import Sweep, load_sweep
 
 HERE = Place(InProcess, at_once=1)
@@ -55,7 +55,7 @@ def count_plays(monkeypatch: pytest.MonkeyPatch, fail: tuple[int, ...] = ()) -> 
 
 
 def test_the_table_has_a_row_a_cell_with_what_was_varied(sweep: Sweep) -> None:
-    found = pl.read_parquet(run_sweep(sweep, HERE))
+    found = pl.read_parquet(run_all(sweep, HERE))
     assert found["allocation.method"].to_list() == ["equal", "equal", "sao", "sao"]
     assert found["seed"].to_list() == [0, 1, 0, 1]
     # worked out by hand in the scenario file: equal shares take 50.7526 ms a round, the optimum 37.0256 ms
@@ -70,9 +70,10 @@ def test_cells_that_begin_alike_come_to_what_each_comes_to_alone(tmp_path: Path)
     path = tmp_path / "methods.toml"
     path.write_text(
         'scenario = "quickstart"\n[set]\npopulation.phone.count = 6\nselection.cohort = 2\nend.rounds = 2\n'
-        'population.phone.samples = 20\n[grid]\nselection.method = ["fedavg", "divergence"]\n')
+        'population.phone.samples = 20\n[grid]\nselection.method = ["fedavg", "divergence"]\n'
+        'allocation.method = ["sao", "fedl"]\n')
     found = load_sweep(path, tmp_path / "results")
-    run_sweep(found, HERE)
+    run_all(found, HERE)
     assert sorted(folder.name for folder in found.folder.iterdir() if folder.is_dir()) == ["cells", "runs"]
     alone = [simulate(cell.scenario, seed=0, workers=1).summary["trace_sha256"] for cell in found.cells]
     assert table(found)["trace_sha256"].to_list() == alone
@@ -83,7 +84,7 @@ def test_results_in_a_few_lines(tmp_path: Path, capsys: pytest.CaptureFixture[st
     lists = '[[list]]\nend.rounds = 2\n[[list]]\nallocation.method = "sao"\n'
     path.write_text(f'scenario = "tiny"\nlearning = false\n{lists}')
     found = load_sweep(path, tmp_path / "results")
-    run_sweep(found, HERE)
+    run_all(found, HERE)
     print_results(table(found), ["end.rounds", "allocation.method"])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[1:3] == [["end.", "allocation."], ["rounds", "method", "seeds", "rounds", "a", "round", "energy"]]
@@ -99,9 +100,9 @@ def test_the_range_over_seeds_shows_where_there_is_one() -> None:
 
 def test_a_finished_cell_is_never_run_again(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
     plays = count_plays(monkeypatch)
-    first = run_sweep(sweep, HERE).read_bytes()
+    first = run_all(sweep, HERE).read_bytes()
     sweep.cells[2].record.unlink()
-    assert run_sweep(sweep, HERE).read_bytes() == first
+    assert run_all(sweep, HERE).read_bytes() == first
     assert len(plays) == 5
 
 
@@ -111,14 +112,14 @@ def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(
     with monkeypatch.context() as patch:
         count_plays(patch, fail=(1,))
         states: list[SweepProgress] = []
-        run_sweep(sweep, HERE, states.append)
+        run_all(sweep, HERE, states.append)
     assert table(sweep)["seed"].to_list() == [0, 0]
     assert (states[-1].finished, states[-1].failed, states[-1].total) == (2, 2, 4)
     assert describe(states[-1]) == "2 of 4 cells, 2 failed"
     assert sweep.cells[1].failure.read_text().startswith("ValueError: out of luck\n")
     print_status(sweep.name, status(sweep))
     assert "out of luck" in capsys.readouterr().err
-    run_sweep(sweep, HERE)
+    run_all(sweep, HERE)
     assert len(table(sweep)) == 4
     assert not sweep.cells[1].failure.exists()
 
@@ -196,7 +197,7 @@ def test_a_begun_cell_goes_on_when_its_scenario_was_renamed(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("text", ["[1]", '{"a": 1}', "{", "null"])
 def test_a_file_that_is_no_record_is_named(sweep: Sweep, text: str) -> None:
-    run_sweep(sweep, HERE)
+    run_all(sweep, HERE)
     sweep.cells[0].record.write_text(text)
     with pytest.raises(InputError, match=f"{sweep.cells[0].record.name}: no record of a cell"):
         table(sweep)
@@ -208,15 +209,16 @@ def test_errors_are_shown_to_the_letter(sweep: Sweep, capsys: pytest.CaptureFixt
     cell.failure.write_text("/data/[/x]/[red]y: no such folder\n")
     print_status("[bold]name", status(sweep))
     shown = capsys.readouterr()
+    assert "failed: equal, seed 0: " in shown.err
     assert "/data/[/x]/[red]y: no such folder" in shown.err
     assert "sweep [bold]name" in shown.out
 
 
 @pytest.mark.slow
 def test_two_workers_give_the_bytes_of_one(sweep: Sweep, tmp_path: Path) -> None:
-    alone = run_sweep(sweep, HERE).read_bytes()
+    alone = run_all(sweep, HERE).read_bytes()
     other = load_sweep(tmp_path / "pair.toml", tmp_path / "elsewhere")
-    assert run_sweep(other, this_machine(2)).read_bytes() == alone
+    assert run_all(other, this_machine(2)).read_bytes() == alone
 
 
 def test_only_one_process_works_on_a_folder(tmp_path: Path) -> None:
@@ -254,3 +256,18 @@ def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text('{"rounds": 3, "by_round": {}, "seconds": 1.5}')
     assert read_record(path)["rounds"] == 3
+
+
+def test_cells_that_may_train_alike_come_close_to_each_other_but_not_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "methods.toml"
+    path.write_text('scenario = "quickstart"\nseeds = 3\n[set]\nselection.method = "fedavg"\n'
+                    '[grid]\nallocation.method = ["sao", "fedl"]\n')
+    found = load_sweep(path, tmp_path)
+    told = [(cell.scenario.allocation.method, cell.seed) for cell in cells.in_order(found.cells, at_once=2)]
+    assert told == [("sao", 0), ("sao", 1), ("fedl", 0), ("fedl", 1), ("sao", 2), ("fedl", 2)]
+    assert [len(kind) for kind in cells.twins(found.cells)] == [2, 2, 2]
+
+
+def test_cells_without_learning_have_no_twins(sweep: Sweep) -> None:
+    assert [len(kind) for kind in cells.twins(sweep.cells)] == [1] * 4
+    assert cells.in_order(sweep.cells, at_once=3) == list(sweep.cells)

@@ -1,0 +1,226 @@
+"""A sweep read back from its folder: its cells, its cases over seeds, what failed and why."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from netsim.analysis.over_seeds import Estimate, estimate, mean_curve, paired, records
+from netsim.base.arrays import Floats
+from netsim.base.errors import InputError, one_of, readable
+from netsim.base.files import read_text
+from netsim.base.registry import SESSION
+from netsim.base.sealed import read_object
+
+ABOUT = "sweep.json"
+TABLE = "table.parquet"
+MOST_POINTS = 200        # of a mean curve
+OVER = {"rounds": "round", "time": "seconds", "energy": "joules"}      # what an accuracy is drawn against
+
+# what is told of a case, of which kind it is, and how it follows from a cell's row
+MEASURES: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
+    "accuracy": ("share", lambda row: row["accuracy"]),
+    "round_s": ("time", lambda row: _per_round(row, "simulated_s")),
+    "simulated_s": ("time", lambda row: row["simulated_s"]),
+    "energy_j": ("energy", lambda row: row["energy_j"]),
+    "rounds": ("count", lambda row: row["rounds"]),
+    "compute_s": ("time", lambda row: _per_round(row, "compute_s")),
+    "upload_s": ("time", lambda row: _per_round(row, "upload_s")),
+    "wait_s": ("time", lambda row: _per_round(row, "wait_s")),
+    "dropped": ("count", lambda row: row["dropped"]),
+}
+TARGETS = {"rounds": "count", "time_s": "time", "energy_j": "energy"}
+
+
+def _per_round(row: Mapping[str, Any], name: str) -> float | None:
+    return row[name] / row["rounds"] if row["rounds"] else None
+
+
+@dataclass(frozen=True, eq=False)
+class SweepCase:
+    """One setting of what a sweep varies, under each of its seeds."""
+
+    label: str
+    settings: dict[str, Any]
+    rows: dict[int, dict[str, Any]]      # of the cells that are finished, by seed
+    failed: dict[int, str]               # why others are not
+
+    def values(self, measure: str) -> dict[int, float]:
+        """A measure by seed, as far as it is known."""
+        of = MEASURES[measure][1]
+        return {seed: float(value) for seed, row in self.rows.items() if (value := of(row)) is not None}
+
+    def over(self, measure: str) -> Estimate:
+        """Its mean over seeds."""
+        return estimate(list(self.values(measure).values()))
+
+    def learned(self) -> Iterator[tuple[int, dict[str, Floats]]]:
+        """By seed, accuracy and where it was reached, in rounds, simulated seconds and joules since the start."""
+        for seed, row in self.rows.items():
+            accuracy = np.array(row["round_accuracy"], np.float64)
+            there = np.flatnonzero(~np.isnan(accuracy))
+            if len(there):
+                yield seed, {"accuracy": accuracy[there], "round": (there + 1).astype(np.float64),
+                             "seconds": np.cumsum(row["round_s"])[there],
+                             "joules": np.cumsum(row["round_energy_j"])[there]}
+
+    def reached(self, target: float) -> dict[str, dict[int, float]]:
+        """What it took until an accuracy was first reached, by seed: of those that have."""
+        found: dict[str, dict[int, float]] = {name: {} for name in TARGETS}
+        for seed, curve in self.learned():
+            at = next((place for place in records(curve["accuracy"].tolist()) if curve["accuracy"][place] >= target),
+                      None)
+            if at is not None:
+                for name, key in zip(TARGETS, ("round", "seconds", "joules"), strict=True):
+                    found[name][seed] = float(curve[key][at])
+        return found
+
+    def curve(self, over: str) -> tuple[Floats, list[Estimate]] | None:
+        """The mean accuracy against rounds, time or energy; None where nothing was learned."""
+        curves = [curve for _, curve in self.learned()]
+        return mean_curve([curve[OVER[over]] for curve in curves], [curve["accuracy"] for curve in curves],
+                          MOST_POINTS) if curves else None
+
+
+class AnalysedSweep:
+    """What a sweep came to: ``table`` has a row a cell, ``cases`` are named by what was varied."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        try:
+            self._about = read_object(self.folder / ABOUT, "what a sweep says of itself")
+        except OSError:
+            raise InputError(f"{folder}: no folder of a sweep: it has no {ABOUT}; start the sweep again, which writes "
+                             "one and runs no finished cell anew") from None
+        self.name: str = self._about["name"]
+        self.scenario: str = self._about["scenario"]
+        self.seeds: list[int] = self._about["seeds"]
+        self.keys: list[str] = list(dict.fromkeys(key for case in self._about["cases"] for key in case["set"]))
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """A row for each finished cell; the columns are those of the guide on sweeps."""
+        path = self.folder / TABLE
+        try:
+            return pl.read_parquet(path)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise InputError(f"{path}: can't be read ({str(error).partition(chr(10))[0]}); start the sweep again, "
+                             "which writes it anew") from None
+
+    @cached_property
+    def cases(self) -> list[SweepCase]:
+        """The cases in the order of the sweep, failed ones among them."""
+        rows: dict[tuple[str, int], dict[str, Any]] = {}
+        if self.table.height:
+            rows = {(row["scenario_sha256"], row["seed"]): row for row in self.table.iter_rows(named=True)}
+        found = []
+        for about, label in zip(self._about["cases"], labels([case["set"] for case in self._about["cases"]],
+                                                             self.scenario), strict=True):
+            done = {seed: rows[about["sha256"], seed] for seed in self.seeds if (about["sha256"], seed) in rows}
+            found.append(SweepCase(label, about["set"], done, self._failures(about["sha256"], done)))
+        return found
+
+    def _failures(self, digest: str, done: Mapping[int, Any]) -> dict[int, str]:
+        found = {}
+        for seed in self.seeds:
+            path = self.folder / "cells" / f"{digest[:16]}-{seed}{self._about['ending']}.error"
+            if seed not in done and path.is_file():
+                try:
+                    found[seed] = readable(read_text(path, "the error of a cell").partition("\n")[0])
+                except (OSError, InputError) as error:
+                    found[seed] = str(error)
+        return found
+
+    @property
+    def learns(self) -> bool:
+        """Whether any cell has an accuracy."""
+        return any(case.values("accuracy") for case in self.cases)
+
+    @cached_property
+    def measures(self) -> list[str]:
+        """What there is to tell: accuracy where there was learning, drop-outs where there were any."""
+        return [name for name in MEASURES if any(value or name not in ("accuracy", "dropped")
+                                                 for case in self.cases for value in case.values(name).values())]
+
+    def case(self, wanted: str | int | Mapping[str, Any] | None = None) -> SweepCase:
+        """A case by its label, its place, or what is set in it; without any, the first."""
+        if wanted is None or (isinstance(wanted, int) and -len(self.cases) <= wanted < len(self.cases)):
+            return self.cases[wanted or 0]
+        for case in self.cases:
+            if case.label == wanted or (isinstance(wanted, Mapping) and case.settings == dict(wanted)):
+                return case
+        raise InputError(f'{self.name}: no case "{wanted}"; {one_of(str(wanted), [case.label for case in self.cases])}')
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """A row a case: what was varied, and each measure's mean with its 95 % interval over seeds (Student's t).
+
+        ``compute_s``, ``upload_s`` and ``wait_s`` are of a round on average.
+        """
+        return self._frame(lambda case, measure: case.over(measure))
+
+    def differences(self, against: str | int | Mapping[str, Any] | None = None) -> pl.DataFrame:
+        """A row a case: by how much each measure is more than in another case, paired over the ``seeds`` of both."""
+        other = self.case(against)
+        common = pl.Series("seeds", [len(case.rows.keys() & other.rows.keys()) for case in self.cases])
+        return self._frame(lambda case, measure: paired(case.values(measure), other.values(measure))
+                           ).with_columns(common)
+
+    def to_target(self, accuracy: float) -> pl.DataFrame:
+        """A row a case: rounds, time and energy until an accuracy was reached, over the seeds that have."""
+        if not 0 < accuracy <= 1:
+            raise InputError(f"to_target: accuracy = {accuracy!r}; allowed: a share from 0 to 1, such as 0.9")
+        rows = []
+        for case in self.cases:
+            reached = case.reached(accuracy)
+            rows.append({**self.named(case), "reached": len(reached["rounds"])} | _spread(
+                {name: estimate(list(values.values())) for name, values in reached.items()}))
+        return _as_frame(rows)
+
+    def _frame(self, of: Callable[[SweepCase, str], Estimate]) -> pl.DataFrame:
+        return _as_frame([{**self.named(case), "failed": len(case.failed)}
+                          | _spread({name: of(case, name) for name in self.measures})
+                          | {"reason": next(iter(case.failed.values()), None)} for case in self.cases])
+
+    def named(self, case: SweepCase) -> dict[str, Any]:
+        """How a row of a table begins: the case's label, what is set in it, as text, and its finished seeds."""
+        return {"case": case.label, **{key: _text(case.settings[key]) if key in case.settings else None
+                                       for key in self.keys}, "seeds": len(case.rows)}
+
+
+def _spread(found: Mapping[str, Estimate]) -> dict[str, float | None]:
+    return {name + ending: value for name, one in found.items()
+            for ending, value in (("", one.mean), ("_low", one.low), ("_high", one.high))}
+
+
+def _as_frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, infer_schema_length=None, strict=False)
+
+
+def labels(cases: Sequence[Mapping[str, Any]], alone: str) -> list[str]:
+    """Names of cases by what is set in each: values where they speak for themselves, else with their keys.
+
+    >>> labels([{"allocation.method": "sao", "selection.cohort": 5}, {"allocation.method": "equal"}], "tiny")
+    ['sao, cohort 5', 'equal']
+    """
+    short = [", ".join(_short(key, value) for key, value in case.items()) or alone for case in cases]
+    twice = Counter(short)
+    return [label if twice[label] == 1 else ", ".join(f"{key} = {_text(value)}" for key, value in case.items())
+            for label, case in zip(short, cases, strict=True)]
+
+
+def _short(key: str, value: Any) -> str:
+    """A word or a quantity alone; a bare number with the last part of its key."""
+    return _text(value) if isinstance(value, str) else f"{key.rpartition('.')[2].replace('_', ' ')} {_text(value)}"
+
+
+def _text(value: Any) -> str:
+    return value.removeprefix(SESSION) if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,0 +1,136 @@
+"""What runs have computed, kept in a folder for others that come to the same point.
+
+Runs of one seed that differ in what does not touch learning, such as the band or an allocation that loses nobody, train
+the same devices from the same models, round after round. What training and testing give is a function of their
+arguments, so it can be looked up by them: whoever comes first computes it, and who wants it meanwhile waits.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+from zipfile import BadZipFile
+
+import numpy as np
+
+from netsim.base.arrays import Floats, Ints, State, Weights
+from netsim.base.files import make_folder, open_to_read, open_to_write, replace_file
+from netsim.base.machine import versions
+from netsim.base.sealed import arrays_in
+
+if TYPE_CHECKING:
+    from netsim.learning.datasets import Dataset
+    from netsim.learning.trainer import Task
+
+MOST_BYTES = 4 << 30     # beyond this, what was not used for longest goes
+LOOK_AFTER = 32          # a process looks for room whenever it has written this part of it
+NOT_WHOLE = (OSError, ValueError, KeyError, EOFError, BadZipFile)
+
+
+@dataclass(frozen=True)
+class InCommon:
+    """A folder that many runs share; ``every_round``, or only what they begin with."""
+
+    folder: Path
+    every_round: bool = True
+
+
+def key_of_training(
+    work: object, data: Dataset, weights: Weights, tasks: Sequence[Task], gradient: Weights | None,
+) -> str:
+    """A name for just this training; ``work`` says everything about itself in its ``repr``."""
+    parts = [_made_with(work, data), weights.tobytes(), _bytes(gradient)]
+    for task in tasks:
+        parts += [repr((task.device, task.rng.bit_generator.state)).encode(), task.samples.tobytes(),
+                  data.train_images[task.samples].tobytes(), data.train_labels[task.samples].tobytes(),
+                  _bytes(task.buffers)]
+    return _digest(b"train", *parts)
+
+
+def key_of_test(work: object, data: Dataset, weights: Weights, chosen: Ints, buffers: Floats | None) -> str:
+    """A name for the test of a model on these test samples."""
+    return _digest(b"test", _made_with(work, data), weights.tobytes(), data.test_images[chosen].tobytes(),
+                   data.test_labels[chosen].tobytes(), _bytes(buffers))
+
+
+def _made_with(work: object, data: Dataset) -> bytes:
+    return repr((work, versions(), data.mean.tolist(), data.deviation.tolist())).encode()
+
+
+def _bytes(array: np.ndarray | None) -> bytes:
+    return b"" if array is None else array.tobytes()
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def once(folder: Path, key: str, compute: Callable[[], State]) -> State:
+    """What is kept under the key, or else what ``compute`` gives, which is then kept if there is room for it."""
+    path = folder / f"{key}.npz"
+    with suppress(*NOT_WHOLE):
+        return _read(path)
+    with _alone(folder, key):
+        with suppress(*NOT_WHOLE):      # somebody else was at it
+            return _read(path)
+        state = compute()
+        with suppress(OSError):
+            mine = folder / uuid4().hex      # where nobody can be kept from it, two may write the same
+            replace_file(mine, lambda file: np.savez(file, **state))    # type: ignore[arg-type]
+            mine.replace(path)
+            _make_room(folder, path.stat().st_size)
+    return state
+
+
+def _read(path: Path) -> State:
+    with open_to_read(path, "a shared result", MOST_BYTES) as file:
+        state = arrays_in(file)
+    os.utime(path)      # used just now
+    return state
+
+
+@contextmanager
+def _alone(folder: Path, key: str) -> Iterator[None]:
+    """Keep others from computing the same at the same time, where the file system can; a process that dies lets go."""
+    lock = None
+    with suppress(OSError):
+        lock = open_to_write(make_folder(folder) / f"lock-{key[:2]}", keep=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if lock:
+            lock.close()
+
+
+_written: Counter[Path] = Counter()      # bytes, since this process last looked for room
+
+
+def _make_room(folder: Path, size: int) -> None:
+    _written[folder] += size
+    if _written[folder] < MOST_BYTES // LOOK_AFTER:
+        return
+    del _written[folder]
+    total = 0
+    for _, size, path in sorted(_sizes(folder.glob("*.npz")), reverse=True):
+        total += size
+        if total > MOST_BYTES:
+            path.unlink(missing_ok=True)
+
+
+def _sizes(files: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:
+    for path in files:
+        with suppress(FileNotFoundError):      # another process makes room too
+            status = path.stat()
+            yield status.st_mtime, status.st_size, path

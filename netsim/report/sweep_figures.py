@@ -1,0 +1,145 @@
+"""A sweep's figures as papers want them: one column wide, 8 point, fonts that print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from netsim.base.errors import InputError, one_of
+from netsim.base.files import make_folder
+from netsim.base.pictures import new_figure, save_figure
+from netsim.report.figures import COLOURS
+from netsim.report.sweep_tables import scale_of
+from netsim.trace.stored_run import PARTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from netsim.analysis.analysed_sweep import AnalysedSweep
+
+COLUMN_IN = 3.4          # of the usual two
+MOST_LINES = 12          # that one can still tell apart
+FORMATS = ("png", "svg", "pdf")
+# Type 42: printers and publishers refuse matplotlib's own Type 3 fonts
+PRINT: Any = {
+    "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7,
+    "legend.fontsize": 7, "lines.linewidth": 1.2, "axes.linewidth": 0.6, "pdf.fonttype": 42, "ps.fonttype": 42,
+    "svg.hashsalt": "netsim",
+}
+# colours that a reader who confuses red and green tells apart (Okabe and Ito), and lines that print in grey
+COLOUR = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+DASHES: tuple[Any, ...] = ("-", "--", ":", "-.")
+
+
+def draw_sweep(sweep: AnalysedSweep, kind: str) -> Figure:
+    """A figure by name: "accuracy-rounds", "accuracy-time", "accuracy-energy", "round-time" or "energy"."""
+    import matplotlib as mpl
+
+    if kind not in KINDS:
+        raise InputError(f'no figure "{kind}" of a sweep; {one_of(kind, KINDS)}')
+    if not any(case.rows for case in sweep.cases):
+        raise InputError(f"{sweep.name}: no cell is finished, so there is nothing to draw")
+    if kind.startswith("accuracy") and not sweep.learns:
+        raise InputError(f'{sweep.name}: nothing was learned, so there is no "{kind}"; take round-time or energy')
+    with mpl.rc_context(PRINT):
+        figure = new_figure(COLUMN_IN, 2.4)
+        KINDS[kind](sweep, figure.subplots())
+    return figure
+
+
+def write_figures(sweep: AnalysedSweep, folder: Path) -> list[Path]:
+    """All figures that the sweep has, as PNG, SVG and PDF."""
+    import matplotlib as mpl
+
+    make_folder(folder)
+    written = []
+    for kind in KINDS:
+        if kind.startswith("accuracy") and not sweep.learns:
+            continue
+        figure = draw_sweep(sweep, kind)
+        for ending in FORMATS:
+            path = folder / f"{kind}.{ending}"
+            dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)      # the same bytes again
+            with mpl.rc_context(PRINT):
+                save_figure(figure, path, dpi=300, **({"metadata": dated} if dated else {}))
+            written.append(path)
+    return written
+
+
+def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
+    def draw(sweep: AnalysedSweep, axes: Axes) -> None:
+        """The mean over seeds, in a band of its 95 % interval."""
+        drawn = [(case, curve) for case in sweep.cases if (curve := case.curve(over))]
+        kind = {"time": "time", "energy": "energy"}.get(over)
+        scale, unit = scale_of(pl.Series([curve[0][-1] for _, curve in drawn]), kind) if kind else (1.0, "")
+        step: Any = "post" if kind else None      # a mean of curves that step, each at times of its own, steps
+        for at, (case, (places, found)) in enumerate(drawn[:MOST_LINES]):
+            colour, dash = COLOUR[at % len(COLOUR)], DASHES[at // len(COLOUR) % len(DASHES)]
+            axes.plot(places / scale, [100 * one.mean for one in found if one.mean is not None], color=colour,
+                      linestyle=dash, label=case.label, drawstyle="steps-post" if step else "default")
+            if all(one.low is not None for one in found):
+                axes.fill_between(places / scale, [100 * (one.low or 0) for one in found],
+                                  [100 * (one.high or 0) for one in found], color=colour, alpha=0.18, linewidth=0,
+                                  step=step)
+        axes.set_xlabel(f"{label} ({unit})" if unit else label)
+        axes.set_ylabel("test accuracy (%)")
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, 0), min(high, 100))      # an interval of few seeds may reach beyond what there is
+        axes.grid(alpha=0.3, linewidth=0.4)
+        axes.legend(frameon=False, loc="best")
+        _left_out(axes, len(drawn))
+
+    return draw
+
+
+def _round_time(sweep: AnalysedSweep, axes: Axes) -> None:
+    """A round on average, by part, with the interval of the whole."""
+    cases = [case for case in sweep.cases if case.rows][:MOST_LINES]
+    whole = [case.over("round_s") for case in cases]
+    scale, unit = scale_of(pl.Series([one.mean for one in whole]), "time")
+    left = np.zeros(len(cases))
+    for part in PARTS:
+        width = np.array([case.over(f"{part}_s").mean or 0.0 for case in cases]) / scale
+        axes.barh(range(len(cases)), width, left=left, color=COLOURS[part], label=part, height=0.7)
+        left = left + width
+    _whiskers(axes, cases, "round_s", scale)
+    axes.set_xlabel(f"mean round time ({unit})")
+    axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    _left_out(axes, sum(bool(case.rows) for case in sweep.cases))
+
+
+def _energy(sweep: AnalysedSweep, axes: Axes) -> None:
+    """All devices together, the whole run."""
+    cases = [case for case in sweep.cases if case.rows][:MOST_LINES]
+    means = pl.Series([case.over("energy_j").mean for case in cases])
+    scale, unit = scale_of(means, "energy")
+    axes.barh(range(len(cases)), means / scale, color=COLOUR[2], height=0.7)
+    _whiskers(axes, cases, "energy_j", scale)
+    axes.set_xlabel(f"energy of all devices ({unit})")
+    _left_out(axes, sum(bool(case.rows) for case in sweep.cases))
+
+
+def _whiskers(axes: Axes, cases: list[Any], measure: str, scale: float) -> None:
+    found = [case.over(measure) for case in cases]
+    axes.errorbar([(one.mean or 0.0) / scale for one in found], range(len(cases)),
+                  xerr=[(one.half or 0.0) / scale for one in found], fmt="none", ecolor="black", elinewidth=0.8,
+                  capsize=2)
+    axes.set_yticks(range(len(cases)), [case.label for case in cases])
+    axes.invert_yaxis()
+    axes.get_figure().set_size_inches(COLUMN_IN, 1.0 + 0.24 * max(4, len(cases)))      # type: ignore[union-attr]
+
+
+def _left_out(axes: Axes, there: int) -> None:
+    if there > MOST_LINES:
+        axes.set_title(f"the first {MOST_LINES} of {there} cases", loc="left")
+
+
+KINDS: dict[str, Callable[[AnalysedSweep, Axes], None]] = {
+    "accuracy-rounds": _accuracy("rounds", "round"), "accuracy-time": _accuracy("time", "simulated time"),
+    "accuracy-energy": _accuracy("energy", "energy of all devices"), "round-time": _round_time, "energy": _energy,
+}

@@ -1,0 +1,127 @@
+"""Sweeps from Python: a scenario, what to vary, seeds; functions and classes of the session may be among the values."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from netsim.base.errors import InputError, found
+from netsim.learning.pool import InProcess
+from netsim.prepare import BROUGHT, as_scenario, check_arguments, prepare
+from netsim.sweep.executor import Place, place_for
+from netsim.sweep.points import SweepProgress
+from netsim.sweep.results import SweepResults
+from netsim.sweep.sweep import run_all
+from netsim.sweep.sweep_file import Sweep, cases_of
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
+
+WHERE = Path("run_sweep")      # as errors name it, where others name the sweep file
+
+
+def run_sweep(
+    scenario: Scenario | Mapping[str, Any] | Path | str, vary: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    seeds: int | Iterable[int] = 1, out: Path | str | None = None, *, learning: bool = True,
+    workers: int | None = None, cluster: str | None = None, allow_import: bool = False,
+    progress: Callable[[SweepProgress], None] | None = None, **own: Any,
+) -> SweepResults:
+    """Run a scenario under every combination of what is varied, and under each seed; returns the results.
+
+    ``vary`` is a dict of keys with lists of values, or a list of dicts, one a case. ``seeds`` is how many, from 0 on,
+    or which. ``out`` is the sweep's folder, from which it goes on if it was stopped (without one, the results live as
+    long as the object returned). Cells run in this process, one after the other, unless ``workers`` or a ``cluster``
+    says otherwise. Functions and classes of this Python session may stand among the values, and be given for all cells
+    as ``allocation``, ``selection``, ``model``, ``dataset`` or ``channel``; such cells run here, each time anew.
+    A cell that fails stays in the results with its reason.
+    """
+    check_arguments(own, seed=0, workers=workers, resume=False, out=out)
+    base, numbers = as_scenario(scenario), _seeds(seeds)
+    cases = cases_of(WHERE, _table(vary), len(numbers))
+    keep = TemporaryDirectory(prefix="netsim-sweep-") if out is None else None
+    folder = Path(keep.name if keep else str(out))
+    with ExitStack() as stack:
+        lent = _Lent(stack)
+        fixed = {BROUGHT[what][1]: lent.name(BROUGHT[what][1], thing) for what, thing in own.items()}
+        settings = [{_key(key): lent.name(_key(key), value) for key, value in case.items()} for case in cases]
+        scenarios = [base.with_({**fixed, **case}) if fixed or case else base for case in settings]
+        for each in scenarios:
+            prepare(each, learning=learning and each.trains, allow_import=allow_import)
+        sweep = Sweep(base.name, folder, tuple(zip(settings, scenarios, strict=True)), tuple(numbers), learning)
+        if lent.names:
+            if workers is not None or cluster is not None:
+                raise InputError(f"run_sweep: {', '.join(sorted(lent.names))}: objects of a Python session stay in its "
+                                 "process; leave out workers and cluster, or put them into an installed package")
+            _forget(sweep)
+        here = workers is None and cluster is None
+        run_all(sweep, Place(InProcess, at_once=1) if here else place_for(workers, cluster),
+                progress or (lambda at: None), allow_import=allow_import)
+    return SweepResults(folder, keep)
+
+
+class _Lent:
+    """Names for the objects of the session that a sweep uses, as long as it runs."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._things: dict[tuple[str, str], Any] = {}
+
+    @property
+    def names(self) -> set[str]:
+        return {name.partition(":")[2] for _, name in self._things}
+
+    def name(self, key: str, value: Any) -> Any:
+        """A value as a scenario has it: of a function or class, the name that it is lent under."""
+        if not callable(value):
+            return value
+        registry = next((registry for registry, named in BROUGHT.values() if named == key), None)
+        if registry is None:
+            raise InputError(f"run_sweep: {key} = expected a value, found {found(value)}; functions and classes may "
+                             f"stand for {', '.join(BROUGHT)}")
+        for (known, name), thing in self._things.items():
+            if known == key and thing is value:
+                return name
+        called = getattr(value, "__name__", type(value).__name__)
+        if any(known == key and name.endswith(f":{called}") for known, name in self._things):
+            raise InputError(f'run_sweep: {key}: two things are called "{called}"; give them different names, by which '
+                             "the cases are told apart")
+        name = self._stack.enter_context(registry.lend(value))
+        self._things[key, name] = value
+        return name
+
+
+def _table(vary: Any) -> dict[str, Any]:
+    """What is varied, as a sweep file says it."""
+    if isinstance(vary, Mapping):
+        return {"grid": vary}
+    if isinstance(vary, Sequence) and not isinstance(vary, str):
+        return {"list": list(vary)}
+    raise InputError("run_sweep: expected a dict of keys with lists of values, or a list of dicts, found "
+                     f"{found(vary)}")
+
+
+def _key(key: str) -> str:
+    """``allocation`` stands for ``allocation.method``, as it does in ``simulate(..., allocation=mine)``."""
+    return BROUGHT[key][1] if key in BROUGHT else key
+
+
+def _seeds(seeds: Any) -> list[int]:
+    whole = isinstance(seeds, int) and not isinstance(seeds, bool)
+    numbers = list(range(seeds)) if whole else list(seeds) if isinstance(seeds, Iterable) else []
+    if not numbers or len(set(numbers)) < len(numbers) or any(
+            isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0 for seed in numbers):
+        raise InputError(f"run_sweep: seeds = {seeds!r}; allowed: how many, from 1 on, or different whole numbers, "
+                         "from 0 on")
+    return [int(seed) for seed in numbers]
+
+
+def _forget(sweep: Sweep) -> None:
+    """Nobody knows whether an object of a session is still the one that earlier cells were run with."""
+    for cell in sweep.cells:
+        cell.record.unlink(missing_ok=True)
+        if cell.run.is_dir() and not cell.run.is_symlink():
+            shutil.rmtree(cell.run)
