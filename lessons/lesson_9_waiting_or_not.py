@@ -125,9 +125,9 @@ def _(mo):
         """),
         "More updates a second: is that more accuracy a second?": mo.md("""
         Not by itself: stale updates are worth less, and the model leans to the data of the fast. Only paired runs with
-        learning tell; `results/beyond/asynchronous` has them, on MNIST and FashionMNIST. In the first of them, with iid
-        data, FedBuff takes in more updates until it is as good, and still gets there sooner: a little sooner in the
-        paper's cell, much sooner where speeds are spread widely. What makes waiting expensive is the spread: move the
+        learning tell; `results/beyond/asynchronous` has them, on MNIST and FashionMNIST. In the first of them FedBuff
+        takes in more updates until it is as good, and still gets there sooner: a little sooner in the paper's cell,
+        much sooner where speeds are spread widely. What makes waiting expensive is the spread: move the
         first slider.
         """),
     })
