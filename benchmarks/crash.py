@@ -36,19 +36,21 @@ grid.allocation.method = ["sao", "equal"]
 LEARNING = ["run", "quickstart", "--set", "end.rounds=12", "--set", "learning.model=fashion-cnn",
             "--set", "population.phone.count=8", "--set", "learning.local_iterations=1", "--set", "selection.cohort=3",
             "--seed", "11", "--json", "--out", "run", "--workers"]
+OTHER = [*LEARNING, "2", "--set", "selection.method=fedavg", "--set"]
 COMMANDS = {
     "learning-1": [*LEARNING, "1"],
     "learning-2": [*LEARNING, "2"],
-    "fedbuff": [*LEARNING, "2", "--set", "selection.method=fedavg", "--set", "server.kind=fedbuff", "--set",
-                "server.buffer=2"],
-    "fedasync": [*LEARNING, "1", "--set", "selection.method=fedavg", "--set", "server.kind=fedasync"],
+    "fedbuff": [*OTHER, 'server={kind="fedbuff", buffer=2}'],
+    "fedasync": [*OTHER, 'server={kind="fedasync"}'],
+    "port": [*OTHER, 'server={kind="port", buffer=2}'],
+    "window": [*OTHER, 'server={kind="window", period="100 ms"}'],
+    "first-k": [*OTHER, 'server={kind="first-k", buffer=2}'],
     "rounds": ["run", "tiny", "--set", "end.rounds=6000", "--seed", "11", "--json", "--out", "run"],
     "sweep-1": ["sweep", "sweep.toml", "--workers", "1"],
     "sweep-2": ["sweep", "sweep.toml", "--workers", "2"],
 }
 PASSING = ("seconds", "processor", "run_dir", "sha256")      # of a record: not the same on two occasions
 ROW = "{number:5d} {kind:10s} {goal:6d} {reached:8d} {of:5d} {orphans:8d} {same!s:>11}"
-SEED = 1
 
 
 def main() -> int:
@@ -56,11 +58,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kills", type=int, nargs="?", default=50)
     parser.add_argument("--kinds", nargs="+", choices=COMMANDS, default=list(COMMANDS))
+    parser.add_argument("--seed", type=int, default=1, help="of the moments")
     parser.add_argument("--counted", type=Path, help="file of the kills so far, which are not played again")
     given = parser.parse_args()
     file = given.counted and given.counted.resolve()
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file and file.exists() else []
-    for row in played(range(len(rows), given.kills), given.kinds):
+    for row in played(range(len(rows), given.kills), given.kinds, given.seed):
         rows.append(row)
         print(ROW.format(**row), flush=True)
         if file:
@@ -70,7 +73,7 @@ def main() -> int:
     return sum(not row["same"] for row in rows)
 
 
-def played(numbers: range, kinds: list[str]) -> Iterator[dict[str, Any]]:
+def played(numbers: range, kinds: list[str], seed: int) -> Iterator[dict[str, Any]]:
     """Kills, one after the other, and how each ended."""
     import netsim.simulate  # here, so that those who are forked need not import anything  # noqa: F401
     from netsim.learning.learner import open_learner  # noqa: F401
@@ -87,7 +90,7 @@ def played(numbers: range, kinds: list[str]) -> Iterator[dict[str, Any]]:
         for number in numbers:
             kind, turn = kinds[number % len(kinds)], number // len(kinds)
             goal = marks[kind][turn % (len(marks[kind]) - 1)]      # not the last: then there is nothing to kill
-            chance, folder = random.Random(f"{SEED}-{number}"), home / f"killed-{number}"
+            chance, folder = random.Random(f"{seed}-{number}"), home / f"killed-{number}"
             orphans = killed(kind, folder, goal, chance.uniform(0.0, 1.5 * pause[kind]))
             reached = progress(folder)
             os.waitpid(started(kind, folder, "--resume"), 0)
