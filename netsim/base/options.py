@@ -20,6 +20,7 @@ PLAIN = {      # the commonest of pydantic's messages, in words that fit a TOML 
     "int_type": "expected a whole number", "float_type": "expected a number", "string_type": "expected text",
     "tuple_type": "expected a list", "list_type": "expected a list", "bool_type": "expected true or false",
     "string_too_short": "must not be empty", "too_long": "has too many entries",
+    "extra_forbidden": "there is no such key",
 }
 
 
@@ -111,10 +112,23 @@ def _alias(hint: Any) -> str | None:
 def _said(problem: ValidationError, options: Mapping[str, Any], table: str, who: str) -> str:
     """All that is wrong with the first option at fault; of a value with several forms, why it is none of them."""
     errors = problem.errors()
-    name = str(errors[0]["loc"][0])
+    first = _place(errors[0]["loc"], options)
     whats = [in_words(error["type"], error["msg"], error.get("ctx", {}), error["input"])
-             for error in errors if error["loc"][0] == name]
-    return f"{table}.{name} = {shown(options[name])}: {'; or '.join(dict.fromkeys(whats))} ({who})"
+             for error in errors if _place(error["loc"], options) == first]
+    found: Any = options
+    for key in first:
+        found = found[key]
+    return f"{'.'.join((table, *first))} = {shown(found)}: {'; or '.join(dict.fromkeys(whats))} ({who})"
+
+
+def _place(loc: Sequence[int | str], options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys that lead to what a complaint is about; pydantic puts the forms that a value may have between them."""
+    keys, found = [], options
+    for key in map(str, loc):
+        if isinstance(found, Mapping) and key in found:
+            keys.append(key)
+            found = found[key]
+    return tuple(keys)
 
 
 def in_words(kind: str, message: str, context: Mapping[str, Any], found: Any) -> str:
