@@ -15,9 +15,11 @@ from netsim.cell.disciplines import DISCIPLINES
 from netsim.fleet.path_loss import PATH_LOSSES, path_loss_options
 from netsim.learning.aggregation import needs_chances
 from netsim.learning.named import DATASETS, MODELS, check_learning, layers_of, permit_learning
+from netsim.scenario.effect import Idle, idle_untrained
 from netsim.selection import METHODS as SELECTION
 from netsim.selection import Selection, make_selection
 from netsim.server import SERVERS
+from netsim.server.server import Server
 from netsim.world import CHANNELS
 
 if TYPE_CHECKING:
@@ -120,6 +122,7 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
             "in a sweep file, without learning = false), or take another method (fedavg, round-robin)")
     if learning:
         check_learning(scenario)
+    scenario.said.refuse(idle_by_name(scenario, learning=learning))
     return selection
 
 
@@ -130,6 +133,47 @@ def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> None:
     for registry, name, options in brought(scenario):
         registry.permit(name, allow_import=allow_import)
         registry.options(name, options)
+
+
+def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:
+    """Keys that do nothing with the methods, the server and the split that a scenario names, or without learning."""
+    if scenario.trains and not learning:
+        yield from idle_untrained(scenario, "the rounds are played without learning; leave it out, or let it learn",
+                                  changes_only=True)
+    if learning and scenario.learning.partition.kind == "file":
+        for table in scenario.population:
+            yield Idle(("population", table.name, "samples"), ("learning", "partition"), "the file of the split says "
+                       "which samples a device holds (learning.partition); change that", changes_only=True)
+    if scenario.server:
+        yield from _idle_with_server(scenario, scenario.server.kind, scenario.server.options, learning=learning)
+    method = scenario.allocation.method
+    if method in ALLOCATION:
+        yield from _idle_powers(scenario, method, chosen=ALLOCATION[method].powers)
+
+
+def _idle_with_server(
+    scenario: Scenario, kind: str, options: Mapping[str, Any], *, learning: bool) -> Iterator[Idle]:
+    server = SERVERS.find(kind)
+    if issubclass(server, Server):
+        for key, why in server.idle(scenario, SERVERS.options(kind, options)).items():
+            yield Idle(tuple(key.split(".")), ("server",), f'with server.kind "{kind}", {why}',
+                       needed=key == "selection.cohort")
+        for option in () if learning else server.weighs:
+            yield Idle(("server", option), ("learning", "dataset"), "it says how much updates count, and nothing is "
+                       "trained; leave it out", changes_only=scenario.trains)
+
+
+def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[Idle]:
+    """A range is there for methods that choose the powers, and a power for the others; a file says both for all."""
+    for table in scenario.population:
+        above, radio = ("population", table.name, "radio"), table.radio
+        if not chosen:
+            for end in ("min_power", "max_power"):
+                yield Idle((*above, end), ("allocation", "method"), f"allocation method {method} sends with the power "
+                           f"that is given; change radio.power, or take sao-joint", changes_only=True)
+        elif radio is not None and radio.min_power is not None and radio.max_power is not None:
+            yield Idle((*above, "power"), ("allocation", "method"), f"allocation method {method} chooses the power, "
+                       "between min_power and max_power; change those", changes_only=True)
 
 
 def check_server(scenario: Scenario, selection: Selection) -> None:

@@ -22,6 +22,7 @@ class Solver(Entry):
     keeps: str | None = None      # where a function says whom the method itself keeps of a cohort
     prices: str | None = None     # where a function says what a little more of each limit would bring
     bound: str | None = None      # where a function of problem and plan says what no schedule can undercut
+    powers: bool = False          # whether it chooses the powers, within radio.min_power and max_power
     dear: bool = False            # whether a plan takes seconds: then nobody tries it without being asked
 
 
@@ -31,10 +32,11 @@ METHODS = Registry("allocation method", "allocation.method", {
     "equal": Solver("netsim.allocation.equal:solve", "equal bandwidth, each CPU as fast as its budget allows",
                     prices="netsim.allocation.prices:equal_prices"),
     "algorithm5": Solver("netsim.allocation.algorithm5:solve", "the paper's Algorithm 5 to the letter"),
-    "algorithm6": Solver("netsim.allocation.power:algorithm6", "the paper's Algorithm 6 to the letter: a common power"),
-    "sao-common-power": Solver("netsim.allocation.power:common", "sao with the best power common to all",
+    "algorithm6": Solver("netsim.allocation.power:algorithm6", "the paper's Algorithm 6 to the letter: a common power",
+                         powers=True),
+    "sao-common-power": Solver("netsim.allocation.power:common", "sao with the best power common to all", powers=True,
                                prices="netsim.allocation.prices:common_power_prices"),
-    "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device",
+    "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device", powers=True,
                         prices="netsim.allocation.prices:joint_prices"),
     "tdma": Solver("netsim.allocation.tdma:solve",
                    "the whole band for one after the other: shortest such round, then least energy",

@@ -74,6 +74,14 @@ class AsTheyCome(Server):
             raise InputError(f'{key} has no effect with server.kind "{kind}", which knows no rounds that all devices '
                              "of a cohort take part in: leave it out")
 
+    @classmethod
+    def idle(cls, scenario: Scenario, options: Mapping[str, Any]) -> Mapping[str, str]:
+        no_rounds = "it knows no rounds that all devices of a cohort take part in; leave it out"
+        keys = ("rounds.first", "rounds.first_infeasible", "rounds.deadline", "learning.fedl", "learning.aggregation")
+        instead = "server.concurrency says how many devices are at work; change that"
+        return {**dict.fromkeys(keys, no_rounds),
+                **({"selection.cohort": instead} if options.get("concurrency") is not None else {})}
+
     @property
     def among(self) -> int:
         return self.concurrency
