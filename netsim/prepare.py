@@ -156,7 +156,7 @@ def _idle_with_server(
     server = SERVERS.find(kind)
     if issubclass(server, Server):
         for key, why in server.idle(scenario, SERVERS.options(kind, options)).items():
-            yield Idle(tuple(key.split(".")), ("server",), f'with server.kind "{kind}", {why}',
+            yield Idle(tuple(key.split(".")), ("server",), f'server.kind "{kind}" {why}',
                        needed=key == "selection.cohort")
         for option in () if learning else server.weighs:
             yield Idle(("server", option), ("learning", "dataset"), "it says how much updates count, and nothing is "

@@ -114,17 +114,17 @@ def _of_a_population(table: PopulationTable) -> Iterator[Idle]:
     """Keys in whose place the devices' own columns stand."""
     columns = table.devices.columns() if table.devices is not None else {}
     above = ("population", table.name)
+    for path, column in (*COLUMNS.items(), *MORE_COLUMNS.items()):
+        if column in columns:
+            yield Idle((*above, *path), (*above, "devices"), f"the devices are listed with a column {column}; take the "
+                       "column away, or change it there", needed=path in COLUMNS)
     for name in ("cpu", "radio") if columns else ():
         of_table = {path: column for path, column in (*COLUMNS.items(), *MORE_COLUMNS.items()) if path[0] == name}
         needed = [column for path, column in of_table.items() if path in COLUMNS]
         more = [path for path, column in of_table.items() if path not in COLUMNS and column not in columns]
         if set(needed) <= set(columns) and not any(_says(table, path) for path in more):
             yield Idle((*above, name), (*above, "devices"),
-                       f"the devices are listed with columns {', '.join(needed)}; leave the table out")
-    for path, column in (*COLUMNS.items(), *MORE_COLUMNS.items()):
-        if column in columns:
-            yield Idle((*above, *path), (*above, "devices"), f"the devices are listed with a column {column}; take the "
-                       "column away, or change it there", needed=path in COLUMNS)
+                       f"the devices are listed with their own {', '.join(needed)}; leave the table out")
 
 
 def _says(table: PopulationTable, path: tuple[str, ...]) -> bool:

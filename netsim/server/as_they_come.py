@@ -76,11 +76,12 @@ class AsTheyCome(Server):
 
     @classmethod
     def idle(cls, scenario: Scenario, options: Mapping[str, Any]) -> Mapping[str, str]:
-        no_rounds = "it knows no rounds that all devices of a cohort take part in; leave it out"
+        no_rounds = "knows no rounds that all devices of a cohort take part in; leave it out"
         keys = ("rounds.first", "rounds.first_infeasible", "rounds.deadline", "learning.fedl", "learning.aggregation")
-        instead = "server.concurrency says how many devices are at work; change that"
-        return {**dict.fromkeys(keys, no_rounds),
-                **({"selection.cohort": instead} if options.get("concurrency") is not None else {})}
+        idle = {**dict.fromkeys(keys, no_rounds), "cell.downlink.to": "lets every device start alone; leave it out"}
+        if options.get("concurrency") is not None:
+            idle["selection.cohort"] = "lets server.concurrency devices work at a time; change that"
+        return idle
 
     @property
     def among(self) -> int:

@@ -47,7 +47,8 @@ class Window(AsTheyCome):
 
     @classmethod
     def idle(cls, scenario: Scenario, options: Mapping[str, Any]) -> Mapping[str, str]:
-        return {**super().idle(scenario, options), "rounds.wait": "a window is as long as its period; leave it out"}
+        return {**super().idle(scenario, options),
+                "rounds.wait": "goes on after its period, whoever fits; leave it out"}
 
     def run(self, cell: CellPort) -> ProcessGenerator:
         """All windows that are still to come; each ends at a multiple of the period."""
