@@ -84,7 +84,7 @@ def check_plan(plan: Any, problem: Problem, method: str) -> None:
                              "devices")
         wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
         if wrong.size:
-            raise InputError(f"{where}: {name} of device {problem.name(wrong[0])} is {values[wrong[0]]}; allowed: "
+            raise InputError(f"{where}: {name} of {problem.called(wrong[0])} is {values[wrong[0]]}; allowed: "
                              "finite and above 0")
     if plan.slots is not None:
         _check_slots(plan, problem, where)
@@ -104,7 +104,7 @@ def _check_slots(plan: Plan, problem: Problem, where: str) -> None:
                          "device's must begin where the one before ends; plan_in_slots makes them so")
     early = np.flatnonzero(plan.start_s < plan.compute_s * (1 - ROUNDING))
     if early.size:
-        raise InputError(f"{where}: the first slot of device {problem.name(early[0])} begins at "
+        raise InputError(f"{where}: the first slot of {problem.called(early[0])} begins at "
                          f"{plan.start_s[early[0]]:g} s, before it has computed ({plan.compute_s[early[0]]:g} s)")
 
 
