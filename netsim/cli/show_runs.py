@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -153,7 +154,9 @@ def print_scenario(scenario: Scenario) -> None:
     table.add_column(style="bold")
     table.add_column()
     for kind in scenario.population:
-        table.add_row(kind.name, f"{kind.size} devices")
+        listed = Counter((kind.devices and kind.devices.kind) or ())
+        of = f": {', '.join(f'{count} {name}' for name, count in listed.items())}" if listed else ""
+        table.add_row(kind.name, f"{kind.size} devices{of}")
     table.add_row("cell", f"{units.format(scenario.cell.bandwidth, 'frequency')} within "
                           f"{units.format(scenario.cell.radius, 'length')}")
     for kind in scenario.population:
