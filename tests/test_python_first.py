@@ -217,3 +217,15 @@ def test_a_figure_shows_itself_without_magic() -> None:
     figure = simulate(CELL).figure("breakdown")
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert figure._mime_()[0] == "image/png"
+
+
+def test_a_run_is_called_by_what_was_changed(tmp_path: Path) -> None:
+    changed = load_scenario("tiny", ["cell.bandwidth=9MHz"]).with_({"end.rounds": 1, "population.node.budget": "7 mJ"})
+    run = simulate(changed, tmp_path / "run")
+    told = "tiny with cell.bandwidth = 9MHz, end.rounds = 1, population.node.budget = 7 mJ, seed 0"
+    assert run.title == netsim.load_run(tmp_path / "run").title == told
+    assert told in run._repr_html_()
+    assert simulate("tiny").title == "tiny, seed 0"
+    again = simulate(load_scenario("tiny", ["cell.bandwidth=9 MHz", "end.rounds=1", "population.node.budget=7mJ"]),
+                     tmp_path / "run", resume=True)
+    assert again.info["trace_sha256"] == run.info["trace_sha256"]        # the same run, however its changes are spelled

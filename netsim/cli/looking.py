@@ -82,7 +82,7 @@ def breakdown(
     elif shares is None:
         print_breakdown(opened, found)
     else:
-        print_shares(shares, f"{opened.info['scenario']}, seed {opened.info['seed']}")
+        print_shares(shares, opened.title)
 
 
 @app.command("critical-path", rich_help_panel=LOOK)

@@ -24,7 +24,7 @@ def print_breakdown(run: Run, breakdown: Breakdown) -> None:
     """A run in three tables: as a whole, its rounds, its devices."""
     totals = breakdown.totals
     whole = totals["makespan_s"] or 1.0
-    table = Table(title=f"{run.info['scenario']}, seed {run.info['seed']}", show_header=False, title_justify="left")
+    table = Table(title=run.title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
     table.add_row("simulated time", f"{seconds(totals['makespan_s'])} in {totals['rounds']:,} rounds")

@@ -80,7 +80,7 @@ def describe(at: RunProgress) -> str:
 def print_summary(run: Run) -> None:
     """The closing table of a run."""
     summary = run.summary
-    table = Table(title=f"{run.info['scenario']}, seed {run.info['seed']}", show_header=False, title_justify="left")
+    table = Table(title=run.title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
     table.add_row("rounds", str(summary["rounds"]))

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
 from netsim.scenario.errors import Layer, holds
+from netsim.scenario.toml_text import inline
 
 if TYPE_CHECKING:
     from netsim.scenario.devices import PopulationTable
     from netsim.scenario.schema import Scenario
 
 Key = tuple[str, ...]      # a population goes by its name
+LONGEST = 60               # characters of a value in a title
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,12 @@ class Said:
     changes: tuple[Layer, ...] = field(default=(), compare=False)
     spelled_out: bool = field(default=False, compare=False)       # the topmost file gives every key that there is
 
+    @property
+    def changed(self) -> list[str]:
+        """What the changes come to, each as ``cell.bandwidth = 10MHz``."""
+        values = {key: value for layer in self.changes for key, value in _flat(layer.table)}
+        return [f"{key} = {value}" for key, value in values.items()]
+
     def refuse(self, idle: Iterable[Idle]) -> None:
         """Raise InputError for the first key that was set and does nothing."""
         for key in idle:
@@ -61,6 +69,21 @@ class Said:
             again = not idle.needed or any(holds(other.table, idle.key) for other in layers[:place])
             if holds(layers[place].table, idle.key) and again and not overridden:
                 yield layers[place]
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Every key with its value, in short; populations go by their names."""
+    for name, value in table.items():
+        listed = isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
+        if isinstance(value, Mapping) and "dist" not in value:
+            yield from _flat(value, f"{above}{name}.")
+        elif name == "population" and listed:
+            for each in value:
+                yield from _flat({key: item for key, item in each.items() if key != "name"},
+                                 f"{name}.{each.get('name', 'device')}.")
+        else:
+            text = value if isinstance(value, str) else inline(value)
+            yield f"{above}{name}", text if len(text) <= LONGEST else f"{text[:LONGEST - 1]}…"
 
 
 def idle_keys(scenario: Scenario) -> Iterator[Idle]:

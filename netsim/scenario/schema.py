@@ -283,7 +283,7 @@ class Scenario(Model):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travels to other processes as its own text: the classes of distributions are made on the fly."""
-        return _from_toml, (self.to_toml(),)
+        return _from_toml, (self.to_toml(), Said(changes=self._said.changes))
 
 
 def _lines(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
@@ -310,8 +310,10 @@ def _listing(folder: Path) -> str:
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
-def _from_toml(text: str) -> Scenario:
-    return Scenario.model_validate(tomllib.loads(text))
+def _from_toml(text: str, said: Said) -> Scenario:
+    scenario = Scenario.model_validate(tomllib.loads(text))
+    scenario._said = said
+    return scenario
 
 
 def _needed_without_a_base(schema: dict[str, Any]) -> dict[str, Any]:

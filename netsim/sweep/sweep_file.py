@@ -31,7 +31,7 @@ from netsim.base.errors import InputError, one_of
 from netsim.base.files import expanded, read_toml
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
-from netsim.scenario.toml_text import dumps
+from netsim.scenario.toml_text import inline
 from netsim.sweep.points import Point
 from netsim.sweep.sweep import COLUMNS, plain
 
@@ -214,4 +214,4 @@ def _overrides(path: Path, settings: Mapping[str, Any]) -> list[str]:
 
 def override(key: str, value: Any) -> str:
     """``key=value`` as ``load_scenario`` takes it, the value as TOML writes it on one line."""
-    return f"{key}=" + dumps({"t": {"v": value}}).removeprefix("[t]\nv = ").removesuffix("\n")
+    return f"{key}={inline(value)}"

@@ -124,6 +124,7 @@ KEYS: dict[str, tuple[dict[str, Any], Any]] = {
     "population.devices.cpu_min": ({f"{PHONE}.budget": "4 mJ"}, ["1.2 GHz"] * 4),
     "population.devices.cycles_per_sample": ({}, [3e4] * 4),
     "population.devices.gain": ({}, ["-99 dB"] * 4),
+    "population.devices.kind": ({}, ["a", "b", "a", "c"]),
     "population.devices.max_power": ({"allocation.method": "sao-joint"}, ["25 dBm"] * 4),
     "population.devices.min_power": ({"allocation.method": "sao-joint", f"{PHONE}.budget": "4 mJ"}, ["5 dBm"] * 4),
     "population.devices.name": ({}, ["a", "b", "c", "d"]),
