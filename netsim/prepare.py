@@ -56,21 +56,31 @@ BROUGHT: dict[str, tuple[Registry[Any], str]] = {
 }
 
 
-def as_scenario(given: Any) -> Scenario:
-    """A scenario of whatever stands for one: itself, the name or path of one, or a dict."""
+def as_scenario(given: Any, changes: Mapping[str, Any] | None = None) -> Scenario:
+    """A scenario of whatever stands for one: itself, the name or path of one, or a dict; with changes."""
     from netsim.scenario import Scenario, load_scenario
+    from netsim.scenario.loading import scenario_of
 
     if isinstance(given, Scenario):
-        return given
+        return given.with_(changes) if changes else given
     if isinstance(given, str | Path):
-        return load_scenario(given)
+        return load_scenario(given, changes or {})
     if isinstance(given, Mapping):
-        return Scenario.of(given)
+        return scenario_of(given, changes or {})
     raise InputError(f"simulate: expected a Scenario, the name or the path of one, or a dict, found {found(given)}")
 
 
-def check_arguments(own: Mapping[str, Any], *, seed: Any, workers: Any, resume: bool, out: Any) -> None:
+def check_arguments(
+    own: Mapping[str, Any], *, seed: Any, workers: Any, resume: bool, out: Any, learning: Any, progress: Any,
+) -> None:
     """Raise InputError for arguments of ``simulate`` that are of another kind."""
+    if not isinstance(learning, bool):
+        raise InputError(f"simulate: learning = expected True or False, found {found(learning)}")
+    if progress is not None and not callable(progress):
+        raise InputError(f"simulate: progress = expected a function, to be called after each round, found "
+                         f"{found(progress)}")
+    if resume and out is None:
+        raise InputError("simulate: resume: say in which folder the run lies that is to go on, as out")
     unknown = next((name for name in own if name not in BROUGHT), None)
     if unknown is not None:
         raise InputError(f'simulate: unknown argument "{unknown}"; objects of your own: {one_of(unknown, BROUGHT)}')
@@ -86,8 +96,8 @@ def check_arguments(own: Mapping[str, Any], *, seed: Any, workers: Any, resume: 
 
 
 @contextmanager
-def with_own(scenario: Scenario, own: Mapping[str, Any]) -> Iterator[Scenario]:
-    """The scenario with objects of this session in the place of what it names, as long as the block lasts."""
+def with_own(given: Any, own: Mapping[str, Any]) -> Iterator[Scenario]:
+    """A scenario with objects of this session in the place of what it names, as long as the block lasts."""
     with ExitStack() as stack:
         names = {}
         for what, thing in own.items():
@@ -96,7 +106,7 @@ def with_own(scenario: Scenario, own: Mapping[str, Any]) -> Iterator[Scenario]:
                 raise InputError(f"simulate: {what} = expected a function or class, found {found(thing)}; "
                                  f"what is built in is named in the scenario, as {key}")
             names[key] = stack.enter_context(registry.lend(thing))
-        yield scenario.with_(names) if names else scenario
+        yield as_scenario(given, names)
 
 
 def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -> Selection:

@@ -11,7 +11,7 @@ import numpy as np
 from netsim.allocation.problem import TOLERANCE as ROUNDING
 from netsim.allocation.problem import Plan, Problem
 from netsim.allocation.slots import Slots
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, found
 from netsim.base.registry import Entry, Registry, first_called
 
 
@@ -66,6 +66,10 @@ def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
     >>> f"{plan.round_s:.4f} s", [f"{b / 1e3:.0f} kHz" for b in plan.bandwidth_hz]
     ('1.1941 s', ['410 kHz', '590 kHz'])
     """
+    if not isinstance(problem, Problem):
+        raise InputError(f"allocate: expected a Problem, found {found(problem)}")
+    if not isinstance(method, str):
+        raise InputError(f"allocate: method = expected the name of a method, such as \"sao\", found {found(method)}")
     plan: Plan = METHODS.make(method, options)(problem)
     if method not in METHODS:
         check_plan(plan, problem, method)
@@ -86,6 +90,10 @@ def check_plan(plan: Any, problem: Problem, method: str) -> None:
         if wrong.size:
             raise InputError(f"{where}: {name} of {problem.called(wrong[0])} is {values[wrong[0]]}; allowed: "
                              "finite and above 0")
+    fast = np.flatnonzero(plan.cpu_hz > problem.cpu_max_hz * (1 + ROUNDING))
+    if fast.size:
+        raise InputError(f"{where}: cpu_hz of {problem.called(fast[0])} is {plan.cpu_hz[fast[0]]:g}, above its "
+                         f"cpu_max_hz, {problem.cpu_max_hz[fast[0]]:g}")
     if plan.slots is not None:
         _check_slots(plan, problem, where)
     if plan.bandwidth_used_hz > problem.bandwidth_hz * (1 + ROUNDING):

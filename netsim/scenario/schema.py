@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, PrivateAttr, Strict, model_validator
 
 from netsim.base import html
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, found
 from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
 from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
@@ -175,6 +175,8 @@ class Scenario(Model):
         """
         from netsim.scenario.loading import scenario_of
 
+        if changes is not None and not isinstance(changes, Mapping):
+            raise InputError('with_: expected a dict such as {"cell.bandwidth": "10 MHz"}, found ' + found(changes))
         return scenario_of(tomllib.loads(self.to_toml()), {**(changes or {}), **more}, source=f"scenario {self.name}",
                            said=self._said)
 

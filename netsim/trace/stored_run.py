@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.base.errors import MOST_TOLD, InputError
+from netsim.base.errors import MOST_TOLD, InputError, found
 from netsim.base.files import read_json
 from netsim.trace.overlap import seconds_within
 from netsim.trace.run_directory import read_info
@@ -43,6 +43,8 @@ class StoredRun:
     """
 
     def __init__(self, path: Path | str, keep: TemporaryDirectory[str] | None = None) -> None:
+        if not isinstance(path, str | Path):
+            raise InputError(f"load_run: expected the folder of a run, found {found(path)}")
         self.path = Path(path)
         self._keep = keep               # a run without a folder of its own lives as long as this object
         self.info = read_info(self.path)

@@ -193,7 +193,8 @@ def test_paper_meets_the_papers_round_time():
 def test_a_fleet_may_say_what_kind_each_device_is():
     table = {"base": "tiny", "population": [{"name": "thing", "devices": {
         "name": ["door", "hall", "roof"], "kind": ["sensor", "hub", "sensor"]}, "budget": "6 mJ",
-        "cpu": {"min": "0.5 GHz", "max": "2 GHz", "cycles_per_sample": 1e4}, "samples": 100, "radio": {"power": "100 mW"}}]}
+        "cpu": {"min": "0.5 GHz", "max": "2 GHz", "cycles_per_sample": 1e4}, "samples": 100,
+        "radio": {"power": "100 mW"}}]}
     scenario = Scenario.of(table)
     devices = simulate(scenario).devices
     assert devices["kind"].to_list() == ["node"] * 5 + ["sensor", "hub", "sensor"]
