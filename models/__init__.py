@@ -5,6 +5,8 @@ the number of classes and its options, and whose ``forward`` turns a batch of im
 It may offer ``forward_group`` besides (see :class:`netsim.models.cnn.CNN`); its devices are then trained
 several at a time.
 
+A function of (shape, classes) that makes a module will do as well.
+
 ``"package.module:Class"`` names a class of the user's own. It is looked for where Python finds *installed* code: the
 current directory and the directory of a scenario are not searched, so a scenario file that arrives together with a
 Python file cannot have it run; only what was installed, or put on PYTHONPATH on purpose, can be named.
@@ -12,6 +14,7 @@ Python file cannot have it run; only what was installed, or put on PYTHONPATH on
 
 from __future__ import annotations
 
+from inspect import isfunction, signature
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
@@ -27,8 +30,12 @@ __all__ = ["CNN", "MODELS", "CifarCNN", "FashionCNN", "MnistCNN", "build_model"]
 def _check_class(name: str, found: Any) -> None:
     from torch import nn
 
-    if not (isinstance(found, type) and issubclass(found, nn.Module)):
-        raise InputError(f'model "{name}" is not a torch.nn.Module class')
+    if isinstance(found, nn.Module):
+        raise InputError(f'model "{name}" is not a torch.nn.Module class, but an object of one: give the class')
+    makes = isfunction(found) and [*signature(found).parameters][:1] == ["shape"]
+    if not (makes or (isinstance(found, type) and issubclass(found, nn.Module))):
+        raise InputError(f'model "{name}" is not a torch.nn.Module class, nor a function of (shape, classes) that '
+                         "makes a module")
 
 
 MODELS = Registry("model", "learning.model", {

@@ -24,6 +24,9 @@ def build_model(
         torch.manual_seed(seed)
         try:
             model: nn.Module = create(shape, classes)
+            if not isinstance(model, nn.Module):
+                raise InputError(f'model "{name}": {create.func.__name__}({shape}, {classes}) answered with '
+                                 f"{type(model).__name__}, expected a torch.nn.Module")
             if any(isinstance(part, nn.parameter.UninitializedParameter) for part in model.parameters()):
                 model.eval()(torch.zeros(2, *shape))      # lazy layers get their weights now, from the seed
                 model.train()

@@ -15,9 +15,11 @@ from netsim.cell.disciplines import DISCIPLINES
 from netsim.fleet.path_loss import PATH_LOSSES, path_loss_options
 from netsim.learning.aggregation import needs_chances
 from netsim.learning.named import DATASETS, MODELS, check_learning, layers_of, permit_learning
+from netsim.scenario.effect import Idle, idle_untrained
 from netsim.selection import METHODS as SELECTION
 from netsim.selection import Selection, make_selection
 from netsim.server import SERVERS
+from netsim.server.server import Server
 from netsim.world import CHANNELS
 
 if TYPE_CHECKING:
@@ -54,21 +56,31 @@ BROUGHT: dict[str, tuple[Registry[Any], str]] = {
 }
 
 
-def as_scenario(given: Any) -> Scenario:
-    """A scenario of whatever stands for one: itself, the name or path of one, or a dict."""
+def as_scenario(given: Any, changes: Mapping[str, Any] | None = None) -> Scenario:
+    """A scenario of whatever stands for one: itself, the name or path of one, or a dict; with changes."""
     from netsim.scenario import Scenario, load_scenario
+    from netsim.scenario.loading import scenario_of
 
     if isinstance(given, Scenario):
-        return given
+        return given.with_(changes) if changes else given
     if isinstance(given, str | Path):
-        return load_scenario(given)
+        return load_scenario(given, changes or {})
     if isinstance(given, Mapping):
-        return Scenario.of(given)
+        return scenario_of(given, changes or {})
     raise InputError(f"simulate: expected a Scenario, the name or the path of one, or a dict, found {found(given)}")
 
 
-def check_arguments(own: Mapping[str, Any], *, seed: Any, workers: Any, resume: bool, out: Any) -> None:
+def check_arguments(
+    own: Mapping[str, Any], *, seed: Any, workers: Any, resume: bool, out: Any, learning: Any, progress: Any,
+) -> None:
     """Raise InputError for arguments of ``simulate`` that are of another kind."""
+    if not isinstance(learning, bool):
+        raise InputError(f"simulate: learning = expected True or False, found {found(learning)}")
+    if progress is not None and not callable(progress):
+        raise InputError(f"simulate: progress = expected a function, to be called after each round, found "
+                         f"{found(progress)}")
+    if resume and out is None:
+        raise InputError("simulate: resume: say in which folder the run lies that is to go on, as out")
     unknown = next((name for name in own if name not in BROUGHT), None)
     if unknown is not None:
         raise InputError(f'simulate: unknown argument "{unknown}"; objects of your own: {one_of(unknown, BROUGHT)}')
@@ -84,8 +96,8 @@ def check_arguments(own: Mapping[str, Any], *, seed: Any, workers: Any, resume: 
 
 
 @contextmanager
-def with_own(scenario: Scenario, own: Mapping[str, Any]) -> Iterator[Scenario]:
-    """The scenario with objects of this session in the place of what it names, as long as the block lasts."""
+def with_own(given: Any, own: Mapping[str, Any]) -> Iterator[Scenario]:
+    """A scenario with objects of this session in the place of what it names, as long as the block lasts."""
     with ExitStack() as stack:
         names = {}
         for what, thing in own.items():
@@ -94,7 +106,7 @@ def with_own(scenario: Scenario, own: Mapping[str, Any]) -> Iterator[Scenario]:
                 raise InputError(f"simulate: {what} = expected a function or class, found {found(thing)}; "
                                  f"what is built in is named in the scenario, as {key}")
             names[key] = stack.enter_context(registry.lend(thing))
-        yield scenario.with_(names) if names else scenario
+        yield as_scenario(given, names)
 
 
 def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -> Selection:
@@ -120,6 +132,7 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
             "in a sweep file, without learning = false), or take another method (fedavg, round-robin)")
     if learning:
         check_learning(scenario)
+    scenario.said.refuse(idle_by_name(scenario, learning=learning))
     return selection
 
 
@@ -130,6 +143,47 @@ def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> None:
     for registry, name, options in brought(scenario):
         registry.permit(name, allow_import=allow_import)
         registry.options(name, options)
+
+
+def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:
+    """Keys that do nothing with the methods, the server and the split that a scenario names, or without learning."""
+    if scenario.trains and not learning:
+        yield from idle_untrained(scenario, "the rounds are played without learning; leave it out, or let it learn",
+                                  changes_only=True)
+    if learning and scenario.learning.partition.kind == "file":
+        for table in scenario.population:
+            yield Idle(("population", table.name, "samples"), ("learning", "partition"), "the file of the split says "
+                       "which samples a device holds (learning.partition); change that", changes_only=True)
+    if scenario.server:
+        yield from _idle_with_server(scenario, scenario.server.kind, scenario.server.options, learning=learning)
+    method = scenario.allocation.method
+    if method in ALLOCATION:
+        yield from _idle_powers(scenario, method, chosen=ALLOCATION[method].powers)
+
+
+def _idle_with_server(
+    scenario: Scenario, kind: str, options: Mapping[str, Any], *, learning: bool) -> Iterator[Idle]:
+    server = SERVERS.find(kind)
+    if issubclass(server, Server):
+        for key, why in server.idle(scenario, SERVERS.options(kind, options)).items():
+            yield Idle(tuple(key.split(".")), ("server",), f'server.kind "{kind}" {why}',
+                       needed=key == "selection.cohort")
+        for option in () if learning else server.weighs:
+            yield Idle(("server", option), ("learning", "dataset"), "it says how much updates count, and nothing is "
+                       "trained; leave it out", changes_only=scenario.trains)
+
+
+def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[Idle]:
+    """A range is there for methods that choose the powers, and a power for the others; a file says both for all."""
+    for table in scenario.population:
+        above, radio = ("population", table.name, "radio"), table.radio
+        if not chosen:
+            for end in ("min_power", "max_power"):
+                yield Idle((*above, end), ("allocation", "method"), f"allocation method {method} sends with the power "
+                           f"that is given; change radio.power, or take sao-joint", changes_only=True)
+        elif radio is not None and radio.min_power is not None and radio.max_power is not None:
+            yield Idle((*above, "power"), ("allocation", "method"), f"allocation method {method} chooses the power, "
+                       "between min_power and max_power; change those", changes_only=True)
 
 
 def check_server(scenario: Scenario, selection: Selection) -> None:

@@ -15,6 +15,7 @@ from netsim.fleet.population import draw_population
 from netsim.fleet.work import problem_for
 from netsim.learning.named import permit_learning
 from netsim.learning.sizes import samples_without_learning, upload_bits
+from netsim.scenario.effect import Idle
 from netsim.world.channel import round_gain
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ def compare_methods(
     own = scenario.allocation
     chosen = [with_options(text) for text in methods] or [(own.method, own.options)]
     chosen = [(name, options or (own.options if name == own.method else {})) for name, options in chosen]
+    if own.method not in [name for name, _ in chosen]:
+        idle = "--method says which methods are compared; leave one of the two out"
+        scenario.said.refuse(Idle(("allocation", name), ("allocation", name), idle, changes_only=True)
+                             for name in ("method", *own.options))
     for name, _ in chosen:
         METHODS.permit(name, allow_import=allow_import)
     for name, options in chosen:

@@ -32,7 +32,7 @@ class Run(AnalysedRun):
         columns = ["round", "cohort", "arrived", "round_s", "energy_j", "compute_s", "upload_s", "wait_s"]
         if not rounds["accuracy"].is_nan().all():
             columns.append("accuracy")
-        title = f"{info['scenario']}, seed {info['seed']}: {rounds.height} rounds ({info['status']})"
+        title = f"{self.title}: {rounds.height} rounds ({info['status']})"
         return html.table(title, columns, rounds.select(columns).rows())
 
     def figure(self, kind: str, round: int | None = None) -> Figure:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.base.errors import InputError
 from netsim.learning.none import NoLearning
 from netsim.learning.protocol import Learning
-from netsim.prepare import as_scenario, check_arguments, check_layers, prepare, with_own
+from netsim.prepare import check_arguments, check_layers, prepare, with_own
 from netsim.run import Run
 from netsim.selection import Selection
 from netsim.server import SERVERS
@@ -43,8 +43,8 @@ def simulate(
     functions and classes of this Python session in the place of what the scenario names: ``allocation``, ``selection``,
     ``model``, ``dataset``, ``channel``; a run with such cannot be resumed.
     """
-    check_arguments(own, seed=seed, workers=workers, resume=resume, out=out)
-    with with_own(as_scenario(scenario), own) as whole:
+    check_arguments(own, seed=seed, workers=workers, resume=resume, out=out, learning=learning, progress=progress)
+    with with_own(scenario, own) as whole:
         return _played(whole, out, seed, learning=learning, workers=workers, resume=resume, progress=progress,
                        shared=shared, allow_import=allow_import)
 

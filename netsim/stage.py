@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
 
+MOST_CHANGES = 50      # that a run remembers
+
+
 @dataclass(eq=False)
 class Stage:
     """What a run is played on."""
@@ -78,8 +81,10 @@ class Stage:
 
 
 def identity_of(scenario: Scenario, seed: int, **more: Any) -> dict[str, Any]:
-    """What makes a run this one and no other."""
-    return {"scenario": scenario.name, "scenario_sha256": scenario.digest, "seed": seed, **more}
+    """What makes a run this one and no other, and what people know it by."""
+    changed = scenario.said.changed[:MOST_CHANGES]
+    return {"scenario": scenario.name, **({"changed": changed} if changed else {}),
+            "scenario_sha256": scenario.digest, "seed": seed, **more}
 
 
 @contextmanager

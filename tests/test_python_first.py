@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import nn
 
 import netsim
 from netsim import InputError, Scenario, load_scenario, simulate
-from netsim.allocation import Problem, allocate
+from netsim.allocation import Problem, allocate, plan_for
+from netsim.learning.sources import decoded
 from netsim.selection import Choice, Method, View
 
 CELL = {
@@ -185,9 +187,94 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+PROBLEM = Problem(1e5, 1e7, 1e-28, 1e-9, 0.1, 1.0, 1e8, 1e9, 1e6, 1e-17)
+
+
+def channel(**answers):
+    """A channel of one's own that answers otherwise than it should."""
+    return type("Air", (TwiceAsGood,), answers)
+
+
+def data(images, labels, train=20):
+    def load(root):
+        return decoded(images, labels, train, [str(digit) for digit in range(10)])
+
+    return load
+
+
+class Flat(nn.Module):
+    """Takes images for rows of ten numbers."""
+
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.last = nn.Linear(10, classes)
+
+    def forward(self, images):
+        return self.last(images.flatten(1))
+
+
+LEARNS = {**CELL, "learning": {"bits": "448 kbit", "dataset": "digits", "model": "mnist-cnn"}}
+IMAGES, LABELS = np.zeros((40, 28, 28), np.uint8), np.arange(40) % 10
+
+
+def share(hertz=1.0, hz=1.0):
+    """An allocation that gives each device so many times its equal share, and the CPU so many times its fastest."""
+    def plan(problem):
+        return plan_for(problem, np.full(len(problem), hertz * problem.bandwidth_hz / len(problem)),
+                        hz * problem.cpu_max_hz)
+
+    return plan
+
+
+MORE_MISTAKES = {
+    "a generator for a scenario": (lambda: simulate(word for word in "tiny"), "found generator"),
+    "an array for a scenario": (lambda: simulate(np.zeros(3)), "found ndarray"),
+    "a path that is not there": (lambda: simulate(Path("nowhere.toml")), "there is no such file"),
+    "a text for changes": (lambda: load_scenario("tiny").with_("cell.bandwidth=1MHz"), "with_: expected a dict such"),
+    "an array for a value": (lambda: load_scenario("tiny").with_({"end.rounds": np.arange(2)}), "found ndarray"),
+    "a word for yes or no": (lambda: simulate("tiny", learning="no"), "learning = expected True or False"),
+    "a word for a function": (lambda: simulate("tiny", progress="bar"), "progress = expected a function"),
+    "to go on with nothing": (lambda: simulate("tiny", resume=True), "in which folder the run lies"),
+    "nothing for a run": (lambda: netsim.load_run(None), "load_run: expected the folder of a run"),
+    "nothing for a sweep": (lambda: netsim.load_sweep_results(None), "expected the folder of a sweep"),
+    "a number for a problem": (lambda: allocate(3), "allocate: expected a Problem, found int 3"),
+    "a number for a method": (lambda: allocate(PROBLEM, 3), 'such as "sao", found int 3'),
+    "no plan": (lambda: simulate(CELL, allocation=lambda problem: None), "answered with NoneType, expected a Plan"),
+    "a plan without numbers": (lambda: simulate(CELL, allocation=share(np.nan)), "of phone 0 is nan; allowed: finite"),
+    "too much band": (lambda: simulate(CELL, allocation=share(2.0)), "gives away 2e.07 Hz of a band of 1e.07 Hz"),
+    "too fast a clock": (lambda: simulate(CELL, allocation=share(hz=9.0)), r"phone 0 is 1.8e\+10, above its cpu_max"),
+    "devices twice": (lambda: simulate(CELL, selection=lambda view, rng: [1, 1, 2]), "chose devices more than once: 1"),
+    "devices beyond": (lambda: simulate(CELL, selection=lambda view, rng: [1, 2, 8]), "unknown devices 8; there are 0"),
+    "half a device": (lambda: simulate(CELL, selection=lambda view, rng: [1.5, 2, 3]), "flat array of whole numbers"),
+    "too many devices": (lambda: simulate(CELL, selection=lambda view, rng: range(8)), "answered with range, expected"),
+    "parameters that are not told": (lambda: simulate(CELL, selection=lambda a, b: [1]), r"function of \(view, rng\)"),
+    "a negative gain": (lambda: simulate(CELL, channel=channel(gain=lambda *_: -np.ones(8))),
+                        "round 1, channel session:Air: gain of device 0 is -1; allowed: finite and above 0"),
+    "gains of too few": (lambda: simulate(CELL, channel=channel(gain=lambda *_: [1e-9])), "a gain for each of 8 dev"),
+    "no gain": (lambda: simulate(CELL, channel=channel(gain=lambda *_: None)), "gain answered with NoneType None"),
+    "a change in the past": (lambda: simulate(CELL, channel=channel(next_change=lambda *_: 0.0)), "a later instant"),
+    "a fault in a channel": (lambda: simulate(CELL, channel=channel(gain=lambda *_: 1 / 0)),
+                             r"^round 1, channel session:Air, line \d+ of .*ZeroDivisionError"),
+    "a channel without a method": (lambda: simulate(CELL, channel=type("Air", (), {})), r'class with "changes", gain'),
+    "an object for a model": (lambda: simulate(LEARNS, model=Flat((1, 28, 28), 10)), "object of one: give the class"),
+    "a model for other images": (lambda: simulate(LEARNS, model=Flat), r"does not take images of shape \(1, 28, 28\)"),
+    "a model without a dataset": (lambda: simulate(CELL, model=Flat), "learning.model: has no effect: without a data"),
+    "a model that is not trained": (lambda: simulate(LEARNS, model=Flat, learning=False), "played without learning"),
+    "a function that makes no model": (lambda: simulate(LEARNS, model=lambda shape, classes: 3), "answered with int"),
+    "data of floats": (lambda: simulate(LEARNS, dataset=data(IMAGES / 255, LABELS)), "images must be bytes .*float64"),
+    "rows for images": (lambda: simulate(LEARNS, dataset=data(IMAGES.reshape(40, -1), LABELS)), r"found uint8 \(40, "),
+    "words for labels": (lambda: simulate(LEARNS, dataset=data(IMAGES, LABELS.astype(str))), "labels must be whole"),
+    "labels for some": (lambda: simulate(LEARNS, dataset=data(IMAGES, LABELS[:9])), "40 images need a label each"),
+    "nothing to test on": (lambda: simulate(LEARNS, dataset=data(IMAGES, LABELS, 40)), "1 to 39, found 40"),
+    "a fault in a dataset": (lambda: simulate(LEARNS, dataset=lambda root: Path("/nowhere").read_text()),
+                             r"^dataset session:<lambda>, line \d+ of .*: FileNotFoundError"),
+    "a sweep over nothing": (lambda: netsim.run_sweep("tiny", {"cell.radius": ["1 m", "2 m"]}), "has no effect"),
+}
+
+
+@pytest.mark.parametrize("mistake", [*MISTAKES, *MORE_MISTAKES])
 def test_a_mistake_gets_a_sentence(mistake: str) -> None:
-    make, told = MISTAKES[mistake]
+    make, told = {**MISTAKES, **MORE_MISTAKES}[mistake]
     with pytest.raises(InputError, match=told) as fault:
         make()
     assert "\n  File" not in str(fault.value)
@@ -217,3 +304,37 @@ def test_a_figure_shows_itself_without_magic() -> None:
     figure = simulate(CELL).figure("breakdown")
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert figure._mime_()[0] == "image/png"
+
+
+def test_a_run_is_called_by_what_was_changed(tmp_path: Path) -> None:
+    changed = load_scenario("tiny", ["cell.bandwidth=9MHz"]).with_({"end.rounds": 1, "population.node.budget": "7 mJ"})
+    run = simulate(changed, tmp_path / "run")
+    told = "tiny with cell.bandwidth = 9MHz, end.rounds = 1, population.node.budget = 7 mJ, seed 0"
+    assert run.title == netsim.load_run(tmp_path / "run").title == told
+    assert told in run._repr_html_()
+    assert simulate("tiny").title == "tiny, seed 0"
+    again = simulate(load_scenario("tiny", ["cell.bandwidth=9 MHz", "end.rounds=1", "population.node.budget=7mJ"]),
+                     tmp_path / "run", resume=True)
+    assert again.info["trace_sha256"] == run.info["trace_sha256"]        # the same run, however its changes are spelled
+
+
+def test_functions_of_the_session_select_and_make_models() -> None:
+    run = simulate(CELL, selection=lambda view, rng: [5, 6, 7])
+    assert set(run.jobs.filter(run.jobs["round"] > 1)["device"]) == {5, 6, 7}
+
+    def net(shape, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), classes))
+
+    small = {**LEARNS, "learning": {**LEARNS["learning"], "bits": "auto"}, "end": {"rounds": 1}}
+    first = simulate(small, model=net, workers=1).jobs["bits"][0]
+
+    def net(shape, classes):      # another one of the same name, as in a cell of a notebook that is run again
+        return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 5), nn.Linear(5, classes))
+
+    assert (first, simulate(small, model=net, workers=1).jobs["bits"][0]) == (32 * 7850, 32 * (785 * 5 + 60))
+
+
+def test_what_an_object_of_the_session_needs_is_no_key_in_vain() -> None:
+    told = {**CELL, "learning": {"bits": "4 kbit", "learning_rate": 0.1, "model": "mnist-cnn"}, "end": {"rounds": 1}}
+    assert simulate(told, dataset=data(IMAGES, LABELS), workers=1).summary["accuracy"] is not None
+    assert simulate({**CELL, "allocation": {"channel": "mean"}}, channel=TwiceAsGood).last_round == 4

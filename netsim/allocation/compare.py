@@ -56,7 +56,13 @@ class Result:
                  for row in self.plan.slots.table().tolist()]
         return {"bound_s": self.bound_s, "slots": slots}
 
-    def _device_rows(self) -> list[dict[str, float]]:
+    @property
+    def names(self) -> list[str]:
+        """What the devices are called."""
+        named = replace(self.problem, numbers=self.devices)
+        return [named.called(position) for position in range(len(named))]
+
+    def _device_rows(self) -> list[dict[str, Any]]:
         if self.plan is None:
             return []
         columns = {
@@ -65,8 +71,8 @@ class Result:
             "budget_j": self.problem.budget_j,
         }
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return [{"device": int(number), **dict(zip(columns, row, strict=True))}
-                for number, row in zip(self.devices, rows, strict=True)]
+        return [{"device": int(number), "name": name, **dict(zip(columns, row, strict=True))}
+                for number, name, row in zip(self.devices, self.names, rows, strict=True)]
 
 
 def compare(problem: Problem, methods: Iterable[tuple[str, Mapping[str, Any]]], devices: Ints) -> list[Result]:
@@ -126,7 +132,9 @@ def figure(results: Sequence[Result], path: Path) -> None:
         if result.plan is None:
             handles.extend(axes.plot([], [], " ", label=f"{result.method}: no plan"))
     every = max(1, len(numbers) // 50)
-    axes.set_xticks(np.arange(len(numbers))[::every], [str(n) for n in numbers[::every]])
+    named = results[0].problem.names is not None      # then a number alone says less
+    axes.set_xticks(np.arange(len(numbers))[::every],
+                    (results[0].names if named else [str(n) for n in numbers])[::every], rotation=90 if named else 0)
     axes.set(xlabel="device", ylabel=f"time ({unit})", xlim=(-0.6, len(numbers) - 0.4))
     axes.set_title("solid: compute, pale: upload, dotted: the round", loc="right", fontsize="small", color="0.4")
     axes.spines[["top", "right"]].set_visible(False)

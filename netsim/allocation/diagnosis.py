@@ -84,7 +84,7 @@ def too_dear(problem: Problem, least_j: Floats, dear: Bools) -> str:
     budget, least = float(problem.budget_j[worst]), float(least_j[worst])
     digits = next((d for d in range(4, 17) if format(budget, "energy", d) != format(least, "energy", d)), 17)
     against = f"{format(budget, 'energy', digits)} against {format(least, 'energy', digits)}"
-    return f"{listing(problem, who)}: budget below the least possible energy (device {problem.name(worst)}: {against})"
+    return f"{listing(problem, who)}: budget below the least possible energy ({problem.called(worst)}: {against})"
 
 
 @np.errstate(all="ignore")
@@ -185,9 +185,11 @@ def ends_by(plan: Plan, within_s: float | Floats) -> Bools:
 
 
 def listing(problem: Problem, positions: Ints, most: int = 8) -> str:
-    """``device 3``, ``devices 3, 7``, ``devices 0, 1, … and 90 more``."""
-    shown = ", ".join(str(problem.name(n)) for n in positions[:most])
+    """``device 3``, ``devices 3, 7``, ``devices 0, 1, … and 90 more``; by their names where they have some."""
     rest = f" and {len(positions) - most} more" if len(positions) > most else ""
+    if problem.names is not None:
+        return ", ".join(problem.called(n) for n in positions[:most]) + rest
+    shown = ", ".join(str(problem.name(n)) for n in positions[:most])
     return f"device{'s' if len(positions) > 1 else ''} {shown}{rest}"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from netsim.allocation.problem import TOLERANCE as ROUNDING
 from netsim.allocation.problem import Plan, Problem
 from netsim.allocation.slots import Slots
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, found
 from netsim.base.registry import Entry, Registry, first_called
 
 
@@ -22,6 +22,7 @@ class Solver(Entry):
     keeps: str | None = None      # where a function says whom the method itself keeps of a cohort
     prices: str | None = None     # where a function says what a little more of each limit would bring
     bound: str | None = None      # where a function of problem and plan says what no schedule can undercut
+    powers: bool = False          # whether it chooses the powers, within radio.min_power and max_power
     dear: bool = False            # whether a plan takes seconds: then nobody tries it without being asked
 
 
@@ -31,10 +32,11 @@ METHODS = Registry("allocation method", "allocation.method", {
     "equal": Solver("netsim.allocation.equal:solve", "equal bandwidth, each CPU as fast as its budget allows",
                     prices="netsim.allocation.prices:equal_prices"),
     "algorithm5": Solver("netsim.allocation.algorithm5:solve", "the paper's Algorithm 5 to the letter"),
-    "algorithm6": Solver("netsim.allocation.power:algorithm6", "the paper's Algorithm 6 to the letter: a common power"),
-    "sao-common-power": Solver("netsim.allocation.power:common", "sao with the best power common to all",
+    "algorithm6": Solver("netsim.allocation.power:algorithm6", "the paper's Algorithm 6 to the letter: a common power",
+                         powers=True),
+    "sao-common-power": Solver("netsim.allocation.power:common", "sao with the best power common to all", powers=True,
                                prices="netsim.allocation.prices:common_power_prices"),
-    "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device",
+    "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device", powers=True,
                         prices="netsim.allocation.prices:joint_prices"),
     "tdma": Solver("netsim.allocation.tdma:solve",
                    "the whole band for one after the other: shortest such round, then least energy",
@@ -64,6 +66,10 @@ def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
     >>> f"{plan.round_s:.4f} s", [f"{b / 1e3:.0f} kHz" for b in plan.bandwidth_hz]
     ('1.1941 s', ['410 kHz', '590 kHz'])
     """
+    if not isinstance(problem, Problem):
+        raise InputError(f"allocate: expected a Problem, found {found(problem)}")
+    if not isinstance(method, str):
+        raise InputError(f"allocate: method = expected the name of a method, such as \"sao\", found {found(method)}")
     plan: Plan = METHODS.make(method, options)(problem)
     if method not in METHODS:
         check_plan(plan, problem, method)
@@ -82,8 +88,12 @@ def check_plan(plan: Any, problem: Problem, method: str) -> None:
                              "devices")
         wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
         if wrong.size:
-            raise InputError(f"{where}: {name} of device {problem.name(wrong[0])} is {values[wrong[0]]}; allowed: "
+            raise InputError(f"{where}: {name} of {problem.called(wrong[0])} is {values[wrong[0]]}; allowed: "
                              "finite and above 0")
+    fast = np.flatnonzero(plan.cpu_hz > problem.cpu_max_hz * (1 + ROUNDING))
+    if fast.size:
+        raise InputError(f"{where}: cpu_hz of {problem.called(fast[0])} is {plan.cpu_hz[fast[0]]:g}, above its "
+                         f"cpu_max_hz, {problem.cpu_max_hz[fast[0]]:g}")
     if plan.slots is not None:
         _check_slots(plan, problem, where)
     if plan.bandwidth_used_hz > problem.bandwidth_hz * (1 + ROUNDING):
@@ -102,7 +112,7 @@ def _check_slots(plan: Plan, problem: Problem, where: str) -> None:
                          "device's must begin where the one before ends; plan_in_slots makes them so")
     early = np.flatnonzero(plan.start_s < plan.compute_s * (1 - ROUNDING))
     if early.size:
-        raise InputError(f"{where}: the first slot of device {problem.name(early[0])} begins at "
+        raise InputError(f"{where}: the first slot of {problem.called(early[0])} begins at "
                          f"{plan.start_s[early[0]]:g} s, before it has computed ({plan.compute_s[early[0]]:g} s)")
 
 

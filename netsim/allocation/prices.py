@@ -177,5 +177,5 @@ def savings(problem: Problem, plan: Plan, prices: Prices, method: str, options: 
         if price[best] < 0.0:
             more = getattr(problem, name) + step * (np.arange(len(problem)) == best)
             round_s = solve(replace(problem, **{name: more})).round_s
-            found.append(Saving(f"{what} device {problem.name(best)}", plan.round_s - round_s))
+            found.append(Saving(f"{what} {problem.called(best)}", plan.round_s - round_s))
     return found

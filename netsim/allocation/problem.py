@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -45,7 +45,8 @@ class Problem:
     noise_w_per_hz: float         # N_0
     power_min_w: Floats | None = None     # range for the methods that choose the power; None: power_w alone
     power_max_w: Floats | None = None
-    numbers: Ints | None = None           # what messages call the devices; None: by their positions
+    numbers: Ints | None = None           # the devices' numbers; None: their positions
+    names: Callable[[int], str] | None = None      # what a device of a number is called; None: "device 3"
 
     def __post_init__(self) -> None:
         given = {name: _numbers(name, getattr(self, name)) for name in (*DEVICE, "numbers")}
@@ -89,8 +90,13 @@ class Problem:
         return low, high
 
     def name(self, position: int) -> int:
-        """What messages call the device at this position."""
+        """The number of the device at this position."""
         return int(position if self.numbers is None else self.numbers[position])
+
+    def called(self, position: int) -> str:
+        """What messages call the device at this position."""
+        number = self.name(position)
+        return f"device {number}" if self.names is None else self.names(number)
 
     def subset(self, devices: Bools | Ints | Sequence[int], gain: Floats | None = None) -> Problem:
         """The same cell with only these devices (a mask, or positions in the order wanted), perhaps with new gains.
@@ -289,7 +295,7 @@ def _check_order(problem: Problem, low_name: str, low: Floats, high_name: str, h
     if wrong.any():
         n = int(np.argmax(wrong))
         found, most = float(low[n]), float(high[n])
-        raise InputError(f"{low_name}, device {problem.name(n)}: {found!r} is above {high_name} = {most!r}")
+        raise InputError(f"{low_name}, {problem.called(n)}: {found!r} is above {high_name} = {most!r}")
 
 
 def _check_finite_products(problem: Problem) -> None:
@@ -301,4 +307,4 @@ def _check_finite_products(problem: Problem) -> None:
         if not good.all():
             n = int(np.argmin(good))
             found = float(array[n])
-            raise InputError(f"{what}, device {problem.name(n)}: {found!r} is beyond what floating point can hold")
+            raise InputError(f"{what}, {problem.called(n)}: {found!r} is beyond what floating point can hold")

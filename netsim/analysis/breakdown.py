@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from netsim.analysis.names import device_names
 from netsim.base import html
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, one_of
 from netsim.trace.overlap import held_within
 from netsim.trace.schema import BOOKS, CELL, DROPS, UNDELIVERED
 from netsim.trace.stored_run import ALL_PARTS
@@ -39,6 +40,7 @@ class Breakdown:
     ``devices``   a row a device: device, name, kind, rounds, arrived, dropped; compute_s, upload_s, wait_s, compute_j,
                   upload_j, energy_j: sums over its rounds; budget_j, most_j: its largest round; battery_j (null
                   on mains), left_j: after its last job; straggler_rounds, straggler_share: of its rounds
+    ``kinds``     a row a kind of devices: kind, devices, and sums of the above
     ``shares``    a row for each device that took part in a round: round, device, name, compute_s, upload_s, wait_s,
                   round_s, compute_j, upload_j, energy_j, budget_j, outcome ("arrived" or why it dropped out);
                   jobs that reach from one round into the next count whole, where they ended
@@ -75,26 +77,51 @@ class Breakdown:
         """The devices of one round, the slowest first."""
         return self.only(round=number)
 
-    def device(self, number: int) -> pl.DataFrame:
-        """The rounds of one device."""
+    def device(self, number: int | str) -> pl.DataFrame:
+        """The rounds of one device, by its number or its name."""
         return self.only(device=number)
 
-    def only(self, round: int | None = None, device: int | None = None) -> pl.DataFrame:
-        """The part of ``shares`` that is about a round, a device, or both."""
+    @property
+    def kinds(self) -> pl.DataFrame:
+        """A row a kind of devices: kind, devices, and sums over them of what ``devices`` has of each."""
+        summed = [name for name in self.devices.columns if name.removesuffix("_s") in self.parts or name in (
+            "rounds", "arrived", "dropped", "straggler_rounds", "energy_j", *(f"{part}_j" for part in self.parts))]
+        return self.devices.group_by("kind", maintain_order=True).agg(
+            pl.len().cast(pl.Int64).alias("devices"), pl.col(summed).sum())
+
+    def only(
+        self, round: int | None = None, device: int | str | None = None, kind: str | None = None,
+    ) -> pl.DataFrame:
+        """The part of ``shares`` that is about a round, a device, a kind of devices, or all of these."""
         shares = self.shares
-        for what, number, there in (("round", round, self.rounds), ("device", device, self.devices)):
-            if number is None:
+        number = self._number(device) if isinstance(device, str) else device
+        for what, wanted, there in (("round", round, self.rounds), ("device", number, self.devices)):
+            if wanted is None:
                 continue
-            if number not in there[what]:
+            if wanted not in there[what]:
                 first, last = there[what][0], there[what][-1]
-                raise InputError(f"no {what} {number} in this run; it has {what}s {first} to {last}")
-            shares = shares.filter(pl.col(what) == number)
+                raise InputError(f"no {what} {wanted} in this run; it has {what}s {first} to {last}")
+            shares = shares.filter(pl.col(what) == wanted)
+        if kind is not None:
+            of_kind = self.devices.filter(pl.col("kind") == kind)["device"]
+            if of_kind.is_empty():
+                raise InputError(f'no devices of kind "{kind}" in this run; {one_of(kind, set(self.devices["kind"]))}')
+            shares = shares.filter(pl.col("device").is_in(of_kind.implode()))
         return shares.sort("round", "wait_s", "device")
+
+    def _number(self, name: str) -> int:
+        """The number of the device that is called so."""
+        found = self.devices.filter(pl.col("name") == name)["device"]
+        if found.is_empty() and not name.isdecimal():
+            near = get_close_matches(name, self.devices["name"].to_list(), n=1, cutoff=0.5)
+            raise InputError(f'no device "{name}" in this run'
+                             + (f'; did you mean "{near[0]}"?' if near else "; give its number, or its name"))
+        return int(name) if found.is_empty() else int(found[0])
 
     def as_json(self) -> dict[str, Any]:
         """All of it but ``shares``, as ``netsim breakdown --json`` prints it."""
         return {"totals": self.totals, "bandwidth_hz": self.bandwidth_hz,
-                "rounds": self.rounds.to_dicts(), "devices": self.devices.to_dicts()}
+                "rounds": self.rounds.to_dicts(), "devices": self.devices.to_dicts(), "kinds": self.kinds.to_dicts()}
 
 
 def break_down(run: StoredRun) -> Breakdown:

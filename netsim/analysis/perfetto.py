@@ -38,7 +38,7 @@ def write_perfetto(run: StoredRun, file: IO[bytes]) -> None:
     facts = job_facts(run)
     took_part: set[int] = {SERVER, CELL}
     file.write(b'{"displayTimeUnit":"ms","otherData":{"run":')
-    file.write(json.dumps(f"{run.info['scenario']}, seed {run.info['seed']}").encode())
+    file.write(json.dumps(run.title).encode())
     file.write(b'},"traceEvents":[\n')
     for rows, _ in each_part(run):
         took_part.update(rows["device"].unique().to_list())

@@ -41,12 +41,12 @@ class Registry(Mapping[str, E], Generic[E]):
     ``what`` they are called, ``key`` is where a scenario names one. Their options are their arguments, and stand in
     ``table``, by default the table of the key. ``given`` counts the first arguments, which netsim gives itself: with
     any, ``make`` leaves a function to be called with them. ``check`` raises an InputError for what is of another kind;
-    nothing of a user's is called before.
+    nothing of a user's is called before. ``adapt`` makes of what a user may bring instead what is needed.
     """
 
     def __init__(
         self, what: str, key: str, entries: Mapping[str, E], *, table: str | None = None, given: int = 0,
-        check: Callable[[str, Any], None] | None = None,
+        check: Callable[[str, Any], None] | None = None, adapt: Callable[[Any], Any] | None = None,
     ) -> None:
         self.what = what
         self.key = key
@@ -54,6 +54,7 @@ class Registry(Mapping[str, E], Generic[E]):
         self.given = given
         self._entries = dict(entries)
         self._check = check
+        self._adapt = adapt or (lambda found: found)
         self._lent: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> E:
@@ -94,7 +95,7 @@ class Registry(Mapping[str, E], Generic[E]):
         if name in self._entries:
             return load(self._entries[name].place)
         self.permit(name, allow_import=True)
-        found = self._lent[name] if name in self._lent else installed_object(name, self.key)
+        found = self._adapt(self._lent[name] if name in self._lent else installed_object(name, self.key))
         if self._check:
             self._check(name, found)
         return found
@@ -104,7 +105,7 @@ class Registry(Mapping[str, E], Generic[E]):
         """A name for an object of this session, such as a function of a notebook, as long as the block lasts."""
         name = SESSION + str(getattr(thing, "__name__", type(thing).__name__))
         if self._check:
-            self._check(name, thing)
+            self._check(name, self._adapt(thing))
         self._lent[name] = thing
         try:
             yield name

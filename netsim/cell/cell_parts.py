@@ -14,9 +14,9 @@ from netsim.cell.radio_cell import RadioCell
 from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
 from netsim.trace.recorder import Recorder
-from netsim.world import CHANNELS
 from netsim.world.channel import GainTimeline
 from netsim.world.devices import DevicesInTime
+from netsim.world.own_channel import channel_of
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -40,7 +40,7 @@ class CellParts:
         """As described; ``bits`` is the size of an upload."""
         cell, allocation, rounds = scenario.cell, scenario.allocation, scenario.rounds
         return cls(
-            population, CHANNELS.make(cell.channel or "described", {})(scenario, population, seed),
+            population, channel_of(scenario, population, seed),
             RoundProblems(scenario, population, bits=bits), DISCIPLINES.make(allocation.sharing or "planned", {}),
             planner_of(allocation.method, allocation.options, rounds.deadline),
             RateLaw(cell.efficiency, cell.rate_cap, rounds.over_budget == "drop"), allocation.channel or "now",

@@ -21,6 +21,7 @@ class Table(StrEnum):
 
     rounds = "rounds"
     devices = "devices"
+    kinds = "kinds"
     shares = "shares"
 
 
@@ -51,9 +52,11 @@ def breakdown(
     run: RunFolder,
     round_: Annotated[int | None, typer.Option(
         "--round", metavar="K", help="Only this round, device by device.")] = None,
-    device: Annotated[int | None, typer.Option(metavar="N", help="Only this device, round by round.")] = None,
+    device: Annotated[str | None, typer.Option(
+        metavar="N", help="Only this device, by its number or its name, round by round.")] = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only devices of this kind.")] = None,
     by: Annotated[Table, typer.Option(
-        metavar="TABLE", help="Which table --csv prints: rounds, devices or shares.")] = Table.rounds,
+        metavar="TABLE", help="Which table --csv prints: rounds, devices, kinds or shares.")] = Table.rounds,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print one table as CSV on standard output.")] = False,
     figure: Annotated[Path | None, typer.Option(
@@ -68,7 +71,7 @@ def breakdown(
         raise InputError("--json and --csv exclude each other")
     opened = load_run(run)
     found = opened.breakdown()
-    shares = None if round_ is None and device is None else found.only(round_, device)
+    shares = None if (round_, device, kind) == (None, None, None) else found.only(round_, device, kind)
     if figure:
         save_figure(opened.figure("breakdown" if round_ is None else "gantt", round_), writable(figure, force=force))
         print(f"figure: {figure}", file=sys.stderr)
@@ -79,7 +82,7 @@ def breakdown(
     elif shares is None:
         print_breakdown(opened, found)
     else:
-        print_shares(shares, f"{opened.info['scenario']}, seed {opened.info['seed']}")
+        print_shares(shares, opened.title)
 
 
 @app.command("critical-path", rich_help_panel=LOOK)

@@ -24,7 +24,7 @@ def print_breakdown(run: Run, breakdown: Breakdown) -> None:
     """A run in three tables: as a whole, its rounds, its devices."""
     totals = breakdown.totals
     whole = totals["makespan_s"] or 1.0
-    table = Table(title=f"{run.info['scenario']}, seed {run.info['seed']}", show_header=False, title_justify="left")
+    table = Table(title=run.title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
     table.add_row("simulated time", f"{seconds(totals['makespan_s'])} in {totals['rounds']:,} rounds")
@@ -41,7 +41,21 @@ def print_breakdown(run: Run, breakdown: Breakdown) -> None:
         table.add_row("dropped out", times(totals["dropped"]))
     screen().print(table)
     print_rounds(breakdown.rounds, breakdown.parts)
+    if len(breakdown.kinds) > 1:
+        print_kinds(breakdown.kinds, breakdown.parts)
     print_devices(breakdown.devices, breakdown.parts)
+
+
+def print_kinds(kinds: pl.DataFrame, parts: Sequence[str]) -> None:
+    """A line a kind of devices, with what a device of it did in a round on average."""
+    table = numbers("kinds: means over the devices in a round", "name", "devices", "jobs", "was last", "dropped",
+                    *parts, "energy")
+    for row in kinds.iter_rows(named=True):
+        jobs = row["rounds"] or 1
+        table.add_row(
+            row["kind"], f"{row['devices']:,}", f"{row['rounds']:,}", str(row["straggler_rounds"]), str(row["dropped"]),
+            *(seconds(row[f"{part}_s"] / jobs) for part in parts), joules(row["energy_j"] / jobs))
+    screen().print(table)
 
 
 def print_rounds(rounds: pl.DataFrame, parts: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ def print_explanation(run: Run, found: Explanation, *, every: bool) -> None:
     """A round, and the run where it was asked for as a whole: what held it up, and what would help."""
     console = screen()
     slowest = ", the slowest," if found.whole else ""
-    console.print(f"{run.info['scenario']}, seed {run.info['seed']}: round {found.round}{slowest} took "
+    console.print(f"{run.title}: round {found.round}{slowest} took "
                   f"{seconds(found.round_s)}.")
     print_best(found, console)
     print_bindings(found, console)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 BARS = "▁▂▃▄▅▆▇█"
 COMPUTE, UPLOAD = "█", "▒"
 MOST_BARS = 30
-NUMBERS_WIDTH = 80   # of the columns beside the bars
+NUMBERS_WIDTH = 88   # of the columns beside the bars
+LONGEST_NAME = 24    # of a device; the rest is cut
 WIDE = 120           # where there is no terminal to fit
 MEETS = 1e-6         # of a bound: nearer is there
 LINES = 20   # of progress where there is no terminal to redraw a bar on
@@ -78,7 +80,7 @@ def describe(at: RunProgress) -> str:
 def print_summary(run: Run) -> None:
     """The closing table of a run."""
     summary = run.summary
-    table = Table(title=f"{run.info['scenario']}, seed {run.info['seed']}", show_header=False, title_justify="left")
+    table = Table(title=run.title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
     table.add_row("rounds", str(summary["rounds"]))
@@ -152,7 +154,9 @@ def print_scenario(scenario: Scenario) -> None:
     table.add_column(style="bold")
     table.add_column()
     for kind in scenario.population:
-        table.add_row(kind.name, f"{kind.size} devices")
+        listed = Counter((kind.devices and kind.devices.kind) or ())
+        of = f": {', '.join(f'{count} {name}' for name, count in listed.items())}" if listed else ""
+        table.add_row(kind.name, f"{kind.size} devices{of}")
     table.add_row("cell", f"{units.format(scenario.cell.bandwidth, 'frequency')} within "
                           f"{units.format(scenario.cell.radius, 'length')}")
     for kind in scenario.population:
@@ -210,15 +214,15 @@ def print_device_bars(result: Result, longest_s: float, console: Console) -> Non
     width = max(10, min(40, console.width - NUMBERS_WIDTH))
     table = Table(title=f"{result.method}: {COMPUTE} compute, {UPLOAD} upload", title_justify="left", box=None,
                   pad_edge=False)
-    table.add_column("device", justify="right")
+    table.add_column("device", justify="right", max_width=LONGEST_NAME, no_wrap=True)
     table.add_column("", min_width=width)
     for column in ("compute", "upload", "band", "CPU", "energy", "budget"):
         table.add_column(column, justify="right")
-    for i, device in enumerate(result.devices[:MOST_BARS].tolist()):
+    for i, name in enumerate(result.names[:MOST_BARS]):
         computing = round(plan.compute_s[i] / longest_s * width)
         start, total = round(plan.start_s[i] / longest_s * width), round(plan.end_s[i] / longest_s * width)
         table.add_row(
-            str(device), COMPUTE * computing + " " * (start - computing) + UPLOAD * (total - start),
+            name, COMPUTE * computing + " " * (start - computing) + UPLOAD * (total - start),
             units.format(plan.compute_s[i], "time"), units.format(plan.upload_s[i], "time"),
             units.format(plan.bandwidth_hz[i], "frequency"), units.format(plan.cpu_hz[i], "frequency", 3),
             units.format(plan.device_energy_j[i], "energy"), units.format(result.problem.budget_j[i], "energy"))

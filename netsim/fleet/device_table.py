@@ -14,6 +14,22 @@ if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
 
+class DeviceNames:
+    """What devices are called, by their numbers: as their fleet says, else by kind and number, such as "phone 12"."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._tables = scenario.population
+
+    def __call__(self, number: int) -> str:
+        place = number
+        for table in self._tables:
+            if place < table.size:
+                name, kind = table.devices and table.devices.name, table.devices and table.devices.kind
+                return name[place] if name else f"{kind[place] if kind else table.name} {number}"
+            place -= table.size
+        raise ValueError(f"there is no device {number}")
+
+
 def device_table(scenario: Scenario, population: Population, more: Mapping[str, Any]) -> bytes:
     """Parquet; ``name`` is null where the fleet gives none; ``more`` are columns of others, such as class counts."""
     import polars as pl

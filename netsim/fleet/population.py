@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Population:
     """N devices, one array entry each, SI units."""
 
-    kinds: tuple[str, ...]        # the names of the scenario's [[population]] tables
+    kinds: tuple[str, ...]        # names of the scenario's [[population]] tables, or of a fleet's column kind
     kind: Ints                    # index into kinds
     x_m: Floats                   # place, with the base station at (0, 0)
     y_m: Floats
@@ -70,11 +70,20 @@ def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) 
     trace = scenario.cell.gain_trace
     if trace is not None:
         arrays["gain"] = frozen(linear(trace.db[0]))
-    sizes = [table.size for table in scenario.population]
-    return Population(
-        kinds=tuple(table.name for table in scenario.population),
-        kind=frozen(np.repeat(np.arange(len(sizes)), sizes), np.int64),
-        samples=frozen(samples, np.int64), **arrays)
+    kinds, kind = _kinds(scenario)
+    return Population(kinds=kinds, kind=frozen(kind, np.int64), samples=frozen(samples, np.int64), **arrays)
+
+
+def _kinds(scenario: Scenario) -> tuple[tuple[str, ...], Ints]:
+    """The kinds that there are, and which of them each device is: as its fleet says, else what its table is called."""
+    kinds: dict[str, int] = {}
+    numbers = []
+    for table in scenario.population:
+        listed = table.devices.kind if table.devices is not None else None
+        for name in listed or (table.name,):
+            kinds.setdefault(name, len(kinds))
+        numbers.append(np.array([kinds[name] for name in listed]) if listed else np.full(table.size, kinds[table.name]))
+    return tuple(kinds), np.concatenate(numbers)
 
 
 def draw_samples(scenario: Scenario, seed: int) -> Ints | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats, Ints
+from netsim.fleet.device_table import DeviceNames
 from netsim.fleet.downlink import Downlink
 from netsim.fleet.population import Population
 from netsim.physics import fdma_rate, upload_time
@@ -94,6 +95,7 @@ def _problem(
         power_min_w=population.power_min_w[devices],
         power_max_w=population.power_max_w[devices],
         numbers=numbers,
+        names=DeviceNames(scenario),
     )
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.arrays import Floats, Ints
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, YourCodeError
 from netsim.base.files import expanded
 from netsim.base.registry import Entry, Registry, first_called
 from netsim.learning import sources
@@ -118,12 +118,22 @@ def load_dataset(name: str, root: str | Path = ROOT) -> Dataset:
 @lru_cache(maxsize=4)
 def _load(name: str, root: str, source: Any) -> Dataset:
     if not isinstance(source, Source):
-        return _dataset(name, _checked(name, source(Path(root))))
+        return _dataset(name, _checked(name, source(Path(root)) if name in DATASETS else _asked(name, source, root)))
     files = source.find(Path(root))
     if not files:
         fetch = f'run "netsim data {name} --root {root}" where there is a network, or ' if source.fetch else ""
         raise InputError(f'dataset "{name}" is not in {root}: {fetch}put there {source.hint}')
     return _dataset(name, cached(name, Path(root), files, source.read))
+
+
+def _asked(name: str, source: Callable[[Path], Any], root: str) -> Any:
+    """What the user's own function answers; an error in it is told with its line."""
+    try:
+        return source(Path(root))
+    except InputError as error:
+        raise InputError(f"dataset {name}: {error}") from None
+    except Exception as error:
+        raise YourCodeError(f"dataset {name}", error) from None
 
 
 def _checked(name: str, data: Any) -> sources.Decoded:

@@ -43,7 +43,7 @@ from netsim.learning.trainer import (
     train_group,
     updates_of,
 )
-from netsim.models import build_model
+from netsim.models import MODELS, build_model
 
 if TYPE_CHECKING:
     from netsim.scenario.learning import ModelTable
@@ -93,8 +93,13 @@ class Work:
         return _network(self.model, self.data, self.seed)
 
 
-@lru_cache(maxsize=4)
 def _network(model: Chosen, data: Dataset, seed: int = 0) -> Network:
+    return _built(model, data, seed, MODELS.find(model.name))
+
+
+@lru_cache(maxsize=4)
+def _built(model: Chosen, data: Dataset, seed: int, behind: Any) -> Network:
+    """``behind`` is what the name stands for: in a notebook a class of the same name may be another one by now."""
     return model.build(data, seed)
 
 

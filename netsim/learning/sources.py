@@ -44,13 +44,41 @@ class Decoded:
 
 
 def decoded(images: NDArray[np.uint8], labels: Ints, train: int, names: Sequence[str]) -> Decoded:
-    """Adds the mean and deviation of each channel over the training images, by which inputs are standardised."""
+    """Adds the mean and deviation of each channel over the training images, by which inputs are standardised.
+
+    Images without a last axis for channels are grey. InputError says what is wrong with what is no dataset.
+    """
+    images, labels = _as_images(images), _as_labels(labels)
+    if len(labels) != len(images) or isinstance(train, bool) or not (
+            hasattr(train, "__index__") and 0 < train < len(images)):
+        raise InputError(f"decoded: {len(images)} images need a label each, found {len(labels)}, and train says how "
+                         f"many are to train on, 1 to {len(images) - 1}, found {train!r}")
     # Counting grey levels instead of averaging pixels keeps it exact, and needs no copy of the images as floats.
     levels = np.arange(256)
     counts = [np.bincount(images[:train, :, :, channel].ravel(), minlength=256) for channel in range(images.shape[3])]
     mean = np.array([np.average(levels, weights=count) for count in counts])
     spread = [np.sqrt(np.average((levels - m) ** 2, weights=c)) for m, c in zip(mean, counts, strict=True)]
     return Decoded(images, labels, train, tuple(names), mean, np.maximum(spread, 1.0))
+
+
+def _as_images(images: Any) -> NDArray[np.uint8]:
+    try:
+        array = np.asarray(images)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    array = array[..., None] if array.ndim == 3 else array
+    if array.ndim != 4 or array.dtype != np.uint8:
+        raise InputError("decoded: images must be bytes (uint8, 0 to 255), (samples, height, width) or (samples, "
+                         f"height, width, channels), found {array.dtype} {array.shape}")
+    return array
+
+
+def _as_labels(labels: Any) -> Ints:
+    array = np.asarray(labels)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError("decoded: labels must be whole numbers, one for each image, found "
+                         f"{array.dtype} {array.shape}")
+    return array.astype(np.int64, copy=False)
 
 
 def read_digits(root: Path | None = None) -> Decoded:
@@ -177,7 +205,8 @@ def read_arrays(files: list[Path]) -> Decoded:
         with np.load(file, allow_pickle=False) as found:
             arrays = {name: found[name] for name in (*ARRAYS, "names") if name in found and size <= MOST_DECODED}
     except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(f"{file}: not a file of numpy arrays ({error})") from None
+        why = "an array holds Python objects: save numbers" if "allow_pickle" in str(error) else error
+        raise InputError(f"{file}: not a file of numpy arrays ({why})") from None
     if size > MOST_DECODED:
         raise InputError(f"{file}: {size // MEGABYTE:,} MB unpacked; allowed are {MOST_DECODED // MEGABYTE:,}")
     missing = [name for name in ARRAYS if name not in arrays]

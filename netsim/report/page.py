@@ -98,6 +98,7 @@ def run_page(run: AnalysedRun) -> str:
     body = [
         f"<h1>{escape(str(run.info['scenario']))}</h1>",
         f"<p class=lead>{escape(run.scenario.description)}</p>",
+        f"<p class=sub>changed: {escape(', '.join(run.changed))}</p>" if run.changed else "",
         f"<p class=sub>{methods(run)}; seed {escape(str(run.info['seed']))}{unfinished(run)}</p>",
         '<div class="figures">', *(f"<div><b>{escape(value)}</b>{name}</div>" for name, value in figures), "</div>",
         f'<section><h2>A device’s time, on average</h2><div class="shares">{shares}</div><p>{words}</p></section>',
@@ -114,7 +115,7 @@ def run_page(run: AnalysedRun) -> str:
         "<details><summary>Where this comes from</summary>"
         f"<pre>{escape(json.dumps(run.info, indent=2))}</pre></details></section>",
     ]
-    return page(f"{run.info['scenario']}, seed {run.info['seed']}", body, data)
+    return page(run.title, body, data)
 
 
 def comparison_page(runs: Sequence[AnalysedRun]) -> str:
@@ -126,6 +127,7 @@ def comparison_page(runs: Sequence[AnalysedRun]) -> str:
     body = [
         "<h1>Runs side by side</h1>",
         f"<p class=lead>{escape(', '.join(labels))}</p>",
+        *(f"<p class=sub>{escape(label)}: {escape(run.title)}</p>" for label, run in zip(labels, runs, strict=True)),
         f"<p class=warning>{escape(notes['world'])}</p>" if "world" in notes else
         "<p class=sub>The same devices, at the same places, from the same seed.</p>",
         f'<div class="pair{" many" if len(runs) > 2 else ""}">',

@@ -69,6 +69,8 @@ class Fleet(Model):
     """Devices one by one: each key is a column with an entry a device; missing ones come from the population's keys."""
 
     name: Annotated[tuple[str, ...] | None, *Column, key("what a device is called")] = None
+    kind: Annotated[tuple[str, ...] | None, *Column, key(
+        "what kind of device it is, such as phone; by default the population's name")] = None
     x: Annotated[tuple[Coordinate, ...] | None, *Column, key("place east of the base station")] = None
     y: Annotated[tuple[Coordinate, ...] | None, *Column, key("place north of the base station")] = None
     gain: Annotated[tuple[Gain, ...] | None, *Column, key("measured channel gain, instead of path loss")] = None

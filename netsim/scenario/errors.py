@@ -139,12 +139,13 @@ def _source(layers: Sequence[Layer], path: Path) -> str:
     """The topmost layer that holds the key, or the nearest table around it."""
     for length in range(len(path), 0, -1):
         for layer in reversed(layers):
-            if _holds(layer.table, path[:length]):
+            if holds(layer.table, path[:length]):
                 return layer.source
     return next(layer.source for layer in reversed(layers) if layer.source != "--set")
 
 
-def _holds(table: Any, path: Path) -> bool:
+def holds(table: Any, path: Path) -> bool:
+    """Whether a table has a value there; a population goes by its name, or by its place."""
     for step in path:
         if isinstance(table, dict) and step in table:
             table = table[step]

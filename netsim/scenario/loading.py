@@ -7,8 +7,10 @@ and an error is traced back to the layer that its key came from.
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from pydantic import ValidationError
 from netsim.base.errors import InputError, found, one_of
 from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
 from netsim.scenario.devices import Fleet
+from netsim.scenario.effect import Said
 from netsim.scenario.errors import Layer, explain
 from netsim.scenario.fleet import Sheet, read_fleet, read_gains, read_intervals, read_tracks
 from netsim.scenario.schema import Scenario
@@ -44,8 +47,10 @@ def builtin_scenarios() -> dict[str, Path]:
 Overrides = Sequence[str] | Mapping[str, Any]      # "key.path=value", or values by their key paths
 
 
-def load_scenario(name_or_path: str | Path, overrides: Overrides = ()) -> Scenario:
+def load_scenario(name_or_path: str | Path, overrides: Overrides = (), on_top: Overrides = ()) -> Scenario:
     """A built-in scenario by name, or one from a file, with overrides: ``key.path=value``, or values by key path.
+
+    Those ``on_top`` override the overrides, as a case of a sweep does what is set for all cases.
 
     Raises InputError for anything that is wrong with it, naming file, key, value and what is allowed.
 
@@ -58,37 +63,46 @@ def load_scenario(name_or_path: str | Path, overrides: Overrides = ()) -> Scenar
         raise InputError(f"load_scenario: expected the name or the path of a scenario, found {found(name_or_path)}; "
                          "Scenario.of(…) makes one of a dict")
     path = _find(str(name_or_path))
-    return _assembled(as_text(path.stem), _read_layers(path), overrides, "--set")
+    return _assembled(as_text(path.stem), _read_layers(path), (overrides, on_top), "--set")
 
 
-def scenario_of(table: Mapping[str, Any], overrides: Overrides = (), source: str = "Scenario.of") -> Scenario:
-    """A scenario of tables as a file would hold them, ``base`` among them; see :meth:`Scenario.of`."""
+def scenario_of(
+    table: Mapping[str, Any], overrides: Overrides = (), source: str = "Scenario.of", said: Said | None = None,
+) -> Scenario:
+    """A scenario of tables as a file would hold them, ``base`` among them; see :meth:`Scenario.of`.
+
+    ``said`` is who said what of it, where the tables are those of a scenario that was loaded before.
+    """
     if not isinstance(table, Mapping):
         raise InputError(f"{source}: expected a dict such as {{'cell': {{…}}, 'population': […], …}}, "
                          f"found {found(table)}")
     plain = _plain(table, source)
     layers = _layers_of(source, plain, Path.cwd() / "scenario.toml")
-    return _assembled("scenario", layers, overrides, "with_")
+    return _assembled("scenario", layers, (overrides,), "with_", said)
 
 
-def _assembled(name: str, layers: list[Layer], overrides: Overrides, source: str) -> Scenario:
-    """The scenario that layers and overrides make up."""
+def _assembled(
+    name: str, layers: list[Layer], changes: Sequence[Overrides], source: str, said: Said | None = None,
+) -> Scenario:
+    """The scenario that layers and changes make up, once it is clear that no key is set in vain."""
     below: dict[str, Any] = {"name": name}
     for layer in layers:
         below = _merge(below, layer.table)
-    if overrides:
-        layer = Layer(source, _read_overrides(overrides, below, source))
+    said = said or Said(files=tuple(layers))
+    read = [list(_each_override(each, source)) for each in changes if each is not None]
+    if any(read):
+        layer = Layer(source, _layer_of(itertools.chain(*read), below))       # one, since options go with their method
         _absolute(layer, Path.cwd())
         layers.append(layer)
+        said = replace(said, changes=(*said.changes, *(Layer(source, _layer_of(each, below)) for each in read if each)))
         below = _merge(below, layer.table)
-    sheets = _read_sheets(below, layers)
-    if overrides:
-        _refuse_without_effect(layers[-1].table, below, source)
+    sheets = _read_sheets(below)
     tables: dict[int, Any] = {}
     try:
-        return Scenario.model_validate(below, context=tables)
+        scenario = Scenario.model_validate(below, context=tables)
     except ValidationError as problem:
         raise InputError(explain(problem, below, layers, tables, sheets)) from None
+    return scenario.as_said(said)
 
 
 def _find(name: str) -> Path:
@@ -209,10 +223,10 @@ def _merge_by_name(below: list[Any], above: list[Any]) -> list[Any]:
     return merged
 
 
-def _read_overrides(overrides: Overrides, below: dict[str, Any], source: str) -> dict[str, Any]:
-    """The overrides as one layer; a population is addressed by its name."""
+def _layer_of(overrides: Iterable[tuple[str, str, Any]], below: dict[str, Any]) -> dict[str, Any]:
+    """Overrides as one layer; a population is addressed by its name."""
     layer: dict[str, Any] = {}
-    for where, path, value in _each_override(overrides, source):
+    for where, path, value in overrides:
         steps = _key_path(path, where)
         if steps == ["population"] and isinstance(value, list):
             layer["population"] = value
@@ -230,39 +244,6 @@ def _read_overrides(overrides: Overrides, below: dict[str, Any], source: str) ->
                 raise InputError(f'{where}: "{step}" is set as a value and as a table')
         table[steps[-1]] = value
     return layer
-
-
-# What a column of a fleet says instead of a key of its population.
-COLUMNS = {("cpu", "min"): "cpu_min", ("cpu", "max"): "cpu_max", ("cpu", "cycles_per_sample"): "cycles_per_sample",
-           ("cpu", "capacitance"): "capacitance", ("radio", "power"): "power", ("radio", "min_power"): "min_power",
-           ("radio", "max_power"): "max_power", ("budget",): "budget", ("battery",): "battery",
-           ("samples",): "samples"}
-RECORDED = ("shadowing", "path_loss")      # what recorded gains say instead
-
-
-def _refuse_without_effect(changed: dict[str, Any], whole: dict[str, Any], source: str) -> None:
-    """Raise InputError for a key that is set and does nothing: a sweep over it would show equal rows."""
-    cell = whole.get("cell")
-    for name in RECORDED if isinstance(cell, dict) and cell.get("gain_trace") is not None else ():
-        if _holds(changed, ("cell", name)) and not _holds(changed, ("cell", "gain_trace")):
-            raise InputError(f"{source}: cell.{name}: has no effect: the gains are recorded (cell.gain_trace)")
-    fleets = {table.get("name"): table["devices"] for table in _populations(whole)
-              if isinstance(table.get("devices"), dict)}
-    for table in _populations(changed):
-        columns = fleets.get(table.get("name"), {})
-        for path, column in COLUMNS.items():
-            if column in columns and _holds(table, path) and not _holds(table, ("devices",)):
-                raise InputError(f"{source}: population.{table['name']}.{'.'.join(path)}: has no effect: the devices "
-                                 f"are listed with a column {column}; take the column away, or change it there")
-
-
-def _holds(table: Any, path: tuple[str, ...]) -> bool:
-    """Whether a table has a value there."""
-    for step in path:
-        if not isinstance(table, dict) or step not in table:
-            return False
-        table = table[step]
-    return True
 
 
 def _each_override(overrides: Overrides, source: str) -> Iterator[tuple[str, str, Any]]:
@@ -344,7 +325,7 @@ def _toml_value(text: str) -> Any:
     return table["value"] if set(table) == {"value"} else text
 
 
-def _read_sheets(table: dict[str, Any], layers: list[Layer]) -> dict[int, Sheet]:
+def _read_sheets(table: dict[str, Any]) -> dict[int, Sheet]:
     """Read the CSV files in, in place of their paths; returns the sheets of the fleets by population."""
     sheets: dict[int, Sheet] = {}
     numbers = {name: name in ("cycles_per_sample", "capacitance", "samples") for name in Fleet.model_fields}

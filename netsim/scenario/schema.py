@@ -7,17 +7,19 @@ import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, Strict, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, Strict, model_validator
 
 from netsim.base import html
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, found
 from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
 from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
 from netsim.scenario.devices import IN_TIME, MOST_DEVICES, PopulationTable
+from netsim.scenario.effect import Said, idle_keys, is_spelled_out
 from netsim.scenario.energy import TimeOfDay, seconds_of
 from netsim.scenario.learning import LearningTable
 from netsim.scenario.radio import Cell, Shadowing
@@ -126,6 +128,7 @@ class Scenario(Model):
     server: Annotated[ServerTable | None, key("who dispatches jobs; synchronous rounds where it is not given")] = None
     end: End = End()
     flower: Annotated[FlowerTable | None, key("for `netsim flower` alone")] = None
+    _said: Said = PrivateAttr(Said())
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -172,7 +175,23 @@ class Scenario(Model):
         """
         from netsim.scenario.loading import scenario_of
 
-        return scenario_of(tomllib.loads(self.to_toml()), {**(changes or {}), **more}, source=f"scenario {self.name}")
+        if changes is not None and not isinstance(changes, Mapping):
+            raise InputError('with_: expected a dict such as {"cell.bandwidth": "10 MHz"}, found ' + found(changes))
+        return scenario_of(tomllib.loads(self.to_toml()), {**(changes or {}), **more}, source=f"scenario {self.name}",
+                           said=self._said)
+
+    @property
+    def said(self) -> Said:
+        """Who said what of it: its file, and the changes on top."""
+        return self._said
+
+    def as_said(self, said: Said) -> Scenario:
+        """The same, with who has said what of it; InputError for a key that was set and has no effect."""
+        whole = self.model_dump(exclude_none=True, exclude={"population": True, "cell": {"gain_trace"}})
+        spelled_out = said.spelled_out or (bool(said.files) and is_spelled_out(said.files[-1].table, whole))
+        self._said = replace(said, spelled_out=spelled_out)
+        self._said.refuse(idle_keys(self))
+        return self
 
     def _repr_html_(self) -> str:
         """The tables that it is made of, with units."""
@@ -266,7 +285,7 @@ class Scenario(Model):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travels to other processes as its own text: the classes of distributions are made on the fly."""
-        return _from_toml, (self.to_toml(),)
+        return _from_toml, (self.to_toml(), Said(changes=self._said.changes))
 
 
 def _lines(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
@@ -293,8 +312,10 @@ def _listing(folder: Path) -> str:
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
-def _from_toml(text: str) -> Scenario:
-    return Scenario.model_validate(tomllib.loads(text))
+def _from_toml(text: str, said: Said) -> Scenario:
+    scenario = Scenario.model_validate(tomllib.loads(text))
+    scenario._said = said
+    return scenario
 
 
 def _needed_without_a_base(schema: dict[str, Any]) -> dict[str, Any]:

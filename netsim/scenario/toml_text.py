@@ -25,6 +25,11 @@ def dumps(document: Mapping[str, Any]) -> str:
     return "\n".join(blocks)
 
 
+def inline(item: Any) -> str:
+    """A value as TOML writes it on one line."""
+    return _value(item)
+
+
 def _is_section(item: Any) -> bool:
     return isinstance(item, Mapping) or (
         isinstance(item, list) and bool(item) and all(isinstance(table, Mapping) for table in item))

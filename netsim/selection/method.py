@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import cache
+from inspect import isfunction, signature
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +32,22 @@ class Method:
 
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:
         raise NotImplementedError(f"{type(self).__name__} does not say whom it chooses: define __call__(view, rng)")
+
+
+@cache
+def of_function(chooses: Any) -> Any:
+    """The method of a plain function, chooses(view, rng), which answers with device numbers or a Choice.
+
+    What is no such function stays as it is: nothing else is ever called.
+    """
+    if not isfunction(chooses) or [*signature(chooses).parameters][:1] != ["view"]:
+        return chooses
+
+    def ask(self: Method, view: View, rng: np.random.Generator) -> Any:
+        answer = chooses(view, rng)
+        return Choice(np.asarray(answer)) if isinstance(answer, list | tuple | np.ndarray) else answer
+
+    return type(chooses.__name__, (Method,), {"__call__": ask, "__doc__": chooses.__doc__})
 
 
 def highest(score: Floats, candidates: Ints, count: int) -> Ints:

@@ -10,6 +10,7 @@ import numpy as np
 from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry
+from netsim.selection.method import of_function
 from netsim.selection.view import Choice, Selection, View
 
 RRA = {"lambda": "weight"}     # the reward is called as it is by the allocation method
@@ -20,7 +21,8 @@ def _check_kind(name: str, found: Any) -> None:
     callable_kind = isinstance(found, type) and any("__call__" in vars(kind) for kind in found.__mro__)
     if not (callable_kind and hasattr(found, "needs")):
         raise InputError(f'selection.method: "{name}" is no selection method: a class with "needs", "state" '
-                         "and __call__(view, rng); derive it from netsim.selection.Method")
+                         "and __call__(view, rng); derive it from netsim.selection.Method, or give a function of "
+                         "(view, rng)")
 
 
 METHODS = Registry("selection method", "selection.method", {
@@ -45,7 +47,7 @@ METHODS = Registry("selection method", "selection.method", {
     "round-robin": Entry("netsim.selection.round_robin:RoundRobin", "the devices in turn"),
     "proportional-fair": Entry("netsim.selection.proportional_fair:ProportionalFair",
                                "the channels that are best against their own average"),
-}, check=_check_kind)
+}, check=_check_kind, adapt=of_function)
 
 
 def make_selection(method: str, options: Mapping[str, Any]) -> Selection:

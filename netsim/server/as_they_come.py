@@ -74,6 +74,15 @@ class AsTheyCome(Server):
             raise InputError(f'{key} has no effect with server.kind "{kind}", which knows no rounds that all devices '
                              "of a cohort take part in: leave it out")
 
+    @classmethod
+    def idle(cls, scenario: Scenario, options: Mapping[str, Any]) -> Mapping[str, str]:
+        no_rounds = "knows no rounds that all devices of a cohort take part in; leave it out"
+        keys = ("rounds.first", "rounds.first_infeasible", "rounds.deadline", "learning.fedl", "learning.aggregation")
+        idle = {**dict.fromkeys(keys, no_rounds), "cell.downlink.to": "lets every device start alone; leave it out"}
+        if options.get("concurrency") is not None:
+            idle["selection.cohort"] = "lets server.concurrency devices work at a time; change that"
+        return idle
+
     @property
     def among(self) -> int:
         return self.concurrency

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simpy.events import ProcessGenerator
 
@@ -37,7 +37,8 @@ class RunProgress:
 class Server:
     """Dispatches jobs, waits and aggregates, in ``run``; ``closed`` is called when a round is complete."""
 
-    waits = True          # whether all jobs of a round begin and end in it
+    waits = True                            # whether all jobs of a round begin and end in it
+    weighs: ClassVar[tuple[str, ...]] = ()  # options that say how much updates count, and nothing else
 
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
@@ -52,6 +53,11 @@ class Server:
     @classmethod
     def check(cls, scenario: Scenario, selection: Selection, options: Mapping[str, Any]) -> None:
         """Raise InputError where a scenario does not fit the server; ``options`` are those that it gives."""
+
+    @classmethod
+    def idle(cls, scenario: Scenario, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """Keys that this server never asks for, with the reason."""
+        return {}
 
     def run(self, cell: CellPort) -> ProcessGenerator:
         """All rounds that are still to come."""

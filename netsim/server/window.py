@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -33,6 +33,7 @@ class Window(AsTheyCome):
     """
 
     barrier = True
+    weighs = ("staleness", "stalest")
 
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
@@ -43,6 +44,11 @@ class Window(AsTheyCome):
         self.period_s = float(period)
         self.staleness = staleness
         self.stalest = stalest
+
+    @classmethod
+    def idle(cls, scenario: Scenario, options: Mapping[str, Any]) -> Mapping[str, str]:
+        return {**super().idle(scenario, options),
+                "rounds.wait": "goes on after its period, whoever fits; leave it out"}
 
     def run(self, cell: CellPort) -> ProcessGenerator:
         """All windows that are still to come; each ends at a multiple of the period."""

@@ -39,16 +39,17 @@ def run_sweep(
     as ``allocation``, ``selection``, ``model``, ``dataset`` or ``channel``; such cells run here, each time anew.
     A cell that fails stays in the results with its reason.
     """
-    check_arguments(own, seed=0, workers=workers, resume=False, out=out)
-    base, numbers = as_scenario(scenario), _seeds(seeds)
+    check_arguments(own, seed=0, workers=workers, resume=False, out=out, learning=learning, progress=progress)
+    numbers = _seeds(seeds)
     cases = cases_of(WHERE, _table(vary), len(numbers))
     keep = TemporaryDirectory(prefix="netsim-sweep-") if out is None else None
     folder = Path(keep.name if keep else str(out))
     with ExitStack() as stack:
         lent = _Lent(stack)
         fixed = {BROUGHT[what][1]: lent.name(BROUGHT[what][1], thing) for what, thing in own.items()}
+        base = as_scenario(scenario, fixed)
         settings = [{_key(key): lent.name(_key(key), value) for key, value in case.items()} for case in cases]
-        scenarios = [base.with_({**fixed, **case}) if fixed or case else base for case in settings]
+        scenarios = [base.with_(case) if case else base for case in settings]
         for each in scenarios:
             prepare(each, learning=learning and each.trains, allow_import=allow_import)
         sweep = Sweep(base.name, folder, tuple(zip(settings, scenarios, strict=True)), tuple(numbers), learning)

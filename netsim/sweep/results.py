@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from netsim.analysis.analysed_sweep import ABOUT, AnalysedSweep
 from netsim.base import html
+from netsim.base.errors import InputError, found
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,6 +25,8 @@ class SweepResults(AnalysedSweep):
     """
 
     def __init__(self, folder: Path | str, keep: TemporaryDirectory[str] | None = None) -> None:
+        if not isinstance(folder, str | Path):
+            raise InputError(f"load_sweep_results: expected the folder of a sweep, found {found(folder)}")
         super().__init__(folder)
         self._keep = keep      # a folder that lives as long as this
 

@@ -31,7 +31,7 @@ from netsim.base.errors import InputError, one_of
 from netsim.base.files import expanded, read_toml
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
-from netsim.scenario.toml_text import dumps
+from netsim.scenario.toml_text import inline
 from netsim.sweep.points import Point
 from netsim.sweep.sweep import COLUMNS, plain
 
@@ -105,7 +105,7 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
     base, seeds, fixed = _base(path, table), _seeds(path, table), _flat(path, "set", table.get("set", {}))
     cases = cases_of(path, table, len(seeds))
     folder = results / "sweeps" / name
-    found = tuple((case, _scenario(path, base, {**fixed, **case}, learning, allow_import)) for case in cases)
+    found = tuple((case, _scenario(path, base, fixed, case, learning, allow_import)) for case in cases)
     return Sweep(name, folder, found, tuple(seeds), learning)
 
 
@@ -186,18 +186,14 @@ def _flat(path: Path, where: str, table: Any, above: str = "") -> dict[str, Any]
     return flat
 
 
-def _scenario(path: Path, base: str, settings: Mapping[str, Any], learning: bool, allow_import: bool) -> Scenario:
-    """The scenario with these keys set; paths among them hold from the sweep file's folder."""
+def _scenario(
+    path: Path, base: str, fixed: Mapping[str, Any], case: Mapping[str, Any], learning: bool, allow_import: bool,
+) -> Scenario:
+    """The scenario with what is set for all cases, and for this one on top."""
     from netsim.prepare import prepare
 
-    paths = {".".join(steps) for steps in PATHS}
-    overrides = []
-    for key, value in settings.items():
-        if isinstance(value, str) and (key in paths or (key.startswith("population.") and key.endswith(".devices"))):
-            value = str((path.parent / expanded(value, f"{path}: {key}")).resolve())
-        overrides.append(override(key, value))
     try:
-        scenario = load_scenario(base, overrides)
+        scenario = load_scenario(base, _overrides(path, fixed), _overrides(path, case))
         prepare(scenario, learning=learning and scenario.trains, allow_import=allow_import)
     except InputError as error:
         message = str(error).removeprefix("--set").lstrip(": ")      # they were set here, not on the command line
@@ -205,6 +201,17 @@ def _scenario(path: Path, base: str, settings: Mapping[str, Any], learning: bool
     return scenario
 
 
+def _overrides(path: Path, settings: Mapping[str, Any]) -> list[str]:
+    """Settings as the command line gives them; paths among them hold from the sweep file's folder."""
+    paths = {".".join(steps) for steps in PATHS}
+    overrides = []
+    for key, value in settings.items():
+        if isinstance(value, str) and (key in paths or (key.startswith("population.") and key.endswith(".devices"))):
+            value = str((path.parent / expanded(value, f"{path}: {key}")).resolve())
+        overrides.append(override(key, value))
+    return overrides
+
+
 def override(key: str, value: Any) -> str:
     """``key=value`` as ``load_scenario`` takes it, the value as TOML writes it on one line."""
-    return f"{key}=" + dumps({"t": {"v": value}}).removeprefix("[t]\nv = ").removesuffix("\n")
+    return f"{key}={inline(value)}"

@@ -123,8 +123,9 @@ class Journal:
     def refuse_another(self) -> None:
         """Raise InputError where another run than this one lies here."""
         info = read_info(self.path)
-        differs = [key for key in self.identity if key != "scenario" and info.get(key) != self.identity[key]]
-        if differs:     # a scenario's name may have changed: it says nothing about the run
+        named = ("scenario", "changed")     # what it is called may have changed: that says nothing about the run
+        differs = [key for key in self.identity if key not in named and info.get(key) != self.identity[key]]
+        if differs:
             raise InputError(
                 f"{self.path}: holds another run ({', '.join(f'{k} {info.get(k)!r}' for k in differs)}; "
                 f"asked for {', '.join(repr(self.identity[k]) for k in differs)}); "

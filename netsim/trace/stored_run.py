@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.base.errors import InputError
+from netsim.base.errors import MOST_TOLD, InputError, found
 from netsim.base.files import read_json
 from netsim.trace.overlap import seconds_within
 from netsim.trace.run_directory import read_info
@@ -43,6 +43,8 @@ class StoredRun:
     """
 
     def __init__(self, path: Path | str, keep: TemporaryDirectory[str] | None = None) -> None:
+        if not isinstance(path, str | Path):
+            raise InputError(f"load_run: expected the folder of a run, found {found(path)}")
         self.path = Path(path)
         self._keep = keep               # a run without a folder of its own lives as long as this object
         self.info = read_info(self.path)
@@ -56,6 +58,19 @@ class StoredRun:
             raise InputError(f"{self.path}: not finished (round {self.last_round} is complete); go on with --resume")
         verify(self.path, file.name, {file.name: self.info.get("summary_sha256", "")}, "run.json")
         return dict(read_json(file, "a run's result"))
+
+    @property
+    def changed(self) -> list[str]:
+        """What was changed of the scenario by ``--set`` or ``with_``, each as ``cell.bandwidth = 10MHz``."""
+        told = self.info.get("changed", [])
+        return [str(each) for each in told] if isinstance(told, list) else []
+
+    @property
+    def title(self) -> str:
+        """What people know the run by: scenario, what was changed of it, and seed."""
+        changed, more = self.changed[:MOST_TOLD], len(self.changed) - MOST_TOLD
+        told = f" with {', '.join(changed)}{f' and {more} more' if more > 0 else ''}" if changed else ""
+        return f"{self.info['scenario']}{told}, seed {self.info['seed']}"
 
     @property
     def app(self) -> str | None:

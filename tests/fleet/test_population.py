@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from netsim import Scenario, simulate
 from netsim.base.errors import InputError
 from netsim.base.streams import stream
+from netsim.fleet.device_table import DeviceNames
 from netsim.fleet.population import draw_population, draw_samples
 from netsim.fleet.work import problem_for
 from netsim.scenario import load_scenario
@@ -186,3 +188,19 @@ def test_paper_meets_the_papers_round_time():
         cohort = stream(seed, "cohort").choice(len(population), 10, replace=False)
         times.append(allocate(problem_for(scenario, population, cohort, bits=scenario.bits()), method="sao").round_s)
     assert 0.103 <= np.median(times) <= 0.116
+
+
+def test_a_fleet_may_say_what_kind_each_device_is():
+    table = {"base": "tiny", "population": [{"name": "thing", "devices": {
+        "name": ["door", "hall", "roof"], "kind": ["sensor", "hub", "sensor"]}, "budget": "6 mJ",
+        "cpu": {"min": "0.5 GHz", "max": "2 GHz", "cycles_per_sample": 1e4}, "samples": 100,
+        "radio": {"power": "100 mW"}}]}
+    scenario = Scenario.of(table)
+    devices = simulate(scenario).devices
+    assert devices["kind"].to_list() == ["node"] * 5 + ["sensor", "hub", "sensor"]
+    assert [DeviceNames(scenario)(number) for number in (4, 5, 7)] == ["node 4", "door", "roof"]
+    nameless = Scenario.of({**table, "population": [{**table["population"][0], "devices": {
+        "kind": ["sensor", "hub", "sensor"]}}]})
+    assert [DeviceNames(nameless)(number) for number in (5, 6)] == ["sensor 5", "hub 6"]
+    same = [run.rounds["round_s"].to_list() for run in (simulate(scenario), simulate(nameless))]
+    assert same[0] == same[1]                                       # what a device is called changes nothing

@@ -118,7 +118,8 @@ def test_overrides(write):
     scenario = load_scenario(path, [
         "cell.bandwidth=10MHz", "population.node.budget=30mJ", 'description="a = b"', "population.node.count=1e3",
         "selection.cohort=3", "selection.clusters=5", "selection.method=kmeans", "end.time=2 min",
-        "learning.evaluation.every=4", "cell.path_loss.slope=20dB",
+        "learning.dataset=digits", "learning.model=mnist-cnn", "learning.evaluation.every=4",
+        "cell.path_loss.slope=20dB",
     ])
     assert scenario.cell.bandwidth == 10e6
     assert scenario.population[0].budget == 0.03
@@ -186,8 +187,9 @@ def test_options_of_any_toml_type_survive(write):
 
 
 def test_the_servers_optimiser_by_its_name_and_by_its_old_one(write):
-    new = load_scenario(write(SMALL), ["learning.optimiser={kind='momentum'}"])
-    old = load_scenario(write(SMALL), ["learning.server={kind='momentum'}"])
+    learns = ["learning.dataset=digits", "learning.model=mnist-cnn"]
+    new = load_scenario(write(SMALL), [*learns, "learning.optimiser={kind='momentum'}"])
+    old = load_scenario(write(SMALL), [*learns, "learning.server={kind='momentum'}"])
     assert new.digest == old.digest
     assert "optimiser = { kind = \"momentum\"" in old.to_toml()
     with pytest.raises(InputError, match=r"learning\.server: is the old name of optimiser"):
@@ -204,7 +206,7 @@ def test_digest_sees_values_and_not_their_spelling(write):
 
 def test_digest_sees_what_a_folder_of_images_and_a_policy_hold_and_not_where_they_lie(write, tmp_path):
     def digest(*more):
-        return load_scenario(write(SMALL), [*more, "learning.model=mnist-cnn"]).digest
+        return load_scenario(write(SMALL), ["learning.dataset=digits", *more, "learning.model=mnist-cnn"]).digest
 
     for folder, size in (("one", 5), ("same", 5), ("other", 6)):
         write("x" * size, f"{folder}/train/cat/1.png")

@@ -60,6 +60,9 @@ def test_a_run_that_is_cut_off_at_any_aggregation_goes_on_to_the_same_trace(kind
         assert again.summary["energy_j"] == whole.summary["energy_j"]
 
 
+DIGITS = ("learning.dataset=digits", "learning.model=mnist-cnn")
+
+
 @pytest.mark.parametrize(("changes", "message"), [
     (["server.kind=fedbuf"], 'server.kind: unknown server "fedbuf"'),
     (["server.kind=fedbuff", "server.bufer=3"], r"server\.bufer: unknown option of server fedbuff; .*buffer"),
@@ -85,8 +88,12 @@ def test_a_run_that_is_cut_off_at_any_aggregation_goes_on_to_the_same_trace(kind
     (["server.kind=window", "server.period=2"], r"server\.period"),
     (["server.kind=port", "server.freshness=0.0"], r"server\.freshness = 0"),
     (["server.kind=fedbuff", "rounds.deadline=1s"], r"rounds\.deadline has no effect"),
-    (["server.kind=fedasync", "learning.aggregation=mean"], r"learning\.aggregation has no effect"),
-    (["server.kind=fedasync", "learning.fedl=0.1"], r"learning\.fedl has no effect"),
+    ([*DIGITS, "server.kind=fedasync", "learning.aggregation=mean"], r"learning\.aggregation has no effect"),
+    ([*DIGITS, "server.kind=fedasync", "learning.fedl=0.1"], r"learning\.fedl has no effect"),
+    (["server.kind=fedasync", "server.mixing=0.5"], r"server\.mixing: has no effect: .*nothing is trained"),
+    (["server.kind=fedbuff", "server.concurrency=3", "selection.cohort=2"], r"cohort: has no effect: .*concurrency"),
+    (["server.kind=window", "server.period=1s", "rounds.wait=2s"], r"wait: has no effect: .*its period, whoever fits"),
+    (["server.kind=fedbuff", "rounds.first=cohort"], r"rounds\.first: has no effect: .*no rounds"),
 ])
 def test_bad_input_in_one_sentence(changes, message):
     with pytest.raises(InputError, match=message) as error:

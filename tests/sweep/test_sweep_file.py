@@ -70,6 +70,7 @@ def test_values_may_be_tables_and_paths_hold_from_the_sweep_file(tmp_path: Path)
         [grid]
         learning.partition = [{ kind = "iid" }, { kind = "majority", sigma = 0.5 }, { kind = "file", path = "/x.json" }]
         [set]
+        learning.dataset = "mnist"
         learning.root = "data"
     """))
     assert [cell.scenario.learning.partition.kind for cell in sweep.cells] == ["iid", "majority", "file"]

@@ -1,0 +1,193 @@
+"""Keys that do nothing in a scenario, and what overrides them: a key that is set and has no effect is an error.
+
+A key counts as set by the file that is loaded and by the changes on top of it. What a base file says beneath them may
+come to nothing: that is what a file over a base is for. Nor is a file held to its word that spells out every key, as a
+run's own ``scenario.toml`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from netsim.base.errors import InputError
+from netsim.scenario.errors import Layer, holds
+from netsim.scenario.toml_text import inline
+
+if TYPE_CHECKING:
+    from netsim.scenario.devices import PopulationTable
+    from netsim.scenario.schema import Scenario
+
+Key = tuple[str, ...]      # a population goes by its name
+LONGEST = 60               # characters of a value in a title
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A key without effect, what overrides it, and the rest of the sentence."""
+
+    key: Key
+    by: Key                         # where a change made it so, the file below is not to blame
+    why: str
+    needed: bool = False            # a scenario must give it: only saying it once more is in vain
+    changes_only: bool = False      # a file may say it for another command or method
+    called: str = ""                # what it is, where it is no key
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.called or '.'.join(self.key)}: has no effect: {self.why}"
+
+
+@dataclass(frozen=True)
+class Said:
+    """Who said what of a scenario: its files, lowest first, then the changes. All are alike: it is what it is."""
+
+    files: tuple[Layer, ...] = field(default=(), compare=False)
+    changes: tuple[Layer, ...] = field(default=(), compare=False)
+    spelled_out: bool = field(default=False, compare=False)       # the topmost file gives every key that there is
+
+    @property
+    def changed(self) -> list[str]:
+        """What the changes come to, each as ``cell.bandwidth = 10MHz``."""
+        values = {key: value for layer in self.changes for key, value in _flat(layer.table)}
+        return [f"{key} = {value}" for key, value in values.items()]
+
+    def refuse(self, idle: Iterable[Idle]) -> None:
+        """Raise InputError for the first key that was set and does nothing."""
+        for key in idle:
+            told = next(self._in_vain(key), None)
+            if told is not None:
+                raise InputError(f"{told.source}: {key.sentence}")
+
+    def _in_vain(self, idle: Idle) -> Iterator[Layer]:
+        """Those who set a key that does nothing, and should have known."""
+        layers = (*self.files, *self.changes)
+        lenient = self.spelled_out or idle.changes_only
+        for place in range(max(0, len(self.files) - (not lenient)), len(layers)):
+            overridden = any(holds(other.table, idle.by) for other in layers[place + 1:])
+            again = not idle.needed or any(holds(other.table, idle.key) for other in layers[:place])
+            if holds(layers[place].table, idle.key) and again and not overridden:
+                yield layers[place]
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Every key with its value, in short; populations go by their names."""
+    for name, value in table.items():
+        listed = isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
+        if isinstance(value, Mapping) and "dist" not in value:
+            yield from _flat(value, f"{above}{name}.")
+        elif name == "population" and listed:
+            for each in value:
+                yield from _flat({key: item for key, item in each.items() if key != "name"},
+                                 f"{name}.{each.get('name', 'device')}.")
+        else:
+            text = value if isinstance(value, str) else inline(value)
+            yield f"{above}{name}", text if len(text) <= LONGEST else f"{text[:LONGEST - 1]}…"
+
+
+def idle_keys(scenario: Scenario) -> Iterator[Idle]:
+    """All keys that do nothing in this scenario, whatever methods and server it names."""
+    yield from _of_the_cell(scenario)
+    for table in scenario.population:
+        yield from _of_a_population(table)
+    yield from _of_learning(scenario)
+    if scenario.rounds.first == "cohort":
+        yield Idle(("rounds", "first_infeasible"), ("rounds", "first"),
+                   'rounds.first = "cohort" makes the first round one like every other; leave it out')
+
+
+def _of_the_cell(scenario: Scenario) -> Iterator[Idle]:
+    cell = scenario.cell
+    measured = all(table.devices is not None and table.devices.gain is not None for table in scenario.population)
+    if cell.gain_trace is not None:
+        by, why = ("cell", "gain_trace"), "the gains are recorded (cell.gain_trace); leave it out"
+        for table in scenario.population:
+            if table.devices is not None and table.devices.gain is not None:
+                yield Idle(("population", table.name, "devices"), by, "the gains are recorded (cell.gain_trace); take "
+                           "the column away", called=f"population.{table.name}.devices, column gain")
+    elif measured:
+        by, why = ("population",), "the gains are measured (the column gain of all devices); leave it out"
+    if cell.channel is None and (cell.gain_trace is not None or measured):
+        for name in ("shadowing", "path_loss"):
+            yield Idle(("cell", name), by, why)
+        yield Idle(("cell", "radius"), by, why, needed=True)
+    elif not any(_is_placed_at_random(table) for table in scenario.population):
+        yield Idle(("cell", "radius"), ("population",), "every device has a place of its own; change that", needed=True)
+    if cell.fading == "none" and cell.channel is None:
+        yield Idle(("allocation", "channel"), ("cell", "fading"),
+                   "without fading (cell.fading) the gains of the moment are the mean ones; leave it out")
+
+
+def _is_placed_at_random(table: PopulationTable) -> bool:
+    if table.mobility is not None:
+        return table.mobility.model == "random-waypoint"
+    return table.places is None and (table.devices is None or (table.devices.x is None and table.devices.gain is None))
+
+
+# What a column of a fleet says instead of a key of its population; the first must be given where its table is.
+COLUMNS = {("cpu", "min"): "cpu_min", ("cpu", "max"): "cpu_max", ("cpu", "cycles_per_sample"): "cycles_per_sample",
+           ("radio", "power"): "power"}
+MORE_COLUMNS = {("cpu", "capacitance"): "capacitance", ("radio", "min_power"): "min_power",
+                ("radio", "max_power"): "max_power", ("budget",): "budget", ("battery",): "battery",
+                ("samples",): "samples"}
+
+
+def _of_a_population(table: PopulationTable) -> Iterator[Idle]:
+    """Keys in whose place the devices' own columns stand."""
+    columns = table.devices.columns() if table.devices is not None else {}
+    above = ("population", table.name)
+    for path, column in (*COLUMNS.items(), *MORE_COLUMNS.items()):
+        if column in columns:
+            yield Idle((*above, *path), (*above, "devices"), f"the devices are listed with a column {column}; take the "
+                       "column away, or change it there", needed=path in COLUMNS)
+    for name in ("cpu", "radio") if columns else ():
+        of_table = {path: column for path, column in (*COLUMNS.items(), *MORE_COLUMNS.items()) if path[0] == name}
+        needed = [column for path, column in of_table.items() if path in COLUMNS]
+        more = [path for path, column in of_table.items() if path not in COLUMNS and column not in columns]
+        if set(needed) <= set(columns) and not any(_says(table, path) for path in more):
+            yield Idle((*above, name), (*above, "devices"),
+                       f"the devices are listed with their own {', '.join(needed)}; leave the table out")
+
+
+def _says(table: PopulationTable, path: tuple[str, ...]) -> bool:
+    """Whether a table gives a key that it need not."""
+    part = getattr(table, path[0])
+    return part is not None and path[1] in part.model_fields_set
+
+
+ONLY_TRAINED = ("dataset", "root", "model", "partition", "buffers", "batch_size", "learning_rate", "momentum",
+                "weight_decay", "proximal", "fedl", "aggregation", "optimiser", "server", "target_accuracy",
+                "evaluation")      # the server was once what the optimiser is now
+
+
+def _of_learning(scenario: Scenario) -> Iterator[Idle]:
+    learning = scenario.learning
+    if not scenario.trains:
+        yield from idle_untrained(scenario, "without a dataset (learning.dataset) nothing is trained; leave it out",
+                                  changes_only=False)
+    elif learning.dataset == "digits":
+        yield Idle(("learning", "root"), ("learning", "dataset"),
+                   'the dataset "digits" is always there, wherever the data lie; leave it out')
+
+
+def idle_untrained(scenario: Scenario, why: str, *, changes_only: bool) -> Iterator[Idle]:
+    """Keys that only training asks for."""
+    learning = scenario.learning
+    asked = {"batch_size"} if learning.local_steps is not None else set()        # steps are cut out of batches
+    if learning.bits == "auto":
+        asked |= {"dataset", "root", "model", "buffers"}                          # as large as the model for its data
+    if any(table.samples == "auto" for table in scenario.population):
+        asked |= {"dataset", "root", "partition"}
+    for name in ONLY_TRAINED:
+        if name not in asked:
+            yield Idle(("learning", name), ("learning", "dataset"), why, changes_only=changes_only)
+
+
+def is_spelled_out(table: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
+    """Whether a table gives every key that the whole has, as netsim itself writes a scenario down."""
+    old = {"optimiser": "server"}      # as a key was once called
+    given = {name: table.get(name, table.get(old.get(name, name))) for name in whole}
+    return all(given[name] is not None if not isinstance(value, Mapping)
+               else isinstance(given[name], Mapping) and is_spelled_out(given[name], value)
+               for name, value in whole.items())
