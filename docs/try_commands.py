@@ -26,8 +26,10 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.request import urlopen
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/tutorial.md")
@@ -43,7 +45,7 @@ class Instead:
 
     why: str
     do: str = ""                # the command that is played; none: nothing is
-    stop_at: str = ""           # end it by Ctrl-C as soon as it has printed this
+    waits: bool = False         # end it by Ctrl-C as soon as the address that it prints answers
     full: bool = False          # with --full too
 
 
@@ -56,7 +58,7 @@ INSTEAD = {
     "make test": Instead("it would run the tests, and they this", "make --dry-run test"),
     "make bench": Instead("it measures for an hour", "make --dry-run bench", full=True),
     "make quick": Instead("it would run the tests", "make --dry-run quick"),
-    "netsim lab": Instead("it waits for Ctrl-C", "netsim lab", stop_at="netsim lab: http", full=True),
+    "netsim lab": Instead("it waits for Ctrl-C, and gets it", "netsim lab", waits=True, full=True),
     "netsim reproduce --quick all": Instead("it takes minutes", "netsim reproduce --quick table2"),
     "netsim reproduce fig7": Instead("its hundred layouts take half a minute", "netsim reproduce fig7 --trials 5"),
     "netsim reproduce fig10 --data data": Instead(HOURS, "netsim reproduce fig10 --data data --stored", full=True),
@@ -87,16 +89,17 @@ class Shell:
     variables: dict[str, str]
     _state: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="try-commands-")))
 
-    def run(self, command: str, stop_at: str = "") -> tuple[int, str]:
+    def run(self, command: str, *, waits: bool = False) -> tuple[int, str]:
         """The exit code of a command, and what it prints on both streams."""
         state, printed = self._state / "state", self._state / "printed"
         keep = f"\nended=$?; {{ pwd; env -0; }} > {shlex.quote(str(state))}; exit $ended"
         with printed.open("wb") as out:
             process = subprocess.Popen(["bash", "-c", command + keep], cwd=self.folder, env=self.variables, stdout=out,
-                                       stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+                                       stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+                                       preexec_fn=heed_ctrl_c)
             try:
-                if stop_at:
-                    interrupt_at(stop_at, process, printed)
+                if waits:
+                    visit_and_interrupt(process, printed)
                 code = process.wait(LONGEST_S)
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -112,13 +115,19 @@ class Shell:
         shutil.rmtree(self._state)
 
 
-def interrupt_at(text: str, process: subprocess.Popen[bytes], printed: Path) -> None:
-    """Press Ctrl-C when a command has printed something."""
+def heed_ctrl_c() -> None:
+    """As in a terminal: what runs in the background of a script is deaf to Ctrl-C, and so are its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def visit_and_interrupt(process: subprocess.Popen[bytes], printed: Path) -> None:
+    """Open the page whose address a command prints, and press Ctrl-C."""
     while process.poll() is None:
-        if text.encode() in printed.read_bytes():
-            time.sleep(1)
-            os.killpg(process.pid, signal.SIGINT)
-            return
+        address = re.search(rb"http://[\w.:/-]+", printed.read_bytes())
+        if address:
+            with suppress(OSError), urlopen(address[0].decode(), timeout=LONGEST_S):
+                os.killpg(process.pid, signal.SIGINT)
+                return
         time.sleep(0.2)
 
 
@@ -190,7 +199,7 @@ def play_step(where: str, step: Step, shell: Shell, *, full: bool) -> str:
         print(f"{where}: {shown}: left out: {instead.why}", flush=True)
         return ""
     began, before = time.monotonic(), cpu_s()
-    code, printed = shell.run(command, instead.stop_at)
+    code, printed = shell.run(command, waits=instead.waits)
     note = f"; {instead.why}: {command}" if instead.why else ""
     print(f"{where}: {shown}: {time.monotonic() - began:.1f} s, CPU {cpu_s() - before:.1f} s{note}", flush=True)
     problem = judge(code, printed, step.expected)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from netsim.analysis.analysed_sweep import ABOUT, AnalysedSweep
 from netsim.base import html
+from netsim.base.counts import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +43,7 @@ class SweepResults(AnalysedSweep):
         return write_sweep_report(self, self.folder / "report.html" if path is None else Path(path), against)[0]
 
     def _repr_html_(self) -> str:
-        title = f"{self.name}: means over {len(self.seeds)} seeds, ± half of a 95 % interval (Student's t)"
+        title = f"{self.name}: means over {counted(len(self.seeds), 'seed')}, ± half of a 95 % interval (Student's t)"
         columns = [*(self.keys or ["case"]), "seeds", *self.measures]
         failed = any(case.failed for case in self.cases)
         rows = []
