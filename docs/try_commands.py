@@ -38,6 +38,26 @@ NAMED = re.compile(r"# ([\w./-]+\.(?:py|toml|csv))\n")
 IN_TEXT = re.compile(r"`((?:netsim|make|pip)\s[^`]+|\. [^`]+)`")
 LONGEST_S = 3600.0      # of a command, on a busy machine
 
+# what an editable install leaves: where packages are, whatever folder one is in, and a program
+FINDER = """import sys
+from importlib.util import spec_from_file_location
+
+FOLDERS = {folders}
+
+class CloneFinder:
+    def find_spec(name, path=None, target=None):
+        if name in FOLDERS:
+            return spec_from_file_location(name, FOLDERS[name] + "/__init__.py",
+                                           submodule_search_locations=[FOLDERS[name]])
+
+sys.meta_path.insert(0, CloneFinder)
+"""
+SCRIPT = """#!{python}
+from {module} import {function}
+if __name__ == "__main__":
+    {function}()
+"""
+
 
 @dataclass(frozen=True)
 class Instead:
@@ -50,7 +70,7 @@ class Instead:
 
 
 INSTALLS = "it installs from the network; what it installs is there already"
-HOURS = "it trains for hours on data to be downloaded; --stored draws from the trials that the clone holds"
+HOURS = "it trains for hours on data to be downloaded"
 INSTEAD = {
     "pip install -e '.[flower]'": Instead(INSTALLS),
     "pip install -e '.[lab]'": Instead(INSTALLS),
@@ -61,8 +81,9 @@ INSTEAD = {
     "netsim lab": Instead("it waits for Ctrl-C, and gets it", "netsim lab", waits=True, full=True),
     "netsim reproduce --quick all": Instead("it takes minutes", "netsim reproduce --quick table2"),
     "netsim reproduce fig7": Instead("its hundred layouts take half a minute", "netsim reproduce fig7 --trials 5"),
-    "netsim reproduce fig10 --data data": Instead(HOURS, "netsim reproduce fig10 --data data --stored", full=True),
-    "netsim reproduce asynchronous": Instead(HOURS, "netsim reproduce asynchronous --stored", full=True),
+    "netsim reproduce fig10 --data data": Instead(
+        f"{HOURS}; the clone has stored trials", "netsim reproduce fig10 --data data --stored", full=True),
+    "netsim reproduce asynchronous": Instead(HOURS, "netsim reproduce asynchronous --help", full=True),
     "netsim reproduce sharing": Instead("it takes minutes", "netsim reproduce --help"),
     "netsim reproduce": Instead("it is named, not given", "netsim reproduce --help", full=True),
     "netsim allocate": Instead("it is named, not given", "netsim allocate --help", full=True),
@@ -225,19 +246,20 @@ def cpu_s() -> float:
 
 
 def borrow_packages(clone: Path) -> None:
-    """A .venv in a clone, in no time: the clone's own packages, laid out as installed, over those of this Python."""
+    """A .venv in a clone, in no time and without a network: the clone's own code, over the packages of this Python."""
     venv = clone / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     (site,) = venv.glob("lib/python*/site-packages")
     settings = tomllib.loads((clone / "pyproject.toml").read_text(encoding="utf-8"))
-    for package, folder in settings["tool"]["setuptools"]["package-dir"].items():
-        shutil.copytree(clone / folder, site / package.replace(".", "/"), dirs_exist_ok=True)
+    folders = {package: str(clone / folder)
+               for package, folder in settings["tool"]["setuptools"]["package-dir"].items()}
+    (site / "clone_finder.py").write_text(FINDER.format(folders=folders), encoding="utf-8")
     borrowed = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
-    (site / "borrowed.pth").write_text("\n".join(borrowed) + "\n", encoding="utf-8")
+    (site / "clone.pth").write_text("\n".join(["import clone_finder", *borrowed]) + "\n", encoding="utf-8")
     for name, call in settings["project"]["scripts"].items():
         module, function = call.split(":")
         script = venv / "bin" / name
-        script.write_text(f"#!{venv / 'bin/python'}\nfrom {module} import {function}\n{function}()\n", encoding="utf-8")
+        script.write_text(SCRIPT.format(python=venv / "bin/python", module=module, function=function), encoding="utf-8")
         script.chmod(0o755)
     for target in ("ready", "ready-test"):      # so that make has nothing to install
         (venv / target).touch()

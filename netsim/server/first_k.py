@@ -10,7 +10,6 @@ from pydantic import Field
 from simpy.events import ProcessGenerator
 
 from netsim.base.arrays import Ints
-from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.base.fields import Natural
 from netsim.cell.port import CellPort
@@ -42,8 +41,8 @@ class FirstK(Synchronous):
     @classmethod
     def check(cls, scenario: Scenario, selection: Selection, options: Mapping[str, Any]) -> None:
         if options["buffer"] > scenario.selection.cohort:
-            raise InputError(f"server.buffer = {options['buffer']}: never full, since a round has selection.cohort = "
-                             f"{counted(scenario.selection.cohort, 'device')}; take at most as many")
+            raise InputError(f"server.buffer = {options['buffer']}: never full, since selection.cohort = "
+                             f"{scenario.selection.cohort} is how many take part in a round; take at most as many")
 
     def wait(self, cell: CellPort, tickets: Ints) -> ProcessGenerator:
         """Until enough of a wave have arrived."""

@@ -36,7 +36,7 @@ def complaint(tmp_path):
     ("count = 4", "count = 99_999_999", ["population.node.count", "less than or equal to 10000000"]),
     ("count = 4", "", ["population.node", "give count, places or devices"]),
     ("count = 4", 'places = [["1 m"]]', ["population.node.places.0", "too few"]),
-    ("count = 4", 'count = 3\nplaces = [["1 m", "1 m"]]', ["population.node.count = 3", "1 places"]),
+    ("count = 4", 'count = 3\nplaces = [["1 m", "1 m"]]', ["population.node.count = 3", "places has 1 entry"]),
     ('"uniform"', '"unifrm"', ["population.node.budget", "unknown dist", 'did you mean "uniform"?']),
     ('dist = "uniform", ', "", ["population.node.budget", "needs dist", "uniform"]),
     ('high = "2 mJ"', 'hihg = "2 mJ"', ["population.node.budget.hihg", 'did you mean "high"?']),
