@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from netsim.base.counts import counted
 from netsim.base.errors import MOST_TOLD, InputError
 from netsim.models import MODELS
 
@@ -81,7 +82,8 @@ def _unused(
         raise InputError(f'model "{name}" does not take images of shape {shape}: {error}') from error
     if not isinstance(logits, torch.Tensor) or logits.shape != (4, classes):
         got = tuple(logits.shape)[1:] if isinstance(logits, torch.Tensor) else type(logits).__name__
-        raise InputError(f'model "{name}" answers {got} for an image, but the data have {classes} classes')
+        raise InputError(f'model "{name}" answers {got} for an image, but the data have '
+                         f'{counted(classes, "class", "classes")}')
     if logits.dtype not in (torch.float32, torch.float64):
         raise InputError(f'model "{name}" answers {str(logits.dtype).removeprefix("torch.")} numbers; end forward '
                          "with .float()")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from netsim.analysis.analysed_run import AnalysedRun
 from netsim.base import html
+from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.trace.run_directory import is_being_written
 
@@ -32,7 +33,7 @@ class Run(AnalysedRun):
         columns = ["round", "cohort", "arrived", "round_s", "energy_j", "compute_s", "upload_s", "wait_s"]
         if not rounds["accuracy"].is_nan().all():
             columns.append("accuracy")
-        title = f"{self.title}: {rounds.height} rounds ({info['status']})"
+        title = f"{self.title}: {counted(rounds.height, 'round')} ({info['status']})"
         return html.table(title, columns, rounds.select(columns).rows())
 
     def figure(self, kind: str, round: int | None = None) -> Figure:

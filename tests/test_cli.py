@@ -301,3 +301,54 @@ def test_a_dead_worker_is_one_message(netsim, monkeypatch):
     assert code == 1
     assert err.startswith("error: a training worker ended")
     assert "Traceback" not in err
+
+
+def test_the_program_says_which_version_it_is(netsim):
+    from importlib.metadata import version
+
+    assert netsim("--version") == (0, f"netsim {version('netsim')}\n", "")
+
+
+@pytest.mark.parametrize(("typed", "offered"), [
+    ("netsim cr", ["critical-path"]),
+    ("netsim run --no", ["--no-learning"]),
+    ("netsim run qu", ["quickstart"]),
+    ("netsim flower examples/app --scenario st", ["storm", "street"]),
+    ("netsim allocate paper --method sao-", ["sao-common-power", "sao-joint", "sao-adaptive"]),
+    ("netsim data f", ["fashion-mnist"]),
+    ("netsim export results/run --format p", ["perfetto", "parquet"]),
+    ("netsim reproduce table", ["table1", "table2", "table3"]),
+    ("netsim run ./mine", []),              # the shell offers files
+])
+def test_the_tab_key_completes_commands_options_and_names(netsim, monkeypatch, typed, offered):
+    monkeypatch.setenv("_NETSIM_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    code, out, _ = netsim()
+    assert (code, sorted(out.split())) == (0, sorted(offered))
+
+
+def test_long_tables_say_how_to_see_them_whole_and_all_shows_it(netsim):
+    def rows(*words):
+        out = netsim(*words)[1]
+        return out, sum("│" in line for line in out.splitlines())
+
+    assert netsim("run", "lab", "--set", "end.rounds=25", "--out", "r")[0] == 0
+    for command, cut in (("breakdown", ["rounds (20 of 25; all with --all)", "devices (20 of "]),
+                         ("critical-path", ["on the path (20 of ", "could be (20 of "])):
+        (short, few), (whole, many) = rows(command, "r"), rows(command, "r", "--all")
+        assert all(words in short for words in cut)
+        assert ("--all" in whole, many > few) == (False, True)
+    many = ("allocate", "lab", "--set", "selection.cohort=31")
+    short, whole = netsim(*many)[1], netsim(*many, "--all")[1]
+    assert "and 1 more device; all with --all" in short
+    assert ("--all" in whole, len(whole.splitlines())) == (False, len(short.splitlines()))      # a device for that line
+
+
+def test_one_is_singular(netsim, tmp_path):
+    (tmp_path / "one.toml").write_text(FLEET)
+    (tmp_path / "fleet.csv").write_text("power,budget\n23 dBm,20 mJ\n")
+    assert "1 device " in netsim("check", "one.toml")[1]
+    assert "the scenario has only 1 device" in netsim("check", "one.toml", "--set", "selection.cohort=2")[2]
+    assert netsim("run", "one.toml", "--no-learning", "--set", "end.rounds=1", "--out", "r")[0] == 0
+    assert " in 1 round " in netsim("breakdown", "r")[1]

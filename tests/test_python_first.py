@@ -167,7 +167,7 @@ MISTAKES = {
     "an unknown population": (lambda: load_scenario("tiny", {"population.phon.count": 3}), "addressed by its name"),
     "a missing table": (lambda: Scenario.of({"cell": CELL["cell"]}), "population: is missing"),
     "a cohort that is too large": (lambda: Scenario.of({**CELL, "selection": {"method": "fedavg", "cohort": 9}}),
-                                   "there are only 8 devices"),
+                                   "the scenario has only 8 devices"),
     "a text for a seed": (lambda: simulate("tiny", seed="one"), "seed = expected a whole number from 0 on, found str"),
     "a negative seed": (lambda: simulate("tiny", seed=-1), "from 0 on, found int -1"),
     "half a worker": (lambda: simulate("tiny", workers=0.5), "workers = expected a whole number from 1 on"),

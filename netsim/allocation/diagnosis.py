@@ -13,6 +13,7 @@ from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.methods import METHODS
 from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
 from netsim.base.arrays import Bools, Floats, Ints
+from netsim.base.counts import counted
 from netsim.base.registry import load
 from netsim.base.units import format, short_up
 
@@ -68,12 +69,12 @@ def explain(problem: Problem, found: Obstacles) -> str:
     else:
         first = (f"{listing(problem, found.in_the_way)}: to keep every budget the cell needs "
                  f"{format(float(found.need_hz.sum()), 'frequency', up=True)}, it has {band}")
-    more = found.budget_scaling
+    more, part = found.budget_scaling, f"{len(found.cohort)} of {counted(len(problem), 'device')}"
     if math.isinf(more):
-        return f"{first}; the largest part of the cohort that fits has {len(found.cohort)} of {len(problem)} devices"
+        return f"{first}; the largest part of the cohort that fits has {part}"
     growth = (f"were {short_up(more)} times as large" if more >= 2.0
               else f"grew by {short_up(max(100.0 * (more - 1.0), LEAST_GROWTH), 3)} %")
-    return (f"{first}; the largest part of the cohort that fits has {len(found.cohort)} of {len(problem)} devices; "
+    return (f"{first}; the largest part of the cohort that fits has {part}; "
             f"all fit if every budget {growth}")
 
 

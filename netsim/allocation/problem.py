@@ -13,6 +13,7 @@ from netsim import physics
 from netsim.allocation.slots import Slots
 from netsim.base import html
 from netsim.base.arrays import Bools, Floats, Ints, frozen
+from netsim.base.counts import counted
 from netsim.base.errors import InputError
 
 TOLERANCE = 1e-9                                 # how far, relatively, a plan may miss a constraint by rounding
@@ -262,7 +263,8 @@ def _common_length(arrays: dict[str, Floats]) -> int:
             raise InputError(f"{name}: empty; a problem needs at least one device")
         if length != size:
             longest = next(other for other in lengths if lengths[other] == size)
-            raise InputError(f"{name}: {length} values, but {longest} has {size}: one for each device is needed")
+            raise InputError(f"{name}: {counted(length, 'value')}, but {longest} has {size}: "
+                             "one for each device is needed")
     return size
 
 

@@ -12,6 +12,7 @@ from netsim.analysis.breakdown import TOGETHER, WORK
 from netsim.analysis.names import all_names
 from netsim.base import html, units
 from netsim.base.arrays import Floats, Ints
+from netsim.base.counts import counted
 from netsim.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _links(run: StoredRun, rows: int) -> tuple[Ints, Ints]:
     links = run.links
     src, dst = links["src"].to_numpy(), links["dst"].to_numpy()
     if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < rows):
-        raise InputError(f"{run.path / 'links'}: links that do not fit the trace's {rows} rows")
+        raise InputError(f"{run.path / 'links'}: links that do not fit the trace's {counted(rows, 'row')}")
     return src, dst
 
 

@@ -6,6 +6,7 @@ import polars as pl
 
 from netsim.analysis.replay import Replays
 from netsim.base import units
+from netsim.base.counts import counted
 
 FEW = 4          # devices that a sentence names
 NOTABLE = 1.0    # dB: a smaller change of a gain is not worth a word
@@ -34,7 +35,7 @@ def _who(replays: Replays, number: int, median: int, device: int | None, names: 
     if not new and not gone:
         return ["The cohort is the same."]
     if not new:
-        return [f"{len(gone)} fewer devices take part."]
+        return [f"{counted(len(gone), 'device')} fewer than then."]
     shown = ", ".join(names[device] for device in new[:FEW]) + (f" and {len(new) - FEW} more" if len(new) > FEW else "")
     return [f"This time and not then: {shown}."]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.arrays import Bools, Floats, Ints, State
+from netsim.base.counts import counted
 from netsim.base.units import format
 
 ROUNDING = 1e-12
@@ -180,6 +181,6 @@ class Batteries:
         """As a checkpoint says; loads are drawn again by whoever takes up the jobs."""
         used_j = state["used_j"]
         if used_j.shape != self.capacity_j.shape:
-            raise ValueError(f"it is not about {len(self.capacity_j)} devices")
+            raise ValueError(f"it is not about {counted(len(self.capacity_j), 'device')}")
         self.used_j = used_j.copy()
         self._alive = int(self.available.sum())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from netsim.base.errors import InputError
+from netsim.cli import completion
 from netsim.cli.help_pages import Program
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def program(
 
 
 ScenarioName = Annotated[str, typer.Argument(
-    metavar="SCENARIO", help="A scenario file (TOML), or the name of a built-in one: see `netsim scenarios`.")]
+    metavar="SCENARIO", help="A scenario file (TOML), or the name of a built-in one: see `netsim scenarios`.",
+    autocompletion=completion.scenarios)]
 Overrides = Annotated[list[str], typer.Option(
     "--set", metavar="KEY=VALUE", help="Change one key, e.g. --set cell.bandwidth=10MHz or "
     "--set population.phone.budget=30mJ. May be repeated.")]
@@ -62,6 +64,7 @@ AllowImport = Annotated[bool, typer.Option(
 Against = Annotated[str | None, typer.Option(
     metavar="CASE", help="Of a sweep, the case that the others are compared with, by its name in the table.",
     show_default="the first")]
+Every = Annotated[bool, typer.Option("--all", help="Show long tables whole.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output and nothing else there.")]
 
 

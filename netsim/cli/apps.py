@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from netsim.cli import completion
 from netsim.cli.app import SIMULATE, AllowImport, AsJson, Overrides, Seed, app, resumable
 
 
@@ -19,7 +20,8 @@ def flower(
         metavar="APP", help="A Flower app: the folder with its pyproject.toml. Its code is run.")],
     scenario: Annotated[str, typer.Option(
         "--scenario", "-s", metavar="SCENARIO",
-        help="The cell: a scenario file (TOML), or the name of a built-in one.")],
+        help="The cell: a scenario file (TOML), or the name of a built-in one.",
+        autocompletion=completion.scenarios)],
     overrides: Overrides = [],  # noqa: B006
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(

@@ -11,11 +11,13 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
+from netsim.cli import completion
 from netsim.cli.app import (
     EXPERIMENT,
     SOME_FAILED,
     Against,
     AllowImport,
+    Every,
     Force,
     Overrides,
     ScenarioName,
@@ -58,6 +60,7 @@ def sweep(
     cluster: Annotated[str | None, typer.Option(
         metavar="ADDRESS", help="Run the cells on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
     status: Annotated[bool, typer.Option("--status", help="Only show how far the sweep is.")] = False,
+    every: Every = False,
     report: Annotated[bool, typer.Option(
         "--report", help="Write a page with its answers at the end, and tables and figures beside it.")] = False,
     against: Against = None,
@@ -84,17 +87,17 @@ def sweep(
         raise InputError("--against says what a report compares with: give --report too")
     loaded = load_sweep(file, allow_import=allow_import)
     if status:
-        console.print_status(loaded.name, sweeps.status(loaded))
+        console.print_status(loaded.name, sweeps.status(loaded), every=every)
         return
     with resumable(shlex.join(sys.argv[1:])), console.cell_bar(loaded.name) as progress:
         results = sweeps.run_all(loaded, place_for(workers, cluster), progress, allow_import=allow_import)
     found = sweeps.table(loaded)
     if found.height:
-        console.print_results(found, list(dict.fromkeys(key for case in loaded.varied for key in case)))
+        console.print_results(found, list(dict.fromkeys(key for case in loaded.varied for key in case)), every=every)
     print(f"results: {results}")
     if report:
         print_report(load_sweep_results(loaded.folder), loaded.folder / "report.html", against)
-    if console.print_failures(loaded.cells):
+    if console.print_failures(loaded.cells, every=every):
         raise typer.Exit(SOME_FAILED)
 
 
@@ -102,7 +105,7 @@ def sweep(
 def reproduce(
     targets: Annotated[list[str] | None, typer.Argument(       # an empty list is no default to the oldest typer
         metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices, or all of these; sharing, asynchronous.",
-        show_default="all")] = None,
+        show_default="all", autocompletion=completion.targets)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of each, on the digits data.")] = False,
     trials: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Trials of learning, or layouts of an allocation target.", show_default="its own",

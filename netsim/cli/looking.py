@@ -13,7 +13,8 @@ import typer
 from netsim.base.errors import InputError
 from netsim.base.pictures import save_figure
 from netsim.base.spreadsheet import safe_table
-from netsim.cli.app import LOOK, Against, AllowImport, AsJson, Force, RunFolder, app, print_report, writable
+from netsim.cli import completion
+from netsim.cli.app import LOOK, Against, AllowImport, AsJson, Every, Force, RunFolder, app, print_report, writable
 
 
 class Table(StrEnum):
@@ -31,7 +32,7 @@ def explain(
     round_: Annotated[int | None, typer.Option(
         "--round", metavar="K", help="The round to explain.",
         show_default="the slowest one, and the run as a whole")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="List all changes that were tried, not the best ten.")] = False,
+    every: Every = False,
     allow_import: AllowImport = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +45,7 @@ def explain(
     if as_json:
         print(json.dumps(found.as_json()))
     else:
-        print_explanation(opened, found, every=all_)
+        print_explanation(opened, found, every=every)
 
 
 @app.command(rich_help_panel=LOOK)
@@ -55,6 +56,7 @@ def breakdown(
     device: Annotated[str | None, typer.Option(
         metavar="N", help="Only this device, by its number or its name, round by round.")] = None,
     kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only devices of this kind.")] = None,
+    every: Every = False,
     by: Annotated[Table, typer.Option(
         metavar="TABLE", help="Which table --csv prints: rounds, devices, kinds or shares.")] = Table.rounds,
     as_json: AsJson = False,
@@ -80,15 +82,16 @@ def breakdown(
     elif as_csv:
         print(safe_table(getattr(found, by.value) if shares is None else shares).write_csv(), end="")
     elif shares is None:
-        print_breakdown(opened, found)
+        print_breakdown(opened, found, every=every)
     else:
-        print_shares(shares, opened.title)
+        print_shares(shares, opened.title, every=every)
 
 
 @app.command("critical-path", rich_help_panel=LOOK)
 def critical_path(
     run: RunFolder,
     round_: Annotated[int | None, typer.Option("--round", metavar="K", help="Only this round.")] = None,
+    every: Every = False,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the path's steps as CSV on standard output.")] = False,
 ) -> None:
@@ -105,14 +108,15 @@ def critical_path(
     elif as_csv:
         print(safe_table(path.steps).write_csv(), end="")
     else:
-        print_critical_path(opened, path)
+        print_critical_path(opened, path, every=every)
 
 
 @app.command(rich_help_panel=LOOK)
 def export(
     run: RunFolder,
     format_: Annotated[str, typer.Option(
-        "--format", metavar="FORMAT", help="perfetto (for ui.perfetto.dev and chrome://tracing), csv or parquet.")],
+        "--format", metavar="FORMAT", help="perfetto (for ui.perfetto.dev and chrome://tracing), csv or parquet.",
+        autocompletion=completion.formats)],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.")],
     allow_import: AllowImport = False,
     force: Force = False,

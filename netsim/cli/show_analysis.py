@@ -9,6 +9,7 @@ import polars as pl
 from rich.table import Table
 
 from netsim.base import units
+from netsim.base.counts import counted, times
 from netsim.base.screen import screen
 from netsim.trace.stored_run import ALL_PARTS
 
@@ -17,17 +18,17 @@ if TYPE_CHECKING:
     from netsim.analysis.critical_path import CriticalPath
     from netsim.run import Run
 
-MOST_LINES = 20     # of a table in a terminal; --json and --csv show all
+MOST_LINES = 20     # of a table in a terminal; --all shows the rest
 
 
-def print_breakdown(run: Run, breakdown: Breakdown) -> None:
+def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
     """A run in three tables: as a whole, its rounds, its devices."""
     totals = breakdown.totals
     whole = totals["makespan_s"] or 1.0
     table = Table(title=run.title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
-    table.add_row("simulated time", f"{seconds(totals['makespan_s'])} in {totals['rounds']:,} rounds")
+    table.add_row("simulated time", f"{seconds(totals['makespan_s'])} in {counted(totals['rounds'], 'round')}")
     for part in breakdown.parts:
         table.add_row(f"  {part}", f"{totals[f'{part}_s'] / whole:6.1%}  of a device's time, on average")
     table.add_row("band in use", f"{totals['band_used']:6.1%}  of {units.format(breakdown.bandwidth_hz, 'frequency')}; "
@@ -40,10 +41,10 @@ def print_breakdown(run: Run, breakdown: Breakdown) -> None:
     if totals["dropped"]:
         table.add_row("dropped out", times(totals["dropped"]))
     screen().print(table)
-    print_rounds(breakdown.rounds, breakdown.parts)
+    print_rounds(breakdown.rounds, breakdown.parts, every=every)
     if len(breakdown.kinds) > 1:
         print_kinds(breakdown.kinds, breakdown.parts)
-    print_devices(breakdown.devices, breakdown.parts)
+    print_devices(breakdown.devices, breakdown.parts, every=every)
 
 
 def print_kinds(kinds: pl.DataFrame, parts: Sequence[str]) -> None:
@@ -58,13 +59,12 @@ def print_kinds(kinds: pl.DataFrame, parts: Sequence[str]) -> None:
     screen().print(table)
 
 
-def print_rounds(rounds: pl.DataFrame, parts: Sequence[str]) -> None:
+def print_rounds(rounds: pl.DataFrame, parts: Sequence[str], *, every: bool) -> None:
     """A line a round: evenly picked ones of a long run."""
     from netsim.report.figures import sample
 
-    shown = sample(rounds, MOST_LINES)
-    picked = "" if shown.height == rounds.height else f" ({shown.height} of {rounds.height:,}; all with --csv)"
-    table = numbers(f"rounds{picked}", "round", "devices", "time", *parts, "band in use", "energy")
+    shown = rounds if every else sample(rounds, MOST_LINES)
+    table = numbers(f"rounds{picked(shown, rounds)}", "round", "devices", "time", *parts, "band in use", "energy")
     table.add_column("straggler")
     for row in shown.iter_rows(named=True):
         last = row["straggler_name"] or (f"{row['last_together']} together" if row["last_together"] else "")
@@ -76,14 +76,13 @@ def print_rounds(rounds: pl.DataFrame, parts: Sequence[str]) -> None:
     screen().print(table)
 
 
-def print_devices(devices: pl.DataFrame, parts: Sequence[str]) -> None:
+def print_devices(devices: pl.DataFrame, parts: Sequence[str], *, every: bool) -> None:
     """A line a device, those that held up most rounds first, then those that worked longest."""
     took_part = devices.filter((pl.col("rounds") > 0) | (pl.col("dropped") > 0)).with_columns(
         worked=pl.col("compute_s") + pl.col("upload_s"))
-    shown = took_part.sort(["straggler_rounds", "worked"], descending=True).head(MOST_LINES)
-    picked = "" if shown.height == took_part.height else f" ({shown.height} of {took_part.height:,}; all with --csv)"
-    table = numbers(f"devices{picked}", "name", "rounds", "was last", "dropped", *parts, "compute J", "upload J",
-                    "budget used")
+    shown = first(took_part.sort(["straggler_rounds", "worked"], descending=True), MOST_LINES, every=every)
+    table = numbers(f"devices{picked(shown, took_part)}", "name", "rounds", "was last", "dropped", *parts, "compute J",
+                    "upload J", "budget used")
     for row in shown.iter_rows(named=True):
         table.add_row(
             row["name"], str(row["rounds"]), f"{row['straggler_rounds']} ({row['straggler_share']:.0%})",
@@ -92,12 +91,12 @@ def print_devices(devices: pl.DataFrame, parts: Sequence[str]) -> None:
     screen().print(table)
 
 
-def print_shares(shares: pl.DataFrame, title: str) -> None:
+def print_shares(shares: pl.DataFrame, title: str, *, every: bool) -> None:
     """The devices of a round, or the rounds of a device."""
-    shown = shares.head(5 * MOST_LINES)
-    picked = "" if shown.height == shares.height else f" ({shown.height} of {shares.height:,}; all with --csv)"
+    shown = first(shares, 5 * MOST_LINES, every=every)
     parts = [part for part in ALL_PARTS if f"{part}_s" in shares.columns]
-    table = numbers(f"{title}{picked}", "round", "device", *parts, "round time", "compute J", "upload J", "budget used")
+    table = numbers(f"{title}{picked(shown, shares)}", "round", "device", *parts, "round time", "compute J", "upload J",
+                    "budget used")
     table.add_column("outcome")
     for row in shown.iter_rows(named=True):
         table.add_row(
@@ -107,33 +106,40 @@ def print_shares(shares: pl.DataFrame, title: str) -> None:
     screen().print(table)
 
 
-def print_critical_path(run: Run, path: CriticalPath) -> None:
+def print_critical_path(run: Run, path: CriticalPath, *, every: bool) -> None:
     """What set a run's length, and what would shorten it."""
     console = screen()
-    number, rounds = path.steps["round"][0], path.steps["round"].n_unique()
+    number = path.steps["round"][0]
     part = f"all of round {number}" if run.in_rounds else f"what round {number} waited for"
     whole = "the whole simulated time" if path.length_s == run.rounds["t1"][-1] - run.rounds["t0"][0] else part
-    console.print(f"critical path: {seconds(path.length_s)}, {whole}, in {path.steps.height:,} steps")
+    console.print(f"critical path: {seconds(path.length_s)}, {whole}, in {counted(path.steps.height, 'step')}")
     for sentence in path.advice():
         console.print(sentence)
-    table = numbers("on the path", "device", "part", "rounds", "time", "of the run", "saves, same plan")
-    for row in path.causes.head(MOST_LINES).iter_rows(named=True):
+    shown = first(path.causes, MOST_LINES, every=every)
+    table = numbers(f"on the path{picked(shown, path.causes)}", "device", "part", "rounds", "time", "of the run",
+                    "saves, same plan")
+    for row in shown.iter_rows(named=True):
         table.add_row(
             row["device_name"], row["part"], f"{row['rounds']} ({row['share_of_rounds']:.0%})", seconds(row["seconds"]),
             f"{row['share_of_time']:.1%}", seconds(row["gain_s"]))
     console.print(table)
-    table = numbers("slack: how much slower a device could be", "device", "rounds", "on the path", "least", "mean")
-    for row in path.slack.head(MOST_LINES).iter_rows(named=True):
+    shown = first(path.slack, MOST_LINES, every=every)
+    table = numbers(f"slack: how much slower a device could be{picked(shown, path.slack)}", "device", "rounds",
+                    "on the path", "least", "mean")
+    for row in shown.iter_rows(named=True):
         table.add_row(row["name"], str(row["rounds"]), str(row["critical_rounds"]), seconds(row["least_s"]),
                       seconds(row["mean_s"]))
-    if path.slack.height > MOST_LINES:
-        table.caption = f"{MOST_LINES} of {path.slack.height:,} devices in {rounds:,} rounds; all with --json"
     console.print(table)
 
 
-def times(count: float) -> str:
-    """How often, in words."""
-    return "once" if count == 1 else f"{count:,} times"
+def first(rows: pl.DataFrame, most: int, *, every: bool) -> pl.DataFrame:
+    """The rows that are shown."""
+    return rows if every else rows.head(most)
+
+
+def picked(shown: pl.DataFrame, there: pl.DataFrame) -> str:
+    """What a table's title says of rows that are left out."""
+    return "" if shown.height == there.height else f" ({shown.height} of {there.height:,}; all with --all)"
 
 
 def numbers(title: str, *columns: str) -> Table:

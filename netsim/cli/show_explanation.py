@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from netsim.base import units
+from netsim.base.counts import counted
 from netsim.base.screen import screen
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def print_explanation(run: Run, found: Explanation, *, every: bool) -> None:
     print_bindings(found, console)
     if found.relaxed != 1.0:
         console.print(f"All budgets had to be raised to {found.relaxed:.4g} times what they are.")
-    print_drop_outs(found, console)
+    print_drop_outs(found, console, every=every)
     for sentence in found.differs:
         console.print(sentence)
     print_what_ifs(f"round {found.round} with one thing changed", found, console, every=every)
     if found.whole:
-        print_what_ifs(f"all {run.last_round} rounds, {seconds(found.whole.round_s)}, with one thing changed",
-                       found.whole, console, every=every)
+        whole = f"{counted(run.last_round, 'round')}, {seconds(found.whole.round_s)}"
+        print_what_ifs(f"the whole run, {whole}, with one thing changed", found.whole, console, every=every)
 
 
 def print_best(found: Explanation, console: Console) -> None:
@@ -68,13 +69,14 @@ def held(binding: Binding) -> str:
     return f"{whose}{WORDS[binding.limit]} (1 % more saves {units.format(binding.next_s or 0.0, 'time', 3)})"
 
 
-def print_drop_outs(found: Explanation, console: Console) -> None:
+def print_drop_outs(found: Explanation, console: Console, *, every: bool) -> None:
     """Who did not arrive, and what would have kept them."""
-    for lost in found.dropped[:MOST_LOST]:
+    named = found.dropped if every else found.dropped[:MOST_LOST]
+    for lost in named:
         kept = f"; it would have arrived with {', or '.join(lost.kept_by)}" if lost.kept_by else ""
         console.print(f"{lost.name} did not arrive: {lost.reason}{kept}.")
-    if len(found.dropped) > MOST_LOST:
-        console.print(f"{len(found.dropped) - MOST_LOST} more did not arrive.")
+    if len(named) < len(found.dropped):
+        console.print(f"{len(found.dropped) - len(named)} more did not arrive; all with --all.")
 
 
 def print_what_ifs(title: str, found: Explanation, console: Console, *, every: bool) -> None:

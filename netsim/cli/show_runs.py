@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from netsim.base import units
+from netsim.base.counts import counted, times
 
 if TYPE_CHECKING:
     from netsim.allocation.compare import Result
@@ -59,7 +60,7 @@ def episode_bar(episodes: int) -> Iterator[Callable[[Episode], None]]:
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=episodes, now="starting")
         yield lambda at: bar.update(
-            task, completed=at.episode, now=f"{at.steps} steps, reward {at.total_reward:.2f}")
+            task, completed=at.episode, now=f"{counted(at.steps, 'step')}, reward {at.total_reward:.2f}")
 
 
 def print_line(at: RunProgress) -> None:
@@ -98,7 +99,7 @@ def print_summary(run: Run) -> None:
         table.add_row("accuracy", f"{summary['accuracy']:.2%}{reached}")
         table.add_row("  over the rounds", f"{accuracy[0]:.1%} {sparkline(accuracy)} {accuracy[-1]:.1%}")
     if summary["dropped"]:
-        table.add_row("dropped out", f"{summary['dropped']} times")
+        table.add_row("dropped out", times(summary["dropped"]))
     whole = sum(summary["breakdown"].values()) or 1.0
     shares = ", ".join(f"{part} {seconds / whole:.1%}" for part, seconds in summary["breakdown"].items())
     table.add_row("where the time went", shares)
@@ -156,7 +157,7 @@ def print_scenario(scenario: Scenario) -> None:
     for kind in scenario.population:
         listed = Counter((kind.devices and kind.devices.kind) or ())
         of = f": {', '.join(f'{count} {name}' for name, count in listed.items())}" if listed else ""
-        table.add_row(kind.name, f"{kind.size} devices{of}")
+        table.add_row(kind.name, f"{counted(kind.size, 'device')}{of}")
     table.add_row("cell", f"{units.format(scenario.cell.bandwidth, 'frequency')} within "
                           f"{units.format(scenario.cell.radius, 'length')}")
     for kind in scenario.population:
@@ -173,7 +174,7 @@ def print_scenario(scenario: Scenario) -> None:
     Console(markup=False).print(table)
 
 
-def print_comparison(results: list[Result]) -> None:
+def print_comparison(results: list[Result], *, every: bool) -> None:
     """Allocation methods side by side, each device's compute and upload time, and what a little more would bring."""
     console = Console(markup=False)
     if not console.is_terminal:
@@ -201,13 +202,13 @@ def print_comparison(results: list[Result]) -> None:
                           f"{units.format(result.bound_s, 'time')}; {said}", highlight=False)
     for result in results:
         if result.plan:
-            print_device_bars(result, max(r.plan.round_s for r in results if r.plan), console)
+            print_device_bars(result, max(r.plan.round_s for r in results if r.plan), console, every=every)
     for result in results:
         if result.savings:
             print_savings(result, console)
 
 
-def print_device_bars(result: Result, longest_s: float, console: Console) -> None:
+def print_device_bars(result: Result, longest_s: float, console: Console, *, every: bool) -> None:
     """A bar for each device, compute then upload, on the same scale for all methods."""
     plan = result.plan
     assert plan is not None
@@ -218,7 +219,8 @@ def print_device_bars(result: Result, longest_s: float, console: Console) -> Non
     table.add_column("", min_width=width)
     for column in ("compute", "upload", "band", "CPU", "energy", "budget"):
         table.add_column(column, justify="right")
-    for i, name in enumerate(result.names[:MOST_BARS]):
+    shown = result.names if every else result.names[:MOST_BARS]
+    for i, name in enumerate(shown):
         computing = round(plan.compute_s[i] / longest_s * width)
         start, total = round(plan.start_s[i] / longest_s * width), round(plan.end_s[i] / longest_s * width)
         table.add_row(
@@ -227,8 +229,9 @@ def print_device_bars(result: Result, longest_s: float, console: Console) -> Non
             units.format(plan.bandwidth_hz[i], "frequency"), units.format(plan.cpu_hz[i], "frequency", 3),
             units.format(plan.device_energy_j[i], "energy"), units.format(result.problem.budget_j[i], "energy"))
     console.print(table)
-    if len(result.devices) > MOST_BARS:
-        console.print(f"and {len(result.devices) - MOST_BARS} more devices: --json lists them all")
+    if len(shown) < len(result.devices):
+        more = counted(len(result.devices) - len(shown), "more device")
+        console.print(f"and {more}; all with --all", highlight=False)
 
 
 def print_savings(result: Result, console: Console) -> None:

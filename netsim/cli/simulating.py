@@ -11,10 +11,12 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
+from netsim.cli import completion
 from netsim.cli.app import (
     SIMULATE,
     AllowImport,
     AsJson,
+    Every,
     Force,
     Overrides,
     ScenarioName,
@@ -70,9 +72,11 @@ def allocate(
     scenario: ScenarioName,
     methods: Annotated[list[str], typer.Option(
         "--method", metavar="M", help="Allocation method; may be repeated to compare. Options of a method follow it, "
-        "e.g. fedl:lambda=2 or fedl:lambda=tuned.", show_default="the scenario's")] = [],  # noqa: B006
+        "e.g. fedl:lambda=2 or fedl:lambda=tuned.", show_default="the scenario's",
+        autocompletion=completion.allocation_methods)] = [],  # noqa: B006
     overrides: Overrides = [],  # noqa: B006
     seed: Seed = 0,
+    every: Every = False,
     figure: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Also draw each device's compute and upload time (PNG, SVG or PDF).")] = None,
     force: Force = False,
@@ -92,7 +96,7 @@ def allocate(
     if as_json:
         print(json.dumps([result.as_json() for result in results]))
     else:
-        print_comparison(results)
+        print_comparison(results, every=every)
         if figure:
             print(f"figure: {figure}")
         if not any(result.feasible for result in results):

@@ -12,6 +12,7 @@ from typing import Any
 from flwr.app import Error, Message, RecordDict
 from flwr.serverapp import Grid
 
+from netsim.base.counts import counted
 from netsim.base.errors import InputError, WorkerError
 from netsim.flower.library import RUN_ID, SUPERLINK
 from netsim.flower.messages import Sent
@@ -160,7 +161,7 @@ class CellGrid(Grid):  # type: ignore[misc]
         if self._in_vain <= (MOST_ASKED_IN_TIME if in_time else MOST_ASKED) or not rounds.idle:
             return
         there = len(rounds.available())
-        whole = f"the scenario has {scenario.size} devices, and {there} of them are there and have energy for a job"
+        whole = f"the scenario has {counted(scenario.size, 'device')}, of which {there} can do a job now"
         if not rounds.began:
             raise InputError(f"{what} than there are: {whole}; lower min_available_nodes and its like in the app, or "
                              "give the scenario more devices")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.counts import counted
 from netsim.base.units import format
 from netsim.lab.view import Answer, LabView
 from netsim.report.figures import COLOURS
@@ -32,7 +33,7 @@ def playback(view: LabView, answer: Answer) -> dict[str, Any]:
     rows = view.trace(answer).rows
     shown = view.devices[view.order[:MOST_DEVICES]].tolist()
     spans: dict[int, list[dict[str, Any]]] = {device: [] for device in shown}
-    start = f"the server gives {len(view.devices)} devices band and CPU frequency; all start to compute"
+    start = f"the server gives {counted(len(view.devices), 'device')} band and CPU frequency; all start to compute"
     events = [{"t": 0.0, "text": start}]
     bandwidth_hz = dict(zip(view.devices.tolist(), answer.plan.bandwidth_hz.tolist(), strict=True))
     waits = {device for name, device in zip(rows["name"], rows["device"], strict=True) if name == "wait"}

@@ -36,11 +36,11 @@ def serve(port: int = PORT, *, open_browser: bool = True) -> None:
     print(f"netsim lab: {address}  (stop with Ctrl+C)", flush=True)
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
-    # between two programs of one machine, compression only takes time
-    server = uvicorn.Server(uvicorn.Config(
-        pages(token, taken), log_level="error", ws_per_message_deflate=False, timeout_graceful_shutdown=PATIENCE_S))
-    with suppress(KeyboardInterrupt):
-        server.run(sockets=[listening])
+    with suppress(KeyboardInterrupt):      # also while the pages are being put together, which takes seconds
+        # between two programs of one machine, compression only takes time
+        uvicorn.Server(uvicorn.Config(
+            pages(token, taken), log_level="error", ws_per_message_deflate=False, timeout_graceful_shutdown=PATIENCE_S,
+        )).run(sockets=[listening])
 
 
 def free_socket(port: int) -> socket.socket:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.base.arrays import Ints, Weights
+from netsim.base.counts import counted
 from netsim.base.errors import InputError, one_of
 
 
@@ -36,7 +37,8 @@ def cluster_devices(
     if layer != "all" and layer not in layers:
         raise InputError(f'layer "{layer}" is not in the model; {one_of(layer, [*layers, "all"])}')
     if not 1 <= clusters <= len(weights):
-        raise InputError(f"{clusters} clusters of {len(weights)} devices; allowed: 1 to {len(weights)}")
+        raise InputError(f"{counted(clusters, 'cluster')} of {counted(len(weights), 'device')}; allowed: "
+                         f"1 to {len(weights)}")
     features = np.ascontiguousarray(weights if layer == "all" else weights[:, layers[layer]])
     start = time.perf_counter()
     # Several threads would add up in any order, and bits would differ between runs.

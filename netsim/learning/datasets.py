@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.arrays import Floats, Ints
+from netsim.base.counts import counted
 from netsim.base.errors import InputError, YourCodeError
 from netsim.base.files import expanded
 from netsim.base.registry import Entry, Registry, first_called
@@ -178,6 +179,6 @@ def describe(name: str, root: str | Path = ROOT) -> str:
     channels, height, width = data.shape
     colour = "grey" if channels == 1 else "colour"
     return (
-        f"{name}: {len(data.train_labels):,} training and {len(data.test_labels):,} test images, "
-        f"{height}x{width} {colour}, {data.classes} classes ({', '.join(data.names)})"
+        f"{name}: {len(data.train_labels):,} training and {counted(len(data.test_labels), 'test image')}, "
+        f"{height}x{width} {colour}, {counted(data.classes, 'class', 'classes')} ({', '.join(data.names)})"
     )

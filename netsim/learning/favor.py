@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from netsim.base.arrays import Floats, Weights
+from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.learning.aggregation import weighted_mean
 from netsim.learning.buffers import mean_buffers
@@ -93,8 +94,9 @@ class Policy:
         (size, parameters), devices = self.compression.components.shape, len(local_weights)
         if (self.inputs, self.outputs) != ((devices + 1) * size, devices) or local_weights.shape[1] != parameters:
             raise InputError(
-                f"favor's policy was trained for {self.outputs} devices and models of {parameters} parameters, "
-                f"this run has {devices} devices and {local_weights.shape[1]} parameters: train a policy for it")
+                f"favor's policy was trained for {counted(self.outputs, 'device')} and models of {parameters} "
+                f"parameters, this run has {counted(devices, 'device')} and {local_weights.shape[1]} parameters: train "
+                "a policy for it")
         with torch.no_grad():
             seen = torch.from_numpy(self.compression.state(global_weights, local_weights))
             rated: Floats = self.network(seen).numpy().astype(np.float64)

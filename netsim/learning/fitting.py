@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from netsim.base.arrays import Ints
+from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.learning.grouping import Shape
 from netsim.learning.network import Network
@@ -28,7 +29,7 @@ def check_batches(network: Network, shape: Shape, samples: Ints, settings: Hyper
     if not lone or _learns_from_one(network, shape):
         return
     said = (f"model {type(network.module).__name__} cannot learn from a batch of one image, and learning.batch_size = "
-            f"{settings.batch_size} leaves one to a device of {lone[0]} samples")
+            f"{settings.batch_size} leaves one to a device of {counted(lone[0], 'sample')}")
     if min(samples) == 1:
         raise InputError(f"{said}; give every device at least 2 samples, or use GroupNorm or LayerNorm")
     wider = next((size for size in range(settings.batch_size + 1, settings.batch_size + FARTHEST)

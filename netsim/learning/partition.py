@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints
+from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.base.fields import Fraction, Model, Natural, Positive
 from netsim.base.files import MEGABYTE, expanded, read_json
@@ -30,7 +31,8 @@ def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, r
     """
     rule = PARTITIONS.make(settings.kind, partition_options(settings))
     if len(labels) < devices:
-        raise InputError(f"{devices} devices cannot share {len(labels)} training samples: each needs one at least")
+        raise InputError(f"{counted(devices, 'device')} cannot share {counted(len(labels), 'training sample')}: "
+                         "each needs one at least")
     wanted = np.zeros(devices, dtype=np.int64) if samples is None else samples
     open_ended = wanted == 0
     if open_ended.any():
@@ -51,9 +53,9 @@ def partition_options(settings: Any) -> dict[str, Any]:
 def _checked(kind: str, parts: Any, devices: int, stock: int) -> list[Ints]:
     """What a partition of the user's own answers, if it is one."""
     if not isinstance(parts, list | tuple) or len(parts) != devices:
-        found = f"{len(parts)} entries" if isinstance(parts, list | tuple) else type(parts).__name__
-        raise InputError(f"partition {kind}: answered with {found}, expected a list with an array for each of the "
-                         f"{devices} devices")
+        found = counted(len(parts), "entry", "entries") if isinstance(parts, list | tuple) else type(parts).__name__
+        raise InputError(f"partition {kind}: answered with {found}, expected a list with an array for each of "
+                         f"{counted(devices, 'device')}")
     for device, part in enumerate(map(np.asarray, parts)):
         whole = part.ndim == 1 and part.size > 0 and np.issubdtype(part.dtype, np.integer)
         if not whole or part.min() < 0 or part.max() >= stock:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from netsim.base.arrays import Ints
+from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.base.method_options import with_options
 from netsim.base.streams import stream
@@ -52,8 +53,9 @@ def describe_split(split: Split) -> str:
     sizes = np.array([len(part) for part in parts])
     majority = majority_classes(labels, parts)
     shares = [float((labels[part] == top).mean()) for part, top in zip(parts, majority, strict=True)]
-    return (f"{split.rule}: {len(parts)} devices with {sizes.min()} to {sizes.max()} samples; "
-            f"{np.mean(shares):.0%} of a device's samples are of its most frequent class")
+    most = counted(int(sizes.max()), "sample")
+    return (f"{split.rule}: {counted(len(parts), 'device')} with {sizes.min()} to {most}; {np.mean(shares):.0%} of a "
+            "device's samples are of its most frequent class")
 
 
 def draw_split(split: Split, file: Path) -> None:

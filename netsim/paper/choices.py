@@ -12,6 +12,7 @@ from netsim.allocation import Problem, allocate
 from netsim.allocation.diagnosis import budget_scaling, largest_feasible
 from netsim.allocation.waves import Planner
 from netsim.base.arrays import Floats, Ints
+from netsim.base.counts import counted
 from netsim.paper.layouts import LAYOUTS, QUICK_LAYOUTS, everybody, layouts, round_times, with_budget
 from netsim.paper.plots import canvas, quartiles, spread
 from netsim.paper.report import Finding, Report, nothing_yet
@@ -51,8 +52,9 @@ def choices(context: Context) -> Report:
                     "the budgets do not allow it at once, so here they go in waves of ten"),
             learned,
         ],
-        how=f"Upload size and L: {count} layouts of the `paper` scenario. First round: the same cells with all hundred "
-            "devices. Norm, stale models, first round of a cohort: 100 devices learn the digits data at sigma 0.8.",
+        how=f"Upload size and L: {counted(count, 'layout')} of the `paper` scenario. First round: the same cells with "
+            "all hundred devices. Norm, stale models, first round of a cohort: 100 devices learn the digits data at "
+            "sigma 0.8.",
         rows=rows, summary={"rows": rows}, figure=_draw(rows),
         seconds=time.monotonic() - start + sum(record["seconds"] for record in records.values()))
 

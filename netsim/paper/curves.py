@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from netsim.base.counts import counted
 from netsim.paper import trials
 from netsim.paper.learned import (
     ENDED,
@@ -126,5 +127,5 @@ def _icas_on_cifar10(records: list[Record]) -> list[Finding]:
     reached = sum(record["target_reached"] for record in records)
     return [Finding(
         "on CIFAR-10 at sigma 0.8 ICAS ends at about 53 % and never gets to 55 %",
-        f"reached in {reached} of {len(records)} runs; best accuracy {min(best):.1%} to {max(best):.1%}",
+        f"reached in {reached} of {counted(len(records), 'run')}; best accuracy {min(best):.1%} to {max(best):.1%}",
         "differs" if reached else "agrees", "" if reached else f"within {records[0]['most_rounds']} rounds")]

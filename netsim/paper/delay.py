@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.allocation import Problem
 from netsim.base.arrays import Floats
+from netsim.base.counts import counted
 from netsim.base.units import dbm_from_watts
 from netsim.paper.layouts import LAYOUTS, QUICK_LAYOUTS, layouts, plan_of, round_times, with_budget, with_power
 from netsim.paper.plots import COLOURS, NAMES, band, canvas, quartiles, spread
@@ -80,7 +81,7 @@ def lowest(delays: Delays, unit: str) -> Finding:
     """The claim of Fig. 6 and Fig. 7; neither prints a number."""
     sao, (first, *_, last) = delays.by_method["sao"], delays.settings
     counts = {method: delays.beaten(method) for method in ("equal", "fedl")}
-    words = "; ".join(f"{NAMES[method]} is faster in {faster} of {both} cases"
+    words = "; ".join(f"{NAMES[method]} is faster in {faster} of {counted(both, 'case')}"
                       for method, (faster, both) in counts.items())
     better = sum(faster for faster, _ in counts.values())
     ends = f"{spread(sao[0], 'ms', 1e3)} at {first:g} {unit}, {spread(sao[-1], 'ms', 1e3)} at {last:g} {unit}"
@@ -106,7 +107,7 @@ def fig6(context: Context) -> Report:
                     "where a CPU is at its limit it takes the bandwidth from the energy equality, but there the delay "
                     "binds"),
         ],
-        how=f"{len(problems)} layouts, budget 30 mJ; lines are medians, shades quartiles. {HOW}",
+        how=f"{counted(len(problems), 'layout')}, budget 30 mJ; lines are medians, shades quartiles. {HOW}",
         rows=delays.rows("power_dbm"), summary=delays.summary(), figure=figure)
 
 
@@ -125,7 +126,7 @@ def fig7(context: Context) -> Report:
                     _optimal(delays), "with more energy more CPUs reach their limit, where it takes too little "
                                       "bandwidth"),
         ],
-        how=f"{len(problems)} layouts, 23 dBm; lines are medians, shades quartiles. {HOW}",
+        how=f"{counted(len(problems), 'layout')}, 23 dBm; lines are medians, shades quartiles. {HOW}",
         rows=delays.rows("budget_mj"), summary=delays.summary(), figure=figure)
 
 
@@ -172,7 +173,7 @@ def fig14(context: Context) -> Report:
         findings=[
             Finding("of the whole dBm values 22 is best, with 111.84 ms",
                     f"at 22 dBm {spread(at_22, 'ms', 1e3, 2)}; the best whole value is {_mode(choice):g} most often "
-                    f"(22 in {int((choice == 22).sum())} of {len(choice)} layouts; range {choice.min()} to "
+                    f"(22 in {int((choice == 22).sum())} of {counted(len(choice), 'layout')}; range {choice.min()} to "
                     f"{choice.max()})",
                     all_or_some([_mode(choice) == 22, _within(111.84e-3, at_22)]),
                     "the printed values are those of one layout; the best power depends on the layout"),
@@ -187,7 +188,7 @@ def fig14(context: Context) -> Report:
                     "agrees in part" if np.nanmedian(gain) < 0.1 else "agrees",
                     "it is never longer, but the delay is flat around the best power"),
         ],
-        how=f"{len(problems)} layouts with a plan, budget 30 mJ, powers from 10 to 23 dBm. {HOW}",
+        how=f"{counted(len(problems), 'layout')} with a plan, budget 30 mJ, powers from 10 to 23 dBm. {HOW}",
         rows=rows,
         summary={
             "scan": {f"{power:g}": quartiles(line) for power, line in zip(powers, scan, strict=True)},

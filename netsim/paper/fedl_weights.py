@@ -11,6 +11,7 @@ import numpy as np
 
 from netsim.allocation import Infeasible, Plan, Problem, allocate
 from netsim.allocation.fedl import tune
+from netsim.base.counts import counted
 from netsim.paper.layouts import LAYOUTS, QUICK_LAYOUTS, layouts, with_budget
 from netsim.paper.plots import plain, quartiles, spread
 from netsim.paper.report import Finding, Report
@@ -93,18 +94,18 @@ def fig5(context: Context) -> Report:
                     "differs"),
             Finding("with lambda 4.58 FEDL takes longer than SAO",
                     f"at SAO's total energy FEDL takes {spread(delays[same], 'times', digits=3)} as long; longer in "
-                    f"{int((delays[same] > 1 + 1e-6).sum())} of {len(cases)} layouts", "can't hold",
+                    f"{int((delays[same] > 1 + 1e-6).sum())} of {counted(len(cases), 'layout')}", "can't hold",
                     "SAO's plan is one that FEDL may choose, so at the same energy FEDL's best round is never longer"),
             Finding("with lambda 1000 FEDL takes longer than SAO, and breaks budgets",
                     f"it takes {spread(delays[fast], 'times', digits=2)} as long, longer in "
-                    f"{int((delays[fast] > 1 + 1e-6).sum())} of {len(cases)} layouts; devices over budget "
+                    f"{int((delays[fast] > 1 + 1e-6).sum())} of {counted(len(cases), 'layout')}; devices over budget "
                     f"{spread(over[fast], digits=0)}", "can't hold",
                     "a large lambda leads to the shortest round of all, which no budgets slow down"),
         ],
-        how=f"{len(cases)} layouts of the `paper` scenario with a plan, of {count} tried: ten devices, 23 dBm, budgets "
-            "from 15 to 30 mJ. FEDL is solved exactly. In each layout lambda is found anew: the largest that keeps "
-            "every budget, the one with SAO's total energy, and 1000. The upper panel is the layout whose SAO delay is "
-            "the median.",
+        how=f"{counted(len(cases), 'layout')} of the `paper` scenario with a plan, of {count} tried: ten devices, 23 "
+            "dBm, budgets from 15 to 30 mJ. FEDL is solved exactly. In each layout lambda is found anew: the largest "
+            "that keeps every budget, the one with SAO's total energy, and 1000. The upper panel is the layout whose "
+            "SAO delay is the median.",
         rows=_rows(cases),
         summary={
             "layouts": len(cases), "sao_round_s": quartiles([case.plans["SAO"].round_s for case in cases]),
@@ -158,6 +159,6 @@ def _draw(cases: list[Case]) -> Any:
         for box, name in zip(boxes["boxes"], names, strict=True):
             box.set_facecolor(COLOURS[name])
         panel.set_xticks(range(1, 5), ["SAO", *(f"FEDL,\n{name}" for name in names[1:])], fontsize=9)
-        panel.set(ylabel=label, title=f"{len(cases)} layouts")
+        panel.set(ylabel=label, title=counted(len(cases), "layout"))
         panel.set_ylim(bottom=0)
     return figure

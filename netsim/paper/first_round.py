@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints, Weights
+from netsim.base.counts import counted
 from netsim.paper.plots import canvas
 from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
@@ -188,7 +189,7 @@ def fig8(context: Context) -> Report | None:
         panel.set_yticks(range(len(FEATURES)), FEATURES)
         panel.invert_yaxis()
         panel.set_xscale("log")
-        panel.set(xlabel="K-means running time (ms)", title=f"{TITLES[dataset]}, {len(mine)} first rounds",
+        panel.set(xlabel="K-means running time (ms)", title=f"{TITLES[dataset]}, {counted(len(mine), 'first round')}",
                   xlim=(5, max(100.0, *medians) * 1.5))
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         panel.xaxis.set_minor_formatter(lambda value, _: "")
@@ -253,7 +254,8 @@ def fig9(context: Context) -> Report | None:
                     all_or_some(ordered)),
             Finding("fc2.weight has a high index whatever sigma is",
                     "; ".join(f"sigma {sigma} {np.mean(values):.2f} ({min(values):.2f} to {max(values):.2f}, "
-                              f"{len(values)} first rounds: {_each(rows, sigma)})" for sigma, values in last.items()),
+                              f"{counted(len(values), 'first round')}: {_each(rows, sigma)})"
+                              for sigma, values in last.items()),
                     all_or_some([_index(rows, dataset, sigma, "fc2.weight") > HIGH for dataset in there
                                  for sigma in means])),
             _seeds_matter(by_seed, len(records)),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.arrays import Floats
+from netsim.base.counts import counted
 from netsim.paper import trials
 from netsim.paper.report import Finding, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
@@ -25,7 +26,8 @@ FEW = "two or three trials say little about a spread; the paper has ten"
 
 def settings(context: Context, records: Records, planned: Sequence[Trial]) -> str:
     """How the trials were run, and how many there are, of those planned."""
-    runs = f"{len(records)} runs" if len(records) == len(planned) else f"{len(records)} of {len(planned)} planned runs"
+    runs = (counted(len(records), "run") if len(records) == len(planned)
+            else f"{len(records)} of {counted(len(planned), 'planned run')}")
     processors = Counter(record.get("processor") or "one not noted" for record in records.values())
     on = "; ".join(f"{name} ({count})" for name, count in sorted(processors.items()))
     published = sum(record["split"] == "published" for record in records.values())
@@ -251,7 +253,7 @@ def verdict(paper: str, pairs: Pairs, measured: str, effect: str = "") -> Findin
     if not pairs:
         return nothing_yet(paper)
     smaller, equal = sum(a < b for a, b in pairs), sum(a == b for a, b in pairs)
-    measured += f" in {smaller} of {len(pairs)} paired runs" + f", {equal} equal" * (equal > 0)
+    measured += f" in {smaller} of {counted(len(pairs), 'paired run')}" + f", {equal} equal" * (equal > 0)
     if effect:
         measured += f"; {effect}"
     if sign_test(pairs) < 0.05:

@@ -15,6 +15,7 @@ from netsim.allocation.problem import TOLERANCE
 from netsim.allocation.tdma import round_of
 from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats
+from netsim.base.counts import counted
 from netsim.cell.disciplines import DISCIPLINES
 from netsim.cell.single_wave import play_wave
 from netsim.paper.layouts import plan_of, with_budget
@@ -159,17 +160,19 @@ def _findings(rows: list[Row], rounds: Table, energies: Table) -> list[Finding]:
     limited = {method: _ratio(rounds, "paper", method) for method in LIMITS}
     return [
         Finding("in the paper's cell one after the other with the whole band is shorter than the best fixed bands",
-                f"in {int((paper < 1).sum())} of {len(paper)} layouts; {spread(paper, 'times', 1, 3)} as long, with "
-                f"{saved} the energy", all_or_some([bool((paper < 1).all())]),
+                f"in {int((paper < 1).sum())} of {counted(len(paper), 'layout')}; "
+                f"{spread(paper, 'times', 1, 3)} as long, with {saved} the energy",
+                all_or_some([bool((paper < 1).all())]),
                 "the power is fixed, so that time on the air is what costs energy: what the whole band saves of it "
                 "buys a faster CPU"),
         Finding("there it is often the best that any schedule can do",
-                f"it meets the solo bound in {int(met.sum())} of {int(np.isfinite(both['tdma']).sum())} layouts; the "
-                f"best schedule found is within 0.1 % of a proven bound in {int((near < NEAR).sum())} of {len(near)}, "
+                f"it meets the solo bound in {int(met.sum())} of "
+                f"{counted(int(np.isfinite(both['tdma']).sum()), 'layout')}; the best schedule found is within "
+                f"0.1 % of a proven bound in {int((near < NEAR).sum())} of {len(near)}, "
                 f"at most {100 * near.max():.2f} % above it", all_or_some([bool(met.sum() > len(met) / 2)])),
         Finding("sharing so that all end together is never later than fixed bands, and breaks no budget",
-                f"at most {adaptive.max():.4f} times as long in {len(adaptive)} rounds; devices over budget: "
-                f"{over['adaptive']} (equal parts of the band at each moment: {over['equal']})",
+                f"at most {adaptive.max():.4f} times as long in {counted(len(adaptive), 'round')}; devices over "
+                f"budget: {over['adaptive']} (equal parts of the band at each moment: {over['equal']})",
                 _all(adaptive.max() <= 1 and over["adaptive"] == over["tdma"] == over["sao-adaptive"] == 0)),
         Finding("what tdma gains rests on Shannon's rate at high signal-to-noise ratios",
                 "; ".join(f"{NAMES[method]}: {spread(ratio, 'times', 1, 3)}, longer than fixed bands in "
@@ -206,10 +209,11 @@ def _how(rounds: Table, energies: Table, count: int) -> str:
     gaps = "; ".join(f"{SETTINGS[name].title}: median {100 * np.median(_gap(rounds[name])):.2f} %, 90th percentile "
                      f"{100 * np.percentile(_gap(rounds[name]), 90):.2f} %" for name in rounds)
     lines += ["", f"How far sao-adaptive is above the bound: {gaps}.", "",
-              f"{count} layouts of a cell; layout i is the `paper` scenario under seed i, with a random cohort. `sao` "
-              "is still the exact optimum of its own problem, in which bands are fixed for the round. What no schedule "
-              "can do better is the larger of the solo bound and a bound by prices. Equal parts and common ends are "
-              "simulated with sao's CPU frequencies; the others are plans, which the simulation plays to 1e-9."]
+              f"{counted(count, 'layout')} of a cell; layout i is the `paper` scenario under seed i, with a random "
+              "cohort. `sao` is still the exact optimum of its own problem, in which bands are fixed for the round. "
+              "What no schedule can do better is the larger of the solo bound and a bound by prices. Equal parts and "
+              "common ends are simulated with sao's CPU frequencies; the others are plans, which the simulation plays "
+              "to 1e-9."]
     return "\n".join(lines)
 
 

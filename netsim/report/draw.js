@@ -25,6 +25,7 @@ function si(value, unit, digits = 3) {
   const shown = Number((value / size).toPrecision(Math.abs(value) >= 1000 * size ? 6 : digits));
   return `${shown.toLocaleString("en")} ${prefix}${unit}`;
 }
+const counted = (number, one, many = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 const percent = (share, digits = 1) => (share === null || share === undefined ? "" : `${(100 * share).toFixed(digits)} %`);
 
 // ---- axes ----

@@ -9,6 +9,7 @@ import polars as pl
 
 from netsim.analysis.breakdown import WORK, spends
 from netsim.base import units
+from netsim.base.counts import counted
 from netsim.base.errors import InputError, one_of
 from netsim.base.pictures import new_figure
 from netsim.trace.stored_run import PARTS
@@ -69,7 +70,7 @@ def gantt(run: AnalysedRun, axes: Axes, round: int) -> None:
     axes.invert_yaxis()
     axes.set_xlabel(f"time in the round ({unit})")
     left_out = len(run.breakdown().round(round)) - len(rows)
-    title = f"round {round}" + (f", without the {left_out} fastest devices" if left_out else "")
+    title = f"round {round}" + (f", without {counted(left_out, 'faster device')}" if left_out else "")
     axes.set_title(title, loc="left", fontsize=10)
     keys = [Patch(color=COLOURS[name], label=name) for name in drawn]
     if not framed.is_empty():

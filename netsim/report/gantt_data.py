@@ -10,6 +10,7 @@ from netsim.analysis.breakdown import WORK
 from netsim.analysis.job_facts import FACTS, job_facts
 from netsim.analysis.names import device_names
 from netsim.analysis.pace import MOST_PLANS, Pace, paces
+from netsim.base.counts import counted
 from netsim.report.figures import sample
 from netsim.report.frames import Columns, columns, left_out
 from netsim.trace.schema import DROPS, OVER
@@ -62,8 +63,8 @@ def gantt(
     lanes = busiest.head(MOST_LANES)["device"].sort().to_list()
     rounds_left = left_out(chosen.height, _until(run, last).height, "rounds: evenly spread ones and the ten longest")
     notes["gantt"] = _sentences(rounds_left, _how_outlined(len(found), chosen.height),
-                                f"Of a round, the {MOST_ROWS} devices that waited least." if everyone > shown.height
-                                else "")
+                                f"Of a round, the {counted(MOST_ROWS, 'device')} that waited least."
+                                if everyone > shown.height else "")
     notes["timeline"] = _sentences(
         rounds_left, left_out(len(lanes), busiest.height, "devices, those that took part most often"))
     bars = _bars(run, chosen, shown)
@@ -98,8 +99,8 @@ def _how_outlined(paced: int, rounds: int) -> str:
     if not paced:
         return ("The rounds of this run can't be planned again: where one device ends last, the critical path is "
                 "outlined.")
-    return (f"Who sets the pace was looked for in {paced:,} rounds, the longest that have a plan; in the others, the "
-            "critical path is outlined where one device ends last.")
+    return (f"Who sets the pace was looked for in {counted(paced, 'round')}, the longest with a plan; in the others, "
+            "the critical path is outlined where one device ends last.")
 
 
 def _participants(

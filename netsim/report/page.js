@@ -122,13 +122,13 @@ if (data.breakdown) {
   };
   if (data.classes) SPECS.classes = () => {
     const { names: who, counts, cluster, classes } = data.classes;
-    return { ...cells(counts, (i, j, each) => [cluster[i] === null ? who[i] : `${who[i]}, cluster ${cluster[i]}`, `class ${classes[j]}: ${each} samples`]),
+    return { ...cells(counts, (i, j, each) => [cluster[i] === null ? who[i] : `${who[i]}, cluster ${cluster[i]}`, `class ${classes[j]}: ${counted(each, "sample")}`]),
       height: 70 + 22 * counts.length, x: { lo: 0, hi: who.length, bare: true, ...names(who, 60, "devices") },
       y: { lo: counts.length, hi: 0, bare: true, ticks: classes.map((name, j) => [j + 0.5, name]) } };
   };
   if (data.clusters) SPECS.clusters = () => {
     const { count } = data.clusters;
-    return { ...cells(count, (i, j, each) => [`cluster ${j}, class ${i}`, `${each} devices`], true), height: 70 + 26 * count.length,
+    return { ...cells(count, (i, j, each) => [`cluster ${j}, class ${i}`, counted(each, "device")], true), height: 70 + 26 * count.length,
       x: { lo: 0, hi: count[0].length, bare: true, title: "majority class", ticks: count[0].map((_, i) => [i + 0.5, String(i)]) },
       y: { lo: count.length, hi: 0, bare: true, title: "cluster", ticks: count.map((_, j) => [j + 0.5, String(j)]) } };
   };
@@ -170,14 +170,14 @@ function cellMap(chart, by, ways) {
     },
     marks: (x, y) => all.map((i) => ({ x: x(devices.x_m[i]), y: y(devices.y_m[i]), lines: () => [devices.name[i],
       `${si(Math.hypot(devices.x_m[i], devices.y_m[i]), "m")} away, gain ${devices.gain_db[i] === null ? "unknown" : `${devices.gain_db[i].toFixed(1)} dB`}`,
-      `${devices.rounds[i]} rounds, ${si(devices.energy_j[i], "J")}`, ...(by === "kind" || !grouped ? [] : [called(values[i])])] })),
+      `${counted(devices.rounds[i], "round")}, ${si(devices.energy_j[i], "J")}`, ...(by === "kind" || !grouped ? [] : [called(values[i])])] })),
   };
 }
 
 function stale() {
   const { from, wide, count, mean } = data.staleness, at = from.map((each) => each + (wide - 1) / 2), most = from[from.length - 1] + wide;
   const found = stacked(at, 0.9 * wide, ["amount"], () => count, (i) => [
-    wide > 1 ? `staleness ${from[i]} to ${from[i] + wide - 1}` : `staleness ${from[i]}`, `${count[i]} updates`]);
+    wide > 1 ? `staleness ${from[i]} to ${from[i] + wide - 1}` : `staleness ${from[i]}`, counted(count[i], "update")]);
   return { ...found, height: 280, x: plain("staleness", { lo: -0.5, hi: most - 0.5, whole: true, bare: true }), y: plain("", { hi: top([count]) }),
     legend: [{ name: `mean ${mean.toFixed(2)}`, colour: "limit", kind: "line", dash: "5 4" }],
     layers: (x, y, view, area) => [...found.layers(x, y, view), shape("path", { d: `M${x(mean).toFixed(1)} ${area.top}V${area.bottom}`,
@@ -186,7 +186,7 @@ function stale() {
 
 function delivered() {
   const { name, arrived, planned_s: planned, tenth, fast, slow } = data.delivered, at = name.map((_, i) => i + 0.5);
-  const found = stacked(at, 0.8, ["amount"], () => arrived, (i) => [name[i], `${arrived[i]} updates`, `a job takes ${si(planned[i], "s")}`]);
+  const found = stacked(at, 0.8, ["amount"], () => arrived, (i) => [name[i], counted(arrived[i], "update"), `a job takes ${si(planned[i], "s")}`]);
   const who = tenth > 1 ? [`${tenth} fastest`, `${tenth} slowest`] : ["fastest", "slowest"];
   place("delivered-said").replaceChildren(make("p", {}, `The ${who[0]} delivered ${fast.toFixed(1)} updates${tenth > 1 ? " each" : ""}, the ${who[1]} ${slow.toFixed(1)}${
     slow > 0 ? `: ${(fast / slow).toFixed(1)} times as often` : ""}.`));
@@ -229,8 +229,8 @@ if (data.runs) {
     "compare-accuracy-rounds": () => over("round", "accuracy", roundAxis, () => share("", { hi: 1 }), tellRounds, (y) => percent(y, 2), learned),
     "compare-accuracy-seconds": () => over("t1", "accuracy", time(end), () => share("", { hi: 1 }), tellTime, (y) => percent(y, 2), learned),
     "compare-accuracy-joules": () => over("spent_j", "accuracy", joules("energy", { hi: top(runs.map((run) => run.accuracy.spent_j || [])) }), () => share("", { hi: 1 }), tellSpent, (y) => percent(y, 2), learned),
-    "compare-updates": () => over("t1", "updates", time(end), (lists) => plain("", { hi: top(lists) }), tellTime, (y) => `${y} updates`, undefined, true),
-    "compare-done": () => over("t1", "round", time(end), (lists) => plain("", { hi: top(lists) }), tellTime, (y) => `${y} rounds done`, undefined, true),
+    "compare-updates": () => over("t1", "updates", time(end), (lists) => plain("", { hi: top(lists) }), tellTime, (y) => counted(y, "update"), undefined, true),
+    "compare-done": () => over("t1", "round", time(end), (lists) => plain("", { hi: top(lists) }), tellTime, (y) => `${counted(y, "round")} done`, undefined, true),
     "compare-times": () => over("round", "round_s", roundAxis, whole(seconds), tellRounds, tellS),
     "compare-spent": () => over("t1", "spent_j", time(end), whole(joules), tellTime, tellJ, undefined, true),
     "compare-band": () => over("round", "band_used", roundAxis, () => share("", { hi: 1.03 }), tellRounds, (y) => percent(y)),

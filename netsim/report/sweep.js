@@ -91,7 +91,7 @@ function sweepPage({ cases, keys, measures, quantiles, against }) {
     table("target", [...heads, "reached by", "rounds", "time", "energy"], cases.map((each) => {
       const found = each.records.map((seed) => seed.accuracy.findIndex((value) => value >= target)).map((at, i) => [each.records[i], at]).filter(([, at]) => at >= 0);
       const over = (key, kind) => told(estimate(found.map(([seed, at]) => seed[key][at])), kind);
-      return [...named(each), `${found.length} of ${each.records.length} seeds`, over("round", "count"), over("seconds", "time"), over("joules", "energy")];
+      return [...named(each), `${found.length} of ${counted(each.records.length, "seed")}`, over("round", "count"), over("seconds", "time"), over("joules", "energy")];
     }), texts);
   }
   for (const input of [slider, number]) input.addEventListener("input", () => {

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Strict, model_validator
 
+from netsim.base.counts import counted
 from netsim.base.fields import (
     Coordinate,
     Energy,
@@ -137,15 +138,17 @@ class PopulationTable(Model):
         if self.devices is None and self.count is None and self.places is None:
             raise refuse("how many devices? give count, places or devices")
         if self.places is not None and self.count not in (None, len(self.places)):
-            raise refuse(f"there are {len(self.places)} places; leave count out", "count")
+            raise refuse(f"places has {counted(len(self.places), 'entry', 'entries')}; leave count out", "count")
         if self.mobility is not None and self.mobility.model == "random-waypoint" and (
                 self.places is not None or "x" in columns):
             raise refuse("random-waypoint draws where devices begin: leave places, x and y out", "mobility")
         if self.mobility is not None and self.mobility.model == "recorded" and len(self.mobility.tracks) != self.size:
-            raise refuse(f"has {len(self.mobility.tracks)} tracks for {self.size} devices", "mobility", "tracks")
+            raise refuse(f"has {counted(len(self.mobility.tracks), 'track')} for {counted(self.size, 'device')}",
+                         "mobility", "tracks")
         recorded = getattr(self.availability, "intervals", None)
         if recorded is not None and len(recorded) != self.size:
-            raise refuse(f"has {len(recorded)} entries for {self.size} devices", "availability", "intervals")
+            raise refuse(f"has {counted(len(recorded), 'entry', 'entries')} for {counted(self.size, 'device')}",
+                         "availability", "intervals")
         self._check_energy(columns)
         if self.mobility is not None and "gain" in columns:
             raise refuse("a measured gain belongs to no place: take the column gain away", "mobility")

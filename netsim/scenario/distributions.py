@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Se
 from pydantic import Discriminator, Field, GetCoreSchemaHandler, Strict, Tag, model_validator
 from pydantic_core import CoreSchema
 
+from netsim.base.counts import counted
 from netsim.base.fields import Model, NotNegative, Quantity, refuse
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ class OneOf(Distribution, Generic[Q]):
     def _fits(self) -> Self:
         if self.weights is not None:
             if len(self.weights) != len(self.values):
-                raise refuse(f"{len(self.weights)} weights for {len(self.values)} values; give one for each")
+                raise refuse(f"{counted(len(self.weights), 'weight')} for {counted(len(self.values), 'value')}; "
+                             "give one for each")
             if not 0 < sum(self.weights) < math.inf:
                 raise refuse("the weights must not all be 0")
         return self

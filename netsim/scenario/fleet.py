@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from netsim.base.counts import counted
 from netsim.base.errors import InputError, one_of
 from netsim.base.files import MEGABYTE, read_text
 
@@ -43,7 +44,7 @@ def read_sheet(path: Path) -> Sheet:
         raise InputError(f"{path}: is empty")
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(rows[0]):
-            raise InputError(f"{path}, line {line}: {len(row)} cells, but the first row has {len(rows[0])}")
+            raise InputError(f"{path}, line {line}: {counted(len(row), 'cell')}, but the first row has {len(rows[0])}")
     return Sheet(path, rows, lines)
 
 

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from netsim.base.counts import counted
 from netsim.base.fields import (
     MOST_DB,
     OWN,
@@ -151,7 +152,7 @@ class GainTrace(Model):
         if len(widths) != 1 or 0 in widths:
             raise refuse(f"all rows need the same number of devices, found {sorted(widths)}")
         if self.t is not None and len(self.t) != len(self.db):
-            raise refuse(f"has {len(self.t)} instants for {len(self.db)} rows", "t")
+            raise refuse(f"has {counted(len(self.t), 'instant')} for {counted(len(self.db), 'row')}", "t")
         if self.t is not None and self.t[0] != 0:
             raise refuse(f"the first row must hold from 0 s on, found {self.t[0]:g}", "t", 0)
         for row, (before, after) in enumerate(pairwise(self.t or ()), 1):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, PrivateAttr, Strict, model_validator
 
 from netsim.base import html
+from netsim.base.counts import counted
 from netsim.base.errors import InputError, found
 from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
 from netsim.base.files import MEGABYTE, read_bytes
@@ -138,12 +139,13 @@ class Scenario(Model):
             raise refuse(f'the name "{twice[0]}" stands for more than one table; give each its own', "population")
         there = self.size
         if there > MOST_DEVICES:
-            raise refuse(f"{there} devices; at most {MOST_DEVICES} are allowed", "population")
+            raise refuse(f"{there:,} devices; at most {MOST_DEVICES:,} are allowed", "population")
         if self.selection.cohort > there:
-            raise refuse(f"there are only {there} devices", "selection", "cohort")
+            raise refuse(f"the scenario has only {counted(there, 'device')}", "selection", "cohort")
         trace = self.cell.gain_trace
         if trace is not None and len(trace.db[0]) != there:
-            raise refuse(f"has {len(trace.db[0])} columns for {there} devices", "cell", "gain_trace")
+            raise refuse(f"has {counted(len(trace.db[0]), 'column')} for {counted(there, 'device')}", "cell",
+                         "gain_trace")
         self._check_movers()
         if self.rounds.starts_at is not None and all(table.charging is None for table in self.population):
             raise refuse("has no effect: no population has charging hours", "rounds", "starts_at")
@@ -199,7 +201,7 @@ class Scenario(Model):
         tables = [(name, table) for name, table in plain.items() if isinstance(table, dict)]
         tables += [(f"population {table['name']}", table) for table in plain["population"]]
         lines = {f"{name}.{each}": value for name, table in tables for each, value in _lines(table)}
-        return html.listing(f"{self.name}: {self.size} devices. {self.description}", lines)
+        return html.listing(f"{self.name}: {counted(self.size, 'device')}. {self.description}", lines)
 
     @property
     def living(self) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.arrays import Ints
+from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry
 from netsim.selection.method import of_function
@@ -80,9 +81,10 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
     wanted = min(view.cohort_size, view.alive)
     if devices.size != wanted and not (varies(method) and devices.size):
         expected = "at least 1" if varies(method) else wanted
-        raise InputError(f"{where}: chose {devices.size} devices, expected {expected}")
+        raise InputError(f"{where}: chose {counted(devices.size, 'device')}, expected {expected}")
     if choice.probability is not None and np.shape(choice.probability) != devices.shape:
-        raise InputError(f"{where}: gave {np.size(choice.probability)} probabilities for {devices.size} devices")
+        raise InputError(f"{where}: gave {counted(np.size(choice.probability), 'probability', 'probabilities')} for "
+                         f"{counted(devices.size, 'device')}")
     return devices.astype(np.int64)
 
 

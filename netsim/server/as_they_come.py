@@ -10,6 +10,7 @@ from pydantic import Field
 from simpy.events import ProcessGenerator
 
 from netsim.base.arrays import Floats, Ints
+from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.base.fields import Natural
 from netsim.cell.port import CellPort, Reply
@@ -56,12 +57,12 @@ class AsTheyCome(Server):
         kind = scenario.server.kind if scenario.server else cls.__name__
         concurrency, learning = options.get("concurrency"), scenario.learning
         if concurrency is not None and concurrency > scenario.size:
-            raise InputError(f"server.concurrency = {concurrency}: there are only {scenario.size} devices, and each "
-                             "does one job at a time")
+            raise InputError(f"server.concurrency = {concurrency}: the scenario has only "
+                             f"{counted(scenario.size, 'device')}, and each does one job at a time")
         buffer = options.get("buffer")
         if buffer is not None and buffer > scenario.size:
-            raise InputError(f"server.buffer = {buffer}: there are only {scenario.size} devices, and each would have "
-                             "to deliver several times before a new model; take at most as many")
+            raise InputError(f"server.buffer = {buffer}: the scenario has only {counted(scenario.size, 'device')}, and "
+                             "each would have to deliver several times before a new model; take at most as many")
         if getattr(selection, "barrier", False):
             raise InputError(
                 f'selection.method "{scenario.selection.method}" puts a cohort together as a whole, and server.kind '

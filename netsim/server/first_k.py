@@ -42,7 +42,7 @@ class FirstK(Synchronous):
     def check(cls, scenario: Scenario, selection: Selection, options: Mapping[str, Any]) -> None:
         if options["buffer"] > scenario.selection.cohort:
             raise InputError(f"server.buffer = {options['buffer']}: never full, since selection.cohort = "
-                             f"{scenario.selection.cohort} devices take part in a round; take at most as many")
+                             f"{scenario.selection.cohort} is how many take part in a round; take at most as many")
 
     def wait(self, cell: CellPort, tickets: Ints) -> ProcessGenerator:
         """Until enough of a wave have arrived."""

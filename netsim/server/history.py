@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints, State
+from netsim.base.counts import counted
 from netsim.cell.port import Outcomes
 
 ARRAYS = ("last_round", "times_used", "duration_s")
@@ -55,7 +56,7 @@ class History:
 
     def restore(self, state: State) -> None:
         if any(state[name].shape != self.last_round.shape for name in ARRAYS):
-            raise ValueError(f"it is not about {len(self.last_round)} devices")
+            raise ValueError(f"it is not about {counted(len(self.last_round), 'device')}")
         self.last_round, self.times_used, self.duration_s = (state[name].copy() for name in ARRAYS)
         self.energy_j, self.accuracy = float(state["energy_j"]), state["accuracy"].tolist()
         self.dropped, self.arrived_last = (int(count) for count in state["counts"])

@@ -16,6 +16,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from netsim.base import units
+from netsim.base.counts import counted
 from netsim.base.errors import MOST_TOLD, InputError, and_more, readable
 from netsim.base.files import read_text
 from netsim.base.screen import screen
@@ -59,7 +60,7 @@ class _Lines:
 
 def describe(at: SweepProgress) -> str:
     """``12 of 40 cells, 1 failed, about 3 min left``."""
-    parts = [f"{at.finished} of {at.total} cells"]
+    parts = [f"{at.finished:,} of {counted(at.total, 'cell')}"]
     if at.failed:
         parts.append(f"{at.failed} failed")
     if at.seconds_left is not None and at.finished + at.failed < at.total:
@@ -82,7 +83,7 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def print_status(name: str, status: SweepStatus) -> None:
+def print_status(name: str, status: SweepStatus, *, every: bool = False) -> None:
     """How many cells are finished, under way, failed and waiting; the failed ones with their errors."""
     table = Table(title=f"sweep {name}", show_header=False, title_justify="left")
     table.add_row("cells", str(status.total))
@@ -92,15 +93,16 @@ def print_status(name: str, status: SweepStatus) -> None:
     table.add_row("waiting", str(status.waiting))
     console = Console(markup=False)
     console.print(table)
-    for cell in status.begun[:MOST_ROWS]:
+    shown = status.begun if every else status.begun[:MOST_ROWS]
+    for cell in shown:
         rounds = cell.scenario.end.rounds
         console.print(f"begun: {cell.name}, round {cell.rounds_played} of {rounds}", highlight=False)
-    if len(status.begun) > MOST_ROWS:
-        console.print(f"... and {len(status.begun) - MOST_ROWS:,} more are begun", highlight=False)
-    print_failures(status.failed)
+    if len(shown) < len(status.begun):
+        console.print(f"... and {len(status.begun) - len(shown):,} more begun; all with --all", highlight=False)
+    print_failures(status.failed, every=every)
 
 
-def print_results(found: pl.DataFrame, varied: Sequence[str]) -> None:
+def print_results(found: pl.DataFrame, varied: Sequence[str], *, every: bool = False) -> None:
     """A row a case: what was varied, and the mean over its seeds with the range from the least to the most."""
     cases = found.partition_by(*varied, maintain_order=True) if varied else [found]
     columns: dict[str, list[str]] = {
@@ -118,12 +120,13 @@ def print_results(found: pl.DataFrame, varied: Sequence[str]) -> None:
     for name in shown:      # a key may be broken at its dots, a number nowhere
         heading = name.replace(".", ".\n") if name in varied else name
         table.add_column(heading, justify="left" if name in varied else "right", no_wrap=True)
-    for row in list(zip(*shown.values(), strict=True))[:MOST_ROWS]:
+    rows = list(zip(*shown.values(), strict=True))
+    for row in rows if every else rows[:MOST_ROWS]:
         table.add_row(*row)
     console = screen()
     console.print(table)
-    if len(cases) > MOST_ROWS:
-        console.print(f"... and {len(cases) - MOST_ROWS} more cases", highlight=False)
+    if table.row_count < len(rows):
+        console.print(f"... and {counted(len(rows) - table.row_count, 'more case')}; all with --all", highlight=False)
 
 
 def spread(values: pl.Series, say: Callable[[float], str]) -> str:
@@ -162,13 +165,13 @@ def _first_line(failure: Path) -> str:
         return str(error)
 
 
-def print_failures(cells: Sequence[Point]) -> int:
+def print_failures(cells: Sequence[Point], *, every: bool = False) -> int:
     """The first line of each error, and where the rest is; returns how many cells failed."""
     console = Console(stderr=True, markup=False)
     failed = [cell for cell in {cell.record: cell for cell in cells}.values() if cell.failure.exists()]
-    for cell in failed[:MOST_TOLD]:
+    for cell in failed if every else failed[:MOST_TOLD]:
         reason = _first_line(cell.failure)
         console.print(f"failed: {cell.name}: {reason} ({cell.failure})", highlight=False, soft_wrap=True)
-    for line in and_more(len(failed)):
+    for line in [] if every else and_more(len(failed)):
         console.print(line, highlight=False)
     return len(failed)

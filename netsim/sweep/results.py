@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from netsim.analysis.analysed_sweep import ABOUT, AnalysedSweep
 from netsim.base import html
+from netsim.base.counts import counted
 from netsim.base.errors import InputError, found
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class SweepResults(AnalysedSweep):
         return write_sweep_report(self, self.folder / "report.html" if path is None else Path(path), against)[0]
 
     def _repr_html_(self) -> str:
-        title = f"{self.name}: means over {len(self.seeds)} seeds, ± half of a 95 % interval (Student's t)"
+        title = f"{self.name}: means over {counted(len(self.seeds), 'seed')}, ± half of a 95 % interval (Student's t)"
         columns = [*(self.keys or ["case"]), "seeds", *self.measures]
         failed = any(case.failed for case in self.cases)
         rows = []

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.analysis.analysed_sweep import labels
+from netsim.base.counts import counted
 from netsim.base.errors import InputError, one_of
 from netsim.base.files import expanded, read_toml
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
@@ -163,7 +164,8 @@ def cases_of(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str,
             raise InputError(f"{path}: {key} is a whole table, and a column of the results; vary the keys in it")
     count = len(given) * math.prod(len(values) for values in grid.values())
     if count * seeds > MOST_CELLS:
-        raise InputError(f"{path}: {count} cases under {seeds} seeds; at most {MOST_CELLS} cells are allowed")
+        raise InputError(f"{path}: {counted(count, 'case')} under {counted(seeds, 'seed')}; at most "
+                         f"{MOST_CELLS:,} cells are allowed")
     return [{**named, **dict(zip(grid, values, strict=True))}
             for named in given for values in itertools.product(*grid.values())]
 

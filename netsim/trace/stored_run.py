@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from netsim.base.counts import counted
 from netsim.base.errors import MOST_TOLD, InputError, found
 from netsim.base.files import read_json
 from netsim.trace.overlap import seconds_within
@@ -105,8 +106,9 @@ class StoredRun:
             round_.filter(name == "round").n_unique().alias("rounds"))).row(0)
         if gaps or rounds != self.last_round:
             raise InputError(
-                f"{self.path / 'trace'}: a part is missing or is of another run: {rounds} of {self.last_round} rounds "
-                f"are there{', and the numbers of the rows do not run on' if gaps else ''}")
+                f"{self.path / 'trace'}: a part is missing or is of another run: {rounds} of "
+                f"{counted(self.last_round, 'round')} there"
+                f"{', and the numbers of the rows do not run on' if gaps else ''}")
         # a counter may be without bound: a battery that never runs out, the loss of a model that came to nothing
         count = (pl.col("kind") == "counter") | pl.col("value").is_between(-LARGEST, LARGEST)
         sound = trace.select(pl.col("t0", "t1", "energy_j").is_between(-LARGEST, LARGEST), value=count)
@@ -229,4 +231,4 @@ class StoredRun:
         return rounds.with_columns(**{f"{part}_s": within[part] * scale for part in ALL_PARTS})
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self.path)!r}, {self.last_round} rounds, {self.info['status']})"
+        return f"{type(self).__name__}({str(self.path)!r}, {counted(self.last_round, 'round')}, {self.info['status']})"

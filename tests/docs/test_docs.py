@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "reference")
 FRONT = [DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]
 TRIED_ELSEWHERE = {"own-selection.md": "tests/selection/test_own_selection.py", "sweeps.md": "below",
-                   "reading-a-trace.md": "tests/analysis/test_guide.py"}
+                   "reading-a-trace.md": "tests/analysis/test_guide.py", "tutorial.md": "docs/try_commands.py"}
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

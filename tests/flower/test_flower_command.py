@@ -93,7 +93,7 @@ def test_an_app_that_asks_for_more_nodes_than_there_are(tmp_path):
     code, out, error = command(str(write_app(tmp_path / "app")), "--scenario", "tiny", "--out", str(tmp_path / "run"),
                                "--run-config", "min-nodes=6")
     assert (code, out) == (2, "")
-    assert "waits for more nodes than there are: the scenario has 5 devices, and 5 of them are there" in error
+    assert "waits for more nodes than there are: the scenario has 5 devices, of which 5 can do a job now" in error
 
 
 @pytest.mark.parametrize(("change", "sentence"), [

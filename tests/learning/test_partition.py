@@ -132,7 +132,7 @@ def test_a_file_at_fault(text: str, says: str, tmp_path: Path) -> None:
         ("majority", {"sigma": float("nan")}, 5, "sigma = nan"),
         ("dirichlet", {"alpha": 0}, 5, "alpha = 0"),
         ("shards", {"per_device": 500}, 5, "per_device = 500; allowed: 1 to 200"),
-        ("iid", {}, 1001, "1001 devices cannot share 1000"),
+        ("iid", {}, 1001, "1,001 devices cannot share 1,000"),
         ("majorty", {"sigma": 1}, 5, 'did you mean "majority"'),
         ("file", {"path": "nowhere.json"}, 5, "nowhere.json cannot be read"),
     ],

@@ -94,7 +94,7 @@ def test_a_large_run_is_sampled_and_the_page_says_so(
     data = run_data.run_data(two)
     assert data["notes"]["map"] == "Shows 2 of 3 devices, evenly picked."
     assert data["notes"]["batteries"] == "Shows 1 of 2 devices, those that used most of their battery."
-    assert data["notes"]["gantt"].endswith("Of a round, the 1 devices that waited least.")
+    assert data["notes"]["gantt"].endswith("Of a round, the 1 device that waited least.")
     assert data["gantt"]["order"] == {"1": [0], "2": [1]}
     # 0.25 MHz s in the second, 0.75 in the third and 3 times 0.5 after: 2.5 MHz s in one window of 11 s
     assert data["band"]["hz"][0] == pytest.approx(2.5e6 / 11)
@@ -163,7 +163,7 @@ def test_where_plans_run_out_the_longest_rounds_are_looked_at(
     notes: dict[str, str] = {}
     found = gantt_data.gantt(planted, planted.rounds, notes, share=1 / pace.MOST_PLANS)
     assert list(found["pace"]) == [str(gantt_data.slowest(planted))]
-    assert "looked for in 1 rounds" in notes["gantt"]
+    assert "looked for in 1 round," in notes["gantt"]
     assert found["path"] == {}                          # all end together, so the critical path could be any
 
 

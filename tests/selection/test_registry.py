@@ -76,7 +76,7 @@ def test_bad_input(method, options, says):
     ([0, 6], "unknown devices 6; there are 0 to 5"),
     ([-1, 2], "unknown devices -1"),
     ([0, 5], "not available (off, or no energy for a job): 5"),
-    ([0], "chose 1 devices, expected 2"),
+    ([0], "chose 1 device, expected 2"),
     ([0, 1, 2], "chose 3 devices, expected 2"),
     ([], "chose 0 devices, expected 2"),
     ([0.0, 1.0], "whole numbers"),
@@ -100,5 +100,5 @@ def test_fewer_devices_are_right_when_fewer_are_there(view):
 
 
 def test_a_probability_for_each_device(view):
-    with pytest.raises(InputError, match="1 probabilities for 2 devices"):
+    with pytest.raises(InputError, match="1 probability for 2 devices"):
         check_choice(Choice(np.array([0, 1]), np.array([0.5])), view(), FIXED)

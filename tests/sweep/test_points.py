@@ -91,6 +91,18 @@ def test_results_in_a_few_lines(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [line[:-2] for line in lines[4:]] == [["2", "1", "2", "50.75", "ms"], ["sao", "1", "3", "37.03", "ms"]]
 
 
+def test_of_many_cases_forty_are_shown_and_all_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    """42 cases of one seed each: 40 rows, what is missing, and how to see it."""
+    found = pl.DataFrame({"end.rounds": range(42), "rounds": range(42), "simulated_s": 1.0, "energy_j": 1.0,
+                          "accuracy": None, "target_reached": False, "dropped": 0})
+    print_results(found, ["end.rounds"])
+    short = capsys.readouterr().out
+    print_results(found, ["end.rounds"], every=True)
+    whole = capsys.readouterr().out
+    assert short.splitlines()[-1] == "... and 2 more cases; all with --all"
+    assert len(whole.splitlines()) == len(short.splitlines()) + 1
+
+
 def test_the_range_over_seeds_shows_where_there_is_one() -> None:
     assert spread(pl.Series([2, 4]), "{:.0f}".format) == "3\n2 … 4"
     assert spread(pl.Series([4, None, 4]), "{:.0f}".format) == "4"

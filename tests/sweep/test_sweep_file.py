@@ -101,7 +101,7 @@ def test_values_may_be_tables_and_paths_hold_from_the_sweep_file(tmp_path: Path)
     ('scenario = "tiny"\n[[list]]\nend.rounds = 2\n[[list]]\nend.rounds = 2', "list has {'end.rounds': 2} more than"),
     ('scenario = "tiny"\n[grid]\nrounds = [{ first = "all" }, { first = "cohort" }]', "rounds is a whole table"),
     ('scenario = "tiny"\nseeds = 1000\n[grid]\n' + "".join(f"x{n} = {list(range(10))}\n" for n in range(9)),
-     "1000000000 cases under 1000 seeds"),      # refused before any of them is made
+     "1,000,000,000 cases under 1,000 seeds"),      # refused before any of them is made
 ])
 def test_a_sweep_file_that_is_wrong_says_what_and_where(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, text)

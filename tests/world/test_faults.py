@@ -136,7 +136,7 @@ def test_a_lost_upload_needs_a_loss():
     ('availability={model="on-off",on="10 s"}', "off"),
     ('availability={model="on-of",on="10 s"}', "on-off"),
     ('availability={model="on-off",on="10 s",off="1 s",work="stop"}', "pause"),
-    ('availability={model="recorded",intervals=[{on=[1],off=[2]}]}', "1 entries for 100 devices"),
+    ('availability={model="recorded",intervals=[{on=[1],off=[2]}]}', "1 entry for 100 devices"),
     ('availability={model="recorded",intervals=[{on=[1,2],off=[2,3]}]}', "must rise"),
     ('availability={model="recorded",period="2 s",intervals=[{on=[1],off=[3]}]}', "after the end of the period"),
     ('availability={model="recorded",intervals="nowhere.csv"}', "no such file"),
