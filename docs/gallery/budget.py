@@ -12,7 +12,7 @@ for row in found.iter_rows(named=True):
     print(f"{row['case']:>12}: {row['ms']:3.0f} ± {row['half']:2.0f} ms a round, {row['mj']:4.1f} mJ an update")
 
 figure, axes = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
-for method, style in (("equal", "D:"), ("sao", "o-"), ("tdma", "^-.")):
+for method, style in (("equal", "C3D:"), ("sao", "C0o-"), ("tdma", "C1^-.")):
     points = found.filter(pl.col("allocation.method") == method)
     axes.errorbar(points["mj"], points["ms"], yerr=points["half"], fmt=style, capsize=4, label=method)
 axes.set(xlabel="energy spent on an update (mJ)", ylabel="a round (ms)", xlim=(0, None), ylim=(0, None))

@@ -24,7 +24,7 @@ figure, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
 for (plan, points), style in zip(lines.items(), ("o-", "s--"), strict=True):
     axes.errorbar(x, [one.mean for one in points], yerr=[one.half for one in points], fmt=style, capsize=4,
                   label=f"planned on the channel {'of the moment' if plan == 'now' else 'in the mean'}")
-axes.set(xlabel="coherence time of the channel", ylabel="median round (ms)", ylim=(0, None))
-axes.legend(frameon=False, loc="lower left")
+axes.set(xlabel="coherence time of the channel", ylabel="median round (ms)")
+axes.legend(frameon=False)
 axes.grid(alpha=0.3)
 figure.savefig("fading.png", dpi=120)

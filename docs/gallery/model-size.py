@@ -17,7 +17,7 @@ for case in found.cases:
     lines.setdefault(kind, []).append((float(bits.removesuffix(" kbit")), pace.mean, pace.half))
 
 figure, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
-for (kind, points), style in zip(lines.items(), ("o-", "s--", "^-."), strict=True):
+for (kind, points), style in zip(lines.items(), ("C0o-", "C3s--", "C1^-."), strict=True):
     x, mean, half = zip(*points, strict=True)
     axes.errorbar(x, mean, yerr=half, fmt=style, capsize=4, label=kind)
 axes.set_xscale("log", base=2)
