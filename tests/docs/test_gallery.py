@@ -68,9 +68,10 @@ def test_the_numbers_of_an_answer_are_printed_by_its_commands(page):
 
 
 def test_the_index_says_nothing_that_the_pages_do_not():
-    for line in (GALLERY / "index.md").read_text(encoding="utf-8").splitlines():
-        if link := re.search(r"\[<img src=\"([\w-]+)\.png\".*?\]\([\w-]+\.md\)(.*)", line):
-            assert set(NUMBER.findall(link[2])) <= set(NUMBER.findall(parts(GALLERY / f"{link[1]}.md")["Answer"]))
+    items = re.findall(r"^\*\*\[.+?\]\(([\w-]+\.md)\)\*\* (.+)$", (GALLERY / "index.md").read_text(), re.MULTILINE)
+    assert len(items) == len(PAGES)
+    for page, short in items:
+        assert set(NUMBER.findall(short)) <= set(NUMBER.findall(parts(GALLERY / page)["Answer"]))
 
 
 def skewed() -> tuple[dict[str, dict[int, tuple[float, float]]], str]:
@@ -86,10 +87,12 @@ def skewed() -> tuple[dict[str, dict[int, tuple[float, float]]], str]:
 def test_the_means_of_the_page_with_learning_are_those_of_its_rows():
     rows, text = skewed()
     assert {len(seeds) for seeds in rows.values()} == {tomllib.loads((GALLERY / "skew.toml").read_text())["seeds"]}
-    for method in ("divergence", "cluster-round-robin"):
-        for at, words in ((0, "{:+.1f} ± {:.1f} rounds"), (1, "{:+.2f} ± {:.2f} points")):
-            more = paired(*({seed: row[at] for seed, row in rows[each].items()} for each in (method, "fedavg")))
-            assert words.format(more.mean, more.half) in text
+    verdicts = re.findall(r"^([\w-]+) against ([\w-]+): (.+ rounds), (.+ points)$", text, re.MULTILINE)
+    assert len(verdicts) == 3
+    for one, other, *printed in verdicts:
+        for at, words in enumerate(("{:+.1f} ± {:.1f} rounds", "{:+.2f} ± {:.2f} points")):
+            more = paired(*({seed: row[at] for seed, row in rows[each].items()} for each in (one, other)))
+            assert printed[at] == words.format(more.mean, more.half)
 
 
 @pytest.mark.slow
@@ -99,7 +102,7 @@ def test_one_seed_of_the_page_with_learning_is_played_again():
     for case in found.cases:
         rounds, accuracy = rows[case.label][0]
         assert case.values("accuracy")[0] == pytest.approx(accuracy / 100, abs=0.02)      # another processor may differ
-        assert case.reached(0.85)["rounds"][0] == pytest.approx(rounds, abs=1)
+        assert case.reached(0.8)["rounds"][0] == pytest.approx(rounds, abs=1)
 
 
 def test_a_page_is_made_anew_from_its_files_and_what_its_commands_print(tmp_path, monkeypatch):
