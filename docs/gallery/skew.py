@@ -1,10 +1,7 @@
 # skew.py
-import matplotlib.pyplot as plt
-
 from netsim import load_sweep_results
 from netsim.analysis.over_seeds import paired
 
-plt.style.use("tableau-colorblind10")
 found = load_sweep_results("results/sweeps/skew")
 rounds = {case.label: case.reached(0.8)["rounds"] for case in found.cases}
 best = {case.label: {seed: 100 * share for seed, share in case.values("accuracy").items()} for case in found.cases}
