@@ -34,8 +34,9 @@ reference: $(VENV)/ready-test    ## docs/reference anew from the program, after 
 	$(BIN)/python docs/make_reference.py
 	$(BIN)/python docs/make_rooms.py
 
-images: $(VENV)/ready-test   ## the documentation's pictures anew from the program; needs Chromium
+images: $(VENV)/ready-test   ## the documentation's pictures and the gallery anew from the program: minutes; needs Chromium
 	$(BIN)/python docs/make_images.py
+	$(BIN)/python docs/make_gallery.py
 
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 

@@ -5,10 +5,12 @@ from docutils.utils.math.latex2mathml import tex2mathml
 
 project = "netsim"
 extensions = ["myst_parser"]
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "html_image"]      # thumbnails have a width
 myst_fence_as_directive = {"math"}
 myst_heading_anchors = 3
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["gallery.css"]
 html_title = "netsim"
 html_math_renderer = "mathml"
 html_show_sourcelink = False

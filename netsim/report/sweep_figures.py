@@ -87,6 +87,8 @@ def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
                                   [100 * (one.high or 0) for one in found], color=colour, alpha=0.18, linewidth=0,
                                   step=step)
         axes.set_xlabel(f"{label} ({unit})" if unit else label)
+        if not kind:
+            axes.locator_params(axis="x", integer=True)      # there is no round 2.5
         axes.set_ylabel("test accuracy (%)")
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, 0), min(high, 100))      # an interval of few seeds may reach beyond what there is

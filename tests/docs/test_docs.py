@@ -1,8 +1,8 @@
 """The documentation does what it says: its blocks are run, its links lead somewhere, its reference is up to date.
 
-In a page, lines of a ``console`` block that begin with ``$`` are commands, and what follows them must be part of their
-output; ``python`` blocks are run one after the other; a block that begins with a comment like ``# my-cell.toml`` is
-saved under that name first. Each page has a folder of its own.
+In a page, lines of a ``console`` block that begin with ``$`` are commands (``netsim`` or ``python FILE``), and what
+follows them must be part of their output; ``python`` blocks are run one after the other; a block that begins with a
+comment like ``# my-cell.toml`` is saved under that name first. Each page has a folder of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "reference")
 FRONT = [DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]
 TRIED_ELSEWHERE = {"own-selection.md": "tests/selection/test_own_selection.py", "sweeps.md": "below",
-                   "reading-a-trace.md": "tests/analysis/test_guide.py", "tutorial.md": "docs/try_commands.py"}
+                   "reading-a-trace.md": "tests/analysis/test_guide.py", "tutorial.md": "docs/try_commands.py",
+                   "skew.md": "tests/docs/test_gallery.py"}
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -85,10 +86,14 @@ def commands(block: str) -> list[tuple[str, list[str]]]:
 
 
 def printed_by(command: str, monkeypatch, capsys) -> str:
-    """What a netsim command prints; its exit code is 2 exactly when it says "error:"."""
+    """What a command prints; the exit code of a netsim command is 2 exactly when it says "error:"."""
     if command == "export PYTHONPATH=$PWD":
         return ""                                              # done for all pages above
     program, *words = command.split()
+    if program == "python":
+        capsys.readouterr()
+        runpy.run_path(words[0], run_name="__main__")
+        return capsys.readouterr().out
     assert program == "netsim", f"not a command that a page may give: {command}"
     monkeypatch.setattr(sys, "argv", [program, *words])
     capsys.readouterr()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -16,6 +17,7 @@ from netsim import InputError, load_sweep_results, run_sweep
 from netsim.allocation import Problem, allocate
 from netsim.analysis.analysed_sweep import SweepCase, labels
 from netsim.cli import app
+from netsim.report.sweep_figures import draw_sweep
 from netsim.report.sweep_tables import escaped, with_interval
 from netsim.sweep.results import SweepResults
 
@@ -137,6 +139,13 @@ def test_figures_are_a_column_wide_and_ask_for_what_there_is(tiny: SweepResults)
         tiny.figure("accuracy-time")
     with pytest.raises(InputError, match='no figure "enrgy" of a sweep.*did you mean "energy"'):
         tiny.figure("enrgy")
+
+
+def test_an_axis_of_rounds_has_whole_numbers() -> None:
+    twelve: list[float | None] = [0.05 * number for number in range(12)]
+    learned: Any = SimpleNamespace(name="x", learns=True, cases=[case({0: twelve, 1: twelve})])
+    ticks = draw_sweep(learned, "accuracy-rounds").axes[0].get_xticks()
+    assert [tick % 1 for tick in ticks] == [0] * len(ticks)
 
 
 def test_numbers_and_words_for_latex() -> None:
