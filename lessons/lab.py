@@ -73,8 +73,8 @@ def _(
         sharing=sharing.value)
     view = look(settings.scenario(), settings.methods, settings.seed)
     explained = f"""<p>{verdict(view)}</p><p>The bars are means over the cohort: an average device's time, computing,
-    sending, and waiting. Under each round, the band over time: white is idle. On the maps, the area of a disc is a
-    device's share of the band; red is who sets the pace: whom the others wait for, or, where all end together, the
+    sending, and waiting. Under each round, the band over time: what is empty is idle. On the maps, the area of a disc
+    is a device's share of the band; red is who sets the pace: whom the others wait for, or, where all end together, the
     device of which more clock or budget would shorten the round most, if that is more than a wider band would.</p>"""
 
     # one output for all pictures, so that a slider redraws them in one go
@@ -119,7 +119,7 @@ def _(
         for answer in view.answers if answer.plan is not None)
     _played = ""
     if slow_motion.value:
-        _played = mo.iframe(player(view), height="620px").text if view.plans else "<p>There is no plan to play.</p>"
+        _played = mo.iframe(player(view), height="760px").text if view.plans else "<p>There is no plan to play.</p>"
     mo.Html(f"""
         <h2>One device, by the formulas</h2> {device} {_formulas}
         <h2>Slow motion</h2> {slow_motion} {_played}

@@ -176,9 +176,9 @@ def cell_map(view: LabView, answer: Answer) -> Canvas:
     reach = max(float(np.hypot(x_m, y_m).max()), 1.0)
     scale = (side / 2 - 14) / reach
     x, y = WIDTH / 2 + scale * x_m, side / 2 - scale * y_m
-    for radius in Scale(0.0, 1.0, 1.02 * reach).ticks(4)[1:]:
+    rings = Scale(0.0, 1.0, 1.02 * reach).ticks(4)[1:]
+    for radius in rings:
         canvas.circle(WIDTH / 2, side / 2, radius * scale, "none", stroke=GRID)
-        canvas.text(WIDTH / 2 + 3, side / 2 - radius * scale + 11, format(radius, "length", 3), fill=SOFT, size=9)
     others = np.setdiff1d(np.arange(len(x)), view.devices)
     canvas.dots(zip(x[others].tolist(), y[others].tolist(), strict=True), 2.0, IDLE)
     plan, stuck = answer.plan, set(answer.stuck.tolist())
@@ -190,6 +190,8 @@ def cell_map(view: LabView, answer: Answer) -> Canvas:
             canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), colour, tip=tip, stroke=PAPER)
         else:
             canvas.circle(*at, 6.0, CRITICAL if n in stuck else IDLE, tip=tip, stroke=PAPER)
+    for radius in rings:
+        canvas.text(WIDTH / 2 + 3, side / 2 - radius * scale + 11, format(radius, "length", 3), size=9)
     canvas.parts.append(f'<path d="M{WIDTH / 2} {side / 2 - 9} l8 15 h-16 z" fill="{INK}"/>')      # the base station
     return canvas
 
