@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from netsim.base.errors import InputError
 
-Found = str | list[str] | None          # what an address says about a key: once, several times, not at all
 Choice = TypeVar("Choice", float, str)
 SETTING = r"[\w.~%+-]+=[\w.~%+-]*"
 LINK = re.compile(rf"(?:https?://[^/\s]+/[\w-]+/)?(?P<lesson>lesson-\d+/)?\??(?P<settings>(?:{SETTING}(?:&{SETTING})*)?)")
@@ -28,20 +27,20 @@ def text_of(value: float | str | Sequence[float]) -> str:
     return f"{value:g}" if isinstance(value, (int, float)) else "-".join(f"{end:g}" for end in value)
 
 
-def pick(found: Found, offered: Sequence[Choice], start: Choice) -> tuple[Choice, str]:
+def pick(found: str | None, offered: Sequence[Choice], start: Choice) -> tuple[Choice, str]:
     """The one of those ``offered`` that a link names; else ``start``, and a sentence for the reader."""
     named = {text_of(each): each for each in offered}
     if found is None:
         return start, ""
-    if isinstance(found, str) and found in named:
+    if found in named:
         return named[found], ""
     return start, _refused(found, _allowed(found, offered), text_of(start))
 
 
-def pick_range(found: Found, steps: Sequence[float], start: Sequence[float]) -> tuple[list[float], str]:
+def pick_range(found: str | None, steps: Sequence[float], start: Sequence[float]) -> tuple[list[float], str]:
     """The two ends that a link names, each a step; else ``start``, and a sentence for the reader."""
     named = {text_of(step): step for step in steps}
-    ends = found.split("-") if isinstance(found, str) else []
+    ends = (found or "").split("-")
     if len(ends) == 2 and all(end in named for end in ends) and named[ends[0]] <= named[ends[1]]:
         return [named[end] for end in ends], ""
     allowed = f"two steps from {min(steps):g} to {max(steps):g}, the lower one first, as in {text_of(start)}"
@@ -57,12 +56,12 @@ def below(link: str) -> str:
     return (found["lesson"] or "") + (f"?{found['settings']}" if found["settings"] else "")
 
 
-def _allowed(found: Found, offered: Sequence[Choice]) -> str:
+def _allowed(found: str, offered: Sequence[Choice]) -> str:
     numbers = [each for each in offered if not isinstance(each, str)]
     if not numbers:
         return f"one of {', '.join(map(str, offered))}"
     try:
-        asked = float(found) if isinstance(found, str) else math.nan
+        asked = float(found)
     except ValueError:
         asked = math.nan
     if min(numbers) < asked < max(numbers):
@@ -71,10 +70,8 @@ def _allowed(found: Found, offered: Sequence[Choice]) -> str:
     return f"from {min(numbers):g} to {max(numbers):g}"
 
 
-def _refused(found: Found, allowed: str, start: str) -> str:
-    said = " and ".join(map(_shown, found)) if isinstance(found, list) else _shown(found or "")
-    many = "once, and " if isinstance(found, list) else ""
-    return f"The link says {said}. It should be {many}{allowed}; now it is {start}."
+def _refused(found: str, allowed: str, start: str) -> str:
+    return f"The link says {_shown(found)}. It should be {allowed}; now it is {start}."
 
 
 def _shown(text: str) -> str:

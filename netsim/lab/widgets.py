@@ -12,7 +12,7 @@ from typing import Any
 
 import marimo as mo
 
-from netsim.lab.link import Found, key_of, pick, pick_range, text_of
+from netsim.lab.link import key_of, pick, pick_range, text_of
 
 LINK = """<details class="link"><summary>A link that holds these settings</summary>
 <p>The address of this page holds them, and with them the word that lets you in, which is new whenever the lab starts.
@@ -71,10 +71,12 @@ def side_by_side(pieces: Iterable[str]) -> str:
     return '<div class="pair">' + "".join(f"<div>{piece}</div>" for piece in pieces) + "</div>"
 
 
-def _asked(label: str) -> Found:
-    """What the address says about a control; it is not told when that changes, so that no control is made anew."""
-    found: Found = mo.query_params().get(key_of(label))
-    return found
+def _asked(label: str) -> str | None:
+    """What the address says about a control, the last time if often, as browsers have it.
+
+    It is asked without a name of its own, so that marimo makes no control anew when the address changes.
+    """
+    return next(reversed(mo.query_params().get_all(key_of(label))), None)
 
 
 def _linked(element: Any, label: str, text: str, told: str) -> Any:
