@@ -119,7 +119,8 @@ def _(
         for answer in view.answers if answer.plan is not None)
     _played = ""
     if slow_motion.value:
-        _played = mo.iframe(player(view), height="760px").text if view.plans else "<p>There is no plan to play.</p>"
+        _frame = mo.iframe(player(view), height="760px").text if view.plans else "<p>There is no plan to play.</p>"
+        _played = _frame.replace("<iframe ", '<iframe title="The round in slow motion" ', 1)
     mo.Html(f"""
         <h2>One device, by the formulas</h2> {device} {_formulas}
         <h2>Slow motion</h2> {slow_motion} {_played}

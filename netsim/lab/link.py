@@ -57,7 +57,7 @@ def below(link: str) -> str:
 
 
 def _allowed(found: str, offered: Sequence[Choice]) -> str:
-    numbers = [each for each in offered if not isinstance(each, str)]
+    numbers = [float(each) for each in offered if not isinstance(each, str)]
     if not numbers:
         return f"one of {', '.join(map(str, offered))}"
     try:
