@@ -102,5 +102,13 @@ def test_every_colour_can_be_told_from_the_page(colours):
         assert contrast(colours[name], colours["paper"]) >= 3
 
 
+def test_every_notebook_follows_the_screen():
+    for notebook in (Path(__file__).parents[2] / "lessons").glob("l*.py"):
+        head = notebook.read_text(encoding="utf-8").splitlines()[:4]
+        assert head[0] == "# /// script"
+        assert head[1] == "# [tool.marimo.display]"
+        assert head[2].startswith('# theme = "system"')
+
+
 def test_a_file_has_colours_of_its_own():
     assert fixed(f'<rect fill="{paint("ink")}"/>') == f'<rect fill="{LIGHT["ink"]}"/>'
