@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"      # light or dark, as the reader's screen is
+# ///
 """The lab: one round of one cohort, one slider at a time. Opened by `netsim lab`."""
 
 import marimo
@@ -19,12 +23,12 @@ def _():
     from netsim.lab.serve import lessons
     from netsim.lab.settings import Settings
     from netsim.lab.view import look
-    from netsim.lab.widgets import between, controls, side_by_side, slider
+    from netsim.lab.widgets import between, choice, controls, number, side_by_side, slider
     from netsim.lab.words import headline, verdict
 
     return (
-        DISCIPLINES, METHODS, Settings, between, charts, controls, device_formulas, escape, headline, lessons, look, mo,
-        player, side_by_side, slider, verdict,
+        DISCIPLINES, METHODS, Settings, between, charts, choice, controls, device_formulas, escape, headline, lessons,
+        look, mo, number, player, side_by_side, slider, verdict,
     )
 
 
@@ -40,7 +44,7 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(DISCIPLINES, METHODS, Settings, between, controls, mo, slider):
+def _(DISCIPLINES, METHODS, Settings, between, choice, controls, number, slider):
     start = Settings()
 
     bandwidth = slider("bandwidth (MHz)", [*range(1, 10), *range(10, 42, 2), 50, 60, 80, 100], start.bandwidth_mhz)
@@ -50,10 +54,10 @@ def _(DISCIPLINES, METHODS, Settings, between, controls, mo, slider):
     sizes = [10, 20, 50, *range(100, 401, 50), 448, 500, *range(600, 1001, 100), 1500, 2000, 3640]
     model = slider("model size (kbit)", sizes, start.model_kbit)
     cpu = between("CPU range (GHz)", [round(0.1 * tenths, 1) for tenths in range(1, 41)], start.cpu_ghz)
-    left = mo.ui.dropdown(list(METHODS), value=start.methods[0], label="left")
-    right = mo.ui.dropdown(list(METHODS), value=start.methods[1], label="right")
-    sharing = mo.ui.dropdown(list(DISCIPLINES), value=start.sharing, label="the band is shared")
-    seed = mo.ui.number(0, 9999, value=start.seed, label="draw")
+    left = choice("left", METHODS, start.methods[0])
+    right = choice("right", METHODS, start.methods[1])
+    sharing = choice("the band is shared", DISCIPLINES, start.sharing)
+    seed = number("draw", 0, 9999, start.seed)
     controls(bandwidth, power, budget, cohort, model, cpu, row=[left, right, sharing, seed])
     return bandwidth, budget, cohort, cpu, left, model, power, right, seed, sharing
 
@@ -69,8 +73,8 @@ def _(
         sharing=sharing.value)
     view = look(settings.scenario(), settings.methods, settings.seed)
     explained = f"""<p>{verdict(view)}</p><p>The bars are means over the cohort: an average device's time, computing,
-    sending, and waiting. Under each round, the band over time: white is idle. On the maps, the area of a disc is a
-    device's share of the band; red is who sets the pace: whom the others wait for, or, where all end together, the
+    sending, and waiting. Under each round, the band over time: what is empty is idle. On the maps, the area of a disc
+    is a device's share of the band; red is who sets the pace: whom the others wait for, or, where all end together, the
     device of which more clock or budget would shorten the round most, if that is more than a wider band would.</p>"""
 
     # one output for all pictures, so that a slider redraws them in one go
@@ -115,7 +119,8 @@ def _(
         for answer in view.answers if answer.plan is not None)
     _played = ""
     if slow_motion.value:
-        _played = mo.iframe(player(view), height="620px").text if view.plans else "<p>There is no plan to play.</p>"
+        _frame = mo.iframe(player(view), height="760px").text if view.plans else "<p>There is no plan to play.</p>"
+        _played = _frame.replace("<iframe ", '<iframe title="The round in slow motion" ', 1)
     mo.Html(f"""
         <h2>One device, by the formulas</h2> {device} {_formulas}
         <h2>Slow motion</h2> {slow_motion} {_played}

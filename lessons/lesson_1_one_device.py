@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"      # light or dark, as the reader's screen is
+# ///
 """Lesson 1: one device, its CPU and its radio."""
 
 import marimo

@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"      # light or dark, as the reader's screen is
+# ///
 """Lesson 2: two devices, then ten, share one band."""
 
 import marimo

@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"      # light or dark, as the reader's screen is
+# ///
 """Lesson 3: an energy budget sets the clock."""
 
 import marimo

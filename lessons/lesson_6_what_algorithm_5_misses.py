@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"      # light or dark, as the reader's screen is
+# ///
 """Lesson 6: a case that the paper's Algorithm 5 leaves out, and what it costs."""
 
 import marimo

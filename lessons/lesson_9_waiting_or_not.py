@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"      # light or dark, as the reader's screen is
+# ///
 """Lesson 9: servers that wait for the slowest, and servers that do not."""
 
 import marimo

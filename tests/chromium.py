@@ -66,19 +66,22 @@ class Browser:
         os.close(self._answers)
         self._profile.cleanup()
 
-    def open(self, url: str, width: int = 1280, height: int = 900, *, dark: bool = False) -> Page:
-        """A new tab with this address; sizes are in CSS pixels, below 600 wide it counts as a phone."""
+    def open(
+        self, url: str, width: int = 1280, height: int = 900, *, dark: bool = False, script: str = "",
+    ) -> Page:
+        """A new tab with this address; sizes are in CSS pixels, below 600 wide it counts as a phone.
+
+        A ``script`` is run in it before its own, and in each of its frames.
+        """
         target = self.call("Target.createTarget", {"url": "about:blank"})["targetId"]
         session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
         page = self._pages[session] = Page(self, session, target)
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.call(f"{domain}.enable")
-        page.call("Emulation.setDeviceMetricsOverride",
-                  {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        page.call("Emulation.setEmulatedMedia", {"features": [scheme]})
+        page.screen(width, height, dark=dark)
         page.call("Emulation.setFocusEmulationEnabled", {"enabled": True})
-        page.call("Page.addScriptToEvaluateOnNewDocument", {"source": DEEP})
+        for source in filter(None, (DEEP, script)):
+            page.call("Page.addScriptToEvaluateOnNewDocument", {"source": source})
         page.call("Page.navigate", {"url": url})
         page.wait_for("location.href !== 'about:blank' && document.readyState === 'complete'")
         return page
@@ -141,6 +144,16 @@ class Page:
             self.errors.append(" ".join(str(arg.get("value", arg.get("description"))) for arg in event["args"]))
         elif method == "Log.entryAdded" and event["entry"]["level"] == "error":
             self.errors.append(f"{event['entry']['text']} {event['entry'].get('url', '')}")
+
+    def screen(
+        self, width: int = 1280, height: int = 900, *, dark: bool = False, scale: float = 1, calm: bool = False,
+    ) -> None:
+        """Show the tab on another screen: ``scale`` is pixels a CSS pixel, ``calm`` asks for less motion."""
+        self.call("Emulation.setDeviceMetricsOverride",
+                  {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 600})
+        self.call("Emulation.setEmulatedMedia", {"features": [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce" if calm else "no-preference"}]})
 
     @property
     def requests_elsewhere(self) -> list[str]:

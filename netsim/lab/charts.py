@@ -13,22 +13,23 @@ import numpy as np
 from netsim.allocation import Plan
 from netsim.base.arrays import Floats
 from netsim.base.units import format
-from netsim.lab.svg import INK, SOFT, Canvas, Scale, axis, legend
-from netsim.lab.view import Answer, LabView, done_s
-from netsim.report.figures import COLOURS, CRITICAL
+from netsim.lab import words
+from netsim.lab.palette import fixed, paint
+from netsim.lab.svg import GRID, INK, PAPER, SOFT, Canvas, Scale, axis, legend
+from netsim.lab.view import Answer, LabView, done_s, part_of_band
 
 WIDTH = 440.0
 LEFT = 62.0                 # where bars begin, right of the devices' names
 MOST_ROWS = 40              # devices that one can still tell apart
-IDLE = "#b9c0ca"
-PALE = "#f3c08d"            # every other device, where areas lie on each other
+IDLE, PALE, CRITICAL = map(paint, ("idle", "pale", "critical"))
 Row = tuple[float, float]   # top and height
-PARTS = {part: COLOURS[part] for part in ("compute", "upload", "wait")}
+PARTS = {part: paint(part) for part in ("compute", "upload", "wait")}
 
 
 def gantt(view: LabView, answer: Answer) -> Canvas:
     """Who computes and uploads when: the slowest device on top, the one that sets the pace marked."""
     canvas, rows, scale = _bars(view, "time in the round (ms)", 1e3 * view.longest_s)
+    canvas.label, canvas.says = f"Who computes, uploads and waits when under {answer.method}", words.work(view, answer)
     legend(canvas, LEFT, 12, PARTS)
     plan = answer.plan
     if plan is None:
@@ -45,7 +46,7 @@ def gantt(view: LabView, answer: Answer) -> Canvas:
 
 def band(view: LabView, answer: Answer) -> Canvas:
     """The band over time: an area a device, as high as its share; what is white lies idle."""
-    canvas = Canvas(WIDTH, 150.0, f"the band over time under {answer.method}")
+    canvas = Canvas(WIDTH, 150.0, f"The band over time under {answer.method}", words.shares(view, answer))
     scale = Scale(LEFT, WIDTH - 12, 1.02e3 * (view.longest_s or 1.0))
     axis(canvas, scale, 20, canvas.height - 34, "time in the round (ms)")
     whole_hz, top, bottom = view.problem.bandwidth_hz, 22.0, canvas.height - 34
@@ -89,6 +90,10 @@ def timeline(
 ) -> Canvas:
     """The same for a round of a run: what each device did, the slowest on top; ``pace`` is the name of who sets it."""
     canvas, rows, scale = _rows(names, "time in the round (ms)", 1e3 * round_s)
+    canvas.label = "Who computes, uploads and waits when"
+    canvas.says = words.listed([f"{name} computes {1e3 * compute:.1f} ms and uploads {1e3 * upload:.1f} ms"
+                                for name, compute, upload in zip(names, compute_s, upload_s, strict=True)])
+    canvas.says += f" {pace} sets the pace." if pace else ""
     legend(canvas, LEFT, 12, PARTS)
     for place, row in rows.items():
         _work(canvas, scale, row, 1e3 * compute_s[place], 1e3 * compute_s[place], 1e3 * upload_s[place], 1e3 * round_s,
@@ -105,15 +110,18 @@ def schedule(
     A span is the device's place in ``names``, a part, and its seconds from and to.
     """
     canvas, rows, scale = _rows(names, "simulated time (ms)", 1e3 * until_s)
+    made = [at for at in models if at <= until_s]
+    canvas.label = "What each device did when, and when new models were made"
+    canvas.says = (f"{len(names)} devices in the first {1e3 * until_s:.0f} ms: {len(made)} new models"
+                   + (f", the first at {1e3 * made[0]:.1f} ms, the last at {1e3 * made[-1]:.1f} ms." if made else "."))
     legend(canvas, LEFT, 12, {**PARTS, "a new model": INK})
     for place, part, t0, t1 in spans:
         if t0 < until_s:
             y, height = rows[place]
             left, right = scale(1e3 * t0), scale(1e3 * min(t1, until_s))
             canvas.rect(left, y, right - left, height, PARTS[part], tip=f"{part} {1e3 * (t1 - t0):.1f} ms", name=part)
-    for at in models:
-        if at <= until_s:
-            canvas.line(scale(1e3 * at), 20, scale(1e3 * at), canvas.height - 34, INK, tip=f"at {1e3 * at:.1f} ms")
+    for at in made:
+        canvas.line(scale(1e3 * at), 20, scale(1e3 * at), canvas.height - 34, INK, tip=f"at {1e3 * at:.1f} ms")
     return canvas
 
 
@@ -122,6 +130,7 @@ def energy(view: LabView, answer: Answer) -> Canvas:
     plan, budget = answer.plan, (1e3 * view.problem.budget_j).tolist()
     spent = [1e3 * float(other.device_energy_j.max()) for other in view.plans]
     canvas, rows, scale = _bars(view, "energy (mJ)", max([*budget, *spent]))
+    canvas.label, canvas.says = f"Energy against budget under {answer.method}", words.spent(view, answer)
     legend(canvas, LEFT, 12, {"compute": PARTS["compute"], "upload": PARTS["upload"], "budget": INK})
     for n, (y, height) in rows.items():
         over = False
@@ -137,7 +146,8 @@ def energy(view: LabView, answer: Answer) -> Canvas:
 
 def latency(view: LabView) -> Canvas:
     """Where the time of an average device goes, a bar a method; the parts add up to the round."""
-    canvas = Canvas(WIDTH, 62.0 + 26 * len(view.answers), "mean compute, upload and waiting time, method by method")
+    canvas = Canvas(WIDTH, 62.0 + 26 * len(view.answers), "Mean compute, upload and waiting time, method by method",
+                    words.means([(answer.method, parts_ms(answer.plan)) for answer in view.answers if answer.plan]))
     scale = Scale(LEFT, WIDTH - 12, 1.02e3 * (view.longest_s or 1.0))
     axis(canvas, scale, 20, canvas.height - 34, "mean over the cohort (ms)")
     legend(canvas, LEFT, 12, PARTS)
@@ -153,7 +163,7 @@ def latency(view: LabView) -> Canvas:
             canvas.rect(x, y, wide, 19, PARTS[part], tip=f"{answer.method}: {part} {length:.1f} ms", name=part)
             if wide > 26:
                 canvas.text(x + wide / 2, y + 14, f"{length:.1f}", anchor="middle",
-                            fill=INK if part == "wait" else "white")
+                            fill=paint(f"on-{part}"))
             began += length
     return canvas
 
@@ -161,33 +171,29 @@ def latency(view: LabView) -> Canvas:
 def cell_map(view: LabView, answer: Answer) -> Canvas:
     """The cell from above: a disc a device of the cohort, its area the share of the band that it gets."""
     side = 300.0
-    canvas = Canvas(WIDTH, side, f"map of the cell under {answer.method}")
+    canvas = Canvas(WIDTH, side, f"Map of the cell under {answer.method}", words.places(view, answer))
     x_m, y_m = view.population.x_m, view.population.y_m
     reach = max(float(np.hypot(x_m, y_m).max()), 1.0)
     scale = (side / 2 - 14) / reach
     x, y = WIDTH / 2 + scale * x_m, side / 2 - scale * y_m
-    for radius in Scale(0.0, 1.0, 1.02 * reach).ticks(4)[1:]:
-        canvas.circle(WIDTH / 2, side / 2, radius * scale, "none", stroke="#dfe3e8")
-        canvas.text(WIDTH / 2 + 3, side / 2 - radius * scale + 11, format(radius, "length", 3), fill=SOFT, size=9)
+    rings = Scale(0.0, 1.0, 1.02 * reach).ticks(4)[1:]
+    for radius in rings:
+        canvas.circle(WIDTH / 2, side / 2, radius * scale, "none", stroke=GRID)
     others = np.setdiff1d(np.arange(len(x)), view.devices)
     canvas.dots(zip(x[others].tolist(), y[others].tolist(), strict=True), 2.0, IDLE)
     plan, stuck = answer.plan, set(answer.stuck.tolist())
     for n in range(len(view.devices)):
         at, tip = (x[view.devices[n]], y[view.devices[n]]), describe(view, answer, n)
         if plan is not None:
-            share = float(_shares(plan, view.problem.bandwidth_hz)[n])
+            share = float(part_of_band(plan, view.problem.bandwidth_hz)[n])
             colour = CRITICAL if n == answer.sets_pace else PARTS["upload"]
-            canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), colour, tip=tip, stroke="white")
+            canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), colour, tip=tip, stroke=PAPER)
         else:
-            canvas.circle(*at, 6.0, CRITICAL if n in stuck else IDLE, tip=tip, stroke="white")
+            canvas.circle(*at, 6.0, CRITICAL if n in stuck else IDLE, tip=tip, stroke=PAPER)
+    for radius in rings:
+        canvas.text(WIDTH / 2 + 3, side / 2 - radius * scale + 11, format(radius, "length", 3), size=9)
     canvas.parts.append(f'<path d="M{WIDTH / 2} {side / 2 - 9} l8 15 h-16 z" fill="{INK}"/>')      # the base station
     return canvas
-
-
-def _shares(plan: Plan, bandwidth_hz: float) -> Floats:
-    """Each device's part of the band; of bands that change in time, its part of what is used of it, over the round."""
-    used = plan.bandwidth_hz if plan.slots is None else plan.bandwidth_hz * plan.upload_s
-    return np.asarray(used / (bandwidth_hz if plan.slots is None else used.sum()))
 
 
 def sheet(view: LabView) -> str:
@@ -205,8 +211,8 @@ def sheet(view: LabView) -> str:
     means = latency(view)
     page.parts.append(means.svg(10, bottom, WIDTH))
     page.height = bottom + means.height + 10
-    page.parts.insert(0, f'<rect width="{page.width:g}" height="{page.height:g}" fill="white"/>')
-    return page.svg()
+    page.parts.insert(0, f'<rect width="{page.width:g}" height="{page.height:g}" fill="{PAPER}"/>')
+    return fixed(page.svg())
 
 
 def parts_ms(plan: Plan) -> tuple[float, float, float]:
@@ -249,21 +255,21 @@ def _end(canvas: Canvas, scale: Scale, round_ms: float) -> None:
     canvas.line(x, 20, x, canvas.height - 34, CRITICAL, 1.5, dashed=True, tip="the round ends with the last upload")
 
 
-def _bars(view: LabView, words: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
+def _bars(view: LabView, counts: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
     """An empty bar chart of the cohort, slowest device on top: the canvas, the rows by position, the scale."""
     shown = view.order[:MOST_ROWS].tolist()
-    canvas, rows, scale = _rows([f"device {view.devices[n]}" for n in shown], words, most)
+    canvas, rows, scale = _rows([f"device {view.devices[n]}" for n in shown], counts, most)
     if len(view.devices) > MOST_ROWS:
         canvas.text(WIDTH - 12, 12, f"the {MOST_ROWS} slowest of {len(view.devices)}", anchor="end", fill=SOFT, size=10)
     return canvas, {n: rows[place] for place, n in enumerate(shown)}, scale
 
 
-def _rows(names: Sequence[str], words: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
+def _rows(names: Sequence[str], counts: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
     """An empty bar chart with a row for each name."""
     pitch = 20.0 if len(names) <= 12 else 11.0
-    canvas = Canvas(WIDTH, 60.0 + max(pitch * len(names), 60.0), f"bars, a row a device: {words}")
+    canvas = Canvas(WIDTH, 60.0 + max(pitch * len(names), 60.0), f"Bars, a row a device: {counts}")
     scale = Scale(LEFT, WIDTH - 12, 1.02 * most or 1.0)
-    axis(canvas, scale, 20, canvas.height - 34, words)
+    axis(canvas, scale, 20, canvas.height - 34, counts)
     rows = {place: (23.0 + pitch * place, pitch - 4.0) for place in range(len(names))}
     for place, (y, height) in rows.items():
         canvas.text(LEFT - 6, y + height / 2 + 3.5, names[place], anchor="end", size=10 if pitch > 12 else 8)

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from netsim.base.arrays import Floats, Ints
-from netsim.lab.svg import INK, SOFT, Canvas, Scale, axis, legend, upright
+from netsim.lab.palette import paint
+from netsim.lab.svg import INK, PAPER, SOFT, Canvas, Scale, axis, legend, upright
+from netsim.lab.words import curve_in_words, listed
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 440.0, 250.0, 40.0, 34.0
-COLOURS = ("#3d6fb4", "#e0862c", "#5f9e5a", "#8a5fb0")
-MARKS = ("#b3261e", "#1c2430")
+COLOURS = tuple(map(paint, ("c0", "c1", "c2", "c3")))
+MARKS = tuple(map(paint, ("critical", "ink")))
 
 Numbers = Sequence[float] | Floats
 
@@ -27,20 +29,22 @@ def lines(
     values = [float(value) for curve in curves.values() for value in curve if math.isfinite(value)]
     most = most or 1.05 * max(values, default=1.0) or 1.0
     canvas = Canvas(WIDTH, HEIGHT, f"{up} over {across}: {', '.join(curves)}")
+    shown = {name: [(float(a), float(b)) for a, b in zip(x, curve, strict=True)] for name, curve in curves.items()}
     marks = {name: at for name, at in (points or {}).items() if all(map(math.isfinite, at)) and at[1] <= most}
+    canvas.says = " ".join([*(curve_in_words(name, points) for name, points in shown.items()),
+                            *(f"Marked: {name}, {a:.4g} across, {b:.4g} up." for name, (a, b) in marks.items())])
     entries = [*zip(curves, COLOURS, strict=False), *zip(marks, MARKS, strict=False)]
     top = 24 + legend(canvas, LEFT, 12, dict(entries))
     across_scale = Scale(LEFT, WIDTH - 10, float(max(x)), float(min(x)))
     up_scale = Scale(HEIGHT - BOTTOM, top, most)
     axis(canvas, across_scale, top, HEIGHT - BOTTOM, across)
     upright(canvas, up_scale, LEFT, WIDTH - 10, up)
-    for (name, y), colour in zip(curves.items(), COLOURS, strict=False):
-        shown = [(float(a), float(b)) for a, b in zip(x, y, strict=True)]
-        for inside, piece in groupby(shown, lambda point: math.isfinite(point[1]) and point[1] <= most):
+    for (name, whole), colour in zip(shown.items(), COLOURS, strict=False):
+        for inside, piece in groupby(whole, lambda point: math.isfinite(point[1]) and point[1] <= most):
             if inside:
                 canvas.polyline([(across_scale(a), up_scale(b)) for a, b in piece], colour, name.replace(" ", "-"))
     for (name, (a, b)), colour in zip(marks.items(), MARKS, strict=False):
-        canvas.circle(across_scale(a), up_scale(b), 5.0, colour, tip=f"{name}: {b:.4g}", stroke="white")
+        canvas.circle(across_scale(a), up_scale(b), 5.0, colour, tip=f"{name}: {b:.4g}", stroke=PAPER)
     return canvas
 
 
@@ -54,12 +58,13 @@ def matrix(counts: Ints, rows: Sequence[str], columns: Sequence[str], *, across:
         canvas.text(left + wide * (column + 0.5), 26, name, anchor="middle", fill=SOFT, size=10)
     canvas.text(left, 11, across, fill=SOFT, size=10)
     largest = float(counts.max()) or 1.0
+    canvas.says = listed([f"{name} has most of {columns[int(row.argmax())]}, {row.max()} of {row.sum()}"
+                          for name, row in zip(rows, counts, strict=True)])
     for row, name in enumerate(rows):
         y = 31 + pitch * row
         canvas.text(left - 6, y + 10, name, anchor="end", fill=INK, size=10)
         for column in range(len(columns)):
             count = int(counts[row, column])
-            shade = f"rgba(61,111,180,{0.05 + 0.95 * count / largest:.3f})"
-            canvas.rect(left + wide * column, y, wide - 1, pitch - 1, shade,
+            canvas.rect(left + wide * column, y, wide - 1, pitch - 1, COLOURS[0], opacity=0.05 + 0.95 * count / largest,
                         tip=f"{name}: {count} of {columns[column]}")
     return canvas

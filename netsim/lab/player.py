@@ -10,8 +10,8 @@ import numpy as np
 
 from netsim.base.counts import counted
 from netsim.base.units import format
+from netsim.lab.palette import LIGHT, paint
 from netsim.lab.view import Answer, LabView
-from netsim.report.figures import COLOURS
 from netsim.trace.schema import SERVER
 
 MOST_DEVICES = 40           # rows that one can follow: the slowest
@@ -21,10 +21,12 @@ def player(view: LabView) -> str:
     """The page, whole and on its own: it plays every answer that has a plan, side by side on one clock."""
     reach_m = float(np.hypot(view.population.x_m, view.population.y_m).max())
     data = {"rounds": [playback(view, answer) for answer in view.answers if answer.plan is not None],
-            "colours": COLOURS, "reach_m": max(reach_m, 1.0)}
+            "colours": {name: paint(name) for name in LIGHT}, "reach_m": max(reach_m, 1.0)}
     page = files("netsim.lab").joinpath("player.html").read_text(encoding="utf-8")
+    style = files("netsim.lessons").joinpath("lessons.css").read_text(encoding="utf-8")      # light and dark
     text = json.dumps(data).replace("<", r"\u003c")          # nothing in the data may end the script element
-    return page.replace('type="application/json">{}<', f'type="application/json">{text}<')
+    return page.replace("/* lessons.css */", style).replace(
+        'type="application/json">{}<', f'type="application/json">{text}<')
 
 
 def playback(view: LabView, answer: Answer) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from netsim.base.errors import InputError
 from netsim.lab.guard import Guard, new_token
+from netsim.lab.link import below
 
 HOST = "127.0.0.1"
 PORT = 2718
@@ -21,8 +22,12 @@ SESSION_S = 10         # how long a page that was closed may come back to what i
 PATIENCE_S = 1         # how long pages that are open may hold up the end
 
 
-def serve(port: int = PORT, *, open_browser: bool = True) -> None:
-    """Show the lab at http://127.0.0.1:PORT/TOKEN/ and the lessons below it, until interrupted."""
+def serve(port: int = PORT, *, open_browser: bool = True, link: str | None = None) -> None:
+    """Show the lab at http://127.0.0.1:PORT/TOKEN/ and the lessons below it, until interrupted.
+
+    With a ``link`` the address is that of a page with the settings that the link holds.
+    """
+    page = "" if link is None else below(link)
     if find_spec("marimo") is None:
         raise InputError("the lab needs marimo: pip install 'netsim[lab]'")
     import uvicorn
@@ -31,8 +36,9 @@ def serve(port: int = PORT, *, open_browser: bool = True) -> None:
     taken = listening.getsockname()[1]
     if taken != port:
         print(f"port {port} is taken; using {taken}", file=sys.stderr)
+    listening.listen()         # from now on a browser waits until the pages are ready, however fast it is
     token = new_token()
-    address = f"http://{HOST}:{taken}/{token}/"
+    address = f"http://{HOST}:{taken}/{token}/{page}"
     print(f"netsim lab: {address}  (stop with Ctrl+C)", flush=True)
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
@@ -61,7 +67,8 @@ def pages(token: str, port: int) -> Guard:
     """The lab at /TOKEN/ and each lesson at /TOKEN/lesson-N/, for those who have the address."""
     import marimo
 
-    site = marimo.create_asgi_app(quiet=True, session_ttl=SESSION_S)
+    script = files("netsim.lab").joinpath("page.js").read_text(encoding="utf-8")
+    site = marimo.create_asgi_app(quiet=True, session_ttl=SESSION_S, html_head=f"<script>{script}</script>")
     for number, lesson in enumerate(lessons(), start=1):
         site = site.with_app(path=f"/{token}/lesson-{number}", root=str(lesson))
     site = site.with_app(path=f"/{token}", root=str(folder() / "lab.py"))

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 
-INK, SOFT, GRID = "#1c2430", "#5b6573", "#e3e7ec"
+from netsim.lab.palette import paint
+
+INK, SOFT, GRID, PAPER = map(paint, ("ink", "soft", "grid", "paper"))
 
 
 @dataclass
@@ -17,14 +19,16 @@ class Canvas:
 
     width: float
     height: float
-    label: str                                        # what one sees, for those who can't
+    label: str                                        # what it is, for those who can't see it
+    says: str = ""                                    # what one sees, in words and numbers
     parts: list[str] = field(default_factory=list)
 
     def rect(self, x: float, y: float, width: float, height: float, fill: str, *, tip: str = "", stroke: str = "",
-             name: str = "") -> None:
+             name: str = "", opacity: float = 1.0) -> None:
         """A bar; ``tip`` shows under the mouse, ``name`` is a class to find it by."""
         about = f' class="{name}"' if name else ""
         line = f' stroke="{stroke}"' if stroke else ""
+        line += f' fill-opacity="{opacity:.3f}"' if opacity < 1.0 else ""
         self._add(f'rect{about} x="{x:.2f}" y="{y:.2f}" width="{max(width, 0.0):.2f}" height="{height:.2f}" '
                   f'fill="{fill}"{line}', tip)
 
@@ -54,9 +58,9 @@ class Canvas:
                           f"{escape(words)}</text>")
 
     def area(self, points: Iterable[tuple[float, float]], fill: str, *, tip: str = "") -> None:
-        """A filled polygon with a white edge."""
+        """A filled polygon with an edge as bright as the page."""
         way = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
-        self._add(f'polygon class="area" points="{way}" fill="{fill}" stroke="white" stroke-width="0.4"', tip)
+        self._add(f'polygon class="area" points="{way}" fill="{fill}" stroke="{PAPER}" stroke-width="0.4"', tip)
 
     def polyline(self, points: Iterable[tuple[float, float]], stroke: str, name: str = "") -> None:
         """A line through these points."""
@@ -72,8 +76,8 @@ class Canvas:
         tall = (width or 0.0) * self.height / self.width
         placed = f' x="{x:g}" y="{y:g}" width="{width:g}" height="{tall:g}"' if width else ""
         return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}"{placed} '
-                f'role="img" aria-label="{escape(self.label)}" font-family="system-ui, sans-serif">'
-                f'{"".join(self.parts)}</svg>')
+                f'role="img" font-family="system-ui, sans-serif"><title>{escape(self.label)}</title>'
+                f'<desc>{escape(self.says)}</desc>{"".join(self.parts)}</svg>')
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,12 @@ def done_s(plan: Plan) -> Floats:
     return plan.end_s
 
 
+def part_of_band(plan: Plan, bandwidth_hz: float) -> Floats:
+    """Each device's part of the band; of bands that change in time, its part of what is used of it, over the round."""
+    used = plan.bandwidth_hz if plan.slots is None else plan.bandwidth_hz * plan.upload_s
+    return np.asarray(used / (bandwidth_hz if plan.slots is None else used.sum()))
+
+
 def last_alone(plan: Plan) -> int | None:
     """The position of the device that the others wait for; None where several end together."""
     ends = np.sort(done_s(plan))

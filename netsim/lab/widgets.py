@@ -1,31 +1,93 @@
-"""The controls that the lab and the lessons share; needs marimo."""
+"""The controls that the lab and the lessons share; needs marimo.
+
+Each of them starts with what the address of the page says about it, so that a link holds them all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import marimo as mo
 
+from netsim.lab.link import key_of, pick, pick_range, text_of
+
+LINK = """<details class="link"><summary>A link that holds these settings</summary>
+<p>The address of this page holds them, and with them the word that lets you in, which is new whenever the lab starts.
+So keep and share this line instead; it opens the same page on any machine:</p>
+<p><code></code> <button type="button">copy</button></p>
+<p>Where a lab is open, the part from the question mark on can also be put behind its address.</p></details>"""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a control is called in a link, how it starts, and what is to be said about that."""
+
+    key: str
+    text: str
+    told: str
+
 
 def slider(label: str, steps: Iterable[float], value: float, *, debounce: bool = False) -> Any:
     """A slider with its value beside it; ``debounce`` waits until it is let go, for what takes a while."""
-    return mo.ui.slider(
-        steps=list(steps), value=value, label=label, show_value=True, full_width=True, debounce=debounce)
+    offered = list(steps)
+    start, told = pick(_asked(label), offered, value)
+    return _linked(mo.ui.slider(steps=offered, value=start, label=label, show_value=True, full_width=True,
+                                debounce=debounce), label, text_of(start), told)
 
 
 def between(label: str, steps: Iterable[float], value: Sequence[float]) -> Any:
     """A slider with two ends."""
-    return mo.ui.range_slider(steps=list(steps), value=list(value), label=label, show_value=True, full_width=True)
+    offered = list(steps)
+    start, told = pick_range(_asked(label), offered, value)
+    return _linked(mo.ui.range_slider(steps=offered, value=start, label=label, show_value=True, full_width=True),
+                   label, text_of(start), told)
+
+
+def choice(label: str, options: Iterable[str], value: str) -> Any:
+    """One of several names."""
+    offered = list(options)
+    start, told = pick(_asked(label), offered, value)
+    return _linked(mo.ui.dropdown(offered, value=start, label=label), label, start, told)
+
+
+def number(label: str, least: int, most: int, value: int) -> Any:
+    """A whole number."""
+    start, told = pick(_asked(label), range(least, most + 1), value)
+    return _linked(mo.ui.number(least, most, value=int(start), label=label), label, text_of(start), told)
 
 
 def controls(*sliders: Any, row: Sequence[Any] = ()) -> Any:
-    """Sliders in as many columns as there is room for, and smaller controls in a row below."""
-    below = f'<div class="row">{"".join(f"{element}" for element in row)}</div>' if row else ""
-    each = "".join(f"<div>{element}</div>" for element in sliders)
-    return mo.Html(f'<div class="controls">{each}{below}</div>')
+    """Sliders in as many columns as there is room for, smaller controls in a row below, and a link that holds them."""
+    below = f'<div class="row">{"".join(map(_placed, row))}</div>' if row else ""
+    return mo.Html(f'<div class="controls">{"".join(map(_placed, sliders))}{below}</div>'
+                   f'<p class="told unknown" role="status"></p>{LINK}')
 
 
 def side_by_side(pieces: Iterable[str]) -> str:
     """Pieces of HTML in two columns, or below each other where there is no room."""
     return '<div class="pair">' + "".join(f"<div>{piece}</div>" for piece in pieces) + "</div>"
+
+
+def _asked(label: str) -> str | None:
+    """What the address says about a control, the last time if often, as browsers have it.
+
+    It is asked without a name of its own, so that marimo makes no control anew when the address changes.
+    """
+    return next(reversed(mo.query_params().get_all(key_of(label))), None)
+
+
+def _linked(element: Any, label: str, text: str, told: str) -> Any:
+    element.in_link = Start(key_of(label), text, told)
+    return element
+
+
+def _placed(element: Any) -> str:
+    """A control in its place; the page's script keeps what stands here up to date, and makes the link of it."""
+    start = getattr(element, "in_link", None)
+    if not isinstance(start, Start):
+        return f"<div>{element}</div>"
+    told = f'<p class="told" role="status">{escape(start.told)}</p>' if start.told else ""
+    return f'<div data-key="{start.key}" data-value="{escape(start.text)}">{element}{told}</div>'

@@ -135,6 +135,22 @@ def test_slow_motion_plays(browser, address):
     page.evaluate(f"{inside}.getElementById('play').click()")
     before = page.evaluate(f"parseFloat({inside}.getElementById('clock').textContent)")
     page.wait_for(f"parseFloat({inside}.getElementById('clock').textContent) > {before} + 5")
+    names = page.evaluate(f"[...{inside}.querySelector('svg.bars').querySelectorAll('text')].map((e) => e.textContent)")
+    assert {"0", "100", "time in the round (ms)", "device 73"} <= set(names)
+    assert "computes" in page.evaluate(f"{inside}.getElementById('legend').innerText")
+
+    # by keyboard, and without motion: from event to event
+    page.evaluate(f"{inside}.getElementById('at').focus()")
+    page.press("Home")
+    page.press("ArrowRight")
+    page.wait_for(f"{inside}.querySelector('.lane p').textContent.includes('starts to send it on')")
+    first = page.evaluate(f"{inside}.getElementById('clock').textContent")
+    page.press("ArrowLeft")
+    page.wait_for(f"{inside}.getElementById('clock').textContent === '0.0 ms'")
+    page.screen(390, calm=True)
+    page.evaluate(f"{inside}.getElementById('play').click()")
+    page.wait_for(f"{inside}.getElementById('clock').textContent !== '0.0 ms'")
+    assert page.evaluate(f"{inside}.getElementById('clock').textContent") == first      # no moment in between
     assert page.errors == []
     assert page.requests_elsewhere == []
     page.close()

@@ -21,7 +21,6 @@ from netsim.lab.player import playback, player
 from netsim.lab.settings import Settings
 from netsim.lab.view import done_s, last_alone, look
 from netsim.random_cohort import compare_methods
-from netsim.report.figures import CRITICAL
 from netsim.scenario import load_scenario
 
 SLOW = Settings()                                              # equal shares wait for one device
@@ -72,7 +71,7 @@ def test_who_can_not_and_why():
     said = words.headline(of(STUCK), equal)
     assert f"device {number}: budget below the least possible energy (device {number}: " in said
     picture = ElementTree.fromstring(charts.gantt(of(STUCK), equal).svg())
-    assert [text.text for text in picture.iter() if text.get("fill") == CRITICAL] == ["can't keep its budget"]
+    assert [text.text for text in picture.iter() if text.get("fill") == charts.CRITICAL] == ["can't keep its budget"]
     hopeless = of(HOPELESS)
     assert hopeless.plans == []
     assert charts.sheet(hopeless).count("no plan keeps every budget") == 2 + 2      # the headings and the bars of means
