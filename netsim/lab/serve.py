@@ -7,12 +7,11 @@ import sys
 import threading
 import webbrowser
 from contextlib import suppress
-from importlib.resources import files
 from importlib.util import find_spec
-from pathlib import Path
 
 from netsim.base.errors import InputError
 from netsim.lab.guard import Guard, new_token
+from netsim.lab.lesson import folder, lessons
 
 HOST = "127.0.0.1"
 PORT = 2718
@@ -66,13 +65,3 @@ def pages(token: str, port: int) -> Guard:
         site = site.with_app(path=f"/{token}/lesson-{number}", root=str(lesson))
     site = site.with_app(path=f"/{token}", root=str(folder() / "lab.py"))
     return Guard(site.build(), token, port)
-
-
-def lessons() -> list[Path]:
-    """The lessons, in their order."""
-    return sorted(folder().glob("lesson_*.py"), key=lambda path: int(path.stem.split("_")[1]))
-
-
-def folder() -> Path:
-    """Where the notebooks lie."""
-    return Path(str(files("netsim.lessons")))
