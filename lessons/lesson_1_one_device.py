@@ -29,10 +29,10 @@ def _(pages):
         aim="You can split a device's time into computing and sending, and tell whether clock, band or power is short.",
         steps=(
             pages.Step({"CPU frequency (GHz)": 2.0},
-                 "Twice the clock: half the time to compute, for four times the energy of computing."),
-            pages.Step({"distance (m)": 500}, "Far away the signal is weak: the upload is longer, the computing is not."),
+                       "Twice the clock: half the time to compute, for four times the energy of computing."),
+            pages.Step({"distance (m)": 500}, "Far away the signal is weak: sending takes longer, computing does not."),
             pages.Step({"distance (m)": 500, "bandwidth (MHz)": 20},
-                 "Ten times the band, far from ten times the rate: see how close the dot is to the limit."),
+                       "Ten times the band, far from ten times the rate: see how close the dot is to the limit."),
             pages.Step({"bandwidth (MHz)": 0.1}, "Near, and short of band: now the upload dominates."),
         ),
         exercise=pages.Exercise(
@@ -104,13 +104,13 @@ def _(LN2, band, fdma_rate, lines, mo, np, plan, problem):
 @app.cell(hide_code=True)
 def _(pages):
     questions = (
-        pages.Question("Put the device at 500 m and double its band, from 5 to 10 MHz. How many times as fast is its upload?",
-                 unit="times"),
+        pages.Question("Put the device at 500 m and double its band, from 5 to 10 MHz. How many times as fast is its "
+                       "upload?", unit="times"),
         pages.Question("Double the CPU frequency. What happens to the **energy** that computing takes?",
-                 ("It halves: the CPU runs half as long", "It stays: the cycles are the same", "It doubles",
-                  "It is four times as much")),
+                       ("It halves: the CPU runs half as long", "It stays: the cycles are the same", "It doubles",
+                        "It is four times as much")),
         pages.Question("With the sliders as they are now: what makes the device's time shortest?",
-                 ("Twice the clock", "Twice the band", "Twice the transmit power", "Half the model")),
+                       ("Twice the clock", "Twice the band", "Twice the transmit power", "Half the model")),
     )
     predictions = pages.ask(questions)
     return predictions, questions
