@@ -12,7 +12,7 @@ import marimo as mo
 from netsim.lab.lesson import Condition, Exercise, Lesson, Step, titles
 from netsim.lab.questions import Answer, Question
 
-__all__ = ["Answer", "Condition", "Exercise", "Lesson", "Question", "Step", "ask", "check", "end", "exercise",
+__all__ = ["Answer", "Condition", "Exercise", "Lesson", "Question", "Step", "after", "ask", "check", "end", "exercise",
            "navigation", "replies", "reply", "top"]
 
 
@@ -76,6 +76,13 @@ def reply(question: Question, said: str | float, answer: Answer) -> str:
         "." if right and question.choices else f"; it is “{question.in_words(answer.right)}”.")
     return (f'<div class="reply {"right" if right else "wrong"}" role="status"><p><b>{verdict}.</b> {escape(told)}</p>'
             f"{mo.md(answer.why).text}</div>")
+
+
+def after(predictions: Any, number: int, picture: Callable[[], Any]) -> Any:
+    """A picture that would give a question away, once that question has its prediction."""
+    if predictions.value[number - 1] is None:
+        return mo.Html(f'<p class="later">Once you have predicted question {number}, a curve stands here.</p>')
+    return picture()
 
 
 def exercise(lesson: Lesson, *controls: Any) -> Any:
