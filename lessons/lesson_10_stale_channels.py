@@ -71,16 +71,17 @@ def _(controls, slider):
 
 @app.cell(hide_code=True)
 def _(Answer, LabView, Settings, draw, faded_round, look, np):
+    whole = look(Settings(seed=draw.value).scenario(), (), draw.value)
+
     def went(ms):
         """The two rounds as they went while the channel changed so often, as answers that can be drawn."""
         def _answer(believes):
-            _found = faded_round(_whole.problem, ms / 1e3, believes, draw.value)
+            _found = faded_round(whole.problem, ms / 1e3, believes, draw.value)
             _name = f"planned on the gain {'now' if believes == 'now' else 'in the mean'}"
             return Answer(_name, _found and _found[1], np.zeros(0, np.int64), "somebody's channel is too bad just now")
 
-        return LabView(_whole.population, _whole.devices, _whole.problem, (_answer("now"), _answer("mean")))
+        return LabView(whole.population, whole.devices, whole.problem, (_answer("now"), _answer("mean")))
 
-    _whole = look(Settings(seed=draw.value).scenario(), (), draw.value)
     return (went,)
 
 
@@ -102,7 +103,7 @@ def _(Settings, allocate, faded_round, np, one_round):
     from functools import cache
 
     @cache
-    def _drawn():
+    def drawn():
         """Sixteen cohorts, with their rounds while nothing fades."""
         _problems = [(seed, one_round(Settings().scenario(), seed).problem) for seed in range(16)]
         return [(seed, problem, allocate(problem).round_s) for seed, problem in _problems]
@@ -110,7 +111,7 @@ def _(Settings, allocate, faded_round, np, one_round):
     @cache
     def median(believes, ms):
         """How many times as long as without fading a round is, in the median over the draws that have a plan."""
-        _rounds = [(faded_round(problem, ms / 1e3, believes, seed), still_s) for seed, problem, still_s in _drawn()]
+        _rounds = [(faded_round(problem, ms / 1e3, believes, seed), still_s) for seed, problem, still_s in drawn()]
         return float(np.median([found[1].round_s / still_s for found, still_s in _rounds if found]))
 
     return (median,)
@@ -125,7 +126,7 @@ def _(pages):
         pages.Question("A coherence time of **1000 ms**, many rounds long. Which plan is better then?",
                        ("The plan on the gain now", "The plan on the mean gain", "Both are within 1 %")),
         pages.Question("A coherence time of **1 ms**: within an upload the channel has been through everything, good "
-                       "and bad. How many of the ten devices break their budget under the plan on the mean, in this draw?",
+                       "and bad. How many of the ten devices break their budget under the plan on the mean gain?",
                        unit="devices", within=0.05),
     )
     predictions = pages.ask(questions)
@@ -164,9 +165,10 @@ def _(median, pages, predictions, questions, went):
         _now, _mean = (each.plan.over_budget.sum() if each.plan else 0 for each in went(1).answers)
         return pages.Answer(int(_mean), f"""
         {_mean} of ten; {_now} under the plan on the gain now. The shortest plan uses every budget to its end, so that
-        any delay breaks it, and a rate that is averaged over fades is a little below that of the mean gain. One can plan with a margin, so
-        many per cent below the budget; end a job when its budget is spent (`rounds.over_budget = "drop"`), and lose its
-        work; or divide the band anew as uploads go on (`allocation.sharing = "adaptive"`), which helps those behind.
+        any delay breaks it, and a rate that is averaged over fades is a little below that of the mean gain. One can
+        plan with a margin, so many per cent below the budget; end a job when its budget is spent
+        (`rounds.over_budget = "drop"`), and lose its work; or divide the band anew as uploads go on
+        (`allocation.sharing = "adaptive"`), which helps those behind.
         """)
 
     answers = (_ten_ms, _a_second, _broken)

@@ -26,7 +26,7 @@ def _(pages):
         aim="You can say what devices that go and come back cost a server that waits, and what a deadline costs.",
         steps=(
             pages.Step({"there for (s, mean)": 100}, "They hardly ever go: as if nobody did."),
-            pages.Step({"away for (s, mean)": 20}, "They stay away for long: the mean round grows, the median does not."),
+            pages.Step({"away for (s, mean)": 20}, "They stay away longer: the mean round grows, the median does not."),
             pages.Step({"deadline (ms; 0: none)": 200}, "A deadline: nearly the time of before, for a few updates."),
             pages.Step({"there for (s, mean)": 1}, "In most rounds somebody goes: now the median grows, too."),
         ),

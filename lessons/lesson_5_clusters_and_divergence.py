@@ -126,8 +126,8 @@ def _(pages):
                        "many does the mean of all 24 models get right?",
                        ("No more: a mean of bad models is bad", "More, but less than half", "More than half")),
         pages.Question("Sigma 0.2: ten of a phone's 50 digits are of one class. After a **single** pass a model is "
-                       "right in 10 % of all cases, as if it guessed. Can the base station tell from such models who holds "
-                       "what?",
+                       "right in 10 % of all cases, as if it guessed. Can the base station tell from such models who "
+                       "holds what?",
                        ("No: there is nothing in them yet (agreement below 0.2)", "Partly (0.2 to 0.6)",
                         "Yes (above 0.6)")),
         pages.Question("Divergence selection takes from each cluster the device whose last upload is farthest from the "

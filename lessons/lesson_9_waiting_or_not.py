@@ -33,8 +33,8 @@ def _(pages):
         ),
         exercise=pages.Exercise(
             "Find a fleet and a K with which the server that does not wait takes in at least **4 times** as many "
-            "updates a second, each with less energy than under the synchronous one, and with a staleness below **1** on "
-            "average.", {"most work over least work": 10, "updates that make a new model (K)": 10}),
+            "updates a second, each with less energy than under the synchronous one, and with a staleness below **1** "
+            "on average.", {"most work over least work": 10, "updates that make a new model (K)": 10}),
         leads="While somebody works, others make new models. The channel does not wait either.")
     pages.top(lesson)
     return (lesson,)
@@ -137,8 +137,8 @@ def _(lines, mo, runs):
 def _(mo):
     mo.md("""
     **More updates a second: is that more accuracy a second?** Not by itself: stale updates are worth less, and the
-    model leans to the data of the fast. Only paired runs with learning tell; `results/beyond/asynchronous` has them, on MNIST
-    and FashionMNIST. In the first of them FedBuff takes in more updates until it is as good, and still gets there
+    model leans to the data of the fast. Only paired runs with learning tell; `results/beyond/asynchronous` has them, on
+    MNIST and FashionMNIST. In the first of them FedBuff takes in more updates until it is as good, and still gets there
     sooner: a little sooner in the paper's cell, much sooner where speeds are spread widely.
     """)
     return
