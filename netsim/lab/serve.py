@@ -22,8 +22,7 @@ PATIENCE_S = 1         # how long pages that are open may hold up the end
 
 def serve(port: int = PORT, *, open_browser: bool = True) -> None:
     """Show the lab at http://127.0.0.1:PORT/TOKEN/ and the lessons below it, until interrupted."""
-    if find_spec("marimo") is None:
-        raise InputError("the lab needs marimo: pip install 'netsim[lab]'")
+    needs_marimo()
     import uvicorn
 
     listening = free_socket(port)
@@ -40,6 +39,12 @@ def serve(port: int = PORT, *, open_browser: bool = True) -> None:
         pages(token, taken), log_level="error", ws_per_message_deflate=False, timeout_graceful_shutdown=PATIENCE_S))
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listening])
+
+
+def needs_marimo() -> None:
+    """Say what to install, where marimo is missing."""
+    if find_spec("marimo") is None:
+        raise InputError("the lab needs marimo: pip install 'netsim[lab]'")
 
 
 def free_socket(port: int) -> socket.socket:
