@@ -146,7 +146,7 @@ def _(Settings, bandwidth, charts, cohort, draw, headline, look, mo, of_two, rou
 def _(pages, pair):
     weaker = float(pair(350).gain[0] / pair(350).gain[1])
     questions = (
-        pages.Question("The far device moves to 350 m, the near one stays at 80 m: its signal is now "
+        pages.Question("The far device moves to 350 m, the near one stays at 80 m and has a signal that is "
                        f"{weaker:.0f} times stronger. What share of the band must the **far** one get, so that the "
                        "round is shortest?", unit="%"),
         pages.Question("Which cut of the band makes the round of two devices shortest?",
@@ -179,8 +179,7 @@ def _(Settings, allocate, far_ms, look, near_ms, np, pages, pair, predictions, q
             50, shares[np.nanargmin(near_ms + far_ms)], shares[np.nanargmin(abs(near_ms - far_ms))]), strict=True))
         _took = {what: float(_last[cut - 5]) for what, cut in _cuts.items()}
         return pages.Answer(min(_took, key=_took.get), f"""
-        {'; '.join(f'{what[0].lower()}{what[1:]} ({_cuts[what]} % for the far one): {ms:.1f} ms'
-                   for what, ms in _took.items())}. Left of the crossing the far device is last, and a little more band
+        {'. '.join(f'{what} ({_cuts[what]} % for the far one): {ms:.1f} ms' for what, ms in _took.items())}. Left of the crossing the far device is last, and a little more band
         for it shortens the round; right of it the near one is last. Only where both end **together** nothing can be
         gained by moving band from one to the other. The near device is done later than it could be, but nobody waits
         for it. In the larger cohort it is the same: under SAO all bars end at one line.

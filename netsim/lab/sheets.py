@@ -101,20 +101,19 @@ def _for_the_teacher(played: Played) -> str:
 
 
 def students(played: Sequence[Played]) -> str:
-    """The sheet without answers, with room to write."""
-    front = ("<header><h1>Lessons on federated learning in a wireless cell</h1><p>Predict first, write down why, and "
-             'only then look.</p><p class="name">Name: <span class="line"></span></p></header>')
-    return _page("Lessons: predictions", front + "".join(map(_for_students, played)))
+    """The sheet without answers, with room to write: a page a lesson, to be handed out one by one."""
+    return _page("Lessons: predictions", "".join(map(_for_students, played)))
 
 
 def _for_students(played: Played) -> str:
     lesson = played.lesson
-    asked = "".join(f"<li>{_md(question.text)}{_choices(question)}<p>Because:</p>{_lines(3)}</li>"
+    asked = "".join(f"<li>{_md(question.text)}{_choices(question)}<p>Because:</p>{_lines(2)}</li>"
                     for question in played.questions)
     return _section(lesson, f"""
-        <h3>Questions</h3><ol>{asked}</ol>
+        <p>Name: <span class="line"></span></p>
+        <h3>Questions: predict first, write down why, and only then look</h3><ol>{asked}</ol>
         <h3>Exercise</h3>{_md(lesson.exercise.text)}<p>I have set:</p>{_lines(2)}<p>What I have learned from it:</p>
-        {_lines(2)}""")
+        {_lines(1)}""")
 
 
 def _section(lesson: Lesson, inside: str) -> str:
