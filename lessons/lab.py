@@ -23,11 +23,11 @@ def _():
     from netsim.lab.serve import lessons
     from netsim.lab.settings import Settings
     from netsim.lab.view import look
-    from netsim.lab.widgets import between, choice, controls, number, side_by_side, slider
+    from netsim.lab.widgets import between, controls, dropdown, number, side_by_side, slider
     from netsim.lab.words import headline, verdict
 
     return (
-        DISCIPLINES, METHODS, Settings, between, charts, choice, controls, device_formulas, escape, headline, lessons,
+        DISCIPLINES, METHODS, Settings, between, charts, dropdown, controls, device_formulas, escape, headline, lessons,
         look, mo, number, player, side_by_side, slider, verdict,
     )
 
@@ -44,7 +44,7 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(DISCIPLINES, METHODS, Settings, between, choice, controls, number, slider):
+def _(DISCIPLINES, METHODS, Settings, between, dropdown, controls, number, slider):
     start = Settings()
 
     bandwidth = slider("bandwidth (MHz)", [*range(1, 10), *range(10, 42, 2), 50, 60, 80, 100], start.bandwidth_mhz)
@@ -54,9 +54,9 @@ def _(DISCIPLINES, METHODS, Settings, between, choice, controls, number, slider)
     sizes = [10, 20, 50, *range(100, 401, 50), 448, 500, *range(600, 1001, 100), 1500, 2000, 3640]
     model = slider("model size (kbit)", sizes, start.model_kbit)
     cpu = between("CPU range (GHz)", [round(0.1 * tenths, 1) for tenths in range(1, 41)], start.cpu_ghz)
-    left = choice("left", METHODS, start.methods[0])
-    right = choice("right", METHODS, start.methods[1])
-    sharing = choice("the band is shared", DISCIPLINES, start.sharing)
+    left = dropdown("left", METHODS, start.methods[0])
+    right = dropdown("right", METHODS, start.methods[1])
+    sharing = dropdown("the band is shared", DISCIPLINES, start.sharing)
     seed = number("draw", 0, 9999, start.seed)
     controls(bandwidth, power, budget, cohort, model, cpu, row=[left, right, sharing, seed])
     return bandwidth, budget, cohort, cpu, left, model, power, right, seed, sharing

@@ -15,17 +15,37 @@ def _():
     import numpy as np
 
     from netsim.allocation import allocate
-    from netsim.lab import charts
+    from netsim.lab import charts, pages
     from netsim.lab.curves import lines
     from netsim.lab.settings import Settings
     from netsim.lab.stale import faded_round
     from netsim.lab.view import Answer, LabView, look
     from netsim.lab.widgets import controls, side_by_side, slider
-    from netsim.lab.words import headline
+    from netsim.lab.words import headline, rounds
     from netsim.random_cohort import one_round
 
-    return (Answer, LabView, Settings, allocate, charts, controls, faded_round, headline, lines, look, mo, np,
-            one_round, side_by_side, slider)
+    return (
+        Answer, LabView, Settings, allocate, charts, controls, faded_round, headline, lines, look, mo, np, one_round,
+        pages, rounds, side_by_side, slider,
+    )
+
+
+@app.cell(hide_code=True)
+def _(pages):
+    lesson = pages.Lesson(
+        10, minutes=25,
+        aim="You can say when it is worth measuring the channel for a plan, and when the mean is the better advice.",
+        steps=(
+            pages.Step({"coherence time (ms)": 1}, "An upload sees the mean of many draws: a plan on it loses little."),
+            pages.Step({"coherence time (ms)": 1000}, "It outlives the round: what was measured holds, budgets too."),
+            pages.Step({"draw": 15}, "Somebody is in a deep fade just now: on that gain there is no plan at all."),
+        ),
+        exercise=pages.Exercise(
+            "An average is not a law. With a coherence time of **10 ms or less**, find a draw in which the plan on the "
+            "gain of **now** gives the shorter round.", {"coherence time (ms)": 10, "draw": 28}),
+        leads="Channels come and go within a round. So do the devices themselves.")
+    pages.top(lesson)
+    return (lesson,)
 
 
 @app.cell(hide_code=True)
@@ -48,73 +68,155 @@ def _(mo):
 def _(controls, slider):
     coherence = slider("coherence time (ms)", [1, 3, 10, 30, 100, 300, 1000], 10)
     draw = slider("draw", range(51), 4)
-    controls(coherence, draw)
-    return coherence, draw
+    sliders = controls(coherence, draw)
+    sliders
+    return coherence, draw, sliders
 
 
 @app.cell(hide_code=True)
-def _(Answer, LabView, Settings, allocate, charts, coherence, draw, faded_round, headline, look, mo, np, side_by_side):
-    def went(believes):
-        """The round as it went, as an answer that can be drawn."""
-        found = faded_round(_whole.problem, coherence.value / 1e3, believes, draw.value)
-        name = f"planned on the gain {'now' if believes == 'now' else 'in the mean'}"
-        return Answer(name, found and found[1], np.zeros(0, np.int64), "somebody's channel is too bad just now")
+def _(Answer, LabView, Settings, draw, faded_round, look, np):
+    whole = look(Settings(seed=draw.value).scenario(), (), draw.value)
 
-    _whole = look(Settings(seed=draw.value).scenario(), (), draw.value)
-    view = LabView(_whole.population, _whole.devices, _whole.problem, (went("now"), went("mean")))
-    still_s = allocate(_whole.problem).round_s
+    def went(ms):
+        """The two rounds as they went while the channel changed so often, as answers that can be drawn."""
+        def _answer(believes):
+            _found = faded_round(whole.problem, ms / 1e3, believes, draw.value)
+            _name = f"planned on the gain {'now' if believes == 'now' else 'in the mean'}"
+            return Answer(_name, _found and _found[1], np.zeros(0, np.int64), "somebody's channel is too bad just now")
+
+        return LabView(whole.population, whole.devices, whole.problem, (_answer("now"), _answer("mean")))
+
+    return (went,)
+
+
+@app.cell(hide_code=True)
+def _(allocate, charts, coherence, headline, mo, rounds, side_by_side, went):
+    view = went(coherence.value)
+    _over = ", ".join(f"{answer.plan.over_budget.sum()} over budget {answer.method}"
+                      for answer in view.answers if answer.plan is not None)
+    _still = f"Without fading the round takes {1e3 * allocate(view.problem).round_s:.1f} ms."
+    now = f"{rounds(view)} Of {len(view.problem)} devices, {_over}. {_still}"
     mo.Html(side_by_side(
         headline(view, answer) + charts.gantt(view, answer).svg() + charts.energy(view, answer).svg()
-        for answer in view.answers) + f"<p>Without fading the round takes {1e3 * still_s:.1f} ms.</p>")
-    return (view,)
+        for answer in view.answers) + f"<p>{_still}</p>")
+    return now, view
 
 
 @app.cell(hide_code=True)
-def _(Settings, allocate, faded_round, lines, mo, np, one_round):
-    times_ms = [3, 10, 30, 100, 300]
-    _drawn = [(seed, one_round(Settings().scenario(), seed).problem) for seed in range(16)]
-    _still = {seed: allocate(problem).round_s for seed, problem in _drawn}
+def _(Settings, allocate, faded_round, np, one_round):
+    from functools import cache
 
-    def _median(believes, ms):
-        rounds = [(seed, faded_round(problem, ms / 1e3, believes, seed)) for seed, problem in _drawn]
-        return float(np.median([found[1].round_s / _still[seed] for seed, found in rounds if found]))
+    @cache
+    def drawn():
+        """Sixteen cohorts, with their rounds while nothing fades."""
+        _problems = [(seed, one_round(Settings().scenario(), seed).problem) for seed in range(16)]
+        return [(seed, problem, allocate(problem).round_s) for seed, problem in _problems]
 
-    medians = {believes: [_median(believes, ms) for ms in times_ms] for believes in ("now", "mean")}
-    _longer = {f"plan on the gain {'now' if which == 'now' else 'in the mean'}": [100 * (each - 1) for each in values]
-               for which, values in medians.items()}
-    mo.Html(lines(np.log10(times_ms), _longer, across="log10 of the coherence time in ms: 1 is 10 ms, 2 is 100 ms",
+    @cache
+    def median(believes, ms):
+        """How many times as long as without fading a round is, in the median over the draws that have a plan."""
+        _rounds = [(faded_round(problem, ms / 1e3, believes, seed), still_s) for seed, problem, still_s in drawn()]
+        return float(np.median([found[1].round_s / still_s for found, still_s in _rounds if found]))
+
+    return (median,)
+
+
+@app.cell(hide_code=True)
+def _(pages):
+    questions = (
+        pages.Question("The channel changes every **10 ms**. Over many draws, which plan gives the shorter round?",
+                       ("The plan on the gain now: to measure is better than not to", "The plan on the mean gain",
+                        "Both are within 1 %")),
+        pages.Question("A coherence time of **1000 ms**, many rounds long. Which plan is better then?",
+                       ("The plan on the gain now", "The plan on the mean gain", "Both are within 1 %")),
+        pages.Question("A coherence time of **1 ms**: within an upload the channel has been through everything, good "
+                       "and bad. How many of the ten devices break their budget under the plan on the mean gain?",
+                       unit="devices", within=0.05),
+    )
+    predictions = pages.ask(questions)
+    return predictions, questions
+
+
+@app.cell(hide_code=True)
+def _(median, pages, predictions, questions, went):
+    def _longer(ms):
+        return [100 * (median(believes, ms) - 1) for believes in ("now", "mean")]
+
+    def _which(question, ms):
+        _now, _mean = _longer(ms)
+        return question.choices[2 if abs(_now - _mean) < 1 else 0 if _now < _mean else 1]
+
+    def _ten_ms():
+        _now, _mean = _longer(10)
+        return pages.Answer(_which(questions[0], 10), f"""
+        On the gain now the round is {_now:.0f} % longer than without fading, on the mean {_mean:.0f} % (medians over 16
+        draws). What was measured is true for 10 ms only, and the uploads begin tens of milliseconds later. A device in
+        a deep fade gets a wide band that it no longer needs when it sends, and one that happens to be strong gets too
+        little. The plan on the mean is wrong in every single moment, but an upload lasts several coherence times, and
+        its rate is an average over them: a little below that of the mean gain, since a logarithm flattens the peaks.
+        """)
+
+    def _a_second():
+        _now, _mean = _longer(1000)
+        return pages.Answer(_which(questions[1], 1000), f"""
+        On the gain now the round is {_now:.0f} % longer than without fading, on the mean {_mean:.0f} %. A fade lasts
+        longer than the round, so what was measured at its beginning holds to its end. The plan on the mean gives too
+        little band to whoever is in a fade, and the round waits for that one. **Measure if the channel outlives the
+        round.**
+        """)
+
+    def _broken():
+        _now, _mean = (each.plan.over_budget.sum() if each.plan else 0 for each in went(1).answers)
+        return pages.Answer(int(_mean), f"""
+        {_mean} of ten; {_now} under the plan on the gain now. The shortest plan uses every budget to its end, so that
+        any delay breaks it, and a rate that is averaged over fades is a little below that of the mean gain. One can
+        plan with a margin, so many per cent below the budget; end a job when its budget is spent
+        (`rounds.over_budget = "drop"`), and lose its work; or divide the band anew as uploads go on
+        (`allocation.sharing = "adaptive"`), which helps those behind.
+        """)
+
+    answers = (_ten_ms, _a_second, _broken)
+    pages.replies(questions, predictions, answers)
+    return (answers,)
+
+
+@app.cell(hide_code=True)
+def _(lines, median, mo, np, pages, predictions):
+    def curve():
+        """How much longer rounds get, over the coherence time."""
+        _ms = [3, 10, 30, 100, 300]
+        _longer = {f"plan on the gain {'now' if which == 'now' else 'in the mean'}":
+                   [100 * (median(which, ms) - 1) for ms in _ms] for which in ("now", "mean")}
+        return mo.Html(
+            lines(np.log10(_ms), _longer, across="log10 of the coherence time in ms: 1 is 10 ms, 2 is 100 ms",
                   up="% longer than without fading").svg()
             + "<p>Medians over 16 draws; a draw without a plan on the gain now is left out there.</p>")
-    return medians, times_ms
+
+    pages.after(predictions, 1, curve)
+    return (curve,)
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    mo.md("## Questions")
+def _(lesson, pages, sliders):
+    pages.exercise(lesson, sliders)
     return
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    mo.accordion({
-        "To measure is better than not to measure. Why is the gain of now the worse advice at 10 ms?": mo.md("""
-        Because it is true for 10 ms only, and the uploads begin tens of milliseconds later. A device in a deep fade
-        gets a wide band that it no longer needs when it sends, and one that happens to be strong gets too little. The
-        plan on the mean is wrong in every single moment, but an upload lasts several coherence times, and its rate is
-        an average over them: about that of the mean gain, a little below (Jensen: 0.84 of it at a mean SNR of 10 dB).
-        """),
-        "Move the coherence time to 300 ms and beyond. What has changed?": mo.md("""
-        Now a fade lasts longer than the round, so what was measured at its beginning holds to its end: a plan on the
-        gain of now is exact. The plan on the mean gives too little band to whoever is in a fade, and the round waits
-        for that one. The two lines cross between 100 and 300 ms: measure if the channel outlives the round.
-        """),
-        "Half of the devices and more break their budget. What could be done?": mo.md("""
-        The shortest plan uses every budget to its end, so that any delay breaks it. One can plan with a margin, so
-        many per cent below the budget; end a job when its budget is spent (`rounds.over_budget = "drop"`), and lose
-        its work; or divide the band anew as uploads go on (`allocation.sharing = "adaptive"`), which helps those that
-        are behind.
-        """),
-    })
+def _(coherence, pages, view):
+    _ms = [1e3 * plan.round_s for plan in view.plans]
+    conditions = (
+        pages.Condition("a coherence time of 10 ms at most", coherence.value <= 10, f"{coherence.value} ms"),
+        pages.Condition("the plan on the gain now is shorter", len(_ms) == 2 and _ms[0] < _ms[1],
+                        f"{_ms[0]:.1f} ms against {_ms[1]:.1f} ms" if len(_ms) == 2 else "it does not exist"),
+    )
+    pages.check(conditions)
+    return (conditions,)
+
+
+@app.cell(hide_code=True)
+def _(lesson, pages):
+    pages.end(lesson)
     return
 
 

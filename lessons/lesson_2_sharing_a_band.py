@@ -17,18 +17,37 @@ def _():
     import numpy as np
 
     from netsim.allocation import Infeasible, Problem, allocate
-    from netsim.lab import charts
+    from netsim.lab import charts, pages
     from netsim.lab.curves import lines
     from netsim.lab.settings import Settings
     from netsim.lab.view import look
     from netsim.lab.widgets import controls, side_by_side, slider
-    from netsim.lab.words import headline, verdict
+    from netsim.lab.words import headline, rounds, verdict
     from netsim.physics import path_gain
 
     return (
-        Infeasible, Problem, Settings, allocate, charts, controls, headline, lines, look, mo, np, path_gain, replace,
-        side_by_side, slider, verdict,
+        Infeasible, Problem, Settings, allocate, charts, controls, headline, lines, look, mo, np, pages, path_gain,
+        replace, rounds, side_by_side, slider, verdict,
     )
+
+
+@app.cell(hide_code=True)
+def _(pages):
+    lesson = pages.Lesson(
+        2, minutes=25,
+        aim="You can say how to cut a band among devices that all must be done, and why equal slices are not fair.",
+        steps=(
+            pages.Step({"share of the far device (%)": 80}, "Too much for the far device: now the near one is last."),
+            pages.Step({"share of the far device (%)": 64}, "Where the curves cross, both end together, and sooner."),
+            pages.Step({"draw": 6}, "All devices are near in this draw: the less they differ, the less SAO gains."),
+            pages.Step({"bandwidth (MHz)": 60}, "With plenty of band it matters less how it is cut."),
+        ),
+        exercise=pages.Exercise(
+            "The far device moves to **350 m**. Cut the band so that the round is at most **0.5 %** longer than the "
+            "best possible one.", {"distance of the far device (m)": 350, "share of the far device (%)": 69}),
+        leads="Each CPU ran as fast as its energy budget allows. How fast is that?")
+    pages.top(lesson)
+    return (lesson,)
 
 
 @app.cell(hide_code=True)
@@ -51,15 +70,20 @@ def _(mo):
 def _(controls, slider):
     share = slider("share of the far device (%)", range(5, 96), 50)
     far = slider("distance of the far device (m)", range(100, 360, 10), 250)
-    controls(share, far)
-    return far, share
+    cut = controls(share, far)
+    cut
+    return cut, far, share
 
 
 @app.cell(hide_code=True)
 def _(Infeasible, Problem, allocate, far, np, path_gain, replace):
-    two = Problem(
-        bits=448e3, cycles=1e8, capacitance=1e-28, gain=path_gain([80.0, far.value], 128.1, 37.6), power_w=0.2,
-        budget_j=0.02, cpu_min_hz=2e8, cpu_max_hz=2e9, bandwidth_hz=4e6, noise_w_per_hz=10 ** -20.4)
+    def pair(metres):
+        """A device at 80 m and one so far away, with 4 MHz for both."""
+        return Problem(
+            bits=448e3, cycles=1e8, capacitance=1e-28, gain=path_gain([80.0, metres], 128.1, 37.6), power_w=0.2,
+            budget_j=0.02, cpu_min_hz=2e8, cpu_max_hz=2e9, bandwidth_hz=4e6, noise_w_per_hz=10 ** -20.4)
+
+    two = pair(far.value)
 
     def done_ms(device, band_hz):
         """When a device with this slice is done; nothing where it can't keep its budget."""
@@ -70,25 +94,26 @@ def _(Infeasible, Problem, allocate, far, np, path_gain, replace):
             return np.nan
 
     best = allocate(two, "sao")
-    return best, done_ms, two
+    shares = np.arange(5, 96)
+    near_ms = np.array([done_ms(0, (1 - s / 100) * two.bandwidth_hz) for s in shares])
+    far_ms = np.array([done_ms(1, s / 100 * two.bandwidth_hz) for s in shares])
+    return best, far_ms, near_ms, pair, shares, two
 
 
 @app.cell(hide_code=True)
-def _(best, done_ms, lines, mo, np, share, two):
-    shares = np.arange(5, 96)
-    near_ms = [done_ms(0, (1 - s / 100) * two.bandwidth_hz) for s in shares]
-    far_ms = [done_ms(1, s / 100 * two.bandwidth_hz) for s in shares]
-    now_ms = float(np.maximum(near_ms[share.value - 5], far_ms[share.value - 5]))
+def _(best, far_ms, lines, mo, near_ms, np, share, shares, two):
+    now_ms = float(np.maximum(near_ms, far_ms)[share.value - 5])
     best_share = 100 * best.bandwidth_hz[1] / two.bandwidth_hz
     can = now_ms == now_ms      # not a number where a device can't
-    said = f"The round takes **{now_ms:.1f} ms**" if can else "With so little band, a device **can't keep its budget**"
+    _said = f"The round takes **{now_ms:.1f} ms**" if can else "With so little band, a device **can't keep its budget**"
+    of_two = f"{_said}; the best possible is **{1e3 * best.round_s:.1f} ms**."
     mo.vstack([
-        mo.md(f"{said}; the best possible is **{1e3 * best.round_s:.1f} ms**."),
+        mo.md(of_two),
         mo.Html(lines(shares, {"near device is done": near_ms, "far device is done": far_ms}, up="ms",
                       across="share of the far device (%)", most=2.5e3 * best.round_s,
                       points={"you": (share.value, now_ms), "SAO": (best_share, 1e3 * best.round_s)}).svg()),
     ])
-    return
+    return now_ms, of_two
 
 
 @app.cell(hide_code=True)
@@ -111,40 +136,95 @@ def _(controls, slider):
 
 
 @app.cell(hide_code=True)
-def _(Settings, bandwidth, charts, cohort, draw, headline, look, mo, side_by_side, verdict):
+def _(Settings, bandwidth, charts, cohort, draw, headline, look, mo, of_two, rounds, side_by_side, verdict):
     settings = Settings(cohort=cohort.value, bandwidth_mhz=bandwidth.value, seed=draw.value)
     view = look(settings.scenario(), settings.methods, settings.seed)
+    now = f"Two devices: {of_two} The cohort: {rounds(view)}"
     mo.Html(side_by_side(
         headline(view, answer) + charts.gantt(view, answer).svg() + charts.cell_map(view, answer).svg()
         for answer in view.answers) + f"<p>{verdict(view)}</p>")
+    return (now,)
+
+
+@app.cell(hide_code=True)
+def _(pages, pair):
+    weaker = float(pair(350).gain[0] / pair(350).gain[1])
+    questions = (
+        pages.Question("The far device moves to 350 m, the near one stays at 80 m and has a signal that is "
+                       f"{weaker:.0f} times stronger. What share of the band must the **far** one get, so that the "
+                       "round is shortest?", unit="%"),
+        pages.Question("Which cut of the band makes the round of two devices shortest?",
+                       ("Equal slices for both", "The one with the smallest sum of both times",
+                        "The one with which both are done at the same moment")),
+        pages.Question("In draw 3 of the ten devices, equal shares have no plan: one device can't keep its budget. "
+                       "The band and the budgets are what they are. Is there a plan under SAO?",
+                       ("No: the budget is too small under any method", "Yes: with another cut of the same band")),
+    )
+    predictions = pages.ask(questions)
+    return predictions, questions, weaker
+
+
+@app.cell(hide_code=True)
+def _(Settings, allocate, far_ms, look, near_ms, np, pages, pair, predictions, questions, shares, weaker):
+    def _at_350():
+        _far = pair(350)
+        _best, _equal = allocate(_far, "sao"), allocate(_far, "equal")
+        return pages.Answer(100 * float(_best.bandwidth_hz[1] / _far.bandwidth_hz), f"""
+        The rate grows with the slice itself, but only with the **logarithm** of the signal: b log₂(1 + J/b). A signal
+        {weaker:.0f} times stronger is {np.log2(weaker):.0f} doublings ahead, and each of them adds as much as the one
+        before. So the far device needs {_best.bandwidth_hz[1] / _best.bandwidth_hz[0]:.1f} times the slice of the near
+        one, no more, and the round takes {1e3 * _best.round_s:.1f} ms instead of {1e3 * _equal.round_s:.1f} ms with
+        equal slices.
+        """)
+
+    def _which_cut():
+        _last = np.maximum(near_ms, far_ms)
+        _cuts = dict(zip(questions[1].choices, (
+            50, shares[np.nanargmin(near_ms + far_ms)], shares[np.nanargmin(abs(near_ms - far_ms))]), strict=True))
+        _took = {what: float(_last[cut - 5]) for what, cut in _cuts.items()}
+        _told = ". ".join(f"{what} ({_cuts[what]} % for the far one): {ms:.1f} ms" for what, ms in _took.items())
+        return pages.Answer(min(_took, key=_took.get), f"""
+        {_told}. Left of the crossing the far device is last, and a little more band for it shortens the round; right of it the near one is last. Only where both end **together** nothing can be
+        gained by moving band from one to the other. The near device is done later than it could be, but nobody waits
+        for it. In the larger cohort it is the same: under SAO all bars end at one line.
+        """)
+
+    def _draw_3():
+        _view = look(Settings(seed=3).scenario(), ("equal", "sao"), 3)
+        _equal, _sao = _view.answers
+        return pages.Answer(questions[2].choices[_sao.plan is not None], f"""
+        Equal shares: {_equal.reason or f'{1e3 * _equal.plan.round_s:.1f} ms'}. SAO:
+        {_sao.reason or f'{1e3 * _sao.plan.round_s:.1f} ms, every budget kept'}. A small slice means a long upload, and
+        sending costs power times time: for a far device with an equal slice the upload alone costs more than its whole
+        budget. SAO cuts the band by need; equal shares waste it on devices that can do without.
+        """)
+
+    answers = (_at_350, _which_cut, _draw_3)
+    pages.replies(questions, predictions, answers)
+    return (answers,)
+
+
+@app.cell(hide_code=True)
+def _(cut, lesson, pages):
+    pages.exercise(lesson, cut)
     return
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    mo.md("## Questions")
-    return
+def _(best, far, now_ms, pages):
+    _longer = 100 * (now_ms / (1e3 * best.round_s) - 1)
+    conditions = (
+        pages.Condition("the far device is 350 m away", far.value == 350, f"{far.value} m"),
+        pages.Condition("at most 0.5 % longer than the best", _longer <= 0.5,
+                        f"{_longer:.1f} % longer" if _longer == _longer else "a device can't keep its budget"),
+    )
+    pages.check(conditions)
+    return (conditions,)
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    mo.accordion({
-        "Why do the two curves cross exactly where the round is shortest?": mo.md("""
-        Left of the crossing the far device is last, and a little more band for it shortens the round; right of it the
-        near one is last. Only where both end **together** nothing can be gained by moving band from one to the other.
-        In the larger cohort it is the same: under SAO all bars end at one line.
-        """),
-        "SAO gives the far device the larger slice. Is that fair to the near one?": mo.md("""
-        The near device is done later than it could be, but nobody waits for it: it would have waited for the far one
-        anyway. What it loses in band it does not lose in time. Fair here means that everybody ends together, not that
-        everybody gets the same.
-        """),
-        "Draw 3 has no plan under equal shares, but one under SAO. How can that be?": mo.md("""
-        A small slice means a long upload, and sending costs power times time. For a far device with an equal slice the
-        upload alone costs more than its whole budget. SAO sees that and cuts the band by need: equal shares waste band
-        on devices that can do without.
-        """),
-    })
+def _(lesson, pages):
+    pages.end(lesson)
     return
 
 

@@ -14,10 +14,31 @@ def _():
     import marimo as mo
 
     from netsim import load_scenario, simulate
+    from netsim.lab import pages
     from netsim.lab.charts import timeline
-    from netsim.lab.widgets import controls, slider
+    from netsim.lab.widgets import controls, dropdown, slider
 
-    return controls, load_scenario, mo, simulate, slider, timeline
+    return controls, dropdown, load_scenario, mo, pages, simulate, slider, timeline
+
+
+@app.cell(hide_code=True)
+def _(pages):
+    lesson = pages.Lesson(
+        4, minutes=30,
+        aim="You can find out who sets the pace of a run, also where all seem to end together, and what would help.",
+        steps=(
+            pages.Step({"distance of the sensor (m)": 50}, "A better place for the sensor: hardly anything happens."),
+            pages.Step({"highest clock of the sensor (GHz)": 0.8}, "A faster clock: this is what the run waited for."),
+            pages.Step({"highest clock of the sensor (GHz)": 2.0},
+                       "Now somebody else is last: from here on the sensor's clock is worth nothing."),
+            pages.Step({"allocation": "sao"}, "All end together, and yet the sensor sets the pace: see its price."),
+        ),
+        exercise=pages.Exercise(
+            "The sensor stays at **280 m**, and its clock can't go beyond **0.8 GHz**. Get the ten rounds done in less "
+            "than **1.2 s**.", {"highest clock of the sensor (GHz)": 0.8, "allocation": "sao"}),
+        leads="Who takes part matters for the time. It matters for what is learned, too: devices hold different data.")
+    pages.top(lesson)
+    return (lesson,)
 
 
 @app.cell(hide_code=True)
@@ -34,12 +55,13 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(controls, mo, slider):
+def _(controls, dropdown, slider):
     clock = slider("highest clock of the sensor (GHz)", [0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0], 0.3)
     place = slider("distance of the sensor (m)", range(50, 310, 10), 280)
-    method = mo.ui.dropdown(["equal", "sao"], value="equal", label="allocation")
-    controls(clock, place, row=[method])
-    return clock, method, place
+    method = dropdown("allocation", ["equal", "sao"], "equal")
+    sliders = controls(clock, place, row=[method])
+    sliders
+    return clock, method, place, sliders
 
 
 @app.cell(hide_code=True)
@@ -47,32 +69,36 @@ def _(clock, load_scenario, method, place, simulate):
     import tempfile
     from pathlib import Path
 
-    text = f"""
-    base = "lab"
+    def played(ghz=clock.value, metres=place.value, allocation=method.value):
+        """Ten rounds as the controls say, but for what is given here."""
+        text = f"""
+        base = "lab"
 
-    [[population]]
-    name = "phone"
-    count = 12
-    budget = "30 mJ"
+        [[population]]
+        name = "phone"
+        count = 12
+        budget = "30 mJ"
 
-    [[population]]
-    name = "sensor"
-    places = [["{place.value} m", "0 m"]]
-    cpu = {{ min = "0.05 GHz", max = "{clock.value} GHz", cycles_per_sample = 2e4 }}
-    radio = {{ power = "23 dBm" }}
-    budget = "30 mJ"
+        [[population]]
+        name = "sensor"
+        places = [["{metres} m", "0 m"]]
+        cpu = {{ min = "0.05 GHz", max = "{ghz} GHz", cycles_per_sample = 2e4 }}
+        radio = {{ power = "23 dBm" }}
+        budget = "30 mJ"
 
-    [selection]
-    cohort = 8
+        [selection]
+        cohort = 8
 
-    [allocation]
-    method = "{method.value}"
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "straggler.toml"
-        file.write_text(text, encoding="utf-8")
-        run = simulate(load_scenario(file), seed=1, learning=False)
-    return (run,)
+        [allocation]
+        method = "{allocation}"
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "straggler.toml"
+            file.write_text(text, encoding="utf-8")
+            return simulate(load_scenario(file), seed=1, learning=False)
+
+    run = played()
+    return played, run
 
 
 @app.cell(hide_code=True)
@@ -80,12 +106,10 @@ def _(mo, run, slider):
     path = run.critical_path()
     explained = run.explain(methods=False)
     which = slider("round", range(1, run.last_round + 1), explained.round)
-    mo.vstack([
-        mo.md(" ".join([f"Ten rounds took **{1e3 * path.length_s:.0f} ms**.",
-                        *(f"{said[0].upper()}{said[1:]}" for said in path.advice())])),
-        which,
-    ])
-    return explained, path, which
+    now = " ".join([f"Ten rounds took **{1e3 * path.length_s:.0f} ms**, as long as the critical path.",
+                    *(f"{said[0].upper()}{said[1:]}." for said in path.advice())]).replace("..", ".")
+    mo.vstack([mo.md(now), which])
+    return explained, now, path, which
 
 
 @app.cell(hide_code=True)
@@ -130,35 +154,81 @@ def _(explained, mo, path):
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    mo.md("## Questions")
+def _(pages):
+    questions = (
+        pages.Question("The sensor gets a CPU of 2 GHz instead of 0.3 GHz, nearly seven times as fast, and stays where "
+                       "it is. Under equal shares, how many times as fast are the ten rounds?", unit="times",
+                       within=0.15),
+        pages.Question("Under SAO all devices of a round end at the same moment. Take the longest round, with a sensor "
+                       "of 0.3 GHz at 280 m. Of which of these would one per cent more shorten it most?",
+                       ("Of none: they all are equally late", "Of the cell's band", "Of the sensor's clock",
+                        "Of a phone's energy budget")),
+        pages.Question("Any device has a bad day in one of a hundred rounds. In how many rounds of a hundred does a "
+                       "cohort of **a hundred** devices wait for one that has?", unit="rounds of 100"),
+    )
+    predictions = pages.ask(questions)
+    return predictions, questions
+
+
+@app.cell(hide_code=True)
+def _(pages, place, played, predictions, questions):
+    def _faster_sensor():
+        _slow, _fast = (played(ghz, allocation="equal").critical_path() for ghz in (0.3, 2.0))
+        _near_s = played(0.3, place.value / 2, "equal").critical_path().length_s
+        return pages.Answer(_slow.length_s / _fast.length_s, f"""
+        {1e3 * _slow.length_s:.0f} ms become {1e3 * _fast.length_s:.0f} ms. The sensor takes part in some of the rounds
+        only, and in these another device soon becomes the last: now {_fast.causes['device_name'][0]} is on the path for
+        most of the time, and a still faster sensor is worth nothing. A better place alone would bring even less,
+        {1e3 * _near_s:.0f} ms at half the distance: it only shortens the few milliseconds in which the sensor sends.
+        """)
+
+    def _price():
+        _run = played(0.3, 280, "sao")
+        _found = _run.explain(methods=False)
+        _first = _found.binding[0]
+        _band = next((each.next_s for each in _found.binding if each.limit == "bandwidth" and each.next_s), 0.0)
+        _what = {"bandwidth": 1, "cpu_max": 2, "budget": 3}[_first.limit]
+        _faster_ms = 1e3 * played(0.8, 280, "sao").critical_path().length_s
+        return pages.Answer(questions[1].choices[_what], f"""
+        The ends of the bars do not tell: SAO hands the band from one to the other until all end at the same moment, so
+        each of them is on some longest chain. What tells is the **price**. One per cent more of the sensor's clock
+        makes round {_found.round} shorter by {1e3 * _first.next_s:.2f} of {1e3 * _found.round_s:.0f} ms; of the band,
+        by {1e3 * _band:.3f} ms. So the sensor sets the pace, though it ends with all the others. Try it: with 0.8 GHz
+        the ten rounds take {_faster_ms:.0f} ms instead of {1e3 * _run.critical_path().length_s:.0f} ms.
+        """)
+
+    def _bad_days():
+        return pages.Answer(100 * (1 - 0.99 ** 100), f"""
+        All hundred are well with probability 0.99<sup>100</sup> = {0.99 ** 100:.2f}. With a cohort of ten it is
+        {0.99 ** 10:.2f}: one round of ten waits. Not every round of a large cohort is held up, but most are; and each
+        has its own culprit, so that nobody looks slow on average.
+        """)
+
+    answers = (_faster_sensor, _price, _bad_days)
+    pages.replies(questions, predictions, answers)
+    return (answers,)
+
+
+@app.cell(hide_code=True)
+def _(lesson, pages, sliders):
+    pages.exercise(lesson, sliders)
     return
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    mo.accordion({
-        "Under equal shares, what would help more: a faster CPU for the sensor, or a better place?": mo.md("""
-        The CPU. With a clock of 0.3 GHz its **compute** is on the path in every round in which it takes part, and
-        twice the clock makes the ten rounds 833 ms shorter. Move the two sliders: a faster clock shortens the run until
-        another device becomes the last, and from then on its clock is worth nothing. A better place only shortens the
-        few milliseconds in which it sends.
-        """),
-        "Switch to SAO. All devices of a round end together. Can nobody be blamed?": mo.md("""
-        The ends of the bars do not tell: SAO hands the band from one to the other until all end at the same moment, so
-        each of them is on some longest chain, and the path names whom it likes. What tells is the **price**: what
-        a little more of a limit is worth. The sensor computes 333 of the 336 ms of round 5, and the next per cent of
-        its clock makes that round 3.3 ms shorter, a hundred and fifty times what the next per cent of the band does. So
-        the sensor sets the pace, though it ends with all the others. Try it: with a clock of 0.8 GHz the ten rounds
-        take 1168 ms instead of 2207. In rounds without the sensor no single one holds up the others, and more band or
-        a larger budget brings a few milliseconds.
-        """),
-        "A hundred phones and one such sensor, ten in each round: how often does it hold up the others?": mo.md("""
-        In one of ten, about. The chance that a given device is among ten of 101 is 10/101. But if **every** device has
-        a bad day in one of a hundred rounds, a cohort of ten meets one in every tenth round, and a cohort of a hundred
-        in two of three: $1 - 0.99^{100} = 63\\,\\%$. Large cohorts wait for somebody nearly always.
-        """),
-    })
+def _(clock, pages, path, place):
+    conditions = (
+        pages.Condition("the sensor is 280 m away", place.value == 280, f"{place.value} m"),
+        pages.Condition("its clock is 0.8 GHz at most", clock.value <= 0.8, f"{clock.value} GHz"),
+        pages.Condition("ten rounds take less than 1.2 s", path.length_s < 1.2, f"{path.length_s:.2f} s"),
+    )
+    pages.check(conditions)
+    return (conditions,)
+
+
+@app.cell(hide_code=True)
+def _(lesson, pages):
+    pages.end(lesson)
     return
 
 

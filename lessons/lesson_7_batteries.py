@@ -15,10 +15,31 @@ def _():
     import polars as pl
 
     from netsim import load_scenario, simulate
+    from netsim.lab import pages
     from netsim.lab.curves import lines
-    from netsim.lab.widgets import controls, slider
+    from netsim.lab.widgets import controls, dropdown, slider
 
-    return controls, lines, load_scenario, mo, pl, simulate, slider
+    return controls, dropdown, lines, load_scenario, mo, pages, pl, simulate, slider
+
+
+@app.cell(hide_code=True)
+def _(pages):
+    lesson = pages.Lesson(
+        7, minutes=30,
+        aim="You can tell a budget from a battery, and say who pays over many rounds for rounds that are short.",
+        steps=(
+            pages.Step({"battery of a phone (mJ)": 500}, "Most phones last: rounds stay as long as they were."),
+            pages.Step({"allocation": "equal"}, "Longer rounds, less energy: the near devices are left below budget."),
+            pages.Step({"selection": "round-robin"}, "In turns: the first goes later, and then they all go together."),
+            pages.Step({"selection": "fedcs"}, "The fast ones each time: most sensors are spared, and never heard."),
+        ),
+        exercise=pages.Exercise(
+            "Batteries of **12 mJ** and **200 mJ** are all you have. Choose allocation and selection so that after 60 "
+            "rounds at most **13** devices are used up and at least **460** uploads have arrived. Then ask: whose data "
+            "does your choice never hear?", {"allocation": "fedl", "selection": "fedcs"}),
+        leads="SAO spends what it may, in slices of the band that lie idle half of the time. Does it have to?")
+    pages.top(lesson)
+    return (lesson,)
 
 
 @app.cell(hide_code=True)
@@ -35,23 +56,27 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(controls, mo, slider):
+def _(controls, dropdown, slider):
     battery = slider("battery of a sensor (mJ)", [2, 4, 6, 8, 12, 16, 24, 40], 12)
     phone = slider("battery of a phone (mJ)", [50, 100, 150, 200, 300, 500], 200)
-    method = mo.ui.dropdown(["sao", "equal", "fedl"], value="sao", label="allocation")
-    ways = ["fedavg", "round-robin", "fedcs", "proportional-fair"]
-    choice = mo.ui.dropdown(ways, value="fedavg", label="selection")
-    controls(battery, phone, row=[method, choice])
-    return battery, choice, method, phone
+    method = dropdown("allocation", ["sao", "equal", "fedl"], "sao")
+    choice = dropdown("selection", ["fedavg", "round-robin", "fedcs", "proportional-fair"], "fedavg")
+    sliders = controls(battery, phone, row=[method, choice])
+    sliders
+    return battery, choice, method, phone, sliders
 
 
 @app.cell(hide_code=True)
 def _(battery, choice, load_scenario, method, phone, simulate):
-    run = simulate(load_scenario("mixed-fleet", [
-        f"population.sensor.battery={battery.value} mJ", f"population.phone.battery={phone.value} mJ",
-        f"allocation.method={method.value}", f"selection.method={choice.value}", "end.rounds=60",
-    ]), seed=2, learning=False)
-    return (run,)
+    def played(sensor_mj=battery.value, phone_mj=phone.value, allocation=method.value, selection=choice.value):
+        """Sixty rounds as the controls say, but for what is given here."""
+        return simulate(load_scenario("mixed-fleet", [
+            f"population.sensor.battery={sensor_mj} mJ", f"population.phone.battery={phone_mj} mJ",
+            f"allocation.method={allocation}", f"selection.method={selection}", "end.rounds=60",
+        ]), seed=2, learning=False)
+
+    run = played()
+    return played, run
 
 
 @app.cell(hide_code=True)
@@ -60,12 +85,13 @@ def _(mo, pl, run):
         run.devices.select(pl.col("device").cast(pl.Int32), "battery_j"), on="device")
     used_up = _charge.filter(pl.col("value") < 0.01 * pl.col("battery_j")).group_by("device").agg(pl.col("round").min())
     summary = run.summary
-    mo.md(f"""
-    **{summary['rounds']} rounds** in {summary['simulated_s']:.1f} s, with {1e3 * summary['energy_j']:.0f} mJ in all.
-    **{used_up.height} devices** have used up their batteries, all but the last hundredth. {summary['dropped']} times a
-    device was chosen for which there was no plan, since its battery, or its budget, did not pay for a job.
-    """)
-    return (used_up,)
+    arrived = int(run.rounds["arrived"].sum())
+    now = (f"**{summary['rounds']} rounds** in {summary['simulated_s']:.2f} s, with {1e3 * summary['energy_j']:.0f} mJ "
+           f"in all; {arrived} uploads arrive. **{used_up.height} devices** have used up their batteries, all but the "
+           f"last hundredth. Of all who were chosen, {summary['dropped']} found no plan, since battery or budget did "
+           "not pay for a job.")
+    mo.md(now)
+    return arrived, now, used_up
 
 
 @app.cell(hide_code=True)
@@ -84,32 +110,102 @@ def _(lines, mo, run):
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    mo.md("## Questions")
+def _(pages):
+    questions = (
+        pages.Question("SAO makes every round as short as can be. With batteries and selection as they are: does it "
+                       "take more or less energy over the 60 rounds than **equal** shares?",
+                       ("Less: shorter rounds take less energy", "About as much: the work is the same", "More")),
+        pages.Question("The sensors get batteries of 24 mJ instead of 12, the phones have 200 mJ, with SAO and fedavg. "
+                       "What happens to the energy that **all** devices together spend in 60 rounds?",
+                       ("It grows: there is more to spend", "It stays", "It falls")),
+        pages.Question("A phone has 5 mJ left in its battery and a budget of 30 mJ. It is chosen. What does the plan "
+                       "make of it?",
+                       ("It stays out: it can't spend its budget",
+                        "It takes part with 5 mJ: slower, on more of the band",
+                        "It starts with 30 mJ in mind, and is gone in mid-round")),
+    )
+    predictions = pages.ask(questions)
+    return predictions, questions
+
+
+@app.cell(hide_code=True)
+def _(pages, pl, played, predictions, questions):
+    from dataclasses import replace
+
+    from netsim.allocation import Infeasible, allocate
+    from netsim.lab.settings import Settings
+    from netsim.random_cohort import one_round
+
+    def _by_kind(run):
+        """Millijoules of each kind of device, as words."""
+        _spent = run.jobs.join(run.devices.select(pl.col("device").cast(run.jobs["device"].dtype), "kind"), on="device")
+        return {kind: 1e3 * float(_spent.filter(pl.col("kind") == kind)["energy_j"].sum())
+                for kind in ("phone", "sensor", "laptop")}
+
+    def _sao_or_equal():
+        _sao, _equal = (played(allocation=allocation).summary for allocation in ("sao", "equal"))
+        _ratio = _sao["energy_j"] / _equal["energy_j"]
+        return pages.Answer(questions[0].choices[0 if _ratio < 0.98 else 2 if _ratio > 1.02 else 1], f"""
+        SAO: {_sao['simulated_s']:.2f} s, {1e3 * _sao['energy_j']:.0f} mJ; equal shares: {_equal['simulated_s']:.2f} s
+        and {1e3 * _equal['energy_j']:.0f} mJ. With an equal share the near devices send quickly, compute at their
+        highest clock and end below their budget. SAO takes band away from them for those who are far, so they send for
+        longer and spend the rest of their budget as well: the far ones' time is bought with the near ones' energy.
+        Within the budget, energy costs nothing in SAO's problem; a battery knows better.
+        """)
+
+    def _larger_batteries():
+        _small, _large = (_by_kind(played(sensor_mj, 200, "sao", "fedavg")) for sensor_mj in (12, 24))
+        _ratio = sum(_large.values()) / sum(_small.values())
+        return pages.Answer(questions[1].choices[2 if _ratio < 0.98 else 0 if _ratio > 1.02 else 1], f"""
+        {sum(_small.values()):.0f} mJ become {sum(_large.values()):.0f} mJ: {'; '.join(f'{kind}s {mj:.0f} to '
+        f'{_large[kind]:.0f} mJ' for kind, mj in _small.items())}. What matters is who is chosen
+        instead: while the sensors last, they take places that phones and then laptops would take, and those spend far
+        more on a job. For the same reason the first to go pull the others after them: whoever is left is chosen more
+        often. In the end only the laptops on mains are left.
+        """)
+
+    def _five_left():
+        _problem = one_round(Settings().scenario(), 4).problem
+        _full = allocate(_problem)
+        try:
+            _low = allocate(replace(_problem, budget_j=[0.005, *_problem.budget_j[1:]]))
+        except Infeasible:
+            return pages.Answer(questions[2].choices[0], "In the lab's draw 4, 5 mJ do not pay for a job.")
+        return pages.Answer(questions[2].choices[1 if _low.device_energy_j[0] <= 0.005 * 1.001 else 2], f"""
+        It plans with 5 mJ. In the lab's draw 4, the first device then computes at {1e-9 * _low.cpu_hz[0]:.2f} GHz
+        instead of {1e-9 * _full.cpu_hz[0]:.2f} GHz, which is cheap, and gets {1e-6 * _low.bandwidth_hz[0]:.2f} MHz
+        instead of {1e-6 * _full.bandwidth_hz[0]:.2f} MHz, so that it need not send for long; the round takes
+        {1e3 * _low.round_s:.0f} ms instead of {1e3 * _full.round_s:.0f} ms. It arrives with the last of its energy, and
+        `netsim explain` names its battery among what holds the round up. Whether it should have been chosen at all is
+        another question: a selection method of your own sees `view.battery_j`.
+        """)
+
+    answers = (_sao_or_equal, _larger_batteries, _five_left)
+    pages.replies(questions, predictions, answers)
+    return (answers,)
+
+
+@app.cell(hide_code=True)
+def _(lesson, pages, sliders):
+    pages.exercise(lesson, sliders)
     return
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    mo.accordion({
-        "The number of devices falls. What changes for those that are left?": mo.md("""
-        They are chosen more often, so their batteries empty faster: the first to go pull the others after them. In the
-        end only the laptops on mains are left, and the cohort is as small as they are few.
-        """),
-        "SAO is done sooner than equal shares, but spends more energy. Whose?": mo.md("""
-        That of the near devices. With an equal share they send quickly, compute at their highest clock and end below
-        their budget. SAO takes band away from them for those who are far, so they send for longer and spend the rest
-        of their budget as well: the far ones' time is bought with the near ones' energy. Within the budget, energy
-        costs nothing in SAO's problem; a battery knows better.
-        """),
-        "A phone with 5 mJ left and a budget of 30 mJ is chosen. What does the plan make of it?": mo.md("""
-        It plans with 5 mJ: the phone computes slowly, which is cheap, and gets more of the band, so that it need not
-        send for long. It arrives with the last of its energy, and the others wait a little for it: `netsim explain`
-        names its battery among what holds the round up. Only if 5 mJ do not pay for the slowest clock does it stay
-        out. Whether it should have been chosen at all is another question. A selection method of your own sees
-        `view.battery_j`; the guide "Your own selection method" shows how to write one.
-        """),
-    })
+def _(arrived, battery, pages, phone, used_up):
+    conditions = (
+        pages.Condition("batteries of 12 mJ and 200 mJ at most", battery.value <= 12 and phone.value <= 200,
+                        f"{battery.value} mJ and {phone.value} mJ"),
+        pages.Condition("at most 13 devices are used up", used_up.height <= 13, f"{used_up.height} devices"),
+        pages.Condition("at least 460 uploads arrive", arrived >= 460, f"{arrived} uploads"),
+    )
+    pages.check(conditions)
+    return (conditions,)
+
+
+@app.cell(hide_code=True)
+def _(lesson, pages):
+    pages.end(lesson)
     return
 
 

@@ -15,11 +15,33 @@ def _():
     import polars as pl
 
     from netsim import load_scenario, simulate
+    from netsim.lab import pages
     from netsim.lab.charts import schedule
     from netsim.lab.curves import lines
-    from netsim.lab.widgets import controls, side_by_side, slider
+    from netsim.lab.widgets import controls, dropdown, side_by_side, slider
 
-    return controls, lines, load_scenario, mo, pl, schedule, side_by_side, simulate, slider
+    return controls, dropdown, lines, load_scenario, mo, pages, pl, schedule, side_by_side, simulate, slider
+
+
+@app.cell(hide_code=True)
+def _(pages):
+    lesson = pages.Lesson(
+        9, minutes=30,
+        aim="You can say what it brings not to wait for the slowest, and in which coin it is paid: staleness, energy, "
+            "fairness.",
+        steps=(
+            pages.Step({"most work over least work": 1}, "All have the same work: not waiting brings little."),
+            pages.Step({"most work over least work": 30}, "Widely spread work: now waiting is what takes the time."),
+            pages.Step({"updates that make a new model (K)": 1}, "A new model at each update: all of them are stale."),
+            pages.Step({"against": "first-k"}, "Rounds that end with the first five: the others have worked in vain."),
+        ),
+        exercise=pages.Exercise(
+            "Find a fleet and a K with which the server that does not wait takes in at least **4 times** as many "
+            "updates a second, each with less energy than under the synchronous one, and with a staleness below **1** "
+            "on average.", {"most work over least work": 10, "updates that make a new model (K)": 10}),
+        leads="While somebody works, others make new models. The channel does not wait either.")
+    pages.top(lesson)
+    return (lesson,)
 
 
 @app.cell(hide_code=True)
@@ -40,29 +62,36 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(controls, mo, slider):
+def _(controls, dropdown, slider):
     spread = slider("most work over least work", [1, 1.5, 2, 3, 5, 10, 20, 30], 3)
     buffer = slider("updates that make a new model (K)", range(1, 11), 5)
     draw = slider("draw", range(51), 0)
-    allocation = mo.ui.dropdown(["sao", "tdma"], value="sao", label="synchronous rounds are allocated by")
-    server = mo.ui.dropdown(["fedbuff", "fedasync", "first-k"], value="fedbuff", label="against")
-    controls(spread, buffer, draw, row=[allocation, server])
-    return allocation, buffer, draw, server, spread
+    allocation = dropdown("synchronous rounds are allocated by", ["sao", "tdma"], "sao")
+    server = dropdown("against", ["fedbuff", "fedasync", "first-k"], "fedbuff")
+    sliders = controls(spread, buffer, draw, row=[allocation, server])
+    sliders
+    return allocation, buffer, draw, server, sliders, spread
 
 
 @app.cell(hide_code=True)
 def _(allocation, buffer, draw, load_scenario, server, simulate, spread):
-    def played(changes):
-        _root = spread.value ** 0.5
+    def played(changes, ratio):
+        """Two seconds of ten phones of which one may have so many times the work of another."""
+        _root = ratio ** 0.5
         _work = f'{{ dist = "lognormal", median = 2e4, sigma = 1.0, min = {2e4 / _root!r}, max = {2e4 * _root!r} }}'
         return simulate(load_scenario("lab", [
             "population.phone.count=10", "selection.cohort=10", f"population.phone.cpu.cycles_per_sample={_work}",
             "end.time=2s", "end.rounds=100000", *changes]), seed=draw.value, learning=False)
 
-    _kind = [f"server.kind={server.value}", *([] if server.value == "fedasync" else [f"server.buffer={buffer.value}"])]
-    runs = {"synchronous": played([f"allocation.method={allocation.value}"]),
-            server.value: played(["allocation.method=equal", "allocation.sharing=equal", *_kind])}
-    return (runs,)
+    def synchronous(by=allocation.value, ratio=spread.value):
+        return played([f"allocation.method={by}"], ratio)
+
+    def other(kind=server.value, of=buffer.value, ratio=spread.value):
+        _kind = [f"server.kind={kind}", *([] if kind == "fedasync" else [f"server.buffer={of}"])]
+        return played(["allocation.method=equal", "allocation.sharing=equal", *_kind], ratio)
+
+    runs = {"synchronous": synchronous(), server.value: other()}
+    return other, runs, synchronous
 
 
 @app.cell(hide_code=True)
@@ -89,10 +118,12 @@ def _(mo, pl, runs):
 
     found = {name: facts(run) for name, run in runs.items()}
     _one, _other = found.values()
+    now = " ".join(f"**{name}**: {'; '.join(f'{what}: {value:.3g}' for what, value in each.items())}."
+                   for name, each in found.items())
     mo.md("\n".join([
         f"| | {' | '.join(found)} |", "|:---|---:|---:|",
         *(f"| {what} | {_one[what]:.3g} | {_other[what]:.3g} |" for what in _one)]))
-    return (found,)
+    return facts, found, now
 
 
 @app.cell(hide_code=True)
@@ -108,33 +139,95 @@ def _(lines, mo, runs):
 
 @app.cell(hide_code=True)
 def _(mo):
-    mo.md("## Questions")
+    mo.md("""
+    **More updates a second: is that more accuracy a second?** Not by itself: stale updates are worth less, and the
+    model leans to the data of the fast. Only paired runs with learning tell; `results/beyond/asynchronous` has them, on
+    MNIST and FashionMNIST. In the first of them FedBuff takes in more updates until it is as good, and still gets there
+    sooner: a little sooner in the paper's cell, much sooner where speeds are spread widely.
+    """)
     return
 
 
 @app.cell(hide_code=True)
-def _(mo):
-    mo.accordion({
-        "With K = 10, 5, 2, 1, what is the staleness, on average, and why do speeds not matter?": mo.md(r"""
-        $(10 - 1)/K$: 0.9, 1.8, 4.5, 9. A new model makes all jobs under way one older, but for the one whose arrival
-        made it: nine of ten. That is nine for every $K$ updates, whoever they come from. (A short run is a little
-        below: it begins with nobody being stale.) A fast device's updates are fresh and many, a slow one's are stale
-        and few: the model leans to the data of the fast.
-        """),
-        "Let the most work be 30 times the least, and allocate by tdma. Who takes more energy an update?": mo.md("""
-        The server that does not wait, several times as much. Synchronous rounds last as long as the slowest device
+def _(pages):
+    questions = (
+        pages.Question("FedBuff with K = 2, with the spread and the draw as they are: how stale is an update, on "
+                       "average?", unit="models"),
+        pages.Question("The most work is **30 times** the least, and synchronous rounds are allocated by tdma. Who "
+                       "takes more energy an update?",
+                       ("The synchronous server: its devices wait", "FedBuff: nobody waits",
+                        "Both the same: the work is the same")),
+        pages.Question("first-k with K = 5 ends each round with the first five of ten. Compare the energy **an "
+                       "update** with a synchronous server under SAO, with the spread and the draw as they are.",
+                       ("Less: its rounds are shorter", "About the same, within 10 %", "More")),
+    )
+    predictions = pages.ask(questions)
+    return predictions, questions
+
+
+@app.cell(hide_code=True)
+def _(facts, other, pages, predictions, questions, synchronous):
+    def _staleness():
+        _found = {k: facts(other("fedbuff", k))["staleness, on average"] for k in (10, 5, 2, 1)}
+        return pages.Answer(float(_found[2]), f"""
+        (10 − 1)/K, whatever the speeds are: {', '.join(f'{9 / k:g} with K = {k}' for k in _found)}; measured
+        {', '.join(f'{each:.2f}' for each in _found.values())}, a little less, since a run begins with nobody being
+        stale. A new model makes all jobs under way one older, but for the one whose arrival made it: nine of ten. That
+        is nine for every K updates, whoever they come from. A fast device's updates are fresh and many, a slow one's
+        are stale and few: the model leans to the data of the fast.
+        """)
+
+    def _energy():
+        _waits, _comes, _sao = (facts(run)["mJ an update"] for run in (
+            synchronous("tdma", 30), other("fedbuff", 5, 30), synchronous("sao", 30)))
+        _what = 2 if abs(_waits / _comes - 1) < 0.1 else 0 if _waits > _comes else 1
+        return pages.Answer(questions[1].choices[_what], f"""
+        {_waits:.1f} mJ with waiting, {_comes:.1f} mJ without. Synchronous rounds last as long as the slowest device
         needs; all others have time, and under `tdma` they use it to compute slowly: computing costs the square of the
         clock. Where nobody waits, nobody has time: each computes as fast as its budget allows. (Under `sao` everybody
-        spends the whole budget, and not waiting takes less.)
-        """),
-        "More updates a second: is that more accuracy a second?": mo.md("""
-        Not by itself: stale updates are worth less, and the model leans to the data of the fast. Only paired runs with
-        learning tell; `results/beyond/asynchronous` has them, on MNIST and FashionMNIST. In the first of them FedBuff
-        takes in more updates until it is as good, and still gets there sooner: a little sooner in the paper's cell,
-        much sooner where speeds are spread widely. What makes waiting expensive is the spread: move the
-        first slider.
-        """),
-    })
+        spends the whole budget, {_sao:.1f} mJ, and not waiting takes less.)
+        """)
+
+    def _in_vain():
+        _waits, _first = facts(synchronous("sao")), facts(other("first-k", 5))
+        _ratio = _first["mJ an update"] / _waits["mJ an update"]
+        return pages.Answer(questions[2].choices[0 if _ratio < 0.9 else 2 if _ratio > 1.1 else 1], f"""
+        {_first['mJ an update']:.1f} mJ against {_waits['mJ an update']:.1f} mJ. Ten devices work and five are taken in;
+        what the others have spent until then is spent in vain. Rounds are shorter, so that there are
+        {_first['updates a second']:.0f} updates a second instead of {_waits['updates a second']:.0f}; but one phone
+        delivers {_first['most deliveries of a device']:.0f} of them in two seconds, and another
+        {_first['fewest']:.0f}.
+        """)
+
+    answers = (_staleness, _energy, _in_vain)
+    pages.replies(questions, predictions, answers)
+    return (answers,)
+
+
+@app.cell(hide_code=True)
+def _(lesson, pages, sliders):
+    pages.exercise(lesson, sliders)
+    return
+
+
+@app.cell(hide_code=True)
+def _(found, pages):
+    _waits, _comes = found["synchronous"], [*found.values()][1]
+    _times = _comes["updates a second"] / _waits["updates a second"]
+    conditions = (
+        pages.Condition("at least 4 times as many updates a second", _times >= 4, f"{_times:.1f} times"),
+        pages.Condition("less energy an update", _comes["mJ an update"] < _waits["mJ an update"],
+                        f"{_comes['mJ an update']:.1f} mJ against {_waits['mJ an update']:.1f} mJ"),
+        pages.Condition("a staleness below 1", _comes["staleness, on average"] < 1,
+                        f"{_comes['staleness, on average']:.2f} models"),
+    )
+    pages.check(conditions)
+    return (conditions,)
+
+
+@app.cell(hide_code=True)
+def _(lesson, pages):
+    pages.end(lesson)
     return
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from netsim.cli.app import TEACH, app
+from netsim.base.errors import InputError
+from netsim.cli.app import TEACH, app, writable
 
 
 @app.command(rich_help_panel=TEACH)
@@ -18,10 +20,34 @@ def lab(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     link: Annotated[str | None, typer.Option(
         metavar="LINK", help="Open a page with its settings: 'bandwidth=10&left=sao', as the page shows it.")] = None,
+    sheets: Annotated[Path | None, typer.Option(
+        metavar="DIR", help="Write sheets to print instead: DIR/teacher.html with figures, answers and solutions, "
+        "DIR/students.html with room to write.", show_default=False)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite sheets that are there.")] = False,
 ) -> None:
     """Open the teaching page: one round under two methods, with sliders, and the lessons. For this machine only."""
-    from netsim.lab.serve import serve
+    from netsim.lab.serve import needs_marimo, serve
 
+    if force and sheets is None:
+        raise InputError("--force is about sheets: give --sheets DIR too")
+    needs_marimo()
+    if sheets is not None:
+        _write(sheets, force=force)
+        return
     serve(port, open_browser=not no_browser, link=link)
     sys.stdout.flush()
     os._exit(0)      # a page may still be computing in a thread of its own, and nobody waits for it any more
+
+
+def _write(folder: Path, *, force: bool) -> None:
+    """Write the sheets, and say where they are."""
+    from netsim.base.files import make_folder
+    from netsim.lab.sheets import NAMES, write_sheets
+
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is no folder; give the name of one, or a new one")
+    make_folder(folder)
+    for name in NAMES:
+        writable(folder / name, force=force)
+    for path in write_sheets(folder, lambda text: print(text, file=sys.stderr, flush=True)):
+        print(f"sheet: {path}")

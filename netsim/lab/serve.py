@@ -9,10 +9,10 @@ import webbrowser
 from contextlib import suppress
 from importlib.resources import files
 from importlib.util import find_spec
-from pathlib import Path
 
 from netsim.base.errors import InputError
 from netsim.lab.guard import Guard, new_token
+from netsim.lab.lesson import folder, lessons
 from netsim.lab.link import below
 
 HOST = "127.0.0.1"
@@ -28,8 +28,7 @@ def serve(port: int = PORT, *, open_browser: bool = True, link: str | None = Non
     With a ``link`` the address is that of a page with the settings that the link holds.
     """
     page = "" if link is None else below(link)
-    if find_spec("marimo") is None:
-        raise InputError("the lab needs marimo: pip install 'netsim[lab]'")
+    needs_marimo()
     import uvicorn
 
     listening = free_socket(port)
@@ -47,6 +46,12 @@ def serve(port: int = PORT, *, open_browser: bool = True, link: str | None = Non
         uvicorn.Server(uvicorn.Config(
             pages(token, taken), log_level="error", ws_per_message_deflate=False, timeout_graceful_shutdown=PATIENCE_S,
         )).run(sockets=[listening])
+
+
+def needs_marimo() -> None:
+    """Say what to install, where marimo is missing."""
+    if find_spec("marimo") is None:
+        raise InputError("the lab needs marimo: pip install 'netsim[lab]'")
 
 
 def free_socket(port: int) -> socket.socket:
@@ -73,13 +78,3 @@ def pages(token: str, port: int) -> Guard:
         site = site.with_app(path=f"/{token}/lesson-{number}", root=str(lesson))
     site = site.with_app(path=f"/{token}", root=str(folder() / "lab.py"))
     return Guard(site.build(), token, port)
-
-
-def lessons() -> list[Path]:
-    """The lessons, in their order."""
-    return sorted(folder().glob("lesson_*.py"), key=lambda path: int(path.stem.split("_")[1]))
-
-
-def folder() -> Path:
-    """Where the notebooks lie."""
-    return Path(str(files("netsim.lessons")))

@@ -5,13 +5,16 @@ Each of them starts with what the address of the page says about it, so that a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import marimo as mo
 
+from netsim.lab.lesson import Positions
 from netsim.lab.link import key_of, pick, pick_range, text_of
 
 LINK = """<details class="link"><summary>A link that holds these settings</summary>
@@ -19,6 +22,24 @@ LINK = """<details class="link"><summary>A link that holds these settings</summa
 So keep and share this line instead; it opens the same page on any machine:</p>
 <p><code></code> <button type="button">copy</button></p>
 <p>Where a lab is open, the part from the question mark on can also be put behind its address.</p></details>"""
+_moved: ContextVar[dict[str, Any]] = ContextVar("moved")
+
+
+@contextmanager
+def moved(positions: Positions) -> Iterator[None]:
+    """Controls that are made inside stand at these positions instead, given by label: a lesson run as if by hand."""
+    left = dict(positions)
+    token = _moved.set(left)
+    try:
+        yield
+    finally:
+        _moved.reset(token)
+    if left:
+        raise ValueError(f"no control is called {', '.join(map(repr, left))}")
+
+
+def _position(label: str, value: Any) -> Any:
+    return _moved.get({}).pop(label, value)
 
 
 @dataclass(frozen=True)
@@ -33,7 +54,7 @@ class Start:
 def slider(label: str, steps: Iterable[float], value: float, *, debounce: bool = False) -> Any:
     """A slider with its value beside it; ``debounce`` waits until it is let go, for what takes a while."""
     offered = list(steps)
-    start, told = pick(_asked(label), offered, value)
+    start, told = pick(_asked(label), offered, _position(label, value))
     return _linked(mo.ui.slider(steps=offered, value=start, label=label, show_value=True, full_width=True,
                                 debounce=debounce), label, text_of(start), told)
 
@@ -41,21 +62,21 @@ def slider(label: str, steps: Iterable[float], value: float, *, debounce: bool =
 def between(label: str, steps: Iterable[float], value: Sequence[float]) -> Any:
     """A slider with two ends."""
     offered = list(steps)
-    start, told = pick_range(_asked(label), offered, value)
+    start, told = pick_range(_asked(label), offered, _position(label, value))
     return _linked(mo.ui.range_slider(steps=offered, value=start, label=label, show_value=True, full_width=True),
                    label, text_of(start), told)
 
 
-def choice(label: str, options: Iterable[str], value: str) -> Any:
+def dropdown(label: str, options: Iterable[str], value: str) -> Any:
     """One of several names."""
     offered = list(options)
-    start, told = pick(_asked(label), offered, value)
+    start, told = pick(_asked(label), offered, _position(label, value))
     return _linked(mo.ui.dropdown(offered, value=start, label=label), label, start, told)
 
 
 def number(label: str, least: int, most: int, value: int) -> Any:
     """A whole number."""
-    start, told = pick(_asked(label), range(least, most + 1), value)
+    start, told = pick(_asked(label), range(least, most + 1), _position(label, value))
     return _linked(mo.ui.number(least, most, value=int(start), label=label), label, text_of(start), told)
 
 

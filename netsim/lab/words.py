@@ -55,6 +55,12 @@ def verdict(view: LabView) -> str:
     return f"The round under {right} is {abs(ratio):.1%} {'longer' if ratio > 0 else 'shorter'} than under {left}."
 
 
+def rounds(view: LabView) -> str:
+    """Each method's round in plain words, and the two against each other."""
+    said = [f"**{answer.method}** has no plan ({answer.reason})" if answer.plan is None else
+            f"**{answer.method}** takes {1e3 * answer.plan.round_s:.1f} ms and {1e3 * answer.plan.energy_j:.0f} mJ"
+            for answer in view.answers]
+    return f"{', '.join(said)}. {verdict(view)}".strip()
 # What a picture shows, in words and numbers, for those who can't see it.
 
 def listed(pieces: Iterable[str]) -> str:

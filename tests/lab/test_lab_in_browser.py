@@ -159,14 +159,39 @@ def test_slow_motion_plays(browser, address):
 @pytest.mark.parametrize(("lesson", "slider"), [(1, 1), *((lesson, 0) for lesson in range(2, 12))])
 def test_a_lesson_answers_its_sliders(browser, address, lesson, slider):
     page = opened(browser, f"{address}lesson-{lesson}/")
-    page.wait_for("deep('button').filter((button) => button.innerText.includes('?')).length === 3")
+    page.wait_for("deep('marimo-form').length === 3 && deep('.check').length === 1")
     picture = "deep('svg[role=img]').map((drawing) => drawing.outerHTML).join('')"
     before = page.evaluate(f"window.before = {picture}")
     press(page, slider, "ArrowRight")
     page.wait_for(f"window.before !== {picture}")
     assert before
-    time.sleep(0.2)
-    page.evaluate("1")
+    for answered in range(3):
+        predict(page)
+        page.wait_for(f"deep('.reply').length === {answered + 1} && deep('marimo-form').length === {2 - answered}")
     assert page.errors == []
     assert page.requests_elsewhere == []
+    page.close()
+
+
+def predict(page):
+    """Take the first choice of the first question that is open, or 9 where it wants a number, and commit to it."""
+    form = "(deep('marimo-form')[0].shadowRoot ?? deep('marimo-form')[0])"
+    if page.evaluate(f"deep('[role=radio]', {form}).length"):
+        page.evaluate(f"deep('[role=radio]', {form})[0].click()")
+        page.wait_for(f"deep('[role=radio]', {form})[0].ariaChecked === 'true'")
+    else:
+        page.evaluate(f"deep('input', {form})[0].focus()")
+        page.call("Input.insertText", {"text": "9"})
+        page.press("Tab")
+    page.click(*page.middle(f"deep('button', {form}).find((button) => button.innerText.includes('prediction'))"))
+
+
+def test_from_lesson_to_lesson_and_back_to_the_lab(browser, address):
+    page = opened(browser, f"{address}lesson-2/")
+    page.wait_for("deep('nav.ways').length === 2")
+    page.evaluate("deep('nav.ways a[rel=next]')[0].click()")
+    page.wait_for(f"location.href === '{address}lesson-3/' && deep('nav.ways a[rel=prev]').length === 2")
+    page.evaluate("deep('nav.ways a')[0].click()")
+    page.wait_for(f"location.href === '{address}' && deep('[role=slider]').length >= 5")
+    assert page.errors == []
     page.close()
