@@ -16,7 +16,7 @@ from netsim.cell.radio import Air
 if TYPE_CHECKING:
     from netsim.cell.medium import Medium
 
-MOST_CHANGES = 20_000      # of the channel during an upload: minutes, with fades of 20 ms
+MOST_CHANGES = 10_000      # of the channel during an upload: 200 s, with fades of 20 ms
 
 
 class Fades:
