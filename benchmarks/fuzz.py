@@ -4,8 +4,8 @@
     python benchmarks/fuzz.py --only folders:17 --keep DIR      # one case again, with what it read and said
 
 Every case follows from the campaign's seed and its own number alone, so that each finding can be played again. Cases
-are forked from one process that has everything loaded, and a case ends in one of five ways; all but the first two are
-faults:
+are forked from one process that has everything loaded, a hundred at a time, and a case ends in one of five ways; all
+but the first two are faults:
 
     ok            exit code 0, and an answer that holds together (of a damaged run: that of the undamaged one)
     refused       exit code 2 and one sentence
@@ -17,6 +17,7 @@ faults:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib
 import json
@@ -31,11 +32,13 @@ import signal
 import sys
 import time
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")      # cases are forked: threads would stay behind
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -50,7 +53,9 @@ WAIT_S = 300.0    # on the clock
 MOST_BYTES = 8 << 30
 KINDS = {"scenarios": 10_000, "folders": 2_000, "tables": 1_000}
 FAULTS = ("traceback", "wrong", "hang")
+TOGETHER = 100     # cases that a process plays
 End = tuple[str, str]      # how a case ended, and what was said
+Case = tuple[str, int]     # its kind and number
 
 
 def main() -> int:
@@ -82,6 +87,7 @@ def load_everything() -> None:
     import typer.main
 
     import netsim
+    from netsim import prepare
     from netsim.cli import app
 
     for module in pkgutil.walk_packages(netsim.__path__, "netsim."):
@@ -91,8 +97,22 @@ def load_everything() -> None:
     torch.set_num_threads(1)
     typer.main.get_command = cache(typer.main.get_command)      # half of a short command is to put its options together
     typer.main.get_command(app)
+    prepare.layers_of = once_a_table(prepare.layers_of)
     gc.collect()
     gc.freeze()      # so that collecting does not copy every page into every case
+
+
+def once_a_table(layers_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Networks are built once for each [learning] table: most cases have one that was met before."""
+    known: dict[str, Any] = {}
+
+    def layers(scenario: Any) -> Any:
+        table = repr(scenario.learning)
+        if table not in known:
+            known[table] = layers_of(scenario)
+        return known[table]
+
+    return layers
 
 
 def again(given: argparse.Namespace, home: Path) -> int:
@@ -106,7 +126,7 @@ def play(given: argparse.Namespace, home: Path) -> int:
     """All of it; returns how many faults there were."""
     file = given.counted and given.counted.resolve()
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file and file.exists() else []
-    done: dict[tuple[str, int], str] = {(kind, number): how for seed, kind, number, how in rows if seed == given.seed}
+    done: dict[Case, str] = {(kind, number): how for seed, kind, number, how in rows if seed == given.seed}
     print(f"seed {given.seed}; {len(done)} cases were played before", flush=True)
     for kind in KINDS:
         wanted = [(kind, number) for number in range(getattr(given, kind)) if (kind, number) not in done]
@@ -147,57 +167,82 @@ def case(kind: str, seed: int, number: int, home: Path, keep: Path | None = None
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def ends(cases: list[tuple[str, int]], work: Callable[[str, int], End], jobs: int,
+@dataclass
+class Batch:
+    """Cases in a process of their own, one after the other: a fork takes longer than many a case."""
+
+    child: int
+    left: deque[Case]      # those whose end was not told yet, the one at work first
+    since: float
+    words: bytes = b""
+
+    def told(self, words: bytes) -> Iterator[tuple[int, End]]:
+        """The cases that have ended, a line each."""
+        *lines, self.words = (self.words + words).split(b"\n")
+        for line in lines:
+            self.since = time.monotonic()
+            how, said = json.loads(line)
+            yield self.left.popleft()[1], (how, said)
+
+    def gone(self) -> Iterator[tuple[int, End]]:
+        """The case, if any, that ended the process."""
+        _, status = os.waitpid(self.child, 0)
+        if self.left:
+            yield self.left.popleft()[1], cut_short(status)
+
+
+def ends(cases: list[Case], work: Callable[[str, int], End], jobs: int,
          until: float = math.inf) -> Iterator[tuple[int, End]]:
-    """Play cases, each in a process of its own and some at a time, and say how they ended, as they do."""
-    running: dict[int, tuple[int, int, float]] = {}      # the pipe with the end of a case: process, number, began
-    waiting = iter(cases)
+    """Play cases in so many processes at a time, and say how they ended, as they do."""
+    waiting = deque(cases)
+    running: dict[int, Batch] = {}      # by the pipe with the ends of its cases
     while True:
-        while len(running) < jobs and time.monotonic() < until and (named := next(waiting, None)) is not None:
-            child, pipe = forked(work, *named)
-            running[pipe] = (child, named[1], time.monotonic())
+        while len(running) < jobs and waiting and time.monotonic() < until:
+            pipe, batch = forked(deque(waiting.popleft() for _ in range(min(TOGETHER, len(waiting)))), work)
+            running[pipe] = batch
         if not running:
             return
-        ready, _, _ = select.select(list(running), [], [], 1.0)
-        late = [pipe for pipe, (_, _, began) in running.items() if time.monotonic() - began > WAIT_S]
-        for pipe in {*ready, *late}:
-            child, number, _ = running.pop(pipe)
-            if pipe not in ready:
-                os.killpg(child, signal.SIGKILL)
-            yield number, finished(pipe, child)
+        for pipe in select.select(list(running), [], [], 1.0)[0]:
+            words = os.read(pipe, 1 << 16)
+            yield from running[pipe].told(words)
+            if not words:      # the process has ended
+                os.close(pipe)
+                yield from (batch := running.pop(pipe)).gone()
+                waiting.extendleft(reversed(batch.left))
+        for batch in running.values():
+            if time.monotonic() - batch.since > WAIT_S:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(batch.child, signal.SIGKILL)
 
 
-def forked(work: Callable[[str, int], End], kind: str, number: int) -> tuple[int, int]:
-    """Start a case; its process, and the pipe with its end."""
+def forked(cases: deque[Case], work: Callable[[str, int], End]) -> tuple[int, Batch]:
+    """Start some cases; the pipe with their ends, and who plays them."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(ours)
         os.setpgid(0, 0)
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))      # a case must not take the machine down
-        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S + 1))       # the load of the machine is no hang
         with open(os.devnull, "w") as nothing:
             os.dup2(nothing.fileno(), 1)
             os.dup2(nothing.fileno(), 2)
-        with os.fdopen(theirs, "w") as pipe:
-            json.dump(work(kind, number), pipe)
-        os._exit(0)
+        try:
+            for kind, number in cases:
+                most = math.ceil(time.process_time()) + LIMIT_S               # the load of the machine is no hang
+                resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+                os.write(theirs, json.dumps(work(kind, number)).encode() + b"\n")
+        finally:
+            os._exit(0)      # the campaign itself goes on in its own process, or was stopped
     os.close(theirs)
-    return child, ours
+    return ours, Batch(child, cases, time.monotonic())
 
 
-def finished(pipe: int, child: int) -> End:
-    """The end of a case, as it said or as the system did."""
-    with os.fdopen(pipe) as file:
-        told = file.read()
-    _, status = os.waitpid(child, 0)
+def cut_short(status: int) -> End:
+    """The end of a case, as the system says it."""
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU):
         used = f"{LIMIT_S} s of computing" if os.WTERMSIG(status) == signal.SIGXCPU else f"{WAIT_S:.0f} s on the clock"
         return "hang", f"not done after {used}, or ended for want of memory"
-    if not told:
-        return "traceback", f"the process ended with status {status} and without a word"
-    how, words = json.loads(told)
-    return how, words
+    return "traceback", f"the process ended with status {status} and without a word"
 
 
 if __name__ == "__main__":

@@ -14,18 +14,43 @@ EXTREMES = ["0", "-1", "1", "2", "1e308", "-1e308", "5e-324", "1e-30", "nan", "i
 FIGURE = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 TOKEN = re.compile(r'"[^"\n]*"|[\w.+-]+')
 ASSIGNED = re.compile(r"^(\s*[\w.-]+\s*=\s*)(.+)$", re.M)
+SETTINGS = [
+    ("selection", "method", [f'"{name}"' for name in (
+        "fedavg", "round-robin", "fedcs", "rra", "proportional-fair", "tifl", "oort", "divergence", "icas",
+        "power-of-choice", "k-center", "kmeans")]),
+    ("allocation", "method", [f'"{name}"' for name in (
+        "sao", "equal", "fedl", "rra", "algorithm5", "algorithm6", "sao-common-power", "sao-joint", "tdma",
+        "sao-adaptive")]),
+    ("allocation", "sharing", ['"planned"', '"equal"', '"adaptive"', '"tdma"']),
+    ("server", "kind", ['"synchronous"', '"first-k"\nbuffer = 2', '"window"\nevery = "500 ms"',
+                        '"fedbuff"\nbuffer = 3', '"fedasync"', '"port"\nbuffer = 2']),
+    ("cell", "fading", ['"rayleigh"', '{ model = "rayleigh", coherence = "20 ms" }',
+                        '{ model = "rician", k = "6 dB", coherence = "100 ms" }']),
+    ("cell", "rate", ['{ cap = "7.4 bit/s/Hz" }', "{ efficiency = 0.5 }"]),
+    ("cell", "downlink", ['{ power = "1 W" }', '{ to = "each", power = "1 W", reception = "50 mW" }']),
+    ("population", "mobility", ['{ model = "random-waypoint", speed = "2 m/s", pause = "3 s" }']),
+    ("population", "availability", [f'{{ model = "on-off", on = "2 s", off = "1 s", work = "{work}" }}'
+                                    for work in ("pause", "lose", "drop")]),
+    ("population", "crash", ['{ every = "5 s", repair = "1 s" }', '{ every = "1 s", repair = "1 s", work = "drop" }']),
+    ("population", "loss", ["{ probability = 0.3, tries = 2 }", "{ probability = 0.2, tries = 3, packets = 20 }"]),
+    ("population", "battery", ['"0.2 J"', '{ dist = "uniform", low = "10 mJ", high = "2 J" }']),
+    ("population", "idle", ['"3 mW"']),
+    ("population", "harvest", ['"20 mW"', '{ dist = "uniform", low = "5 mW", high = "30 mW" }']),
+    ("population", "charging", ['{ power = "5 W", start = "22:00", end = "06:00" }']),
+    ("population", "throttle", ['{ after = "100 ms", to = "0.5 GHz", recovers = "5 s" }']),
+    ("rounds", "deadline", ['"300 ms"', '"2 s"']),
+    ("rounds", "infeasible", ['"waves"', '"relax"', '"error"']),
+    ("rounds", "over_budget", ['"drop"']),
+]
 
 
 def mutant(text: str, chance: random.Random) -> str:
     """A text after one to four changes; every other one stays well formed, and gets past the first check more often."""
-    ways = [scaled, scaled, method] if chance.random() < 0.5 else [token, value, number, key, lines, structure, raw]
+    formed, malformed = [scaled, scaled, setting, setting], [token, value, number, key, lines, structure, raw]
+    ways = formed if chance.random() < 0.5 else malformed
     for _ in range(chance.choice([1, 1, 1, 2, 2, 3, 4])):
         text = chance.choice(ways)(text, chance)
     return text
-
-
-METHODS = {"selection": ["fedavg", "round-robin", "fedcs", "rra", "proportional-fair", "tifl", "oort", "divergence"],
-           "allocation": ["sao", "equal", "fedl", "rra", "algorithm5", "algorithm6", "sao-common-power", "sao-joint"]}
 
 
 def scaled(text: str, chance: random.Random) -> str:
@@ -48,13 +73,19 @@ def _said(value: str) -> int:
     return len(re.match(r'(?:"[^"]*"|[^#"])*', value)[0])      # type: ignore[index]
 
 
-def method(text: str, chance: random.Random) -> str:
-    """Another method of selection or allocation."""
-    table = chance.choice(list(METHODS))
-    named = re.search(rf'^\[{table}\][^\[]*?^method = "([^"]*)"', text, re.M)
-    if named is None:
-        return f'{text}\n[{table}]\nmethod = "{chance.choice(METHODS[table])}"\n'
-    return text[: named.start(1)] + chance.choice(METHODS[table]) + text[named.end(1):]
+def setting(text: str, chance: random.Random) -> str:
+    """A key that exists gets one of its values: other methods, other servers, what changes in time."""
+    table, key, values = chance.choice(SETTINGS)
+    line = f"{key} = {chance.choice(values)}"
+    found = re.search(rf"^\[+{table}\]+.*\n", text, re.M)
+    if found is None:
+        head = '[[population]]\nname = "phone"' if table == "population" else f"[{table}]"
+        return f"{text}\n{head}\n{line}\n"
+    body = re.compile(r"[^\[]*(?:\n|$)|").match(text, found.end())
+    said = re.compile(rf"^{key}\s*=.*$", re.M).search(text, found.end(), body.end())      # type: ignore[union-attr]
+    if said is None:
+        return f"{text[: found.end()]}{line}\n{text[found.end():]}"
+    return text[: said.start()] + line + text[said.end():]
 
 
 def token(text: str, chance: random.Random) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from netsim.base.errors import one_of
+from netsim.base.errors import InputError, one_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +65,8 @@ def stream(seed: int, name: str, round: int = 0, device: int = 0) -> np.random.G
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(np.array(words, np.uint32))))
 
 
+MOST_STEPS = 5_000_000      # days, where something is drawn every 100 ms
+
 POOL = 4      # words that a seed fills up to before the key of a stream follows it
 
 
@@ -75,3 +77,13 @@ def _words(number: int) -> list[int]:
     if number < 0:
         raise ValueError(f"a seed, round or device below 0: {number}")
     return [number & 0xFFFFFFFF, *_words(number >> 32)]
+
+
+def follow(steps: int, what: str, t: float) -> None:
+    """Raise InputError where it would take for ever to follow what is drawn step by step up to an instant ``t``.
+
+    ``steps`` counts from the beginning of the run, so that a run that is taken up again ends where it would have.
+    """
+    if steps > MOST_STEPS:
+        raise InputError(f"{t:.6g} s is too far ahead: {what} more than {MOST_STEPS:,} times until then; let that "
+                         "happen less often, or let nothing take so long")

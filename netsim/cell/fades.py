@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.base.errors import InputError
 from netsim.cell.jobs import Flight
 from netsim.cell.loads import CHANGED
 from netsim.cell.radio import Air
 
 if TYPE_CHECKING:
     from netsim.cell.medium import Medium
+
+MOST_CHANGES = 10_000      # of the channel during an upload: 200 s, with fades of 20 ms
 
 
 class Fades:
@@ -23,6 +26,7 @@ class Fades:
         self.medium = medium
         self.air = air
         self._next_change = math.inf         # that somebody waits for
+        self._met = (-1, 0)                  # who sends for longest, and how many changes that has seen
 
     def watch(self, now: float) -> None:
         """Be there when a channel changes next."""
@@ -46,9 +50,10 @@ class Fades:
         if not active:
             return
         self.take_over(active, now)
-        if medium.steady and not medium.waiting:
+        self._lose_patience(*active[0], medium.env.now)
+        if medium.steady and not medium.waiting:      # whoever sends has the band that was planned
             for flight, i in active:
-                medium.change_rate(flight, i, medium.env.now, flight.hz[i])
+                medium.change_rate(flight, i, medium.env.now, flight.hz[i], flight.planned_rate[i])
         else:
             medium.share(medium.env.now, changed=True)
         self.watch(now)
@@ -56,7 +61,18 @@ class Fades:
     def take_over(self, some: list[tuple[Flight, int]], now: float) -> None:
         """The gains of the moment hold."""
         medium = self.medium
-        gains = self.air.gain(np.array([flight.device[i] for flight, i in some]), now)
-        for (flight, i), gain in zip(some, gains.tolist(), strict=True):
-            flight.snr_hz[i] = gain * flight.power_w[i] / medium.noise_w_per_hz
-            flight.planned_rate[i] = float(medium.radio.rate(flight.planned_hz[i], flight.snr_hz[i]))
+        gain = self.air.gain(np.array([flight.device[i] for flight, i in some]), now)
+        snr_hz = gain * np.array([flight.power_w[i] for flight, i in some]) / medium.noise_w_per_hz
+        rate = medium.radio.rate(np.array([flight.planned_hz[i] for flight, i in some]), snr_hz)
+        for (flight, i), each_snr_hz, each_rate in zip(some, snr_hz.tolist(), rate.tolist(), strict=True):
+            flight.snr_hz[i], flight.planned_rate[i] = each_snr_hz, each_rate
+
+    def _lose_patience(self, flight: Flight, i: int, now: float) -> None:
+        """An upload that lasts for more changes than anybody would wait for is told, not played for hours."""
+        ticket = flight.first + i
+        self._met = (ticket, self._met[1] + 1 if self._met[0] == ticket else 1)
+        if self._met[1] > MOST_CHANGES:
+            raise InputError(
+                f"{now:.6g} s: the upload of device {flight.device[i]} is not done after {MOST_CHANGES:,} changes of "
+                "the channel; give it more band, more power or fewer bits, or let the channel change less often "
+                "(cell.fading.coherence, population.mobility.every)")

@@ -335,19 +335,21 @@ class Medium:
     def share(self, now: float, made_room: Ticket = -1, *, changed: bool = False) -> None:
         """Ask the discipline who gets how much, and let the others' work wear off at the new rates."""
         active = [*self.sending.values(), *self.waiting]
-        hertz = self.discipline.bandwidth(self._look(active, now), now)
+        seen = self._look(active, now)
+        hertz = self.discipline.bandwidth(seen, now)
         if not (hertz.shape == (len(active),) and (hertz >= 0.0).all() and hertz.sum() <= self._limit):
             raise ValueError(f"{type(self.discipline).__name__} gave {hertz} Hz of a band of {self.bandwidth_hz} Hz")
-        for (flight, i), hz in zip(active, hertz.tolist(), strict=True):
+        rates = self.radio.rate(hertz, seen.snr_hz)
+        for (flight, i), hz, rate in zip(active, hertz.tolist(), rates.tolist(), strict=True):
             if flight.phase[i] == SENDING:
                 if changed or hz != flight.hz[i]:
-                    self.change_rate(flight, i, now, hz)
+                    self.change_rate(flight, i, now, hz, rate)
             elif hz > 0.0:
                 self.waiting.remove((flight, i))
                 if made_room >= 0:
                     self.gave_room.setdefault(made_room, []).append((flight, i))
                     flight.waited = True
-                self._send(flight, i, now, hz, float(self.radio.rate(hz, flight.snr_hz[i])))
+                self._send(flight, i, now, hz, rate)
         self._count(float(hertz.sum()), now)
 
     def _look(self, active: list[tuple[Flight, int]], now: float) -> Active:
@@ -362,14 +364,13 @@ class Medium:
             left_s=np.array([flight.affordable_s(i, now) for flight, i in active]),
             sending=np.array([flight.hz[i] for flight, i in active]), bandwidth_hz=self.bandwidth_hz)
 
-    def change_rate(self, flight: Flight, i: int, now: float, hz: float) -> None:
+    def change_rate(self, flight: Flight, i: int, now: float, hz: float, rate: float) -> None:
         """What is left goes on at another rate; a rate of 0 never ends."""
         ticket = flight.first + i
         past_s = now - flight.since[i]
         flight.left[i] = max(0.0, flight.left[i] - flight.rate[i] * past_s)
         flight.spent_s[i] += past_s
-        flight.since[i], flight.hz[i] = now, hz
-        flight.rate[i] = rate = float(self.radio.rate(hz, flight.snr_hz[i]))
+        flight.since[i], flight.hz[i], flight.rate[i] = now, hz, rate
         flight.stamp[i] += 1
         seconds = flight.left[i] / rate if rate > 0.0 else math.inf
         if seconds < math.inf:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints
-from netsim.base.streams import stream
+from netsim.base.streams import follow, stream
 
 if TYPE_CHECKING:
     from netsim.scenario.mobility import Mobility, RandomWaypoint, Track
@@ -27,11 +27,12 @@ class Walk:
 
     def __init__(self, t: list[float], x: list[float], y: list[float]) -> None:
         self.t, self.x, self.y = t, x, y
+        self.legs = 0      # drawn so far; those of no length have no corner
 
     def at(self, t: float) -> tuple[float, float]:
         """The place at an instant; at the end of its way a device stays."""
         while t >= self.t[-1] and self.goes_on():
-            pass
+            follow(self.legs, "a device changes its direction", t)
         k = bisect_right(self.t, t)
         if k == 0 or k == len(self.t):
             end = min(k, len(self.t) - 1)
@@ -64,6 +65,7 @@ class RandomWalk(Walk):
 
     def goes_on(self) -> bool:
         self.chunks += 1
+        self.legs += CHUNK
         rng = stream(self.seed, "mobility", self.chunks, self.device)
         corners, speeds = _points(rng, CHUNK, self.radius_m), rng.uniform(*self.table.speeds, CHUNK)
         for (x, y), speed in zip(corners.tolist(), speeds.tolist(), strict=True):

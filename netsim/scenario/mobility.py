@@ -5,13 +5,20 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Strict, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Strict, Tag, model_validator
 
 from netsim.base.fields import MOST, Duration, Model, Speed, Time, default, key, refuse
 from netsim.scenario.distributions import Drawn, Spread, Uniform, highest, lowest
 
 Instants = tuple[Annotated[float, Field(ge=0, le=1e12), Strict(False)], ...]
+LEAST_S = 1e-3      # from a change of places to the next
 Metres = tuple[Annotated[float, Field(ge=-MOST, le=MOST), Strict(False)], ...]
+
+
+def _not_too_often(seconds: float) -> float:
+    if seconds < LEAST_S:
+        raise refuse("must be at least 1 ms: nobody gets far meanwhile, and every change costs time")
+    return seconds
 
 
 class RandomWaypoint(Model):
@@ -20,7 +27,8 @@ class RandomWaypoint(Model):
     model: Literal["random-waypoint"]
     speed: Annotated[Spread, Drawn(Speed), key("of each leg: one for all, or uniform")]
     pause: Annotated[Duration, key("rest at each point")] = default("0 s", "time")
-    every: Annotated[Time, key("how often the gains follow the places")] = default("100 ms", "time")
+    every: Annotated[Time, AfterValidator(_not_too_often), key("how often the gains follow the places")] = default(
+        "100 ms", "time")
 
     @model_validator(mode="after")
     def _one_or_uniform(self) -> Self:
@@ -57,7 +65,8 @@ class Recorded(Model):
     model: Literal["recorded"]
     tracks: Annotated[tuple[Track, ...], Strict(False), Field(min_length=1),
                       key("one a device, or the path of a CSV file with the columns device, t, x, y (s, m)")]
-    every: Annotated[Time, key("how often the gains follow the places")] = default("100 ms", "time")
+    every: Annotated[Time, AfterValidator(_not_too_often), key("how often the gains follow the places")] = default(
+        "100 ms", "time")
 
 
 Mobility = Annotated[

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from netsim.base.streams import stream
+from netsim.base.streams import follow, stream
 from netsim.fleet.mobility import Walk
 
 CHUNK = 64       # steps drawn at once
@@ -30,6 +30,7 @@ class WayShadowing:
         chunk, place = divmod(step - 1, CHUNK)
         if chunk < self._chunk:
             self._chunk, self._values = -1, [self.start_db]      # time went back: from the beginning
+        follow(step, "shadowing changes", step * self.every_s)
         while self._chunk < chunk:
             self._advance()
         return self._values[place]

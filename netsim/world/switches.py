@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.base.arrays import Bools, Floats
-from netsim.base.streams import stream
+from netsim.base.streams import follow, stream
 
 if TYPE_CHECKING:
     from netsim.scenario.faults import Intervals
@@ -42,7 +42,7 @@ class Switches:
 
     def _passed(self, t: float) -> int:
         while (not self.edges or t >= self.edges[-1]) and self.goes_on():
-            pass
+            follow(len(self.edges), "a device goes and comes", t)
         return bisect_right(self.edges, t)
 
 

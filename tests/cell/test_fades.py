@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from small_worlds import NOISE, World
 
+from netsim.base.errors import InputError
+from netsim.cell import fades
 from netsim.cell.disciplines.equal import Equal
 from netsim.cell.radio import RateLaw
 from netsim.world.fading import block_at
@@ -81,6 +83,15 @@ def test_nobody_is_woken_by_a_channel_that_nobody_uses(world):
     air = Watched([1.0] * 1000, 0.2, split=100)
     play(world, sender(world, 0.5 * MBIT, 5.0), air)
     assert air.asked <= 53                          # half a second on the air, an edge each 10 ms
+
+
+def test_an_upload_that_sees_no_end_is_told(world, monkeypatch):
+    """Eight changes are borne, a ninth is not."""
+    monkeypatch.setattr(fades, "MOST_CHANGES", 8)
+    air = Blocks([1] * 40, 0.2)
+    assert play(world, sender(world, 9 * MBIT, 0.0), air)[-1][-1] == 9.0
+    with pytest.raises(InputError, match="^9 s: the upload of device 0 is not done after 8 changes of the channel"):
+        play(World(bandwidth_hz=1e6), sender(world, 10 * MBIT, 0.0), air)
 
 
 def test_a_budget_that_is_spent_in_mid_upload(world):

@@ -199,6 +199,7 @@ def test_constant_gains_in_time_are_the_static_channel(tmp_path):
     ('cell.shadowing={sd="8 dB",correlation="50 m"}', "nobody moves"),
     ('cell.rate={cap="1e-30 bit/s/Hz"}', "must be at least 0.1 bit/s/Hz"),
     ('population.phone.mobility={model="random-waypoint",speed="0 m/s"}', "speed must be above 0"),
+    ('population.phone.mobility={model="random-waypoint",speed="1 m/s",every="1 us"}', "must be at least 1 ms"),
     ('population.phone.mobility={model="random-waypoint",speed={dist="uniform",low="0 m/s",high="2 m/s"}}',
      "speed must be above 0"),
     ('population.phone.mobility={model="random-waypoint",speed={dist="normal",mean="1 m/s",sd="0.1 m/s"}}',

@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 from small_worlds import random_switches
 
 from netsim import load_scenario
+from netsim.base import streams
 from netsim.base.errors import InputError
+from netsim.fleet.mobility import RandomWalk
 from netsim.scenario.faults import Intervals, Loss
+from netsim.scenario.mobility import RandomWaypoint
 from netsim.world.faults import Absence, Faults, Presence
+from netsim.world.shadowing import WayShadowing
 from netsim.world.switches import RecordedSwitches, Switches
 
 ON_OFF = 'population.phone.availability={model="on-off",on="60 s",off="20 s"}'
@@ -163,3 +167,20 @@ def test_intervals_from_a_file(tmp_path):
     sheet.write_text("device,on\n0,0\n")
     with pytest.raises(InputError, match="needs the columns device, on, off"):
         load_scenario("paper", [change])
+
+
+@pytest.mark.parametrize(("look", "what"), [
+    (lambda: random_switches("crash", 1, 1, 1.0, 1.0)[0].on(1e30), "a device goes and comes"),
+    (lambda: RecordedSwitches(Intervals(on=[0.0], off=[1.0]), 2.0).on(1e30), "a device goes and comes"),
+    (lambda: walk().at(1e30), "a device changes its direction"),
+    (lambda: WayShadowing(walk(), 1, 0, 0.0, 8.0, 50.0, 0.1).at(10**31), "shadowing changes"),
+])
+def test_nothing_is_followed_for_ever(monkeypatch, look, what):
+    """At 1e30 s a second more is not even a later instant."""
+    monkeypatch.setattr(streams, "MOST_STEPS", 1000)
+    with pytest.raises(InputError, match=rf"^1e\+30 s is too far ahead: {what} more than 1,000 times until then"):
+        look()
+
+
+def walk():
+    return RandomWalk(RandomWaypoint(model="random-waypoint", speed="1 m/s"), 100.0, 1, 0)
