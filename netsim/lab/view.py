@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,6 +98,7 @@ def last_alone(plan: Plan) -> int | None:
 def look(scenario: Scenario, methods: Sequence[str], seed: int) -> LabView:
     """The round that ``netsim allocate`` shows for the same scenario, methods and seed."""
     drawn = one_round(scenario, seed)
+    drawn = replace(drawn, problem=replace(drawn.problem, names=None))      # of one kind: they go by their numbers
     population = draw_population(scenario, seed, samples_without_learning(scenario, seed))
     sharing = scenario.allocation.sharing or "planned"
     return LabView(population, drawn.devices, drawn.problem, tuple(ask(drawn, method, sharing) for method in methods))
