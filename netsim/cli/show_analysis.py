@@ -28,7 +28,7 @@ def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
     table = Table(title=run.title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column()
-    table.add_row("simulated time", f"{seconds(totals['makespan_s'])} in {counted(totals['rounds'], 'round')}")
+    table.add_row("simulated time", f"{seconds(totals['makespan_s'])} in {counted(int(totals['rounds']), 'round')}")
     for part in breakdown.parts:
         table.add_row(f"  {part}", f"{totals[f'{part}_s'] / whole:6.1%}  of a device's time, on average")
     table.add_row("band in use", f"{totals['band_used']:6.1%}  of {units.format(breakdown.bandwidth_hz, 'frequency')}; "
@@ -39,7 +39,7 @@ def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
         table.add_row("at rest", f"{joules(totals['idle_j'])} drawn from batteries; {joules(totals['harvest_j'])} came "
                       f"in, of which {joules(totals['spilt_j'])} were lost when they were full")
     if totals["dropped"]:
-        table.add_row("dropped out", times(totals["dropped"]))
+        table.add_row("dropped out", times(int(totals["dropped"])))
     screen().print(table)
     print_rounds(breakdown.rounds, breakdown.parts, every=every)
     if len(breakdown.kinds) > 1:
