@@ -10,13 +10,13 @@ demo: $(VENV)/ready          ## simulate the quickstart scenario, with training
 
 test: $(VENV)/ready-test     ## style, types, tests
 	$(BIN)/ruff check .
-	rm -rf $(VENV)/typed && mkdir $(VENV)/typed && cp -r netsim $(VENV)/typed/ && cp -r models scenarios $(VENV)/typed/netsim/
-	cd $(VENV)/typed && ../bin/mypy --config-file ../../pyproject.toml   # the layout as installed: models inside netsim
+	mkdir -p $(VENV)/typed && rm -rf $(VENV)/typed/netsim && cp -r netsim $(VENV)/typed/ && cp -r models scenarios $(VENV)/typed/netsim/
+	cd $(VENV)/typed && ../bin/mypy --config-file ../../pyproject.toml   # the layout as installed: models inside netsim; its cache stays there
 	$(BIN)/pytest -n auto --dist loadfile
 
 quick: $(VENV)/ready-test    ## style and all tests but the slow ones, in under a minute
 	$(BIN)/ruff check .
-	$(BIN)/pytest -m "not slow" -n auto
+	$(BIN)/pytest -m "not slow" -n auto --dist loadfile
 
 bench: $(VENV)/ready-bench   ## ratios against peers and limits
 	$(BIN)/python benchmarks/allocation.py

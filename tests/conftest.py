@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -12,20 +13,36 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import typer.main
+from hypothesis import settings
 from small_worlds import World
+
+settings.register_profile("any machine", deadline=None)      # one that is busy has done nothing wrong
+settings.load_profile("any machine")
+
+HERE = Path(__file__).parent
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 1 << 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Runs flush to memory where there is room for them: a disk is no part of the tests.
+
+    This comes before xdist gives its workers their folders. Its files go out in the order of below, and not by how many
+    tests they have: the longest have few.
+    """
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
+        tempfile.tempdir = str(MEMORY)
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those of the whole program first, which take longest: no worker is left with one of them at the end."""
+    items.sort(key=lambda item: item.path.parent != HERE)
 
 
 @pytest.fixture
 def world() -> World:
     return World()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def quick_temporary_folders() -> None:
-    """Runs without a folder of their own flush to memory where there is such a place: a disk is no part of the test."""
-    memory = Path("/dev/shm")
-    if os.access(memory, os.W_OK):
-        tempfile.tempdir = str(memory)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -31,6 +31,11 @@ SERVERS = {"synchronous": [], "fedbuff": ["server.kind=fedbuff", "server.buffer=
            "first-k": ["server.kind=first-k", "server.buffer=3"]}
 
 
+def slow(*cases):
+    """Cases that the quick loop does without: they are the same again in another way."""
+    return [pytest.param(case, marks=pytest.mark.slow) for case in cases]
+
+
 def scenario_of(*changes):
     return load_scenario("paper", [*BASE, *changes])
 
@@ -66,7 +71,7 @@ def last_counts(run, device):
     return {name: row["value"] for name, row in rows.items()}, rows["idle"]["t0"]
 
 
-@pytest.mark.parametrize("sharing", ["planned", "equal", "adaptive", "tdma"])
+@pytest.mark.parametrize("sharing", ["planned", *slow("equal", "adaptive", "tdma")])
 @pytest.mark.parametrize("server", SERVERS)
 def test_every_joule_is_in_the_trace(server, sharing):
     run = play(*ALL, *SERVERS[server], f"allocation.sharing={sharing}")
@@ -209,8 +214,8 @@ def test_a_broadcast_lasts_as_long_as_the_worst_channel_needs():
 
 
 @pytest.mark.parametrize("to", ["all", "each"])
-@pytest.mark.parametrize("allocation", [["allocation.method=tdma"], ["allocation.method=sao-adaptive"],
-                                        ["allocation.sharing=tdma"], ["allocation.sharing=adaptive"]])
+@pytest.mark.parametrize("allocation", [["allocation.method=tdma"], *slow(
+    ["allocation.method=sao-adaptive"], ["allocation.sharing=tdma"], ["allocation.sharing=adaptive"])])
 def test_bands_that_are_planned_by_time_wait_for_the_model(to, allocation):
     shared = [*allocation, "end.rounds=3", "selection.method=round-robin"]
     plain, later = play(*shared), play(*shared, f'cell.downlink={{power="1 W",to="{to}"}}')
@@ -257,7 +262,7 @@ def test_a_throttled_run_takes_longer_and_less():
 
 
 @pytest.mark.parametrize("change", [THROTTLE, PACKETS, "population.phone.loss={probability=0.3,tries=40}", ON_OFF])
-@pytest.mark.parametrize("method", ["tdma", "sao-adaptive"])
+@pytest.mark.parametrize("method", ["tdma", *slow("sao-adaptive")])
 def test_who_is_late_for_its_slot_still_gets_there(change, method):
     """The share of a last slot may be next to nothing; with it a round took hours."""
     run = play(change, f"allocation.method={method}", "end.rounds=3", seed=2)

@@ -32,12 +32,15 @@ def ran(folder: Path) -> str:
     return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
-@pytest.mark.parametrize("command", ["script", "module"])
-@pytest.mark.parametrize("words", [
-    ["sweep", "two.toml", "--workers", "2"], ["reproduce", "--quick", "table2", "--out", "out"], ["run", "tiny"],
-    ["run", "quickstart", "--workers", "2", "--set", "end.rounds=1", "--set", "learning.local_iterations=1"],
-    ["check", "paper"], ["allocate", "tiny"],
-], ids=lambda words: words[0])
+SWEPT = ["sweep", "two.toml", "--workers", "2"]
+TRAINED = ["run", "quickstart", "--workers", "2", "--set", "end.rounds=1", "--set", "learning.local_iterations=1"]
+
+
+@pytest.mark.parametrize(("command", "words"), [
+    ("module", SWEPT), ("module", TRAINED), ("module", ["reproduce", "--quick", "table2", "--out", "out"]),
+    ("module", ["run", "tiny"]), ("module", ["check", "paper"]), ("module", ["allocate", "tiny"]),
+    ("script", SWEPT), ("script", TRAINED),      # how it was started matters to its workers, not to what it does
+], ids=lambda words: words if isinstance(words, str) else words[0])
 def test_no_file_of_the_current_folder_is_run(tmp_path: Path, command: str, words: list[str]) -> None:
     names = {*sys.stdlib_module_names, *INSTALLED}
     plant(tmp_path, names if command == "script" else names - PYTHONS_OWN)

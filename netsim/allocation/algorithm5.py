@@ -17,7 +17,7 @@ from netsim.base.fields import Tolerance
 from netsim.base.units import format
 
 BIG_ENOUGH = 1e6     # T_max in units of T_min
-CAP = 120            # turns of the loop; the interval is down to the last digit long before
+CAP = 120            # turns of the loop at most; the interval is down to the last digit long before
 
 
 @within_floats
@@ -35,7 +35,7 @@ def solve(problem: Problem, tolerance: Tolerance = 1e-6) -> Plan:
         cpu_hz = problem.cycles / devices.compute_time(t)                              # lines 6 and 7, eq. (23)
         bandwidth_hz = np.minimum(_from_energy(problem, cpu_hz), problem.bandwidth_hz)               # lines 8 and 9
         ratio = float(bandwidth_hz.sum()) / problem.bandwidth_hz                       # line 12
-        if 1.0 - tolerance <= ratio <= 1.0:
+        if 1.0 - tolerance <= ratio <= 1.0 or t in (low, high):      # or no number lies between: T stays what it is
             break
         low, high = (t, high) if ratio > 1.0 else (low, t)                             # lines 13 to 19
     if ratio > 1.0:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from netsim.allocation import Problem
+
+if TYPE_CHECKING:
+    import cvxpy as cp  # at run time only where it is used: it takes longer to load than many a test
 
 
 class Scaled:
@@ -24,11 +28,15 @@ class Scaled:
 
 def upload(b: cp.Expression, J: np.ndarray) -> cp.Expression:
     """1 / (b log2(1 + J/b)), convex in b."""
+    import cvxpy as cp
+
     return cp.inv_pos(-cp.rel_entr(b, b + J) / np.log(2))
 
 
 def sao(problem: Problem) -> float:
     """The optimal round time of problem (19) in seconds; inf where the solver finds it infeasible."""
+    import cvxpy as cp
+
     c = Scaled(problem)
     b, f, T = cp.Variable(len(problem)), cp.Variable(len(problem)), cp.Variable()
     per_bit = upload(b, c.J)
@@ -43,6 +51,8 @@ def sao(problem: Problem) -> float:
 
 def rra(problem: Problem, deadline_s: float, weight: float) -> float:
     """The least of sending energy less rewards over parts and shares in [0, 1], in joules."""
+    import cvxpy as cp
+
     left = deadline_s - problem.cycles / problem.cpu_max_hz
     whole = problem.bandwidth_hz * left
     full = problem.bits * np.log(2) / whole                        # nats a symbol with the whole band
@@ -58,6 +68,8 @@ def rra(problem: Problem, deadline_s: float, weight: float) -> float:
 
 def joint_need(problem: Problem, round_s: float) -> float:
     """The least bandwidth in all, in Hz, for a round of this length when CPUs have one speed and powers are free."""
+    import cvxpy as cp
+
     c = Scaled(problem)
     left = round_s - c.U / c.low
     energy_mj = c.e - c.G * c.low**2
@@ -75,6 +87,8 @@ def joint_need(problem: Problem, round_s: float) -> float:
 
 def fedl(problem: Problem, weight: float) -> float:
     """The least total energy + weight x round, in joules."""
+    import cvxpy as cp
+
     c = Scaled(problem)
     b, f, T = cp.Variable(len(problem)), cp.Variable(len(problem)), cp.Variable()
     per_bit = upload(b, c.J)

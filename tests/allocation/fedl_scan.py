@@ -24,11 +24,11 @@ def world(rng: np.random.Generator) -> Problem:
         bandwidth_hz=float(10 ** rng.uniform(5.5, 7.5)), noise_w_per_hz=4e-21)
 
 
-def with_a_good_weight(rng: np.random.Generator) -> tuple[Problem, float]:
-    """A problem whose budgets are kept with this weight."""
+def with_a_good_weight(rng: np.random.Generator, room: float | None = None) -> tuple[Problem, float]:
+    """A problem whose budgets are kept with this weight, with so much room relatively."""
     problem, weight = world(rng), float(10 ** rng.uniform(-4, 3))
-    room = 1.0 + float(10 ** rng.uniform(-9, -1))
-    return replace(problem, budget_j=solve(problem, weight).device_energy_j * room), weight
+    more = 1.0 + (float(10 ** rng.uniform(-9, -1)) if room is None else room)
+    return replace(problem, budget_j=solve(problem, weight).device_energy_j * more), weight
 
 
 def largest_by_scan(problem: Problem, points: int = 4000) -> tuple[float, float]:

@@ -25,8 +25,9 @@ def ranged(problem: Problem, low: float = 0.1, high: float = 4.0) -> Problem:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, derandomize=True, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 20), room=st.sampled_from([1.0001, 1.05, 2.0, 20.0]))
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([1, 2, 3, 5, 10, 20]),
+       room=st.sampled_from([1.0001, 1.05, 2.0, 20.0]))
 def test_more_freedom_is_never_slower(seed: int, size: int, room: float) -> None:
     rng = np.random.default_rng(seed)
     problem = ranged(with_budgets(wild_world(rng, size), room), 10 ** rng.uniform(-2, 0), 10 ** rng.uniform(0, 2))
@@ -137,15 +138,23 @@ def test_the_best_common_power_among_several_minima() -> None:
         middle = problem.power_w * 10 ** rng.uniform(-1, 1, len(problem))
         problem = replace(problem, power_min_w=middle * 10 ** -rng.uniform(0, 1, len(problem)),
                           power_max_w=middle * 10 ** rng.uniform(0, 1, len(problem)))
-        rounds = []
-        for power_w in np.geomspace(problem.power_min_w.min(), problem.power_max_w.max(), 400):
-            try:
-                rounds.append(allocate(with_common_power(problem, power_w), "sao").round_s)
-            except Infeasible:
-                rounds.append(1e9)
+        rounds = rounds_over_power(problem, 150)
         if min(rounds) == 1e9:
             continue
         falls = np.diff(rounds) < 0
-        several += int((falls[1:] & ~falls[:-1]).sum()) > 0 and bool(falls[0])
+        if (falls[1:] & ~falls[:-1]).any() and falls[0]:
+            several += 1
+            rounds += rounds_over_power(problem, 400)      # a closer look where there is more than one to find
         assert allocate(problem, "sao-common-power").round_s <= min(rounds) * (1 + 1e-9)
     assert several >= 2
+
+
+def rounds_over_power(problem: Problem, count: int) -> list[float]:
+    """The round of `sao` at each of so many common powers; 1e9 where there is no plan."""
+    rounds = []
+    for power_w in np.geomspace(problem.power_min_w.min(), problem.power_max_w.max(), count):
+        try:
+            rounds.append(allocate(with_common_power(problem, power_w), "sao").round_s)
+        except Infeasible:
+            rounds.append(1e9)
+    return rounds

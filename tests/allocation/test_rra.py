@@ -21,6 +21,7 @@ def world(rng: np.random.Generator, size: int) -> Problem:
     return replace(problem, gain=np.minimum(problem.gain, 1e-9), bandwidth_hz=rng.uniform(0.1, 2.0) * 1e6 * size)
 
 
+@pytest.mark.slow
 def test_the_relaxed_problem_agrees_with_cvxpy() -> None:
     rng = np.random.default_rng(4)
     partly = 0
