@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from netsim import InputError, Scenario, load_scenario
-from netsim.prepare import prepare
+from netsim.prepare import prepare, refuse_untrained
 from netsim.random_cohort import compare_methods
 from netsim.scenario import toml_text
 from netsim.sweep.sweep_file import load_sweep
@@ -138,11 +138,12 @@ def test_a_scenario_that_spells_out_every_key_is_not_held_to_them() -> None:
 def test_without_learning_a_change_of_it_is_in_vain_and_the_file_is_not() -> None:
     quickstart = load_scenario("quickstart", ["selection.method=fedavg"])
     prepare(quickstart, learning=False)
+    refuse_untrained(quickstart)
     for key, value in {"learning_rate": 0.5, "target_accuracy": 0.5}.items():
         changed = quickstart.with_(learning={key: value})
         with pytest.raises(InputError, match=f"with_: learning.{key}: has no effect: .*without learning"):
-            prepare(changed, learning=False)
-    prepare(quickstart.with_({"learning.model": "fashion-cnn", "learning.bits": "auto"}), learning=False)
+            refuse_untrained(changed)
+    refuse_untrained(quickstart.with_({"learning.model": "fashion-cnn", "learning.bits": "auto"}))
 
 
 def test_a_sweep_varies_nothing_in_vain(tmp_path: Path) -> None:
