@@ -147,9 +147,6 @@ def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> None:
 
 def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:
     """Keys that do nothing with the methods, the server and the split that a scenario names, or without learning."""
-    if scenario.trains and not learning:
-        yield from idle_untrained(scenario, "the rounds are played without learning; leave it out, or let it learn",
-                                  changes_only=True)
     if learning and scenario.learning.partition.kind == "file":
         for table in scenario.population:
             yield Idle(("population", table.name, "samples"), ("learning", "partition"), "the file of the split says "
@@ -159,6 +156,13 @@ def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:
     method = scenario.allocation.method
     if method in ALLOCATION:
         yield from _idle_powers(scenario, method, chosen=ALLOCATION[method].powers)
+
+
+def refuse_untrained(scenario: Scenario) -> None:
+    """Raise InputError for a change of how devices learn, where somebody asks for rounds without learning at once."""
+    if scenario.trains:
+        scenario.said.refuse(idle_untrained(
+            scenario, "the rounds are played without learning; leave it out, or let it learn", changes_only=True))
 
 
 def _idle_with_server(

@@ -259,7 +259,6 @@ MORE_MISTAKES = {
     "an object for a model": (lambda: simulate(LEARNS, model=Flat((1, 28, 28), 10)), "object of one: give the class"),
     "a model for other images": (lambda: simulate(LEARNS, model=Flat), r"does not take images of shape \(1, 28, 28\)"),
     "a model without a dataset": (lambda: simulate(CELL, model=Flat), "learning.model: has no effect: without a data"),
-    "a model that is not trained": (lambda: simulate(LEARNS, model=Flat, learning=False), "played without learning"),
     "a function that makes no model": (lambda: simulate(LEARNS, model=lambda shape, classes: 3), "answered with int"),
     "data of floats": (lambda: simulate(LEARNS, dataset=data(IMAGES / 255, LABELS)), "images must be bytes .*float64"),
     "rows for images": (lambda: simulate(LEARNS, dataset=data(IMAGES.reshape(40, -1), LABELS)), r"found uint8 \(40, "),

@@ -213,8 +213,10 @@ class Replays:
         if jobs["device"].is_duplicated().any():
             raise InputError(f"round {number} has two jobs of one device: only rounds that wait for their devices can "
                              "be explained")
+        arrays: dict[str, Any] = {**{name: jobs[name].to_numpy() for name in OF_JOBS},
+                                  **{name: devices[name] for name in OF_DEVICES}}
         problem = Problem(
-            **{name: jobs[name].to_numpy() for name in OF_JOBS}, **{name: devices[name] for name in OF_DEVICES},
+            **arrays,
             bandwidth_hz=float(self.scenario.cell.bandwidth), noise_w_per_hz=self.scenario.cell.noise_w_per_hz,
             numbers=who)
         first = number == 1 and rounds.first == "all"

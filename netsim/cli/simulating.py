@@ -45,11 +45,14 @@ def run(
 ) -> None:
     """Simulate a scenario; leaves a run directory and prints where the time went."""
     from netsim.cli.show_runs import ended_early, print_summary, progress_bar
+    from netsim.prepare import refuse_untrained
     from netsim.scenario import load_scenario
     from netsim.simulate import simulate
     from netsim.trace.run_directory import next_free
 
     loaded = load_scenario(scenario, overrides)
+    if no_learning:
+        refuse_untrained(loaded)
     folder = out or next_free(Path("results"), f"{loaded.name}-seed{seed}", resume=resume)
     if resume and not (folder / "run.json").exists():
         print(f"{folder}: no run to go on with, so a new one begins", file=sys.stderr)

@@ -101,7 +101,8 @@ def _of_the_cell(scenario: Scenario) -> Iterator[Idle]:
     cell = scenario.cell
     measured = all(table.devices is not None and table.devices.gain is not None for table in scenario.population)
     if cell.gain_trace is not None:
-        by, why = ("cell", "gain_trace"), "the gains are recorded (cell.gain_trace); leave it out"
+        by: Key = ("cell", "gain_trace")
+        why = "the gains are recorded (cell.gain_trace); leave it out"
         for table in scenario.population:
             if table.devices is not None and table.devices.gain is not None:
                 yield Idle(("population", table.name, "devices"), by, "the gains are recorded (cell.gain_trace); take "
@@ -156,29 +157,23 @@ def _says(table: PopulationTable, path: tuple[str, ...]) -> bool:
     return part is not None and path[1] in part.model_fields_set
 
 
-ONLY_TRAINED = ("dataset", "root", "model", "partition", "buffers", "batch_size", "learning_rate", "momentum",
+ONLY_TRAINED = ("root", "model", "partition", "buffers", "batch_size", "learning_rate", "momentum",
                 "weight_decay", "proximal", "fedl", "aggregation", "optimiser", "server", "target_accuracy",
                 "evaluation")      # the server was once what the optimiser is now
 
 
 def _of_learning(scenario: Scenario) -> Iterator[Idle]:
-    learning = scenario.learning
     if not scenario.trains:
         yield from idle_untrained(scenario, "without a dataset (learning.dataset) nothing is trained; leave it out",
                                   changes_only=False)
-    elif learning.dataset == "digits":
-        yield Idle(("learning", "root"), ("learning", "dataset"),
-                   'the dataset "digits" is always there, wherever the data lie; leave it out')
 
 
 def idle_untrained(scenario: Scenario, why: str, *, changes_only: bool) -> Iterator[Idle]:
     """Keys that only training asks for."""
     learning = scenario.learning
     asked = {"batch_size"} if learning.local_steps is not None else set()        # steps are cut out of batches
-    if learning.bits == "auto":
-        asked |= {"dataset", "root", "model", "buffers"}                          # as large as the model for its data
-    if any(table.samples == "auto" for table in scenario.population):
-        asked |= {"dataset", "root", "partition"}
+    if scenario.trains:      # what there is to learn, and from what, may say how large an upload or a device's part is
+        asked |= {"root", "model", "partition", "buffers"}
     for name in ONLY_TRAINED:
         if name not in asked:
             yield Idle(("learning", name), ("learning", "dataset"), why, changes_only=changes_only)

@@ -78,7 +78,8 @@ class AsTheyCome(Server):
     @classmethod
     def idle(cls, scenario: Scenario, options: Mapping[str, Any]) -> Mapping[str, str]:
         no_rounds = "knows no rounds that all devices of a cohort take part in; leave it out"
-        keys = ("rounds.first", "rounds.first_infeasible", "rounds.deadline", "learning.fedl", "learning.aggregation")
+        keys = ("rounds.first_infeasible", "rounds.deadline", "learning.fedl", "learning.aggregation",
+                *(("rounds.first",) if scenario.rounds.first == "all" else ()))      # nor does it begin with everybody
         idle = {**dict.fromkeys(keys, no_rounds), "cell.downlink.to": "lets every device start alone; leave it out"}
         if options.get("concurrency") is not None:
             idle["selection.cohort"] = "lets server.concurrency devices work at a time; change that"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError, found
 from netsim.learning.pool import InProcess
-from netsim.prepare import BROUGHT, as_scenario, check_arguments, prepare
+from netsim.prepare import BROUGHT, as_scenario, check_arguments, prepare, refuse_untrained
 from netsim.sweep.executor import Place, place_for
 from netsim.sweep.points import SweepProgress
 from netsim.sweep.results import SweepResults
@@ -51,6 +51,8 @@ def run_sweep(
         settings = [{_key(key): lent.name(_key(key), value) for key, value in case.items()} for case in cases]
         scenarios = [base.with_(case) if case else base for case in settings]
         for each in scenarios:
+            if not learning:
+                refuse_untrained(each)
             prepare(each, learning=learning and each.trains, allow_import=allow_import)
         sweep = Sweep(base.name, folder, tuple(zip(settings, scenarios, strict=True)), tuple(numbers), learning)
         if lent.names:

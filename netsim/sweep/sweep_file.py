@@ -192,10 +192,12 @@ def _scenario(
     path: Path, base: str, fixed: Mapping[str, Any], case: Mapping[str, Any], learning: bool, allow_import: bool,
 ) -> Scenario:
     """The scenario with what is set for all cases, and for this one on top."""
-    from netsim.prepare import prepare
+    from netsim.prepare import prepare, refuse_untrained
 
     try:
         scenario = load_scenario(base, _overrides(path, fixed), _overrides(path, case))
+        if not learning:
+            refuse_untrained(scenario)
         prepare(scenario, learning=learning and scenario.trains, allow_import=allow_import)
     except InputError as error:
         message = str(error).removeprefix("--set").lstrip(": ")      # they were set here, not on the command line

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from netsim import InputError, Scenario, load_scenario
-from netsim.prepare import prepare
+from netsim.prepare import prepare, refuse_untrained
 from netsim.random_cohort import compare_methods
 from netsim.scenario import toml_text
 from netsim.sweep.sweep_file import load_sweep
@@ -71,7 +71,6 @@ def refused(table: dict[str, Any], **changes: Any) -> str:
                           "momentum": 0.9, "weight_decay": 0.1, "proximal": 0.1, "fedl": 0.1, "aggregation": "mean",
                           "optimiser": {"kind": "adam"}, "target_accuracy": 0.9, "evaluation": {"every": 2},
                           "root": "data"}.items()),
-    (cell(learning={**DIGITS, "root": "data"}), "learning.root", '"digits" is always there'),
     (cell(server={"kind": "fedbuff", "buffer": 2}, rounds={"first": "all"}), "rounds.first", 'server.kind "fedbuff"'),
     (cell(server={"kind": "fedbuff", "buffer": 2, "rate": 0.5}), "server.rate", "nothing is trained"),
     (cell(server={"kind": "fedasync"}, cell={"downlink": {"power": "1 W", "to": "each"}}), "cell.downlink.to",
@@ -139,11 +138,12 @@ def test_a_scenario_that_spells_out_every_key_is_not_held_to_them() -> None:
 def test_without_learning_a_change_of_it_is_in_vain_and_the_file_is_not() -> None:
     quickstart = load_scenario("quickstart", ["selection.method=fedavg"])
     prepare(quickstart, learning=False)
-    for key, value in {"learning_rate": 0.5, "target_accuracy": 0.5, "model": "fashion-cnn"}.items():
+    refuse_untrained(quickstart)
+    for key, value in {"learning_rate": 0.5, "target_accuracy": 0.5}.items():
         changed = quickstart.with_(learning={key: value})
         with pytest.raises(InputError, match=f"with_: learning.{key}: has no effect: .*without learning"):
-            prepare(changed, learning=False)
-    prepare(quickstart.with_({"learning.model": "fashion-cnn", "learning.bits": "auto"}), learning=False)
+            refuse_untrained(changed)
+    refuse_untrained(quickstart.with_({"learning.model": "fashion-cnn", "learning.bits": "auto"}))
 
 
 def test_a_sweep_varies_nothing_in_vain(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_sweep_varies_nothing_in_vain(tmp_path: Path) -> None:
         path.write_text(f'scenario = "lab"\n{text}')
         return load_sweep(path)
 
-    fixed = '[set]\nrounds.first = "cohort"\n[[list]]\nserver.kind = "{}"\n[[list]]\nserver.kind = "fedbuff"\n'
+    fixed = '[set]\nrounds.first = "all"\n[[list]]\nserver.kind = "{}"\n[[list]]\nserver.kind = "fedbuff"\n'
     assert len(sweep(fixed.format("synchronous")).cases) == 2             # a setting for all may be for some
     with pytest.raises(InputError, match=r"sweep.toml: rounds\.first: has no effect: server\.kind"):
         sweep('[set]\nserver.kind = "fedbuff"\n[grid]\nrounds.first = ["all", "cohort"]\n')

@@ -93,7 +93,7 @@ DIGITS = ("learning.dataset=digits", "learning.model=mnist-cnn")
     (["server.kind=fedasync", "server.mixing=0.5"], r"server\.mixing: has no effect: .*nothing is trained"),
     (["server.kind=fedbuff", "server.concurrency=3", "selection.cohort=2"], r"cohort: has no effect: .*concurrency"),
     (["server.kind=window", "server.period=1s", "rounds.wait=2s"], r"wait: has no effect: .*its period, whoever fits"),
-    (["server.kind=fedbuff", "rounds.first=cohort"], r"rounds\.first: has no effect: .*no rounds"),
+    (["server.kind=fedbuff", "rounds.first=all"], r"rounds\.first: has no effect: .*no rounds"),
 ])
 def test_bad_input_in_one_sentence(changes, message):
     with pytest.raises(InputError, match=message) as error:
