@@ -179,10 +179,11 @@ def _(Settings, allocate, far_ms, look, near_ms, np, pages, pair, predictions, q
             50, shares[np.nanargmin(near_ms + far_ms)], shares[np.nanargmin(abs(near_ms - far_ms))]), strict=True))
         _took = {what: float(_last[cut - 5]) for what, cut in _cuts.items()}
         return pages.Answer(min(_took, key=_took.get), f"""
-        {'. '.join(f'{what} ({_cuts[what]} % for the far one): {ms:.1f} ms' for what, ms in _took.items())}. Left of the crossing the far device is last, and a little more band
-        for it shortens the round; right of it the near one is last. Only where both end **together** nothing can be
-        gained by moving band from one to the other. The near device is done later than it could be, but nobody waits
-        for it. In the larger cohort it is the same: under SAO all bars end at one line.
+        {'. '.join(f'{what} ({_cuts[what]} % for the far one): {ms:.1f} ms' for what, ms in _took.items())}.
+        Left of the crossing the far device is last, and a little more band for it shortens the round; right of it the
+        near one is last. Only where both end **together** nothing can be gained by moving band from one to the other.
+        The near device is done later than it could be, but nobody waits for it. In the larger cohort it is the same:
+        under SAO all bars end at one line.
         """)
 
     def _draw_3():
