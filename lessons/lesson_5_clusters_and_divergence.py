@@ -35,7 +35,6 @@ def _(pages):
                        "Longer training: the mean becomes far better than any of the models that it is made of."),
             pages.Step({"share of the majority class (sigma)": 0.1},
                        "No class is in the majority: the groups are chance, and all models are close to each other."),
-            pages.Step({"share of the majority class (sigma)": 0.3}, "Fifteen digits of fifty are enough to be seen."),
         ),
         exercise=pages.Exercise(
             "At most **half** of a phone's digits are of one class. Train so that the mean of the models gets **60 %** "

@@ -136,10 +136,10 @@ def _(lines, mo, runs):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md("""
-    **More updates a second: is that more accuracy a second?** Not by itself: stale updates are worth less, and the
-    model leans to the data of the fast. Only paired runs with learning tell; `results/beyond/asynchronous` has them, on
-    MNIST and FashionMNIST. In the first of them FedBuff takes in more updates until it is as good, and still gets there
-    sooner: a little sooner in the paper's cell, much sooner where speeds are spread widely.
+    **More updates a second: is that more accuracy a second?** Not by itself: stale updates are worth less, and not all
+    devices are heard alike. Only paired runs with learning tell; `results/beyond/asynchronous` has them, on MNIST and
+    FashionMNIST. In the first of them FedBuff takes in more updates until it is as good, and still gets there sooner: a
+    little sooner in the paper's cell, much sooner where speeds are spread widely.
     """)
     return
 
