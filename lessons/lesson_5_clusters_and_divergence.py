@@ -142,7 +142,7 @@ def _(pages):
 def _(pages, predictions, questions, trained):
     def _mean_of_models():
         _alone, _mean = trained(0.3, 10)[:2]
-        return pages.Answer(questions[0].choices[0 if _mean <= 1.1 * _alone else 1 if _mean < 0.5 else 2], f"""
+        return pages.Outcome(questions[0].choices[0 if _mean <= 1.1 * _alone else 1 if _mean < 0.5 else 2], f"""
         Alone: {_alone:.0%}; the mean: {_mean:.0%}. Each model pushes its own class up and the others down; in the mean
         the pushes that contradict each other cancel, and what all have learned about strokes and loops is left. But a
         round takes only some devices. If the cohort happens to miss a class, the mean forgets it a little. Taking some
@@ -152,7 +152,7 @@ def _(pages, predictions, questions, trained):
 
     def _after_one_pass():
         _alone, _, _, _agreement, *_ = trained(0.2, 1)
-        return pages.Answer(questions[1].choices[0 if _agreement < 0.2 else 1 if _agreement < 0.6 else 2], f"""
+        return pages.Outcome(questions[1].choices[0 if _agreement < 0.2 else 1 if _agreement < 0.6 else 2], f"""
         The groups agree with the classes to {_agreement:.2f}, with models that are right in {_alone:.0%} of all cases.
         The first thing that a network learns is **which classes are frequent**, long before it can tell a three from an
         eight, and it writes that into its last layer: a row of weights a class, the frequent ones pushed up, the others
@@ -160,7 +160,7 @@ def _(pages, predictions, questions, trained):
         """)
 
     def _farthest():
-        return pages.Answer(questions[2].choices[1], """
+        return pages.Outcome(questions[2].choices[1], """
         Its upload is stale: the global model has moved on since. So the method is nearly round-robin inside a cluster.
         The honest comparison is `cluster-round-robin`, which comes with netsim.
         """)
