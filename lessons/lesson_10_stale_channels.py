@@ -148,7 +148,7 @@ def _(median, pages, predictions, questions, went):
 
     def _ten_ms():
         _now, _mean = _longer(10)
-        return pages.Answer(_which(questions[0], 10), f"""
+        return pages.Outcome(_which(questions[0], 10), f"""
         On the gain now the round is {_now:.0f} % longer than without fading, on the mean {_mean:.0f} % (medians over 16
         draws). What was measured is true for 10 ms only, and the uploads begin tens of milliseconds later. A device in
         a deep fade gets a wide band that it no longer needs when it sends, and one that happens to be strong gets too
@@ -158,7 +158,7 @@ def _(median, pages, predictions, questions, went):
 
     def _a_second():
         _now, _mean = _longer(1000)
-        return pages.Answer(_which(questions[1], 1000), f"""
+        return pages.Outcome(_which(questions[1], 1000), f"""
         On the gain now the round is {_now:.0f} % longer than without fading, on the mean {_mean:.0f} %. A fade lasts
         longer than the round, so what was measured at its beginning holds to its end. The plan on the mean gives too
         little band to whoever is in a fade, and the round waits for that one. **Measure if the channel outlives the
@@ -167,7 +167,7 @@ def _(median, pages, predictions, questions, went):
 
     def _broken():
         _now, _mean = (each.plan.over_budget.sum() if each.plan else 0 for each in went(1).answers)
-        return pages.Answer(int(_mean), f"""
+        return pages.Outcome(int(_mean), f"""
         {_mean} of ten; {_now} under the plan on the gain now. The shortest plan uses every budget to its end, so that
         any delay breaks it, and a rate that is averaged over fades is a little below that of the mean gain. One can
         plan with a margin, so many per cent below the budget; end a job when its budget is spent

@@ -135,7 +135,7 @@ def _(absent, math, pages, played, predictions, questions, still_s, there, took_
         _hurried = played(absent(), limit_ms=200)
         _missing = int(_hurried.rounds["dropped"].sum())
         _of = _missing + int(_hurried.rounds["arrived"].sum())
-        return pages.Answer(100 * _missing / _of, f"""
+        return pages.Outcome(100 * _missing / _of, f"""
         {_missing} of {_of}. Who is away is not chosen; lost are only those who go in mid-round, and a round is short
         against the {there.value:g} s that a phone stays. The run takes {_hurried.rounds['t1'].max():.1f} s; as
         the page stands now {took_s:.1f} s, and {still_s:.1f} s if nobody ever went. But updates are not lost at random
@@ -148,7 +148,7 @@ def _(absent, math, pages, played, predictions, questions, still_s, there, took_
             played(absent(4, off_s), limit_ms=0) for off_s in (2, 20))]
         _grown = tuple(after > 2 * before for before, after in zip(*_times, strict=True))
         _what = {(True, True): 0, (True, False): 1, (False, True): 2, (False, False): 3}[_grown]
-        return pages.Answer(questions[1].choices[_what], f"""
+        return pages.Outcome(questions[1].choices[_what], f"""
         The median goes from {1e3 * _times[0][0]:.0f} to {1e3 * _times[1][0]:.0f} ms, the mean from
         {1e3 * _times[0][1]:.0f} to {1e3 * _times[1][1]:.0f} ms. A round waits for its last device. Most rounds see
         nobody go: {math.exp(-10 * usual_s / 4):.0%} of them. In the others it waits until the one is back. A few such
@@ -160,7 +160,7 @@ def _(absent, math, pages, played, predictions, questions, still_s, there, took_
         _stay_s, _away_s = there.value, 2.0
         _paused, _over = _stay_s * (1 + _away_s / _stay_s), (math.exp(1) - 1) * (_stay_s + _away_s)
         _short = (math.exp(usual_s / _stay_s) - 1) / (usual_s / _stay_s)
-        return pages.Answer(_over / _paused, f"""
+        return pages.Outcome(_over / _paused, f"""
         e − 1. Undisturbed work of length w takes (exp(w / m₁) − 1)(m₁ + m₀) on average if it is lost, against
         w (1 + m₀ / m₁) with a pause: for w = m₁ = {_stay_s:g} s and m₀ = {_away_s:g} s, {_over:.1f} s against
         {_paused:.1f} s. The jobs of this page, of about {1e3 * usual_s:.0f} ms, take {_short:.2f} times as long, nearly

@@ -127,7 +127,7 @@ def _(band, cpu, pages, planned, power, predictions, questions, size):
         return float(narrow / wide)
 
     def _twice_the_band():
-        return pages.Answer(_faster(500), f"""
+        return pages.Outcome(_faster(500), f"""
         At 50 m it is {_faster(50):.2f} times as fast, at 500 m only {_faster(500):.2f} times, and with 0 dBm at 500 m
         {_faster(500, 0):.2f} times. The rate b log₂(1 + J/b) grows like b while the signal-to-noise ratio J/b is
         large, but it never passes J / ln 2: more band also lets in more noise. A far device is short of **power**, a
@@ -138,7 +138,7 @@ def _(band, cpu, pages, planned, power, predictions, questions, size):
         _once, _twice = (planned(ghz=ghz)[1].compute_energy_j[0] for ghz in (cpu.value, 2 * cpu.value))
         _what = {0.5: questions[1].choices[0], 1.0: questions[1].choices[1], 2.0: questions[1].choices[2],
                  4.0: questions[1].choices[3]}
-        return pages.Answer(_what[round(float(_twice / _once), 6)], f"""
+        return pages.Outcome(_what[round(float(_twice / _once), 6)], f"""
         {1e3 * _once:.1f} mJ become {1e3 * _twice:.1f} mJ, though the time halves. A faster clock needs a higher
         voltage, and the energy of a cycle goes with its square: α/2 · U f². This is why an energy budget, not the data
         sheet, sets the clock.
@@ -149,7 +149,7 @@ def _(band, cpu, pages, planned, power, predictions, questions, size):
             planned(ghz=2 * cpu.value), planned(mhz=2 * band.value), planned(dbm=power.value + 3.0103),
             planned(kbit=size.value / 2)), strict=True))
         _ms = {what: 1e3 * found.round_s for what, (_, found) in _tried.items()}
-        return pages.Answer(min(_ms, key=_ms.get), f"""
+        return pages.Outcome(min(_ms, key=_ms.get), f"""
         It takes {1e3 * planned()[1].round_s:.1f} ms now; {'; '.join(f'{what.lower()}: {ms:.1f} ms' for what, ms in
         _ms.items())}. Look which of the two times is the larger, and shorten that one. With a slow CPU, nothing that
         the radio does will help much. Move the sliders: the answer moves with them.

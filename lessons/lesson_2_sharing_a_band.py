@@ -169,7 +169,7 @@ def _(Settings, allocate, far_ms, look, near_ms, np, pages, pair, predictions, q
     def _at_350():
         _far = pair(350)
         _best, _equal = allocate(_far, "sao"), allocate(_far, "equal")
-        return pages.Answer(100 * float(_best.bandwidth_hz[1] / _far.bandwidth_hz), f"""
+        return pages.Outcome(100 * float(_best.bandwidth_hz[1] / _far.bandwidth_hz), f"""
         The rate grows with the slice itself, but only with the **logarithm** of the signal: b log₂(1 + J/b). A signal
         {weaker:.0f} times stronger is {np.log2(weaker):.0f} doublings ahead, and each of them adds as much as the one
         before. So the far device needs {_best.bandwidth_hz[1] / _best.bandwidth_hz[0]:.1f} times the slice of the near
@@ -182,18 +182,18 @@ def _(Settings, allocate, far_ms, look, near_ms, np, pages, pair, predictions, q
         _cuts = dict(zip(questions[1].choices, (
             50, shares[np.nanargmin(near_ms + far_ms)], shares[np.nanargmin(abs(near_ms - far_ms))]), strict=True))
         _took = {what: float(_last[cut - 5]) for what, cut in _cuts.items()}
-        _told = ". ".join(f"{what} ({_cuts[what]} % for the far one): {ms:.1f} ms" for what, ms in _took.items())
-        return pages.Answer(min(_took, key=_took.get), f"""
-        {_told}. Left of the crossing the far device is last, and a little more band for it shortens the round; right
-        of it the near one is last. Only where both end **together** nothing can be gained by moving band from one to
-        the other. The near device is done later than it could be, but nobody waits for it. In the larger cohort it is
-        the same: under SAO all bars end at one line.
+        return pages.Outcome(min(_took, key=_took.get), f"""
+        {'. '.join(f'{what} ({_cuts[what]} % for the far one): {ms:.1f} ms' for what, ms in _took.items())}.
+        Left of the crossing the far device is last, and a little more band for it shortens the round; right of it the
+        near one is last. Only where both end **together** nothing can be gained by moving band from one to the other.
+        The near device is done later than it could be, but nobody waits for it. In the larger cohort it is the same:
+        under SAO all bars end at one line.
         """)
 
     def _draw_3():
         _view = look(Settings(seed=3).scenario(), ("equal", "sao"), 3)
         _equal, _sao = _view.answers
-        return pages.Answer(questions[2].choices[_sao.plan is not None], f"""
+        return pages.Outcome(questions[2].choices[_sao.plan is not None], f"""
         Equal shares: {_equal.reason or f'{1e3 * _equal.plan.round_s:.1f} ms'}. SAO:
         {_sao.reason or f'{1e3 * _sao.plan.round_s:.1f} ms, every budget kept'}. A small slice means a long upload, and
         sending costs power times time: for a far device with an equal slice the upload alone costs more than its whole

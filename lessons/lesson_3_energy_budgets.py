@@ -150,7 +150,7 @@ def _(best_clock, budget, cpu_max, pages, power, predictions, questions, round_m
         _left_s = max(1e-3 * round_ms.value - float(_problem.cycles[0] / _problem.cpu_max_hz[0]), 0.0)
         _compute_j = float(_problem.compute_weight[0] * _problem.cpu_max_hz[0] ** 2)
         _send_j = float(_problem.power_w[0]) * _left_s
-        return pages.Answer(1e3 * (_compute_j + _send_j), f"""
+        return pages.Outcome(1e3 * (_compute_j + _send_j), f"""
         When the best clock reaches the highest one, {cpu_max.value} GHz. To compute at it takes
         {1e3 * _compute_j:.1f} mJ, and to send for all of the {1e3 * _left_s:.0f} ms that are left takes
         {1e3 * _send_j:.1f} mJ. Beyond that the device can't compute any faster, so the energy that is left over stays
@@ -161,7 +161,7 @@ def _(best_clock, budget, cpu_max, pages, power, predictions, questions, round_m
         _now, _half = (best_clock(dbm=dbm)[3] for dbm in (power.value, power.value - 3.0103))
         _best = min(range(31), key=lambda dbm: best_clock(dbm=dbm)[3])
         _what = questions[1].choices[2 if not _half < 20 else 1 if _half < _now else 0]
-        return pages.Answer(_what, f"""
+        return pages.Outcome(_what, f"""
         {'The device can not be done with either.' if not (_now < 20 or _half < 20) else
          f'{_now:.2f} MHz become {_half:.2f} MHz.' if _now < 20 and _half < 20 else
          'It can be done with one of the two powers alone.'} Both can happen. Less power makes a second of sending
@@ -172,7 +172,7 @@ def _(best_clock, budget, cpu_max, pages, power, predictions, questions, round_m
 
     def _half_the_time():
         _long, _short = (best_clock(t_ms, 25, 23, 2.0) for t_ms in (150, 75))
-        return pages.Answer(_short[3] / _long[3], f"""
+        return pages.Outcome(_short[3] / _long[3], f"""
         The clock rises from {_long[1]:.2f} to {_short[1]:.2f} GHz only, since each cycle then costs more and sending
         wants its part of the budget too. So of the time that is left, computing takes most: the upload has
         {1e3 * _short[2]:.1f} ms instead of {1e3 * _long[2]:.1f} ms, and needs {_short[3]:.2f} MHz instead of

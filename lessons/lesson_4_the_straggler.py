@@ -175,7 +175,7 @@ def _(pages, place, played, predictions, questions):
     def _faster_sensor():
         _slow, _fast = (played(ghz, allocation="equal").critical_path() for ghz in (0.3, 2.0))
         _near_s = played(0.3, place.value / 2, "equal").critical_path().length_s
-        return pages.Answer(_slow.length_s / _fast.length_s, f"""
+        return pages.Outcome(_slow.length_s / _fast.length_s, f"""
         {1e3 * _slow.length_s:.0f} ms become {1e3 * _fast.length_s:.0f} ms. The sensor takes part in some of the rounds
         only, and in these another device soon becomes the last: now {_fast.causes['device_name'][0]} is on the path for
         most of the time, and a still faster sensor is worth nothing. A better place alone would bring even less,
@@ -189,7 +189,7 @@ def _(pages, place, played, predictions, questions):
         _band = next((each.next_s for each in _found.binding if each.limit == "bandwidth" and each.next_s), 0.0)
         _what = {"bandwidth": 1, "cpu_max": 2, "budget": 3}[_first.limit]
         _faster_ms = 1e3 * played(0.8, 280, "sao").critical_path().length_s
-        return pages.Answer(questions[1].choices[_what], f"""
+        return pages.Outcome(questions[1].choices[_what], f"""
         The ends of the bars do not tell: SAO hands the band from one to the other until all end at the same moment, so
         each of them is on some longest chain. What tells is the **price**. One per cent more of the sensor's clock
         makes round {_found.round} shorter by {1e3 * _first.next_s:.2f} of {1e3 * _found.round_s:.0f} ms; of the band,
@@ -198,7 +198,7 @@ def _(pages, place, played, predictions, questions):
         """)
 
     def _bad_days():
-        return pages.Answer(100 * (1 - 0.99 ** 100), f"""
+        return pages.Outcome(100 * (1 - 0.99 ** 100), f"""
         All hundred are well with probability 0.99<sup>100</sup> = {0.99 ** 100:.2f}. With a cohort of ten it is
         {0.99 ** 10:.2f}: one round of ten waits. Not every round of a large cohort is held up, but most are; and each
         has its own culprit, so that nobody looks slow on average.

@@ -39,7 +39,6 @@ def _(pages):
                        "Longer training: the mean becomes far better than any of the models that it is made of."),
             pages.Step({"share of the majority class (sigma)": 0.1},
                        "No class is in the majority: the groups are chance, and all models are close to each other."),
-            pages.Step({"share of the majority class (sigma)": 0.3}, "Fifteen digits of fifty are enough to be seen."),
         ),
         exercise=pages.Exercise(
             "At most **half** of a phone's digits are of one class. Train so that the mean of the models gets **60 %** "
@@ -147,7 +146,7 @@ def _(pages):
 def _(pages, predictions, questions, trained):
     def _mean_of_models():
         _alone, _mean = trained(0.3, 10)[:2]
-        return pages.Answer(questions[0].choices[0 if _mean <= 1.1 * _alone else 1 if _mean < 0.5 else 2], f"""
+        return pages.Outcome(questions[0].choices[0 if _mean <= 1.1 * _alone else 1 if _mean < 0.5 else 2], f"""
         Alone: {_alone:.0%}; the mean: {_mean:.0%}. Each model pushes its own class up and the others down; in the mean
         the pushes that contradict each other cancel, and what all have learned about strokes and loops is left. But a
         round takes only some devices. If the cohort happens to miss a class, the mean forgets it a little. Taking some
@@ -157,7 +156,7 @@ def _(pages, predictions, questions, trained):
 
     def _after_one_pass():
         _alone, _, _, _agreement, *_ = trained(0.2, 1)
-        return pages.Answer(questions[1].choices[0 if _agreement < 0.2 else 1 if _agreement < 0.6 else 2], f"""
+        return pages.Outcome(questions[1].choices[0 if _agreement < 0.2 else 1 if _agreement < 0.6 else 2], f"""
         The groups agree with the classes to {_agreement:.2f}, with models that are right in {_alone:.0%} of all cases.
         The first thing that a network learns is **which classes are frequent**, long before it can tell a three from an
         eight, and it writes that into its last layer: a row of weights a class, the frequent ones pushed up, the others
@@ -165,7 +164,7 @@ def _(pages, predictions, questions, trained):
         """)
 
     def _farthest():
-        return pages.Answer(questions[2].choices[1], """
+        return pages.Outcome(questions[2].choices[1], """
         Its upload is stale: the global model has moved on since. So the method is nearly round-robin inside a cluster.
         The honest comparison is `cluster-round-robin`, which comes with netsim.
         """)

@@ -111,7 +111,7 @@ def _(at, pages, predictions, questions):
     def _more_energy():
         (_little, _exact_little), (_much, _exact_much) = _ms(40), _ms(60)
         _what = 0 if _much < 0.999 * _little else 2 if _much > 1.001 * _little else 1
-        return pages.Answer(questions[0].choices[_what], f"""
+        return pages.Outcome(questions[0].choices[_what], f"""
         {_little:.1f} ms become {_much:.1f} ms, while the exact round goes from {_exact_little:.1f} to
         {_exact_much:.1f} ms. More can't hurt an optimum: a plan for a small budget keeps a large one, too. So where
         the curve rises, the algorithm is not optimal. It "spends" the left-over energy of a device with a clipped clock
@@ -123,7 +123,7 @@ def _(at, pages, predictions, questions):
         _view = at(50)
         _literal, _exact = (each.plan.device_energy_j < 0.999 * _view.problem.budget_j for each in _view.answers)
         _highest = _view.answers[1].plan.cpu_hz > 0.999 * _view.problem.cpu_max_hz
-        return pages.Answer(questions[1].choices[2 if _exact.any() and (_exact == _highest).all() else 0], f"""
+        return pages.Outcome(questions[1].choices[2 if _exact.any() and (_exact == _highest).all() else 0], f"""
         {_exact.sum()} of {len(_exact)} devices are below their budget, the same {_highest.sum()} that have their CPU at
         its highest clock. They could spend more, but there is nothing to buy: the clock can't go higher, and the band
         is shared so that all end together. Under Algorithm 5, {len(_literal) - _literal.sum()} of {len(_literal)} use
@@ -134,7 +134,7 @@ def _(at, pages, predictions, questions):
         (_was, _exact), (_is, _exact_is) = _ms(50), _ms(50, 4.0)
         _loses, _lost = _is - _exact_is, _was - _exact
         _what = 2 if _loses < 1e-3 * _is else 0 if _loses > 1.01 * _lost else 1
-        return pages.Answer(questions[2].choices[_what], f"""
+        return pages.Outcome(questions[2].choices[_what], f"""
         Up to 2 GHz it takes {_was:.1f} ms instead of {_exact:.1f} ms, up to 4 GHz {_is:.1f} ms instead of
         {_exact_is:.1f} ms. Where no clock is clipped, the algorithm is exact; with 4 GHz, 50 mJ do not pay for the
         highest clock. In the paper's cell that is the rule up to 30 mJ; its figure that goes up to 50 mJ is where it

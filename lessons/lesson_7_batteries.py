@@ -145,7 +145,7 @@ def _(pages, pl, played, predictions, questions):
     def _sao_or_equal():
         _sao, _equal = (played(allocation=allocation).summary for allocation in ("sao", "equal"))
         _ratio = _sao["energy_j"] / _equal["energy_j"]
-        return pages.Answer(questions[0].choices[0 if _ratio < 0.98 else 2 if _ratio > 1.02 else 1], f"""
+        return pages.Outcome(questions[0].choices[0 if _ratio < 0.98 else 2 if _ratio > 1.02 else 1], f"""
         SAO: {_sao['simulated_s']:.2f} s, {1e3 * _sao['energy_j']:.0f} mJ; equal shares: {_equal['simulated_s']:.2f} s
         and {1e3 * _equal['energy_j']:.0f} mJ. With an equal share the near devices send quickly, compute at their
         highest clock and end below their budget. SAO takes band away from them for those who are far, so they send for
@@ -156,7 +156,7 @@ def _(pages, pl, played, predictions, questions):
     def _larger_batteries():
         _small, _large = (_by_kind(played(sensor_mj, 200, "sao", "fedavg")) for sensor_mj in (12, 24))
         _ratio = sum(_large.values()) / sum(_small.values())
-        return pages.Answer(questions[1].choices[2 if _ratio < 0.98 else 0 if _ratio > 1.02 else 1], f"""
+        return pages.Outcome(questions[1].choices[2 if _ratio < 0.98 else 0 if _ratio > 1.02 else 1], f"""
         {sum(_small.values()):.0f} mJ become {sum(_large.values()):.0f} mJ: {'; '.join(f'{kind}s {mj:.0f} to '
         f'{_large[kind]:.0f} mJ' for kind, mj in _small.items())}. What matters is who is chosen
         instead: while the sensors last, they take places that phones and then laptops would take, and those spend far
@@ -170,8 +170,8 @@ def _(pages, pl, played, predictions, questions):
         try:
             _low = allocate(replace(_problem, budget_j=[0.005, *_problem.budget_j[1:]]))
         except Infeasible:
-            return pages.Answer(questions[2].choices[0], "In the lab's draw 4, 5 mJ do not pay for a job.")
-        return pages.Answer(questions[2].choices[1 if _low.device_energy_j[0] <= 0.005 * 1.001 else 2], f"""
+            return pages.Outcome(questions[2].choices[0], "In the lab's draw 4, 5 mJ do not pay for a job.")
+        return pages.Outcome(questions[2].choices[1 if _low.device_energy_j[0] <= 0.005 * 1.001 else 2], f"""
         It plans with 5 mJ. In the lab's draw 4, the first device then computes at {1e-9 * _low.cpu_hz[0]:.2f} GHz
         instead of {1e-9 * _full.cpu_hz[0]:.2f} GHz, which is cheap, and gets {1e-6 * _low.bandwidth_hz[0]:.2f} MHz
         instead of {1e-6 * _full.bandwidth_hz[0]:.2f} MHz, so that it need not send for long; the round takes

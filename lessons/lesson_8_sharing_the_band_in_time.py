@@ -141,7 +141,7 @@ def _(both, pages, predictions, questions):
     def _thirty():
         _few, _many = both().plans[1], both(devices=30).plans[1]
         _ratio = _many.round_s / _few.round_s
-        return pages.Answer(questions[0].choices[2 if _ratio < 1.15 else 1 if _ratio < 2 else 0], f"""
+        return pages.Outcome(questions[0].choices[2 if _ratio < 1.15 else 1 if _ratio < 2 else 0], f"""
         {1e3 * _few.round_s:.1f} ms become {1e3 * _many.round_s:.1f} ms (SAO: {1e3 * both().plans[0].round_s:.1f} to
         {1e3 * both(devices=30).plans[0].round_s:.1f} ms). With the whole band an upload is a matter of milliseconds:
         ten take {1e3 * _few.upload_s.sum():.0f} ms together, thirty {1e3 * _many.upload_s.sum():.0f} ms, and they are
@@ -155,7 +155,7 @@ def _(both, pages, predictions, questions):
                            1e3 * float((_sao.device_energy_j - _sao.compute_energy_j).sum()
                                        - (_turns.device_energy_j - _turns.compute_energy_j).sum()))
         _what = 0 if _compute > 1.2 * _send else 1 if _send > 1.2 * _compute else 2
-        return pages.Answer(questions[1].choices[_what], f"""
+        return pages.Outcome(questions[1].choices[_what], f"""
         {_send:.0f} mJ in sending, {_compute:.0f} mJ in computing. With a fixed transmit power a second on the air costs
         the same whatever the band, so a short upload is a cheap one. And whose turn comes late computes slowly, which
         is cheap, too: computing costs the square of the clock. SAO is the exact optimum, but among plans in which
@@ -167,7 +167,7 @@ def _(both, pages, predictions, questions):
         _shorter = [1 - after.round_s / before.round_s for before, after in zip(_once, _twice, strict=True)]
         _what = {(True, True): 0, (True, False): 1, (False, True): 2, (False, False): 3}[
             _shorter[0] > 0.05, _shorter[1] > 0.05]
-        return pages.Answer(questions[2].choices[_what], f"""
+        return pages.Outcome(questions[2].choices[_what], f"""
         SAO goes from {1e3 * _once[0].round_s:.1f} to {1e3 * _twice[0].round_s:.1f} ms, one after the other from
         {1e3 * _once[1].round_s:.1f} to {1e3 * _twice[1].round_s:.1f} ms. Its uploads add up to
         {1e3 * _twice[1].upload_s.sum():.0f} ms and fill the round: it is the air that is short, and no CPU helps with

@@ -140,10 +140,10 @@ def _(lines, mo, runs):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md("""
-    **More updates a second: is that more accuracy a second?** Not by itself: stale updates are worth less, and the
-    model leans to the data of the fast. Only paired runs with learning tell; `results/beyond/asynchronous` has them, on
-    MNIST and FashionMNIST. In the first of them FedBuff takes in more updates until it is as good, and still gets there
-    sooner: a little sooner in the paper's cell, much sooner where speeds are spread widely.
+    **More updates a second: is that more accuracy a second?** Not by itself: stale updates are worth less, and not all
+    devices are heard alike. Only paired runs with learning tell; `results/beyond/asynchronous` has them, on MNIST and
+    FashionMNIST. In the first of them FedBuff takes in more updates until it is as good, and still gets there sooner: a
+    little sooner in the paper's cell, much sooner where speeds are spread widely.
     """)
     return
 
@@ -169,7 +169,7 @@ def _(pages):
 def _(facts, other, pages, predictions, questions, synchronous):
     def _staleness():
         _found = {k: facts(other("fedbuff", k))["staleness, on average"] for k in (10, 5, 2, 1)}
-        return pages.Answer(float(_found[2]), f"""
+        return pages.Outcome(float(_found[2]), f"""
         (10 − 1)/K, whatever the speeds are: {', '.join(f'{9 / k:g} with K = {k}' for k in _found)}; measured
         {', '.join(f'{each:.2f}' for each in _found.values())}, a little less, since a run begins with nobody being
         stale. A new model makes all jobs under way one older, but for the one whose arrival made it: nine of ten. That
@@ -181,7 +181,7 @@ def _(facts, other, pages, predictions, questions, synchronous):
         _waits, _comes, _sao = (facts(run)["mJ an update"] for run in (
             synchronous("tdma", 30), other("fedbuff", 5, 30), synchronous("sao", 30)))
         _what = 2 if abs(_waits / _comes - 1) < 0.1 else 0 if _waits > _comes else 1
-        return pages.Answer(questions[1].choices[_what], f"""
+        return pages.Outcome(questions[1].choices[_what], f"""
         {_waits:.1f} mJ with waiting, {_comes:.1f} mJ without. Synchronous rounds last as long as the slowest device
         needs; all others have time, and under `tdma` they use it to compute slowly: computing costs the square of the
         clock. Where nobody waits, nobody has time: each computes as fast as its budget allows. (Under `sao` everybody
@@ -191,7 +191,7 @@ def _(facts, other, pages, predictions, questions, synchronous):
     def _in_vain():
         _waits, _first = facts(synchronous("sao")), facts(other("first-k", 5))
         _ratio = _first["mJ an update"] / _waits["mJ an update"]
-        return pages.Answer(questions[2].choices[0 if _ratio < 0.9 else 2 if _ratio > 1.1 else 1], f"""
+        return pages.Outcome(questions[2].choices[0 if _ratio < 0.9 else 2 if _ratio > 1.1 else 1], f"""
         {_first['mJ an update']:.1f} mJ against {_waits['mJ an update']:.1f} mJ. Ten devices work and five are taken in;
         what the others have spent until then is spent in vain. Rounds are shorter, so that there are
         {_first['updates a second']:.0f} updates a second instead of {_waits['updates a second']:.0f}; but one phone

@@ -10,9 +10,9 @@ from typing import Any
 import marimo as mo
 
 from netsim.lab.lesson import Condition, Exercise, Lesson, Step, titles
-from netsim.lab.questions import Answer, Question
+from netsim.lab.questions import Outcome, Question
 
-__all__ = ["Answer", "Condition", "Exercise", "Lesson", "Question", "Step", "after", "ask", "check", "end", "exercise",
+__all__ = ["Condition", "Exercise", "Lesson", "Outcome", "Question", "Step", "after", "ask", "check", "end", "exercise",
            "navigation", "replies", "reply", "top"]
 
 
@@ -59,7 +59,7 @@ def _field(question: Question) -> Any:
     return mo.ui.number(label=f"My prediction ({question.unit}; right if within {100 * question.within:.0f} %):")
 
 
-def replies(questions: Sequence[Question], predictions: Any, answers: Sequence[Callable[[], Answer]]) -> Any:
+def replies(questions: Sequence[Question], predictions: Any, answers: Sequence[Callable[[], Outcome]]) -> Any:
     """Each question with its form or, once there is a prediction, with what turns out; nothing is asked for before."""
     return mo.Html("<h2>Questions</h2>" + "".join(
         f'<section class="question" aria-label="Question {n + 1}">{mo.md(f"**{n + 1}.** {question.text}").text}'
@@ -68,7 +68,7 @@ def replies(questions: Sequence[Question], predictions: Any, answers: Sequence[C
         for n, question in enumerate(questions)))
 
 
-def reply(question: Question, said: str | float, answer: Answer) -> str:
+def reply(question: Question, said: str | float, answer: Outcome) -> str:
     """Whether a prediction was right, and why."""
     right = question.is_right(said, answer.checked(question))
     verdict = "Right" if right else "Not so"

@@ -22,7 +22,7 @@ class Question:
         if bool(self.choices) == bool(self.unit) or len(self.choices) == 1:
             raise ValueError(f"a question has two choices and more, or a unit, and not both: {self.text!r}")
 
-    def is_right(self, said: str | float, answer: Answer) -> bool:
+    def is_right(self, said: str | float, answer: Outcome) -> bool:
         """Whether what was said is what turns out."""
         if self.choices:
             return said == answer.right
@@ -34,13 +34,13 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Outcome:
     """What turns out, a choice or a number as the program finds it, and why (Markdown)."""
 
     right: str | float
     why: str
 
-    def checked(self, question: Question) -> Answer:
+    def checked(self, question: Question) -> Outcome:
         """The same, if it can be an answer to this question."""
         if question.choices and self.right not in question.choices:
             raise ValueError(f"{self.right!r} is none of the choices of {question.text!r}")

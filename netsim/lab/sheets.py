@@ -19,19 +19,19 @@ import marimo as mo
 
 from netsim.base.files import replace_text
 from netsim.lab.lesson import Condition, Lesson, Positions, lessons, titles
-from netsim.lab.questions import Answer, Question
+from netsim.lab.questions import Outcome, Question
 from netsim.lab.widgets import moved
 
 NAMES = ("teacher.html", "students.html")
 
 
 @dataclass(frozen=True)
-class Played:
+class LessonRun:
     """A lesson that was run: as it opens, after each of its steps, and with its exercise solved."""
 
     lesson: Lesson
     questions: tuple[Question, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[Outcome, ...]
     opens: str                            # what it says at first
     steps: tuple[str, ...]                # and after each step
     at_first: tuple[Condition, ...]
@@ -57,18 +57,18 @@ def run(path: Path, moves: Positions) -> dict[str, Any]:
     return dict(names)
 
 
-def play(path: Path) -> Played:
+def play(path: Path) -> LessonRun:
     """A lesson with all that a sheet tells about it."""
     names = run(path, {})
     lesson: Lesson = names["lesson"]
     asked = zip(names["questions"], names["answers"], strict=True)
-    return Played(
+    return LessonRun(
         lesson, names["questions"], tuple(answer().checked(question) for question, answer in asked), names["now"],
         tuple(run(path, step.moves)["now"] for step in lesson.steps),
         names["conditions"], run(path, lesson.exercise.solution)["conditions"])
 
 
-def teacher(played: Sequence[Played]) -> str:
+def teacher(played: Sequence[LessonRun]) -> str:
     """The sheet with figures, answers and solutions."""
     total = sum(each.lesson.minutes for each in played)
     rows = "".join(f"<tr><td>{each.lesson.number}. {escape(each.lesson.title)}</td><td>{_md(each.lesson.aim)}</td>"
@@ -81,7 +81,7 @@ def teacher(played: Sequence[Played]) -> str:
     return _page("Lessons: for the teacher", front + "".join(map(_for_the_teacher, played)))
 
 
-def _for_the_teacher(played: Played) -> str:
+def _for_the_teacher(played: LessonRun) -> str:
     lesson = played.lesson
     shown = "".join(
         f"<tr><td>{_set(step.moves)}</td><td>{_md(said)}</td><td>{_md(step.point)}</td></tr>"
@@ -100,12 +100,12 @@ def _for_the_teacher(played: Played) -> str:
         <h3>What comes next</h3>{_md(lesson.leads)}""")
 
 
-def students(played: Sequence[Played]) -> str:
+def students(played: Sequence[LessonRun]) -> str:
     """The sheet without answers, with room to write: a page a lesson, to be handed out one by one."""
     return _page("Lessons: predictions", "".join(map(_for_students, played)))
 
 
-def _for_students(played: Played) -> str:
+def _for_students(played: LessonRun) -> str:
     lesson = played.lesson
     asked = "".join(f"<li>{_md(question.text)}{_choices(question)}<p>Because:</p>{_lines(2)}</li>"
                     for question in played.questions)
@@ -121,7 +121,7 @@ def _section(lesson: Lesson, inside: str) -> str:
             f"minutes</small></h2><div class=\"aim\">{_md(f'**Aim.** {lesson.aim}')}</div>{inside}</section>")
 
 
-def _choices(question: Question, answer: Answer | None = None) -> str:
+def _choices(question: Question, answer: Outcome | None = None) -> str:
     """Boxes to tick, the right one ticked if there is an answer; or a number to fill in."""
     if not question.choices:
         told = '<span class="line short"></span>' if answer is None else f"<b>{question.in_words(answer.right)}</b>"

@@ -10,15 +10,15 @@ pytest.importorskip("marimo", reason="no marimo here: the lessons are not run")
 
 from netsim.lab import pages
 from netsim.lab.lesson import titles
-from netsim.lab.questions import Answer, Question, digits
+from netsim.lab.questions import Outcome, Question, digits
 
 
 def test_a_number_is_right_within_its_tolerance_on_both_sides():
     question = Question("How long?", unit="ms", within=0.1)
     for said, right in ((100.0, True), (110.0, True), (90.0, True), (110.1, False), (89.9, False), (-100.0, False)):
-        assert question.is_right(said, Answer(100.0, "")) is right
-    assert question.is_right(-95, Answer(-100.0, ""))
-    assert question.is_right(0, Answer(0.0, ""))
+        assert question.is_right(said, Outcome(100.0, "")) is right
+    assert question.is_right(-95, Outcome(-100.0, ""))
+    assert question.is_right(0, Outcome(0.0, ""))
     assert question.in_words(1234.5) == "1230 ms"
 
 
@@ -35,13 +35,13 @@ def test_a_question_has_choices_or_a_unit(given):
 
 def test_an_answer_that_can_not_be_given_is_refused():
     with pytest.raises(ValueError, match="'three' is none of the choices"):
-        Answer("three", "").checked(Question("Which?", ("one", "two")))
+        Outcome("three", "").checked(Question("Which?", ("one", "two")))
     with pytest.raises(ValueError, match="nan is no answer"):
-        Answer(float("nan"), "").checked(Question("How long?", unit="ms"))
+        Outcome(float("nan"), "").checked(Question("How long?", unit="ms"))
 
 
 def test_what_is_said_can_not_bring_its_own_markup():
-    told = pages.reply(Question("Which?", ("<b>", "two")), "<b>", Answer("two", "Two it is."))
+    told = pages.reply(Question("Which?", ("<b>", "two")), "<b>", Outcome("two", "Two it is."))
     assert "“&lt;b&gt;”" in told
 
 

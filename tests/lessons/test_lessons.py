@@ -109,44 +109,17 @@ def test_a_control_that_is_not_there_is_no_control():
 
 
 @pytest.mark.slow
-def test_what_the_lessons_are_about_holds():
-    names = {int(path.stem.split("_")[1]): path for path in LESSONS}
-    _, six = outputs(names[6])
-    literal, exact = (answer.plan for answer in six["at"](50).answers)
-    assert exact.round_s < 0.9 * literal.round_s
-    _, four = outputs(names[4])
-    assert four["path"].causes["device_name"][0] == "sensor 12"
-    shown, four = outputs(names[4], {"allocation": "sao"})
-    first = four["explained"].whole.what_if[0]
-    assert (first.device, first.key) == (12, "cpu_max")      # all end together, and yet it sets the pace
-    assert "the next per cent of sensor 12's clock shortens this round by" in shown
-    _, eight = outputs(names[8])
-    fixed, turns = (answer.plan for answer in eight["view"].answers)
-    assert turns.round_s < fixed.round_s
-    assert turns.energy_j < 0.7 * fixed.energy_j
-    _, nine = outputs(names[9])
-    waits, comes = nine["found"].values()
-    assert comes["updates a second"] > 2 * waits["updates a second"]
-    assert waits["most deliveries of a device"] == waits["fewest"]
-    assert comes["staleness, on average"] == pytest.approx(9 / 5, abs=0.1)
-    _, ten = outputs(names[10])
-    assert all(ten["median"]("mean", ms) < ten["median"]("now", ms) for ms in (3, 10, 30))
-    assert ten["median"]("now", 300) < ten["median"]("mean", 300)    # measure if the channel outlives the round
-    _, eleven = outputs(names[11], {"deadline (ms; 0: none)": 200})
-    assert (round(eleven["took_s"], 1), eleven["dropped"], eleven["arrived"]) == (12.0, 24, 776)
-
-
-@pytest.mark.slow
 def test_the_answers_by_hand():
     """Some of the figures that follow from formulas, worked out without the program."""
-    by_hand = {1: [1.50], 3: [60.0], 4: [None, None, 100 * (1 - 0.99**100)], 11: [3.0, None, 2.718281828 - 1]}
+    by_hand = {1: [1.50], 3: [60.0], 4: [None, None, 100 * (1 - 0.99**100)], 9: [4.5], 11: [3.0, None, 2.71828 - 1]}
     for number, expected in by_hand.items():
         for answer, value in zip(played(LESSONS[number - 1]).answers, expected, strict=False):
-            assert value is None or answer.right == pytest.approx(value, rel=2e-3)
-    chosen = {1: "It is four times as much", 6: "It is exact again", 8: "Of SAO alone", 9: "More",
-              10: "The plan on the gain now"}
+            assert value is None or answer.right == pytest.approx(value, rel=0.03)
+    chosen = {1: "It is four times as much", 4: "Of the sensor's clock", 6: "It gets longer", 8: "Of SAO alone",
+              9: "FedBuff: nobody waits", 10: "The plan on the mean gain", 11: "The mean round only"}
     for number, choice in chosen.items():
         assert choice in [answer.right for answer in played(LESSONS[number - 1]).answers]
+    assert played(LESSONS[9]).answers[1].right == "The plan on the gain now"     # the channel outlives the round
 
 
 @pytest.mark.slow
