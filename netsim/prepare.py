@@ -152,7 +152,7 @@ def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:
             yield Idle(("population", table.name, "samples"), ("learning", "partition"), "the file of the split says "
                        "which samples a device holds (learning.partition); change that", changes_only=True)
     if scenario.server:
-        yield from _idle_with_server(scenario, scenario.server.kind, scenario.server.options, learning=learning)
+        yield from _idle_with_server(scenario, scenario.server.kind, scenario.server.options)
     method = scenario.allocation.method
     if method in ALLOCATION:
         yield from _idle_powers(scenario, method, chosen=ALLOCATION[method].powers)
@@ -165,16 +165,15 @@ def refuse_untrained(scenario: Scenario) -> None:
             scenario, "the rounds are played without learning; leave it out, or let it learn", changes_only=True))
 
 
-def _idle_with_server(
-    scenario: Scenario, kind: str, options: Mapping[str, Any], *, learning: bool) -> Iterator[Idle]:
+def _idle_with_server(scenario: Scenario, kind: str, options: Mapping[str, Any]) -> Iterator[Idle]:
     server = SERVERS.find(kind)
     if issubclass(server, Server):
         for key, why in server.idle(scenario, SERVERS.options(kind, options)).items():
             yield Idle(tuple(key.split(".")), ("server",), f'server.kind "{kind}" {why}',
                        needed=key == "selection.cohort")
-        for option in () if learning else server.weighs:
+        for option in () if scenario.trains else server.weighs:
             yield Idle(("server", option), ("learning", "dataset"), "it says how much updates count, and nothing is "
-                       "trained; leave it out", changes_only=scenario.trains)
+                       "trained; leave it out")
 
 
 def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[Idle]:
