@@ -114,7 +114,7 @@ def test_the_answers_by_hand():
     by_hand = {1: [1.50], 3: [60.0], 4: [None, None, 100 * (1 - 0.99**100)], 9: [4.5], 11: [3.0, None, 2.71828 - 1]}
     for number, expected in by_hand.items():
         for answer, value in zip(played(LESSONS[number - 1]).answers, expected, strict=False):
-            assert value is None or answer.right == pytest.approx(value, rel=0.03)
+            assert value is None or answer.right == pytest.approx(value, rel=0.05)
     chosen = {1: "It is four times as much", 4: "Of the sensor's clock", 6: "It gets longer", 8: "Of SAO alone",
               9: "FedBuff: nobody waits", 10: "The plan on the mean gain", 11: "The mean round only"}
     for number, choice in chosen.items():
