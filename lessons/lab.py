@@ -19,16 +19,16 @@ def _():
     from netsim.cell.disciplines import DISCIPLINES
     from netsim.lab import charts
     from netsim.lab.formulas import device_formulas
+    from netsim.lab.lesson import titles
     from netsim.lab.player import player
-    from netsim.lab.serve import lessons
     from netsim.lab.settings import Settings
     from netsim.lab.view import look
     from netsim.lab.widgets import between, controls, dropdown, number, side_by_side, slider
     from netsim.lab.words import headline, verdict
 
     return (
-        DISCIPLINES, METHODS, Settings, between, charts, dropdown, controls, device_formulas, escape, headline, lessons,
-        look, mo, number, player, side_by_side, slider, verdict,
+        DISCIPLINES, METHODS, Settings, between, charts, controls, device_formulas, dropdown, escape, headline,
+        look, mo, number, player, side_by_side, slider, titles, verdict,
     )
 
 
@@ -44,7 +44,7 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(DISCIPLINES, METHODS, Settings, between, dropdown, controls, number, slider):
+def _(DISCIPLINES, METHODS, Settings, between, controls, dropdown, number, slider):
     start = Settings()
 
     bandwidth = slider("bandwidth (MHz)", [*range(1, 10), *range(10, 42, 2), 50, 60, 80, 100], start.bandwidth_mhz)
@@ -132,12 +132,9 @@ def _(
 
 
 @app.cell(hide_code=True)
-def _(lessons, mo):
-    def title(path):
-        return path.stem.split("_", 2)[2].replace("_", " ")
-
+def _(mo, titles):
     mo.md("## Lessons\n\n" + "\n".join(
-        f"{number}. [{title(path)}](lesson-{number}/)" for number, path in enumerate(lessons(), start=1)))
+        f"{_number}. [{_title}](lesson-{_number}/)" for _number, _title in titles().items()))
     return
 
 
