@@ -224,6 +224,21 @@ def test_a_picture_that_never_ends(tmp_path: Path, kind: str) -> None:
     assert "no plain file" in refused(tmp_path, "data", "image-folder", "--root", ".")
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_arrays_that_never_end(tmp_path: Path, kind: str) -> None:
+    KINDS[kind](tmp_path / "x.npz")
+    assert "no plain file" in refused(tmp_path, "data", "arrays", "--root", ".")
+
+
+@pytest.mark.parametrize("label", [10**12, 2**63 - 1, 2**64 - 1])
+def test_a_label_beyond_all_classes(tmp_path: Path, label: int) -> None:
+    """A name for each class up to it would fill the memory."""
+    images, labels = np.zeros((4, 8, 8), np.uint8), np.array([0, 1, 2, label], np.uint64)
+    np.savez(tmp_path / "x.npz", train_images=images, train_labels=labels, test_images=images, test_labels=labels)
+    with pytest.raises(InputError, match=f"train_labels has the label {label}, but there are only 4 training images"):
+        sources.read_arrays([tmp_path / "x.npz"])
+
+
 def test_packed_data_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import gzip
 

@@ -16,7 +16,8 @@ from netsim.cell.radio import Air
 if TYPE_CHECKING:
     from netsim.cell.medium import Medium
 
-MOST_CHANGES = 10_000      # of the channel during an upload: 200 s, with fades of 20 ms
+MOST_CHANGES = 50_000      # of the channel during an upload: 1,000 s, with fades of 20 ms; some 10 s of computing
+LOOK_AFTER = 1_000         # changes: whether at this pace ten times the most would not do
 
 
 class Fades:
@@ -70,9 +71,12 @@ class Fades:
     def _lose_patience(self, flight: Flight, i: int, now: float) -> None:
         """An upload that lasts for more changes than anybody would wait for is told, not played for hours."""
         ticket = flight.first + i
-        self._met = (ticket, self._met[1] + 1 if self._met[0] == ticket else 1)
-        if self._met[1] > MOST_CHANGES:
+        met = self._met[1] + 1 if self._met[0] == ticket else 1
+        self._met = (ticket, met)
+        sent = flight.bits[i] - flight.left[i]
+        hopeless = met % LOOK_AFTER == 0 and 0.0 < sent * 10 * MOST_CHANGES < flight.bits[i] * met
+        if hopeless or met > MOST_CHANGES:
             raise InputError(
-                f"{now:.6g} s: the upload of device {flight.device[i]} is not done after {MOST_CHANGES:,} changes of "
-                "the channel; give it more band, more power or fewer bits, or let the channel change less often "
-                "(cell.fading.coherence, population.mobility.every)")
+                f"{now:.6g} s: the upload of device {flight.device[i]} is not done after {met - 1:,} changes of the "
+                f"channel, with {sent / flight.bits[i]:.2g} of its bits sent; give it more band, more power or fewer "
+                "bits, or let the channel change less often (cell.fading.coherence, population.mobility.every)")

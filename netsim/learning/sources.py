@@ -200,10 +200,14 @@ def read_arrays(files: list[Path]) -> Decoded:
     """Arrays in a ``.npz``: images as bytes, (samples, height, width) or with channels last, and whole labels."""
     file = files[0]
     try:
-        with zipfile.ZipFile(file) as members:
-            size = sum(member.file_size for member in members.infolist())
-        with np.load(file, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in (*ARRAYS, "names") if name in found and size <= MOST_DECODED}
+        with open_to_read(file, "numpy arrays", MOST_DECODED) as content:
+            with zipfile.ZipFile(content) as members:
+                size = sum(member.file_size for member in members.infolist())
+            content.seek(0)
+            with np.load(content, allow_pickle=False) as found:
+                arrays = {name: found[name] for name in (*ARRAYS, "names") if name in found and size <= MOST_DECODED}
+    except InputError:
+        raise
     except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
         why = "an array holds Python objects: save numbers" if "allow_pickle" in str(error) else error
         raise InputError(f"{file}: not a file of numpy arrays ({why})") from None
@@ -228,6 +232,9 @@ def _of_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> Decoded:
         if array.dtype.kind not in "iu" or array.shape != beside.shape[:1] or array.min() < 0:
             raise InputError(f"{file}: {name} must be a whole number from 0 on for each image, found {array.dtype} "
                              f"{array.shape}")
+        if array.max() >= len(labels[0]):
+            raise InputError(f"{file}: {name} has the label {array.max()}, but there are only {len(labels[0])} "
+                             "training images, and every class from 0 on needs one")
     every = np.concatenate(labels).astype(np.int64)
     names = [str(name) for name in arrays["names"]] if "names" in arrays else [str(k) for k in range(every.max() + 1)]
     if every.max() >= len(names):

@@ -94,6 +94,16 @@ def test_an_upload_that_sees_no_end_is_told(world, monkeypatch):
         play(World(bandwidth_hz=1e6), sender(world, 10 * MBIT, 0.0), air)
 
 
+def test_an_upload_that_would_not_be_done_for_hours_is_told_at_once(world, monkeypatch):
+    """At 0.01 of what it takes by the fourth change, 400 would be needed: more than ten times the most."""
+    monkeypatch.setattr(fades, "MOST_CHANGES", 30)
+    monkeypatch.setattr(fades, "LOOK_AFTER", 4)
+    air = Blocks([1] * 40, 0.2)
+    assert play(world, sender(world, 12 * MBIT, 0.0), air)[-1][-1] == 12.0
+    with pytest.raises(InputError, match=r"^4 s: .* after 3 changes of the channel, with 0\.0\d+ of its bits sent"):
+        play(World(bandwidth_hz=1e6), sender(world, 400 * MBIT, 0.0), air)
+
+
 def test_a_budget_that_is_spent_in_mid_upload(world):
     rates = (2, 0.5, 4)
     device = sender(world, 4 * MBIT, 0.0, budget_j=0.3)               # pays for 1.5 s
