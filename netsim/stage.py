@@ -69,7 +69,8 @@ class Stage:
         return {
             "run_dir": str(path),
             "rounds": self.cell.version,
-            "simulated_s": self.cell.now,
+            # up to the last round: what came after it was a wait in vain
+            "simulated_s": float(run.rounds["t1"][-1]) if self.cell.version else self.cell.now,
             "energy_j": history.energy_j,
             "accuracy": evaluated[-1] if evaluated else None,
             "target_reached": target_reached,

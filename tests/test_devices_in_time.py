@@ -241,3 +241,12 @@ def test_nothing_is_drawn_that_nobody_asked_for():
     assert always == plain
     assert not Faults.of(load_scenario("paper"), 0)
     assert np.all(Faults.of(scenario_of(LOSS), 0).available(1.0))
+
+
+def test_a_wait_in_vain_at_the_end_is_no_part_of_the_run():
+    """Batteries run out while the last phones are away; the server waits for one that comes back empty."""
+    run = play("population.phone.count=6", "selection.cohort=3", "end.rounds=5", "population.phone.battery=1 J",
+               "population.phone.idle=1 W",
+               'population.phone.availability={model="on-off",on="300 ms",off="2 s",work="pause"}', seed=4)
+    assert run.summary["rounds"] == 2
+    assert run.summary["simulated_s"] == pytest.approx(sum(run.summary["round_s"]), rel=1e-12)

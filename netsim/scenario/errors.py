@@ -120,7 +120,8 @@ def _what(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, typ
         tag = next((tag for name, tag in TAGS.items() if name in kinds), "kind")
         return f'unknown {tag} "{context["tag"]}"; {one_of(str(context["tag"]), kinds)}'
     if kind == "union_tag_not_found":
-        return 'expected a table with a kind, such as { kind = "..." }'
+        tag = next(iter(quoted(context["discriminator"])), "kind")
+        return f'expected a table with a {tag}, such as {{ {tag} = "..." }}'
     if kind == "too_short":
         return f"needs at least {context['min_length']} {'entry' if context['min_length'] == 1 else 'entries'}"
     return in_words(kind, error["msg"], context, error["input"])

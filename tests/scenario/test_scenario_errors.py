@@ -223,3 +223,8 @@ cohort = 2
     assert load_scenario(tmp_path / "cell.toml", ["cell.bandwidth=5MHz", "population.thing.cpu.min=0.1GHz"]).size == 2
     with pytest.raises(InputError, match=told):
         load_scenario(tmp_path / "cell.toml", [override])
+
+
+def test_a_table_without_the_key_that_tells_its_form_names_that_key():
+    with pytest.raises(InputError, match=r'phone\.availability: expected a table with a model, such as \{ model = "'):
+        load_scenario("tiny", ['population.phone.availability={on="1 s",off="1 s"}'])
