@@ -226,5 +226,5 @@ cohort = 2
 
 
 def test_a_table_without_the_key_that_tells_its_form_names_that_key():
-    with pytest.raises(InputError, match=r'phone\.availability: expected a table with a model, such as \{ model = "'):
-        load_scenario("tiny", ['population.phone.availability={on="1 s",off="1 s"}'])
+    with pytest.raises(InputError, match=r'node\.availability: expected a table with a model, such as \{ model = "'):
+        load_scenario("tiny", ['population.node.availability={on="1 s",off="1 s"}'])
