@@ -171,9 +171,6 @@ def _idle_with_server(scenario: Scenario, kind: str, options: Mapping[str, Any])
         for key, why in server.idle(scenario, SERVERS.options(kind, options)).items():
             yield Idle(tuple(key.split(".")), ("server",), f'server.kind "{kind}" {why}',
                        needed=key == "selection.cohort")
-        for option in () if scenario.trains else server.weighs:
-            yield Idle(("server", option), ("learning", "dataset"), "it says how much updates count, and nothing is "
-                       "trained; leave it out")
 
 
 def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[Idle]:

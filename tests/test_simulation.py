@@ -118,8 +118,8 @@ def equal(problem: Problem, band: float = 1.0) -> Plan:
     (lambda problem: None, "answered with NoneType"),
     (lambda problem: equal(problem, 1.01), "of a band of"),
     (lambda problem: equal(problem.subset([0])), r"bandwidth_hz has shape \(1,\)"),
-    (lambda problem: plan_for(problem, np.full(len(problem), np.nan), problem.cpu_min_hz), "bandwidth_hz of device"),
-    (lambda problem: plan_for(problem, equal(problem).bandwidth_hz, -problem.cpu_min_hz), "cpu_hz of device"),
+    (lambda problem: plan_for(problem, np.full(len(problem), np.nan), problem.cpu_min_hz), "bandwidth_hz of node"),
+    (lambda problem: plan_for(problem, equal(problem).bandwidth_hz, -problem.cpu_min_hz), "cpu_hz of node"),
 ])
 def test_an_allocation_that_is_no_plan_is_refused(monkeypatch, answer, said):
     installed(monkeypatch, solve=answer)

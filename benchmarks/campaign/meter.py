@@ -108,7 +108,7 @@ def metered() -> Iterator[Meter]:
         return meter.cell
 
     first("_send", lambda medium, flight, i, now, hz, rate: meter.sends(flight, i, now, hz))
-    first("change_rate", lambda medium, flight, i, now, hz: meter.changes(flight, i, now, hz))
+    first("change_rate", lambda medium, flight, i, now, hz, rate: meter.changes(flight, i, now, hz))
     first("leave_the_band", lambda medium, flight, i, now, **named: meter.leaves(flight, i, now))
     first("_sent", lambda medium, flight, i, now: meter.is_sent(flight, i, now))
     first("_computed", lambda medium, flight, i, now: meter._fresh.add(flight.first + i))

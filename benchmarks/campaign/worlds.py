@@ -6,6 +6,7 @@ A feature is a function that writes lines, or none; a new one is a function more
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
@@ -43,10 +44,19 @@ def draw_world(dice: Random, *, learns: bool = False, servers: tuple[str, ...] =
                   moves=not recorded and dice.random() < 0.4, recorded_gains=recorded, learns=learns)
     if world.server == "first-k":
         world = replace(world, cohort=max(1, min(world.size, world.cohort + 1)))
-    return "\n".join([
+    return _without_idle_keys(world, "\n".join([
         _cell(dice, world), *(_population(dice, world, place) for place in range(len(devices))), _learning(dice, world),
         _selection(dice, world), _allocation(dice, world), _rounds(dice, world), _server(dice, world),
-        _end(dice, world)]) + "\n"
+        _end(dice, world)]) + "\n")
+
+
+def _without_idle_keys(world: World, text: str) -> str:
+    """Without keys that would have no effect in this world, which are refused."""
+    if "fading = " not in text:
+        text = text.replace('\nchannel = "mean"', "")
+    if world.server not in WAITS:
+        text = re.sub(r'to = "(all|each)", ', "", text)
+    return re.sub(r"\nwait = .*", "", text) if world.server == "window" else text
 
 
 def maybe(dice: Random, chance: float, *lines: str) -> list[str]:
@@ -205,8 +215,8 @@ def _rounds(dice: Random, world: World) -> str:
              *maybe(dice, 0.4, f'over_budget = "{dice.choice(("go on", "drop"))}"'),
              *maybe(dice, 0.4, f"wait = {ms(dice, 5, 500)}")]
     if world.server in WAITS:
-        lines += [f'first = "{dice.choice(("all", "cohort"))}"',
-                  f'first_infeasible = "{dice.choice(("waves", "relax"))}"',
+        first, infeasible = dice.choice(("all", "cohort")), dice.choice(("waves", "relax"))
+        lines += [f'first = "{first}"', *([f'first_infeasible = "{infeasible}"'] if first == "all" else []),
                   *maybe(dice, 0.4, f"deadline = {ms(dice, 30, 1500)}")]
     return "\n".join(lines)
 

@@ -62,7 +62,7 @@ class Result:
         named = replace(self.problem, numbers=self.devices)
         return [named.called(position) for position in range(len(named))]
 
-    def _device_rows(self) -> list[dict[str, Any]]:
+    def _device_rows(self) -> list[dict[str, float]]:
         if self.plan is None:
             return []
         columns = {
@@ -71,8 +71,8 @@ class Result:
             "budget_j": self.problem.budget_j,
         }
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return [{"device": int(number), "name": name, **dict(zip(columns, row, strict=True))}
-                for number, name, row in zip(self.devices, self.names, rows, strict=True)]
+        return [{"device": int(number), **dict(zip(columns, row, strict=True))}
+                for number, row in zip(self.devices, rows, strict=True)]
 
 
 def compare(problem: Problem, methods: Iterable[tuple[str, Mapping[str, Any]]], devices: Ints) -> list[Result]:

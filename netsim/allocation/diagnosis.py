@@ -186,11 +186,10 @@ def ends_by(plan: Plan, within_s: float | Floats) -> Bools:
 
 
 def listing(problem: Problem, positions: Ints, most: int = 8) -> str:
-    """``device 3``, ``devices 3, 7``, ``devices 0, 1, … and 90 more``; by their names where they have some."""
+    """``device 3``, ``devices 3, 7``, ``devices phone 0, phone 1, … and 90 more``."""
     rest = f" and {len(positions) - most} more" if len(positions) > most else ""
-    if problem.names is not None:
-        return ", ".join(problem.called(n) for n in positions[:most]) + rest
-    shown = ", ".join(str(problem.name(n)) for n in positions[:most])
+    called = problem.name if problem.names is None else problem.called
+    shown = ", ".join(str(called(n)) for n in positions[:most])
     return f"device{'s' if len(positions) > 1 else ''} {shown}{rest}"
 
 

@@ -154,10 +154,10 @@ class Problem:
     @cached_property
     def _cell(self) -> dict[str, Any]:
         """All that was given, without what follows from it."""
-        return {name: getattr(self, name) for name in FIELDS}
+        return {"names": self.names, **{name: getattr(self, name) for name in FIELDS}}
 
 
-FIELDS = tuple(each.name for each in fields(Problem))
+FIELDS = tuple(each.name for each in fields(Problem) if each.name != "names")      # numbers, and arrays of them
 
 
 @dataclass(frozen=True, eq=False)

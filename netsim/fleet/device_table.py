@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,15 @@ if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
 
+@dataclass(frozen=True)
 class DeviceNames:
     """What devices are called, by their numbers: as their fleet says, else by kind and number, such as "phone 12"."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        self._tables = scenario.population
+    scenario: Scenario
 
     def __call__(self, number: int) -> str:
         place = number
-        for table in self._tables:
+        for table in self.scenario.population:
             if place < table.size:
                 name, kind = table.devices and table.devices.name, table.devices and table.devices.kind
                 return name[place] if name else f"{kind[place] if kind else table.name} {number}"

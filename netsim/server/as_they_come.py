@@ -81,7 +81,7 @@ class AsTheyCome(Server):
         keys = ("rounds.first_infeasible", "rounds.deadline", "learning.fedl", "learning.aggregation",
                 *(("rounds.first",) if scenario.rounds.first == "all" else ()))      # nor does it begin with everybody
         idle = {**dict.fromkeys(keys, no_rounds), "cell.downlink.to": "lets every device start alone; leave it out"}
-        if options.get("concurrency") is not None:
+        if options.get("concurrency") not in (None, scenario.selection.cohort):
             idle["selection.cohort"] = "lets server.concurrency devices work at a time; change that"
         return idle
 

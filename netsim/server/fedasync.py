@@ -27,8 +27,6 @@ class FedAsync(AsTheyCome):
     proximal term: ``learning.proximal``.
     """
 
-    weighs = ("mixing", "staleness")
-
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
         closed: Callable[[RunProgress], None], mixing: Mixing = 0.6, staleness: ByStaleness = POLYNOMIAL,

@@ -31,8 +31,6 @@ class FedBuff(AsTheyCome):
     Source: Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, arXiv 2106.06639.
     """
 
-    weighs = ("rate", "staleness", "normalise")
-
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
         closed: Callable[[RunProgress], None], buffer: Buffer = 10, concurrency: Concurrency = None,

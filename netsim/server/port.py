@@ -33,8 +33,6 @@ class Port(AsTheyCome):
     Source: Su and Li, How Asynchronous can Federated Learning Be?, IWQoS 2022; weights as in its authors' code.
     """
 
-    weighs = ("similarity", "freshness", "bound")
-
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
         closed: Callable[[RunProgress], None], buffer: Buffer = 10, concurrency: Concurrency = None,

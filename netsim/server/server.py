@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from simpy.events import ProcessGenerator
 
@@ -38,7 +38,6 @@ class Server:
     """Dispatches jobs, waits and aggregates, in ``run``; ``closed`` is called when a round is complete."""
 
     waits = True                            # whether all jobs of a round begin and end in it
-    weighs: ClassVar[tuple[str, ...]] = ()  # options that say how much updates count, and nothing else
 
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,

@@ -33,8 +33,6 @@ class Window(AsTheyCome):
     """
 
     barrier = True
-    weighs = ("staleness", "stalest")
-
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
         closed: Callable[[RunProgress], None], period: Period, concurrency: Concurrency = None,

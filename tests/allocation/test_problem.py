@@ -41,7 +41,7 @@ def test_names_the_field_of_the_cell(field: str, value: object) -> None:
 
 
 def test_unequal_lengths() -> None:
-    with pytest.raises(InputError, match=r"^gain: 1 values, but bits has 2"):
+    with pytest.raises(InputError, match=r"^gain: 1 value, but bits has 2"):
         Problem(**{**GOOD, "gain": [1e-10]})
     with pytest.raises(InputError, match=r"^bits: 2 values, but gain has 3"):
         Problem(**{**GOOD, "gain": [1e-10] * 3})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 ALLOCATION = ("sao", "equal", "algorithm5", "algorithm6", "sao-common-power", "sao-joint", "fedl", "rra")
@@ -17,7 +18,16 @@ def draw_scenario(number: int) -> str:
     parts = [_cell(dice, number, sum(counts)), *(_population(dice, i, count) for i, count in enumerate(counts)),
              _learning(dice), _selection(dice, number, cohort), _allocation(dice, number), _rounds(dice, number),
              _end(dice)]
-    return "\n".join(parts)
+    return _without_idle_keys("\n".join(parts))
+
+
+def _without_idle_keys(text: str) -> str:
+    """Without what recorded gains, or measured ones of all devices, override: such keys are refused by now."""
+    if "gain_trace" in text:
+        text = re.sub(r"devices = \{ gain = \[(.*)\] \}", lambda gains: f"count = {gains[1].count('dB')}", text)
+    if "gain_trace" in text or text.count("devices = {") == text.count("[[population]]"):
+        text = re.sub(r"shadowing = .*\n", "", text)
+    return text
 
 
 def _cell(dice: Random, number: int, devices: int) -> str:

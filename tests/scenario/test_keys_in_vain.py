@@ -72,7 +72,6 @@ def refused(table: dict[str, Any], **changes: Any) -> str:
                           "optimiser": {"kind": "adam"}, "target_accuracy": 0.9, "evaluation": {"every": 2},
                           "root": "data"}.items()),
     (cell(server={"kind": "fedbuff", "buffer": 2}, rounds={"first": "all"}), "rounds.first", 'server.kind "fedbuff"'),
-    (cell(server={"kind": "fedbuff", "buffer": 2, "rate": 0.5}), "server.rate", "nothing is trained"),
     (cell(server={"kind": "fedasync"}, cell={"downlink": {"power": "1 W", "to": "each"}}), "cell.downlink.to",
      "lets every device start alone"),
 ])
@@ -89,6 +88,7 @@ def test_a_file_is_held_to_what_it_says(table: dict[str, Any], key: str, why: st
          without=("count", "radio")),                                                 # which no column says
     cell(learning={"local_steps": 5, "batch_size": 20}),                              # a step is as long as its batch
     cell(learning={**DIGITS, "learning_rate": 0.1}, server={"kind": "fedbuff", "buffer": 2, "rate": 0.5}),
+    cell(server={"kind": "fedbuff", "buffer": 2, "rate": 0.5}),        # what a server is, learning or not
     cell(phone={"radio": {"power": "20 dBm", "max_power": "23 dBm"}}),                # for methods that choose powers
 ])
 def test_what_must_be_given_or_matters_is_fine(table: dict[str, Any]) -> None:
