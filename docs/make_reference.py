@@ -109,7 +109,7 @@ def unit_table() -> Iterator[str]:
 def key_table(keys: dict[str, Any], required: set[str]) -> str:
     rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for name, entry in keys.items():
-        if name == "kind":
+        if name == "kind" and "const" in entry:       # which table it is, as its heading says
             continue
         default = "**needed**" if name in required else shown(entry.get("default"))
         rows.append(f"| `{name}` | {value_of(entry)} | {default} | {entry.get('description', '')} |".replace("\\", ""))
