@@ -74,7 +74,7 @@ def _played(
         if not server.ended(cell):
             stage.learning.begin(scenario.size, cell.version)
         stage.advance(stage.env.process(server.run(cell)))
-        stage.finish(target_reached=server.target_reached if stage.learning.trains else None)
+        stage.finish(target_reached=server.target_reached if stage.learning.trains else None, in_rounds=True)
     return Run(path, keep)
 
 

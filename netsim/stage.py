@@ -54,14 +54,14 @@ class Stage:
         if self.progress:
             self.progress(at)
 
-    def finish(self, *, target_reached: bool | None, **more: Any) -> None:
-        """Write the rest down, and the result."""
+    def finish(self, *, target_reached: bool | None, in_rounds: bool = False, **more: Any) -> None:
+        """Write the rest down, and the result; ``in_rounds`` is whether time after the last round was waited in vain."""
         if len(self.recorder):
             self.journal.commit(self.cell.version, self.recorder, self.rooms, self.learning)
-        self.journal.finish({**self.summary(target_reached), **more})
+        self.journal.finish({**self.summary(target_reached, in_rounds), **more})
         self.learning.remove()
 
-    def summary(self, target_reached: bool | None) -> dict[str, Any]:
+    def summary(self, target_reached: bool | None, in_rounds: bool) -> dict[str, Any]:
         """The result, as ``netsim run --json`` prints it."""
         history, path = self.history, self.journal.path
         run = Run(path)
@@ -69,8 +69,7 @@ class Stage:
         return {
             "run_dir": str(path),
             "rounds": self.cell.version,
-            # up to the last round: what came after it was a wait in vain
-            "simulated_s": float(run.rounds["t1"][-1]) if self.cell.version else self.cell.now,
+            "simulated_s": float(run.rounds["t1"][-1]) if in_rounds and self.cell.version else self.cell.now,
             "energy_j": history.energy_j,
             "accuracy": evaluated[-1] if evaluated else None,
             "target_reached": target_reached,

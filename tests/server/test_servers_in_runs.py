@@ -90,7 +90,6 @@ DIGITS = ("learning.dataset=digits", "learning.model=mnist-cnn")
     (["server.kind=fedbuff", "rounds.deadline=1s"], r"rounds\.deadline has no effect"),
     ([*DIGITS, "server.kind=fedasync", "learning.aggregation=mean"], r"learning\.aggregation has no effect"),
     ([*DIGITS, "server.kind=fedasync", "learning.fedl=0.1"], r"learning\.fedl has no effect"),
-    (["server.kind=fedasync", "server.mixing=0.5"], r"server\.mixing: has no effect: .*nothing is trained"),
     (["server.kind=fedbuff", "server.concurrency=3", "selection.cohort=2"], r"cohort: has no effect: .*concurrency"),
     (["server.kind=window", "server.period=1s", "rounds.wait=2s"], r"wait: has no effect: .*its period, whoever fits"),
     (["server.kind=fedbuff", "rounds.first=all"], r"rounds\.first: has no effect: .*no rounds"),
