@@ -55,7 +55,7 @@ class Stage:
             self.progress(at)
 
     def finish(self, *, target_reached: bool | None, in_rounds: bool = False, **more: Any) -> None:
-        """Write the rest down, and the result; ``in_rounds`` is whether time after the last round was waited in vain."""
+        """Write the rest down, and the result; ``in_rounds``: what came after the last round was waited in vain."""
         if len(self.recorder):
             self.journal.commit(self.cell.version, self.recorder, self.rooms, self.learning)
         self.journal.finish({**self.summary(target_reached, in_rounds), **more})
