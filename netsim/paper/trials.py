@@ -98,18 +98,18 @@ class Trial:
         factor = CYCLES / (LOCAL_EPOCHS * samples)
         published = Path(context.data, "partitions", f"{data.file}-{self.sigma}.json")
         split = "published" if self.number == 1 and data.file and published.exists() else "drawn"
-        if split == "published":
-            partition: dict[str, Any] = {"kind": "file", "path": str(published.resolve())}
+        if split == "published":                # the file says how many samples a device holds
+            held: dict[str, Any] = {"learning.partition": {"kind": "file", "path": str(published.resolve())}}
         else:
-            partition = {"kind": "two-class"} if self.sigma == "H" else {"kind": "majority", "sigma": float(self.sigma)}
+            drawn = {"kind": "two-class"} if self.sigma == "H" else {"kind": "majority", "sigma": float(self.sigma)}
+            held = {"learning.partition": drawn, "population.phone.samples": samples}
         settings = {
             "name": f"{self.dataset}-{self.sigma}",
             "learning.dataset": self.dataset, "learning.root": context.data, "learning.model": data.model,
             "learning.bits": data.bits, "learning.local_iterations": LOCAL_EPOCHS,
             "learning.batch_size": data.batch, "learning.learning_rate": LEARNING_RATE, "learning.aggregation": "mean",
             "learning.target_accuracy": data.targets[self.sigma],
-            "learning.partition": partition,
-            "population.phone.count": data.devices, "population.phone.samples": samples,
+            "population.phone.count": data.devices, **held,
             "population.phone.cpu.cycles_per_sample": {"dist": "uniform", "low": 1e4 * factor, "high": 3e4 * factor},
             "selection.method": self.method, "selection.cohort": self.cohort, "rounds.infeasible": "waves",
             "end.rounds": data.cap,

@@ -1,6 +1,7 @@
 """The paper's tables and figures: what is written, the same every time, and only what was measured."""
 
 import csv
+import itertools
 import json
 import math
 import shutil
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 
 from netsim.base.errors import InputError
-from netsim.paper import against_rra, cohort_size, learned, trials
+from netsim.paper import against_rra, cohort_size, learned, trials, waiting
 from netsim.paper.divergence_accuracy import clusters_of
 from netsim.paper.improvement import score
 from netsim.paper.reproduce import TARGETS, Context, chosen, reproduce
 from netsim.paper.trials import Trial
+from netsim.prepare import prepare
 from netsim.sweep.points import Record, write_record
 
 ISSUE = {f"fig{number}" for number in range(4, 15)} | {"table1", "table2", "table3"}
@@ -172,6 +174,20 @@ def test_the_long_run_starts_with_what_tells_most() -> None:
         (dataset, method) for dataset in ("mnist", "fashion-mnist") for method in trials.METHODS]
     assert {(trial.sigma, trial.number) for trial in order[:15]} == {("0.8", 1)}
     assert len(order) == 110
+
+
+def test_no_planned_training_sets_a_key_in_vain(tmp_path: Path) -> None:
+    """They are refused when a trial starts, hours after the first one maybe: with published splits and with none."""
+    for data in (tmp_path / "published", tmp_path / "none"):
+        (data / "partitions").mkdir(parents=True)
+    for file, sigma in itertools.product((kind.file for kind in trials.DATA.values()), trials.SIGMAS):
+        (tmp_path / "published" / "partitions" / f"{file}-{sigma}.json").write_text("{}")
+    for data in (tmp_path / "published", tmp_path / "none"):
+        context = Context(tmp_path / "paper", data=str(data))
+        plans = {trial for plan in (trials.compared, trials.with_rra, trials.cohort_sizes) for trial in plan(context)}
+        for scenario in (*(trial.scenario(context)[0] for trial in plans),
+                         *(trial.scenario(context) for trial in waiting.planned(context))):
+            prepare(scenario, learning=True)
 
 
 def test_the_first_trial_takes_the_published_split(tmp_path: Path) -> None:
