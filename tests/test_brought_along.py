@@ -180,6 +180,7 @@ def test_what_is_brought_along_is_explained(changes):
     assert told.what_if[0].saves_s > 0.0
 
 
+@pytest.mark.slow
 def test_rounds_of_a_server_of_ones_own_are_explained_where_its_code_may_run():
     run = play("server.kind=mylab:Hasty")
     with pytest.raises(InputError, match=r'server.kind "mylab:Hasty" is not imported: .* --allow-import'):

@@ -217,6 +217,7 @@ def test_what_a_device_without_a_plan_would_have_sent():
     assert run.jobs["bits"].to_list() == pytest.approx([448e3] * run.jobs.height)
 
 
+@pytest.mark.slow
 def test_export_and_report_show_absences(netsim, tmp_path):
     run = play(*TROUBLE, out=tmp_path / "run")
     assert netsim("export", run.path, "--format", "perfetto", "--out", tmp_path / "trace.json")[0] == 0

@@ -368,6 +368,7 @@ def test_a_reception_that_takes_all_of_a_budget():
 
 # Where it shows.
 
+@pytest.mark.slow
 def test_report_export_and_breakdown_show_it(netsim, tmp_path):
     run = play(*ALL, out=tmp_path / "run")
     assert netsim("export", run.path, "--format", "perfetto", "--out", tmp_path / "trace.json")[0] == 0

@@ -33,9 +33,13 @@ def play(name: str) -> Run:
     return simulate(load_scenario(scenario.name, overrides), seed=3, learning=False)
 
 
-scenarios = pytest.mark.parametrize("name", [*builtin_scenarios(), *HARD_TIMES])
+LONG = ("adaptive", "cut by the deadline", "storm")
+scenarios = pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+    for name in (*builtin_scenarios(), *HARD_TIMES)])
 
 
+@pytest.mark.slow
 def test_hard_times_are_hard() -> None:
     reasons = {outcome for name in HARD_TIMES for outcome in play(name).breakdown().shares["outcome"]}
     assert reasons == {"arrived", "deadline", "battery empty"}

@@ -249,6 +249,7 @@ def test_thirty_seconds_of_work(why, on_s, off_s, work, from_on, takes_s):
     assert error < 0.06 * takes_s
 
 
+@pytest.mark.slow
 def test_tries_cost_what_the_formula_says():
     """q = .2 and four tries: (1 - q^4)/(1 - q) = 1.248 times the time and energy of one, .9984 of them delivered."""
     count = 20_000

@@ -191,6 +191,7 @@ def fedbuff(tmp_path_factory) -> list[Path]:
     return folders
 
 
+@pytest.mark.slow
 def test_fedbuff_learns_and_its_updates_are_stale(fedbuff):
     run = Run(fedbuff[0])
     assert run.summary["rounds"] == 6

@@ -34,6 +34,7 @@ def files(folder: Path) -> dict[str, bytes]:
             if path.is_file() and path.name not in ("summary.json", "run.json")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rounds", "as they come"])
 def test_a_run_goes_on_to_the_same_bytes(tmp_path, kind):
     app = write_app(tmp_path / "app", client_app=COUNTED) if kind == "rounds" else FEDBUFF

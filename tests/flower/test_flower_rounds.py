@@ -129,6 +129,7 @@ def play_plain(folder: Path, out: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_two_runs_are_identical_with_any_number_of_workers_and_another_seed_is_another_run(tmp_path):
     app = write_app(tmp_path)
     hashes = [play(app, workers=workers)[0].summary["trace_sha256"] for workers in (1, 1, 3)]

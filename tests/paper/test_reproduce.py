@@ -176,6 +176,7 @@ def test_the_long_run_starts_with_what_tells_most() -> None:
     assert len(order) == 110
 
 
+@pytest.mark.slow
 def test_no_planned_training_sets_a_key_in_vain(tmp_path: Path) -> None:
     """They are refused when a trial starts, hours after the first one maybe: with published splits and with none."""
     for data in (tmp_path / "published", tmp_path / "none"):

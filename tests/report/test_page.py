@@ -293,6 +293,7 @@ def test_many_values_of_staleness_go_into_bins(as_they_come: Run, monkeypatch: p
     assert binned["count"] == [sum(whole["count"][start:start + wide]) for start in binned["from"]]
 
 
+@pytest.mark.slow
 def test_servers_side_by_side(as_they_come: Run, tmp_path: Path) -> None:
     changes = ["end.rounds=12", "population.phone.count=10", "selection.cohort=10"]
     waiting = simulate(load_scenario("lab", changes), tmp_path / "synchronous", seed=1)

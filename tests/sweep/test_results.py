@@ -114,6 +114,7 @@ def test_a_mistake_gets_a_sentence(call: Any, message: str) -> None:
         call()
 
 
+@pytest.mark.slow
 def test_the_report_leaves_a_page_tables_and_figures(tiny: SweepResults, tmp_path: Path) -> None:
     page = tiny.report(tmp_path / "page.html", against="5 MHz, equal")
     assert "no such" not in page.read_text()

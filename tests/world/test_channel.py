@@ -216,6 +216,7 @@ LIVELY = [BLOCKS, WALKS, 'cell.shadowing={sd="4 dB",correlation="20 m"}', 'cell.
           'cell.noise_figure="3 dB"', "end.rounds=6", "selection.method=fedavg"]
 
 
+@pytest.mark.slow
 def test_a_run_in_a_cell_that_lives_resumes_to_the_same_bytes(tmp_path):
     scenario = load_scenario("quickstart", LIVELY)
     whole = simulate(scenario, tmp_path / "whole")
