@@ -114,21 +114,19 @@ def command(*words: object) -> list[str]:
 
 @pytest.mark.slow
 def test_kill_9_at_any_moment_then_resume(tmp_path, scenario_file):
-    whole = tmp_path / "whole"
-    subprocess.run(command("run", scenario_file, "--out", whole, "--workers", 2), check=True, capture_output=True)
-    chance = random.Random(5)
+    scenario, chance = load_scenario(scenario_file), random.Random(5)
+    whole = simulate(scenario, tmp_path / "whole", workers=1).path
     for trial in range(2):
         folder = tmp_path / f"killed{trial}"
-        process = subprocess.Popen(command("run", scenario_file, "--out", folder), stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(command("run", scenario_file, "--out", folder, "--workers", 2 - trial),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         wanted = chance.randrange(1, 4)                                  # complete rounds before the kill
         while process.poll() is None and len(list(folder.glob("trace/*.parquet"))) < wanted:
             time.sleep(0.002)
         time.sleep(chance.random() * 0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        subprocess.run(command("run", scenario_file, "--out", folder, "--resume", "--workers", 1 + trial % 2),
-                       check=True, capture_output=True)
+        simulate(scenario, folder, workers=1 + trial, resume=True)
         assert left_behind(folder) == left_behind(whole)
         np.testing.assert_array_equal(final_weights(folder), final_weights(whole))
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
 import stat
+import time
 import tomllib
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +21,7 @@ from netsim.base.errors import InputError
 MEGABYTE = 1_000_000
 MOST_BYTES = 64 * MEGABYTE       # of a file that is read whole, where the reader says nothing else
 MOST_NESTED = 50                 # tables or lists inside each other, in a file of a stranger
+LET_GO_S = 3.0                   # in which workers of a process that was killed notice it, and hold its locks no more
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 # A dotted key of more parts than may be nested: tomllib's time and memory grow with the square of their number.
@@ -49,6 +52,21 @@ def open_to_write(path: Path, *, keep: bool = False) -> IO[bytes]:
     if not keep:
         file.truncate()
     return file
+
+
+def hold(path: Path, held: str) -> IO[bytes]:
+    """Open a file and keep all other processes from doing so here until it is closed; InputError where one has it."""
+    file = open_to_write(path, keep=True)
+    give_up = time.monotonic() + LET_GO_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except OSError:
+            if time.monotonic() > give_up:
+                file.close()
+                raise InputError(held) from None
+        time.sleep(0.02)
 
 
 def make_folder(path: Path, levels: int = 1) -> Path:

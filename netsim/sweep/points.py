@@ -6,7 +6,6 @@ after an interruption.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import shutil
@@ -25,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from netsim.base.errors import InputError
 from netsim.base.files import (
     MEGABYTE,
+    hold,
     make_folder,
-    open_to_write,
     read_json,
     refuse_link,
     replace_text,
@@ -228,11 +227,7 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
 def sole_user(folder: Path) -> Iterator[None]:
     """Hold a folder for as long as the block takes, so that no other process runs its cells meanwhile."""
     make_folder(folder, levels=2)
-    with open_to_write(folder / "lock", keep=True) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"{folder}: another process is running these cells; wait for it, or stop it") from None
+    with hold(folder / "lock", f"{folder}: another process is running these cells; wait for it, or stop it"):
         yield
 
 

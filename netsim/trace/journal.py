@@ -7,7 +7,6 @@ play again, and a crash loses those since the last part, 20,000 rows at most.
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,7 +17,7 @@ import numpy as np
 
 from netsim.base.arrays import State
 from netsim.base.errors import InputError
-from netsim.base.files import make_folder, open_to_write
+from netsim.base.files import hold, make_folder
 from netsim.base.machine import processor, versions
 from netsim.base.sealed import read_arrays, write_arrays, write_object
 from netsim.trace.recorder import Recorder
@@ -200,11 +199,7 @@ class Journal:
         write_object(self.path / "run.json", info)
 
     def _take_lock(self) -> None:
-        self._lock = open_to_write(self.path / "lock", keep=True)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"{self.path}: another process is writing this run") from None
+        self._lock = hold(self.path / "lock", f"{self.path}: another process is writing this run")
 
 
 def rows_a_part(learning: bool) -> int:

@@ -137,6 +137,21 @@ def test_a_file_that_is_kept_or_emptied(tmp_path: Path) -> None:
     assert (tmp_path / "lock").read_bytes() == b""
 
 
+def test_a_lock_waits_for_workers_that_are_about_to_die_and_for_nobody_else(tmp_path: Path) -> None:
+    taken = files.hold(tmp_path / "lock", "held")
+    worker = os.fork()
+    if worker == 0:                     # has the lock as well, and lives for a little longer than its parent
+        time.sleep(0.3)
+        os._exit(0)
+    taken.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "LET_GO_S", 0.0)
+        with pytest.raises(InputError, match="^held$"):
+            files.hold(tmp_path / "lock", "held")
+    files.hold(tmp_path / "lock", "held").close()
+    os.waitpid(worker, 0)
+
+
 def test_a_message_is_short_and_steers_no_terminal() -> None:
     assert len(str(InputError("x" * 100_000))) == MOST_CHARACTERS
     assert str(InputError("begin" + "x" * 100_000 + "end")).startswith("begin")

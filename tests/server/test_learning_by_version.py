@@ -140,14 +140,13 @@ def test_cut_off_after_an_aggregation_with_jobs_under_way_for_one_and_two_worker
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fedbuff", "fedasync"])
 def test_kill_9_at_any_moment_then_resume(kind, write, tmp_path):
-    def command(*words: object) -> list[str]:
-        return [sys.executable, "-c", "from netsim.cli import main; main()", "run", str(write(kind)), *map(str, words)]
-
-    whole, chance = tmp_path / "whole", random.Random(kind)
-    subprocess.run(command("--out", whole, "--workers", 2), check=True, capture_output=True)
+    scenario, chance = load_scenario(str(write(kind))), random.Random(kind)
+    whole = simulate(scenario, tmp_path / "whole", workers=1).path
     for trial in range(2):
         folder = tmp_path / f"killed{trial}"
-        process = subprocess.Popen(command("--out", folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        command = [sys.executable, "-c", "from netsim.cli import main; main()", "run", str(write(kind)),
+                   "--out", str(folder), "--workers", str(2 - trial)]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    start_new_session=True)
         wanted = chance.randrange(1, 6)                                  # aggregations before the kill
         while process.poll() is None and len(list(folder.glob("trace/*.parquet"))) < wanted:
@@ -155,6 +154,5 @@ def test_kill_9_at_any_moment_then_resume(kind, write, tmp_path):
         time.sleep(chance.random() * 0.05)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        subprocess.run(command("--out", folder, "--resume", "--workers", 1 + trial % 2), check=True,
-                       capture_output=True)
+        simulate(scenario, folder, workers=1 + trial, resume=True)
         assert left_behind(folder) == left_behind(whole)

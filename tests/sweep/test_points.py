@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from small_runs import say
 
+from netsim.base import files
 from netsim.base.errors import InputError
 from netsim.learning.pool import InProcess
 from netsim.simulate import simulate
@@ -233,7 +234,8 @@ def test_two_workers_give_the_bytes_of_one(sweep: Sweep, tmp_path: Path) -> None
     assert run_all(other, this_machine(2)).read_bytes() == alone
 
 
-def test_only_one_process_works_on_a_folder(tmp_path: Path) -> None:
+def test_only_one_process_works_on_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LET_GO_S", 0.0)
     with sole_user(tmp_path), pytest.raises(InputError, match="another process"), sole_user(tmp_path):
         pass
 

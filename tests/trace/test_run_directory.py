@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from netsim.base import files
 from netsim.base.errors import InputError
 from netsim.learning.none import NoLearning
 from netsim.trace.journal import Journal
@@ -103,7 +104,8 @@ def test_a_run_that_was_killed_before_it_began_can_begin_again(tmp_path, half):
     assert read_info(tmp_path)["round"] == 0
 
 
-def test_two_processes_cannot_write_one_run(tmp_path):
+def test_two_processes_cannot_write_one_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LET_GO_S", 0.0)
     directory = created(tmp_path)
     assert is_being_written(tmp_path)
     with pytest.raises(InputError, match="another process is writing"):
