@@ -18,7 +18,7 @@ from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.sizes import LAYERS
 from netsim.paper.trials import LOCAL_EPOCHS, SIGMAS, TITLES, Trial, datasets
-from netsim.sweep.points import Record, kept_record
+from netsim.sweep.points import Record, kept_record, shared_by
 
 FEATURES = (*LAYERS, "all")
 HIGH = 0.7        # of an adjusted Rand index
@@ -41,11 +41,13 @@ class FirstRound:
 
 @contextmanager
 def learner_of(trial: Trial, context: Context) -> Iterator[Any]:
-    """The trial's devices, data and workers."""
+    """The trial's devices, data and workers; what one target has trained, another finds, and the runs of fig10 too."""
     from netsim.learning.learner import open_learner
+    from netsim.learning.shared import InCommon
 
     scenario, _ = trial.scenario(context)
-    with open_learner(scenario, trial.number, context.workers) as learner:
+    common = InCommon(shared_by(trial.cell(context).run))
+    with open_learner(scenario, trial.number, context.workers, common) as learner:
         yield learner
 
 

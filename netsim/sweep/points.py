@@ -30,6 +30,7 @@ from netsim.base.files import (
     refuse_link,
     replace_text,
 )
+from netsim.base.machine import processor
 from netsim.base.sealed import SEAL, opened, seal_of
 from netsim.sweep.time_left import TimeLeft
 
@@ -216,7 +217,7 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
     record = matching_record(path, note)
     if record is None and measure is not None:
         start = time.monotonic()
-        record = {**note, **measure()}
+        record = {**note, **measure(), "processor": processor()}
         record["seconds"] = round(time.monotonic() - start, 1)
         make_folder(path.parent, OUR_LEVELS)
         write_record(path, record)

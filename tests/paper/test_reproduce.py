@@ -8,11 +8,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from netsim.base.errors import InputError
 from netsim.paper import against_rra, cohort_size, learned, trials, waiting
 from netsim.paper.divergence_accuracy import clusters_of
+from netsim.paper.first_round import first_round
 from netsim.paper.improvement import score
 from netsim.paper.reproduce import TARGETS, Context, chosen, reproduce
 from netsim.paper.trials import Trial
@@ -405,3 +407,11 @@ def test_seeds_of_k_means_matter_where_one_moves_the_index() -> None:
     assert found.measured.endswith("2 of 3 first rounds: MNIST 0.8 1.000 (within a first round by up to 0.00); "
                                    "MNIST H 0.650 (within a first round by up to 0.30)")
     assert _seeds_matter({}, 3).verdict == "not measured"
+
+
+def test_targets_that_begin_alike_train_their_first_round_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, trial = quick(tmp_path, trials=1, workers=1), Trial("digits", "0.8", "fedavg", 10, 1)
+    once = first_round(trial, context).models
+    monkeypatch.setattr("netsim.learning.learner.train_group", None)
+    assert np.array_equal(first_round(trial, context).models, once)
+    assert np.array_equal(first_round(Trial("digits", "0.8", "kmeans", 10, 1), context).models, once)
