@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,9 @@ from small_worlds import World
 
 settings.register_profile("any machine", deadline=None)      # one that is busy has done nothing wrong
 settings.load_profile("any machine")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:      # what a script starts in its background is deaf to Ctrl-C,
+    signal.signal(signal.SIGINT, signal.default_int_handler)      # and so is all that it starts: tests press it
 
 HERE = Path(__file__).parent
 MEMORY = Path("/dev/shm")
