@@ -19,7 +19,7 @@ from netsim.allocation import sao
 from netsim.allocation.diagnosis import require_feasible, too_dear
 from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
-from netsim.allocation.market import Balance, Market
+from netsim.allocation.market import ALIKE, Balance, Market
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.allocation.roots import first_not_positive
 from netsim.base.arrays import Bools, Floats
@@ -27,6 +27,7 @@ from netsim.base.arrays import Bools, Floats
 KEPT = 1e-12         # a budget is kept if it is missed by no more than this part of it, by rounding
 NARROW = 1e-6        # a piece of rounds, in parts of their length, in which budgets once kept stay kept
 NARROWEST = 1e-12    # a piece in which nothing is looked for any more
+STEEP = 1e-6         # by more than this part a weight changes where lengths can hardly be told apart
 ROWS = 64            # rounds looked at together: fewer if the devices are many
 MOST = 6_000         # rounds looked at before what is left is searched for its least excess
 
@@ -57,7 +58,8 @@ def tune(problem: Problem) -> tuple[float, Plan]:
     require_feasible(problem, InSeconds.of(problem))
     market = Market.of(problem)
     soonest = max(sao.solve(problem).round_s, market.soonest)
-    at = Tuning(market, problem.budget_j).first(soonest, max(soonest, market.idle.round_s))
+    tuning = Tuning(market, problem.budget_j)
+    at = tuning.first(soonest, max(soonest, market.idle.round_s))
     if at is None:
         least = market.energy(market.idle)[0]
         dear = least > problem.budget_j
@@ -65,7 +67,10 @@ def tune(problem: Problem) -> tuple[float, Plan]:
             dear = np.ones(len(problem), dtype=np.bool_)
         reason = f"{too_dear(problem, least, dear)}, at the least total energy: no lambda keeps every budget"
         raise Infeasible(np.flatnonzero(dear), reason)
-    return (at.weight if at.round_s > market.soonest * (1.0 + 1e-8) else math.inf), market.plan(problem, at)
+    if at.round_s <= market.soonest * (1.0 + 1e-8):
+        return math.inf, market.plan(problem, at)
+    at = tuning.dearest(at)
+    return at.weight, market.plan(problem, at)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,17 +120,59 @@ class Tuning:
         rows = max(8, min(ROWS, 40_000 // len(self.budget_j)))
         edges = np.geomspace(soonest, latest, rows + 1)
         left = self.possible(edges[:-1, None], edges[1:, None], self.market.idle)
+        upright = None
         for _ in range(MOST // rows):
-            left = left.part(left.good | (left.widths > NARROWEST))
+            left, met = self.looked_into(left)
+            upright = met or upright
             if not len(left):
-                return None
+                return upright
             if left.good[0] and left.widths[0] <= NARROW:
                 return self.refined(float(left.starts[0, 0]), left.ends.row(0))
             count = min(len(left), rows // 2)
             now, later = left.part(slice(0, count)), left.part(slice(count, None))
             found = self.cut(now, rows // count)
             left = found if found.good.any() or not len(later) else found.then(later)
-        return self.lowest(left)
+        return self.lowest(left) or upright
+
+    def looked_into(self, left: Pieces) -> tuple[Pieces, Balance | None]:
+        """These without what is too narrow to be cut; and the good balance, if there is one, that lies beyond them.
+
+        Rounds that can hardly be told apart may still differ in their prices: such a piece is searched along these.
+        """
+        for k in np.flatnonzero(~left.good & (left.widths <= ALIKE)):
+            low, high = self.market.about(left.ends.row(k))
+            if self.steep(low, high):
+                met = self.along_prices(low, high)
+                if met is not None:
+                    return left.part(slice(0, k)), met
+                around = (left.starts[:, 0] >= low.round_s) & (left.ends.rounds[:, 0] <= high.round_s)
+                return self.looked_into(left.part(left.good | ~around))
+        return left.part(left.good | (left.widths > NARROWEST)), None
+
+    def steep(self, low: Balance, high: Balance) -> bool:
+        """Whether weights differ where lengths hardly do."""
+        return low.weight > high.weight * (1.0 + STEEP) and low.dearer_than(high)
+
+    def along_prices(self, low: Balance, high: Balance) -> Balance | None:
+        """The good balance of the highest price between two rounds; None where there is none.
+
+        Nothing but the price changes from one to the other, so that a device's energy rises all the way, or falls.
+        """
+        from scipy.optimize import minimize_scalar
+
+        top, at = float(low.log_price[0, 0]), low
+        span = top - float(high.log_price[0, 0])
+
+        def missed(below: float) -> float:
+            nonlocal at
+            at = self.market.priced(top - below, low, high)
+            return float(self.excess(at)[0]) - KEPT
+
+        least = minimize_scalar(missed, bounds=(0.0, span), method="bounded", options={"xatol": 1e-9 * span})
+        if least.fun > 0.0:
+            return None
+        missed(first_not_positive(missed, 0.0, float(least.x)))
+        return at
 
     def cut(self, pieces: Pieces, into: int) -> Pieces:
         """What may be good in these when each is cut into so many."""
@@ -157,6 +204,12 @@ class Tuning:
 
         missed(first_not_positive(missed, bad, good.round_s))
         return at
+
+    def dearest(self, good: Balance) -> Balance:
+        """Of good balances whose rounds are of one length but for the last digits, that of the highest price."""
+        low, high = self.market.about(good)
+        met = self.along_prices(low, high) if self.steep(low, high) else None
+        return met if met is not None and met.weight > good.weight else good
 
     def _at(self, round_s: float, near: Balance) -> float:
         """The excess in one round."""

@@ -23,6 +23,7 @@ from netsim.allocation.problem import Plan, Problem, fill, plan_for
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.physics import efficiency
 
+ALIKE = 1e-9         # rounds whose lengths differ by no more than this part: a price tells more about them
 AMPLE = 1e9          # times the signals' J: a wider band makes no upload shorter by more than rounding
 NO_BUDGET_S = 1e30   # seconds of sending that a budget would pay for if there were none
 
@@ -61,6 +62,9 @@ class Balance:
     @property
     def weight(self) -> float:
         return float(self.weights[0, 0])
+
+    def dearer_than(self, other: Balance) -> bool:
+        return bool(self.log_price[0, 0] > other.log_price[0, 0])
 
     @property
     def bent(self) -> float:
@@ -119,7 +123,8 @@ class Market:
         """The balance that a weight leads to, searched on weight^(-1/3), which is nearly a straight line in T.
 
         By Newton where that is a small step, else by the secant of the bracket: each CPU that comes to rest at its
-        slowest puts a short steep piece into the line, which Newton would take for the whole.
+        slowest puts a short steep piece into the line, which Newton would take for the whole. Such a piece may be all
+        but upright, rounds of one length and many weights; there prices are searched.
         """
         if weight <= 0.0:
             return self.idle
@@ -132,21 +137,55 @@ class Market:
             rise = at.bent_slope
             step = (target - at.bent) / rise if 0.0 < rise < math.inf else math.nan
             if abs(step) <= 1e-10 * at.round_s:
-                return self.balance(max(at.round_s + step, self.soonest), at)
+                at = self.balance(max(at.round_s + step, self.soonest), at)
+                return at if abs(at.weight - weight) <= 1e-10 * weight else self._weighing_about(at, weight)
             t = at.round_s + step
             if low is None or high is None:
                 if not t > self.soonest:
                     t = self.soonest if low is None else 2.0 * low.round_s
             else:
                 width = high.round_s - low.round_s
-                if width <= 1e-12 * low.round_s:
-                    return at
+                if width <= ALIKE * low.round_s:
+                    return self._weighing_about(at, weight)
                 if not (low.round_s < t < high.round_s and abs(step) <= width / 10.0):
                     straight = high.weight > 0.0 and attempt % 5 < 4
                     part = (target - low.bent) / (high.bent - low.bent) if straight else 0.5
                     t = low.round_s + width * min(max(part, 0.05), 0.95)
             at = self.balance(t, at)
         raise ArithmeticError(f"the round of weight {weight!r} did not settle")
+
+    def _weighing_about(self, at: Balance, weight: float) -> Balance:
+        """The balance that a weight leads to, in a round that is known but for its last digits."""
+        from scipy.optimize import brentq
+
+        low, high = self.about(at)
+        if not (low.weight > weight > high.weight and low.dearer_than(high)):
+            return at
+        return self.priced(float(brentq(lambda price: self.priced(price, low, high).weight - weight,
+                                        high.log_price[0, 0], low.log_price[0, 0], xtol=1e-300, rtol=1e-15)), low, high)
+
+    def about(self, at: Balance) -> tuple[Balance, Balance]:
+        """The balances of a round that is shorter by little, and of one that is longer."""
+        t = at.round_s
+        return self.balance(max(t * (1.0 - ALIKE), self.soonest), at), self.balance(t * (1.0 + ALIKE), at)
+
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
+    def priced(self, log_price: float, low: Balance, high: Balance) -> Balance:
+        """The balance of a price between those of two rounds: of the length in which it fills the band."""
+        from scipy.optimize import brentq
+
+        price = np.array([[log_price]])
+
+        def taken(t: float) -> float:
+            nats, _ = Bids.of(self, np.array([[t]])).at(price, low.nats)
+            return math.log(float(_bandwidth(self.devices, nats).sum()) / self.bandwidth_hz)
+
+        ends = [low.round_s, high.round_s]
+        if taken(ends[0]) > 0.0 > taken(ends[1]):
+            ends = [float(brentq(taken, *ends, xtol=1e-300, rtol=1e-15))]
+        bids = Bids.of(self, np.array([[min(ends, key=lambda t: abs(taken(t)))]]))
+        nats, _ = bids.at(price, low.nats)
+        return Balance(bids.rounds, nats, price, *bids.weight(price, nats))
 
     def compute_time(self, at: Balance) -> Floats:
         """As long as the round leaves, within what the CPU can do."""

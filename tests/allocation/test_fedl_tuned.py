@@ -39,6 +39,32 @@ def test_where_some_lambda_is_good_it_finds_one_no_smaller() -> None:
         assert not plan.over_budget.any()
 
 
+def test_a_plan_is_that_of_the_weight_that_was_asked_for() -> None:
+    """Where CPUs come to rest at their slowest, rounds of one length, to the last digits, have many weights."""
+    rng, alike = np.random.default_rng(5), 0
+    for _ in range(150):
+        market, weight = Market.of(world(rng)), float(10 ** rng.uniform(-4, -1))
+        at = market.weighing(weight)
+        if at.round_s > market.soonest * (1 + 1e-8):
+            assert at.weight == pytest.approx(weight, rel=1e-6)
+            shorter, longer = market.about(at)
+            alike += shorter.weight > 1.1 * longer.weight
+    assert alike > 3
+
+
+@pytest.mark.parametrize("number", [72, 393])
+@pytest.mark.parametrize("room", [1e-10, 1e-9, 1e-7])
+def test_a_good_weight_is_found_among_rounds_of_one_length(number: int, room: float) -> None:
+    """In parts of their length, the good rounds are some 1e-13 long."""
+    rng = np.random.default_rng(5)
+    for _ in range(number + 1):
+        problem, weight = world(rng), float(10 ** rng.uniform(-4, -1))
+    tight = replace(problem, budget_j=fedl.solve(problem, weight).device_energy_j * (1 + room))
+    found, plan = tune(tight)
+    assert found >= weight * (1 - 1e-6)
+    assert not plan.over_budget.any()
+
+
 def test_a_fine_scan_finds_no_larger_one() -> None:
     rng = np.random.default_rng(3)
     for _ in range(6):
