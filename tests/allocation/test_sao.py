@@ -144,3 +144,20 @@ def test_a_better_world_is_never_slower() -> None:
         for field, factor in changes.items():
             better = replace(problem, **{field: getattr(problem, field) * factor})
             assert allocate(better).round_s <= now * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("near", [1e-9, 1e-8, 1e-7, 1e-6])
+def test_exact_where_a_cpu_is_just_about_at_its_fastest(near: float) -> None:
+    """A last step over that bend must not be taken for a straight one: the band is filled to the last digits."""
+    rng = np.random.default_rng(11)
+    for _ in range(100):
+        problem = with_budgets(paper_world(rng, int(rng.integers(2, 9))), 1.3)
+        cpu_hz = allocate(problem, "sao").cpu_hz
+        top = cpu_hz * (1.0 + near * rng.uniform(-1.0, 1.0, len(problem)))
+        top = np.where(rng.random(len(problem)) < 0.5, top, problem.cpu_max_hz)
+        problem = replace(problem, cpu_max_hz=np.maximum(top, problem.cpu_min_hz))
+        devices = InSeconds.of(problem)
+        found = sao.shortest_round(devices, problem.bandwidth_hz, sao.Bracket.of(devices, problem.bandwidth_hz))
+        need = sao.Need.at(found.round_s, devices)
+        missed_hz = need.bandwidth_hz.sum() - problem.bandwidth_hz
+        assert abs(missed_hz / need.slope.sum()) <= 1e-12 * found.round_s
