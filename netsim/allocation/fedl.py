@@ -139,7 +139,7 @@ class Tuning:
 
         Rounds that can hardly be told apart may still differ in their prices: such a piece is searched along these.
         """
-        for k in np.flatnonzero(~left.good & (left.widths <= ALIKE)):
+        for k in np.flatnonzero(~left.good & (left.widths <= ALIKE)).tolist():
             low, high = self.market.about(left.ends.row(k))
             if self.steep(low, high):
                 met = self.along_prices(low, high)
