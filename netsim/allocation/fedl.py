@@ -158,21 +158,20 @@ class Tuning:
 
         Nothing but the price changes from one to the other, so that a device's energy rises all the way, or falls.
         """
-        from scipy.optimize import minimize_scalar
+        from scipy.optimize import brentq, minimize_scalar
 
-        top, at = float(low.log_price[0, 0]), low
+        top = float(low.log_price[0, 0])
         span = top - float(high.log_price[0, 0])
 
         def missed(below: float) -> float:
-            nonlocal at
-            at = self.market.priced(top - below, low, high)
-            return float(self.excess(at)[0]) - KEPT
+            return float(self.excess(self.market.priced(top - below, low, high))[0]) - KEPT
 
         least = minimize_scalar(missed, bounds=(0.0, span), method="bounded", options={"xatol": 1e-9 * span})
         if least.fun > 0.0:
             return None
-        missed(first_not_positive(missed, 0.0, float(least.x)))
-        return at
+        first = float(brentq(missed, 0.0, least.x, xtol=1e-300, rtol=1e-15)) if missed(0.0) > 0.0 else 0.0
+        beyond = (first + part * (least.x - first) for part in (0.0, 1e-12, 1e-9, 1e-6, 1e-3))      # by rounding
+        return self.market.priced(top - next((at for at in beyond if missed(at) <= 0.0), least.x), low, high)
 
     def cut(self, pieces: Pieces, into: int) -> Pieces:
         """What may be good in these when each is cut into so many."""
