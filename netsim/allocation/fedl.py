@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
+from scipy.optimize import minimize_scalar
 
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import require_feasible, too_dear
@@ -21,7 +22,7 @@ from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.market import ALIKE, Balance, Market
 from netsim.allocation.problem import Infeasible, Plan, Problem
-from netsim.allocation.roots import first_not_positive
+from netsim.allocation.roots import first_not_positive, root
 from netsim.base.arrays import Bools, Floats
 
 KEPT = 1e-12         # a budget is kept if it is missed by no more than this part of it, by rounding
@@ -139,27 +140,23 @@ class Tuning:
 
         Rounds that can hardly be told apart may still differ in their prices: such a piece is searched along these.
         """
+        searched = np.zeros(len(left), dtype=np.bool_)
         for k in np.flatnonzero(~left.good & (left.widths <= ALIKE)).tolist():
             low, high = self.market.about(left.ends.row(k))
-            if self.steep(low, high):
-                met = self.along_prices(low, high)
-                if met is not None:
-                    return left.part(slice(0, k)), met
-                around = (left.starts[:, 0] >= low.round_s) & (left.ends.rounds[:, 0] <= high.round_s)
-                return self.looked_into(left.part(left.good | ~around))
-        return left.part(left.good | (left.widths > NARROWEST)), None
-
-    def steep(self, low: Balance, high: Balance) -> bool:
-        """Whether weights differ where lengths hardly do."""
-        return low.weight > high.weight * (1.0 + STEEP) and low.dearer_than(high)
+            if searched[k] or not _steep(low, high):
+                continue
+            met = self.along_prices(low, high)
+            if met is not None:
+                return left.part((np.arange(len(left)) < k) & ~searched), met
+            searched[k] = True
+            searched |= (left.starts[:, 0] >= low.round_s) & (left.ends.rounds[:, 0] <= high.round_s) & ~left.good
+        return left.part(left.good | ((left.widths > NARROWEST) & ~searched)), None
 
     def along_prices(self, low: Balance, high: Balance) -> Balance | None:
         """The good balance of the highest price between two rounds; None where there is none.
 
         Nothing but the price changes from one to the other, so that a device's energy rises all the way, or falls.
         """
-        from scipy.optimize import brentq, minimize_scalar
-
         top = float(low.log_price[0, 0])
         span = top - float(high.log_price[0, 0])
 
@@ -169,7 +166,7 @@ class Tuning:
         least = minimize_scalar(missed, bounds=(0.0, span), method="bounded", options={"xatol": 1e-9 * span})
         if least.fun > 0.0:
             return None
-        first = float(brentq(missed, 0.0, least.x, xtol=1e-300, rtol=1e-15)) if missed(0.0) > 0.0 else 0.0
+        first = root(missed, 0.0, float(least.x)) if missed(0.0) > 0.0 > least.fun else 0.0
         beyond = (first + part * (least.x - first) for part in (0.0, 1e-12, 1e-9, 1e-6, 1e-3))      # by rounding
         return self.market.priced(top - next((at for at in beyond if missed(at) <= 0.0), least.x), low, high)
 
@@ -207,7 +204,7 @@ class Tuning:
     def dearest(self, good: Balance) -> Balance:
         """Of good balances whose rounds are of one length but for the last digits, that of the highest price."""
         low, high = self.market.about(good)
-        met = self.along_prices(low, high) if self.steep(low, high) else None
+        met = self.along_prices(low, high) if _steep(low, high) else None
         return met if met is not None and met.weight > good.weight else good
 
     def _at(self, round_s: float, near: Balance) -> float:
@@ -216,8 +213,6 @@ class Tuning:
 
     def lowest(self, left: Pieces) -> Balance | None:
         """A good round in what bounds could not leave out: an excess that all but vanishes where it is least."""
-        from scipy.optimize import minimize_scalar
-
         for k in range(len(left)):
             start, end = float(left.starts[k, 0]), float(left.ends.rounds[k, 0])
             if left.good[k]:
@@ -227,3 +222,8 @@ class Tuning:
             if met.fun <= KEPT:
                 return self.refined(start, self.market.balance(float(met.x), left.ends.row(k)))
         return None
+
+
+def _steep(low: Balance, high: Balance) -> bool:
+    """Whether weights differ where lengths hardly do."""
+    return low.weight > high.weight * (1.0 + STEEP) and low.dearer_than(high)

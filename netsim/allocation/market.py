@@ -20,6 +20,7 @@ import numpy as np
 from netsim.allocation import sao
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Plan, Problem, fill, plan_for
+from netsim.allocation.roots import root
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.physics import efficiency
 
@@ -156,13 +157,12 @@ class Market:
 
     def _weighing_about(self, at: Balance, weight: float) -> Balance:
         """The balance that a weight leads to, in a round that is known but for its last digits."""
-        from scipy.optimize import brentq
-
         low, high = self.about(at)
         if not (low.weight > weight > high.weight and low.dearer_than(high)):
             return at
-        return self.priced(float(brentq(lambda price: self.priced(price, low, high).weight - weight,
-                                        high.log_price[0, 0], low.log_price[0, 0], xtol=1e-300, rtol=1e-15)), low, high)
+        price = root(lambda price: self.priced(price, low, high).weight - weight,
+                     float(high.log_price[0, 0]), float(low.log_price[0, 0]))
+        return self.priced(price, low, high)
 
     def about(self, at: Balance) -> tuple[Balance, Balance]:
         """The balances of a round that is shorter by little, and of one that is longer."""
@@ -172,8 +172,6 @@ class Market:
     @np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
     def priced(self, log_price: float, low: Balance, high: Balance) -> Balance:
         """The balance of a price between those of two rounds: of the length in which it fills the band."""
-        from scipy.optimize import brentq
-
         price = np.array([[log_price]])
 
         def taken(t: float) -> float:
@@ -182,7 +180,7 @@ class Market:
 
         ends = [low.round_s, high.round_s]
         if taken(ends[0]) > 0.0 > taken(ends[1]):
-            ends = [float(brentq(taken, *ends, xtol=1e-300, rtol=1e-15))]
+            ends = [root(taken, *ends)]
         bids = Bids.of(self, np.array([[min(ends, key=lambda t: abs(taken(t)))]]))
         nats, _ = bids.at(price, low.nats)
         return Balance(bids.rounds, nats, price, *bids.weight(price, nats))

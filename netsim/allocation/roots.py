@@ -1,4 +1,4 @@
-"""Where a falling function meets zero, on the side where a constraint holds."""
+"""Where a function meets zero; of a falling one also on the side where a constraint holds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import math
 from collections.abc import Callable
 
 from scipy.optimize import brentq
+
+
+def root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function with unlike signs at its ends meets zero, to the last digits."""
+    return float(brentq(function, low, high, xtol=math.ulp(0.0), rtol=1e-15, maxiter=2000))
 
 
 def first_not_positive(function: Callable[[float], float], low: float, high: float) -> float:
@@ -25,7 +30,7 @@ def first_not_positive(function: Callable[[float], float], low: float, high: flo
     x, step = high, 1e-15
     ends[high] = bounded(high)
     if ends[high] < 0.0:
-        x = float(brentq(bounded, low, high, xtol=math.ulp(0.0), rtol=1e-15, maxiter=500))
+        x = root(bounded, low, high)
     while function(x) > 0.0:
         if math.isinf(x):
             raise ArithmeticError("no value is large enough")

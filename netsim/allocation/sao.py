@@ -204,10 +204,10 @@ def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -
         missed_s = t - rounds
         change = missed_s * rise
         b = b / np.maximum(ONE + change, TENTH)
-        if np.maximum.reduce(np.abs(change)) <= TINY_STEP and np.maximum.reduce(np.abs(missed_s)) <= TINY_STEP * t and (
-                np.maximum.reduce(np.abs(missed_s)) <= 1e-14 * t
-                or np.logical_and.reduce(np.abs(compute_s - fastest) > NEAR * fastest)):      # no bend on the way
-            return Shortest(t, np.maximum(t - upload_s * (ONE + elasticity * change), fastest), b)
+        if np.maximum.reduce(np.abs(change)) <= TINY_STEP:
+            bends = np.logical_or.reduce(np.abs(compute_s - fastest) <= NEAR * fastest)      # a step may go over one
+            if np.maximum.reduce(np.abs(missed_s)) <= (1e-14 if bends else TINY_STEP) * t:
+                return Shortest(t, np.maximum(t - upload_s * (ONE + elasticity * change), fastest), b)
     return None
 
 

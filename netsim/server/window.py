@@ -33,6 +33,7 @@ class Window(AsTheyCome):
     """
 
     barrier = True
+
     def __init__(
         self, scenario: Scenario, selector: Selector, learning: Learning, history: History,
         closed: Callable[[RunProgress], None], period: Period, concurrency: Concurrency = None,
