@@ -138,8 +138,11 @@ class Market:
             rise = at.bent_slope
             step = (target - at.bent) / rise if 0.0 < rise < math.inf else math.nan
             if abs(step) <= 1e-10 * at.round_s:
-                at = self.balance(max(at.round_s + step, self.soonest), at)
-                return at if abs(at.weight - weight) <= 1e-10 * weight else self._weighing_about(at, weight)
+                near = self.balance(max(at.round_s + step, self.soonest), at)
+                met = near if abs(near.weight - weight) <= 1e-10 * weight else self._weighing_about(near, weight)
+                if met is not None:
+                    return met
+                step = math.nan                                  # the piece ends before
             t = at.round_s + step
             if low is None or high is None:
                 if not t > self.soonest:
@@ -147,7 +150,7 @@ class Market:
             else:
                 width = high.round_s - low.round_s
                 if width <= ALIKE * low.round_s:
-                    return self._weighing_about(at, weight)
+                    return self._weighing_about(at, weight) or at
                 if not (low.round_s < t < high.round_s and abs(step) <= width / 10.0):
                     straight = high.weight > 0.0 and attempt % 5 < 4
                     part = (target - low.bent) / (high.bent - low.bent) if straight else 0.5
@@ -155,11 +158,11 @@ class Market:
             at = self.balance(t, at)
         raise ArithmeticError(f"the round of weight {weight!r} did not settle")
 
-    def _weighing_about(self, at: Balance, weight: float) -> Balance:
-        """The balance that a weight leads to, in a round that is known but for its last digits."""
+    def _weighing_about(self, at: Balance, weight: float) -> Balance | None:
+        """The balance that a weight leads to, if its round is this one but for the last digits."""
         low, high = self.about(at)
         if not (low.weight > weight > high.weight and low.dearer_than(high)):
-            return at
+            return None
         price = root(lambda price: self.priced(price, low, high).weight - weight,
                      float(high.log_price[0, 0]), float(low.log_price[0, 0]))
         return self.priced(price, low, high)

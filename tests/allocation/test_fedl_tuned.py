@@ -52,6 +52,17 @@ def test_a_plan_is_that_of_the_weight_that_was_asked_for() -> None:
     assert alike > 3
 
 
+def test_a_plan_is_that_of_its_weight_where_no_cpu_can_choose() -> None:
+    """Then a weight moves the band alone, and small ones all lead to nearly the round of none."""
+    rng = np.random.default_rng(6)
+    for _ in range(60):
+        problem, weight = world(rng), float(10 ** rng.uniform(-8, -3))
+        market = Market.of(replace(problem, cpu_max_hz=problem.cpu_min_hz))
+        at = market.weighing(weight)
+        if at.round_s > market.soonest * (1 + 1e-8):
+            assert at.weight == pytest.approx(weight, rel=1e-4)       # the price has no more digits here
+
+
 @pytest.mark.parametrize("number", [72, 393])
 @pytest.mark.parametrize("room", [1e-10, 1e-9, 1e-7])
 def test_a_good_weight_is_found_among_rounds_of_one_length(number: int, room: float) -> None:
