@@ -139,6 +139,8 @@ _LEVELS: Mapping[str, tuple[Callable[[float], float], str]] = {
     "noise density": (dbm_from_watts, "dBm/Hz"),
 }
 
+MOST_PLACES = 9      # before the point, or behind it
+
 
 def format(value: float, dimension: str, digits: int = 4, *, up: bool = False) -> str:
     """An SI value for people, with the unit that keeps the number short; ``up``: and no less than the value.
@@ -169,15 +171,19 @@ def short_up(number: float | Decimal, digits: int = 4) -> str:
     """
     near = Decimal(number)
     step = Decimal(1).scaleb(near.adjusted() - digits + 1)
-    text = f"{(near / step).to_integral_value(ROUND_CEILING) * step:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return _spelled((near / step).to_integral_value(ROUND_CEILING) * step)
 
 
 def _short(number: float, digits: int) -> str:
-    """A number to so many significant digits, without exponent or trailing zeros."""
+    """A number to so many significant digits, and at least to the point."""
     if not math.isfinite(number) or number == 0:
         return f"{number:g}"
-    rounded = float(f"{number:.{digits}g}")
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
-    text = f"{number:.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    rounded = Decimal(f"{number:.{digits}g}")
+    place = rounded.adjusted()
+    return _spelled(rounded if place > MOST_PLACES else Decimal(f"{number:.{max(0, digits - 1 - place)}f}"))
+
+
+def _spelled(number: Decimal) -> str:
+    """Without trailing zeros, and with an exponent only where nobody would count the digits."""
+    number = number.normalize()
+    return f"{number:f}" if abs(number.adjusted()) <= MOST_PLACES else f"{number:e}".replace("e+", "e")
