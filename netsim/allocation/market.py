@@ -132,6 +132,8 @@ class Market:
         target, low, high = weight ** (-1 / 3), None, None
         at = self.balance(1.3 * self.soonest, self._start())
         for attempt in range(200):
+            if math.isnan(at.weight):
+                break
             low, high = (at, high) if at.weight > weight else (low, at)
             if at is high and at.round_s <= self.soonest:        # no round is short enough for such a weight
                 return at
@@ -163,9 +165,12 @@ class Market:
         low, high = self.about(at)
         if not (low.weight > weight > high.weight and low.dearer_than(high)):
             return None
-        price = root(lambda price: self.priced(price, low, high).weight - weight,
-                     float(high.log_price[0, 0]), float(low.log_price[0, 0]))
-        return self.priced(price, low, high)
+
+        def over(log_price: float) -> float:
+            return self.priced(log_price, low, high).weight - weight
+
+        prices = float(high.log_price[0, 0]), float(low.log_price[0, 0])
+        return self.priced(root(over, *prices), low, high) if over(prices[0]) < 0.0 < over(prices[1]) else None
 
     def about(self, at: Balance) -> tuple[Balance, Balance]:
         """The balances of a round that is shorter by little, and of one that is longer."""
@@ -223,6 +228,7 @@ class Market:
         low, high = np.full_like(rounds, self.cheapest), bids.dearest + 1.0
         foreseen = start.log_price + start.drift * (rounds - start.rounds)
         log_price = np.where((low < foreseen) & (foreseen < high), foreseen, np.clip(start.log_price, low, high))
+        log_price = np.where(np.isnan(log_price), (low + high) / 2.0, log_price)          # no equal share is of use
         nats = start.nats
         for _ in range(200):
             nats, response = bids.at(log_price, nats)
@@ -234,6 +240,7 @@ class Market:
             done = (np.abs(excess) <= 1e-13) | (high - low <= 1e-15 * np.abs(high)) | (
                 np.abs(step) <= 4e-16 * np.abs(log_price))
             done |= (log_price >= bids.dearest) & (excess > 0.0)             # no price makes them take less
+            done |= np.isnan(excess + log_price)                             # values too far apart
             if done.all():
                 break
             low, high = np.where(excess > 0.0, log_price, low), np.where(excess > 0.0, high, log_price)
@@ -316,7 +323,9 @@ class Bids:
         shrink = _bandwidth(devices, s) * bend
         drift = -(shrink * by_time).sum(axis=1, keepdims=True) / (shrink * by_price).sum(axis=1, keepdims=True)
         gross = np.where(idle, 0.0, np.exp(log_price + value))                   # p + saved
-        saved = np.where(idle, 0.0, np.maximum(gross - power, 0.0))
+        # a CPU within its range saves what its haste costs: the difference loses digits where that is little
+        exact = ~fixed & (haste * self.rounds < gross * left)
+        saved = np.where(idle, 0.0, np.where(exact, haste, np.maximum(gross - power, 0.0)))
         change = np.where(saved > 0.0, gross * (drift + value_slope * (by_time + by_price * drift)), 0.0)
         return saved.sum(axis=1, keepdims=True), change.sum(axis=1, keepdims=True), drift      # drift: d ln mu / dT
 

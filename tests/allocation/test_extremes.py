@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from netsim.allocation import METHODS, Infeasible, Problem, allocate
 from netsim.allocation.compare import compare
 from netsim.allocation.diagnosis import largest_feasible
+from netsim.allocation.in_seconds import InSeconds
 from netsim.base.errors import InputError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("error")]
@@ -120,6 +121,13 @@ def test_comparing_and_leaving_out(seed: int) -> None:
 def test_those_that_were_met(method: str, given: dict[str, float], change: dict[str, float]) -> None:
     usual = paper_world(np.random.default_rng(1), 5)
     check(Problem(**{name: getattr(usual, name) for name in USUAL} | change), method, **given)
+
+
+def test_fedl_spends_no_more_than_it_must_where_no_equal_share_is_of_use() -> None:
+    """It begins with equal shares, and here an upload over one would take for ever."""
+    problem = Problem(**absurd(np.random.default_rng(58)))
+    least = float(problem.power_w @ InSeconds.of(problem).limit)           # to send, over a band without end
+    assert allocate(problem, "fedl", **{"lambda": 1e-4}).energy_j == pytest.approx(least, rel=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -72,6 +72,13 @@ def test_one_device_worked_out_by_hand() -> None:
     assert tuned.cpu_hz == pytest.approx([np.sqrt(2) * 1e9], rel=1e-6)
 
 
+def test_a_weight_is_heeded_though_computing_costs_next_to_nothing() -> None:
+    """The same device with a CPU that takes 1e-20 times the energy: beside the transmitter's power it is lost."""
+    problem = Problem(bits=2e6, cycles=1e9, capacitance=1e-48, gain=1.2e-13, power_w=0.1, budget_j=0.3,
+                      cpu_min_hz=1e8, cpu_max_hz=2e9, bandwidth_hz=1e6, noise_w_per_hz=4e-21)
+    assert weighed(problem, 0.2e-20 * 1.5**3).cpu_hz == pytest.approx([1.5e9], rel=1e-8)
+
+
 def test_the_tuned_weight_is_the_largest_that_keeps_the_budgets() -> None:
     rng = np.random.default_rng(3)
     weights, slower = [], []
