@@ -152,8 +152,11 @@ def paired(records: Records, first: str, second: str) -> list[tuple[Record, Reco
 
 
 def comparable(groups: Sequence[Records]) -> list[list[Record]]:
-    """Of each group the trials that all groups have played on the same split, in one order: others compare splits."""
-    by_world = [{(trial.dataset, trial.sigma, trial.number, record.get("split")): record
+    """Of each group the trials that all groups have played on the same split and kind of processor, in one order.
+
+    Others would compare splits, or how processors round.
+    """
+    by_world = [{(trial.dataset, trial.sigma, trial.number, record.get("split"), record.get("processor")): record
                  for trial, record in group.items()} for group in groups]
     common = [world for world in by_world[0] if all(world in group for group in by_world)]
     return [[group[world] for world in common] for group in by_world]

@@ -234,11 +234,12 @@ def test_a_score_compares_medians_over_the_trials_that_both_played() -> None:
     assert score(panel, "rra-as-run") is None                                     # nothing was played
 
 
-def test_runs_on_different_splits_are_no_pair() -> None:
-    played = {"rounds": 10, "target_reached": True, "split": "drawn"}
-    records = {Trial("mnist", "H", "fedavg", 10, 1): played,
-               Trial("mnist", "H", "kmeans", 10, 1): {**played, "split": "published"}}
-    assert learned.paired(records, "fedavg", "kmeans") == []
+@pytest.mark.parametrize("other", [{"split": "published"}, {"processor": "another chip"}])
+def test_runs_on_different_splits_or_processors_are_no_pair(other: dict[str, str]) -> None:
+    played = {"rounds": 10, "target_reached": True, "split": "drawn", "processor": "a chip"}
+    first, second = (Trial("mnist", "H", method, 10, 1) for method in ("fedavg", "kmeans"))
+    assert learned.paired({first: played, second: played}, "fedavg", "kmeans") == [(played, played)]
+    assert learned.paired({first: played, second: played | other}, "fedavg", "kmeans") == []
 
 
 def test_pairs_of_which_one_missed_the_target_are_not_in_the_mean() -> None:
