@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from netsim.base.arrays import Weights
 from netsim.base.errors import InputError
 from netsim.learning.buffers import Buffers
 from netsim.learning.datasets import Images
-from netsim.learning.grouping import Shape, group_ways
+from netsim.learning.grouping import ForwardGroup, Gradients, Shape, group_ways
 
 
 class Network:
@@ -33,7 +34,19 @@ class Network:
         self.layers = {name: slice(int(a), int(b)) for name, a, b in zip(self.shapes, starts, ends, strict=True)}
         self.size = int(ends[-1])
         self.buffers = Buffers(module)
-        self._forward_group, self._gradients_group = group_ways(module, shape)
+        self._shape = shape
+
+    @cached_property
+    def _ways(self) -> tuple[ForwardGroup | None, Gradients | None]:
+        return group_ways(self.module, self._shape)      # a second of work, which the layers alone do not take
+
+    @property
+    def _forward_group(self) -> ForwardGroup | None:
+        return self._ways[0]
+
+    @property
+    def _gradients_group(self) -> Gradients | None:
+        return self._ways[1]
 
     @property
     def grouped(self) -> bool:

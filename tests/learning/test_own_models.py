@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,7 @@ from netsim.base.errors import InputError
 from netsim.base.streams import stream
 from netsim.learning import datasets
 from netsim.learning.datasets import load_dataset
+from netsim.learning.grouping import as_shipped
 from netsim.learning.learner import split
 from netsim.learning.network import Network, Standardise
 from netsim.learning.trainer import Hyperparameters, Task, schedule
@@ -520,6 +522,20 @@ def test_a_class_that_computes_as_its_parent_still_goes_in_groups() -> None:
     wrong = Network(WrongGradients((1, 16, 16), 4), (1, 16, 16))
     assert wrong.grouped
     assert wrong._gradients_group is None
+
+
+def test_a_built_in_class_that_was_changed_is_computed_as_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a notebook one may put another forward on a class of ours, which is not tried before every run."""
+    scenario = load_scenario("quickstart", ["learning.model=fashion-cnn", "end.rounds=1"])
+    usual = in_netsim(scenario, tmp_path / "usual")
+    assert as_shipped(FashionCNN)
+    forward = FashionCNN.forward
+    monkeypatch.setattr(FashionCNN, "forward", wraps(forward)(lambda self, images: 2.0 * forward(self, images)))
+    changed = in_netsim(scenario, tmp_path / "changed")
+    assert not as_shipped(FashionCNN)
+    assert (changed[0] != usual[0]).any()
 
 
 def test_trying_a_model_leaves_its_buffers_as_they_were() -> None:
