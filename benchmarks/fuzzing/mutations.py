@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from pathlib import Path
@@ -113,7 +114,8 @@ def number(text: str, chance: random.Random) -> str:
         return token(text, chance)
     place = chance.choice(found)
     new = float(place[0]) * 10.0 ** chance.randint(-12, 12) * chance.choice([1, 1, 1, -1])
-    return text[: place.start()] + chance.choice([f"{new:g}", f"{round(new)}"]) + text[place.end():]
+    whole = round(new) if math.isfinite(new) else new
+    return text[: place.start()] + chance.choice([f"{new:g}", f"{whole}"]) + text[place.end():]
 
 
 def key(text: str, chance: random.Random) -> str:

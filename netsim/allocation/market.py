@@ -98,7 +98,10 @@ class Market:
         """The round of an infinite weight, every CPU at its fastest; a hair more, so that there is room for a price."""
         with np.errstate(all="ignore"):
             bracket = sao.Bracket.of(self.devices, self.bandwidth_hz)
-            return sao.shortest_round(self.devices, self.bandwidth_hz, bracket).round_s * (1.0 + 1e-11)
+            shortest = sao.shortest_round(self.devices, self.bandwidth_hz, bracket).round_s
+        if not shortest < NO_BUDGET_S / 2.0:
+            raise ArithmeticError(f"no round is shorter than {NO_BUDGET_S:g} s")
+        return shortest * (1.0 + 1e-11)
 
     @cached_property
     def cheapest(self) -> float:

@@ -125,9 +125,14 @@ def test_those_that_were_met(method: str, given: dict[str, float], change: dict[
 
 def test_fedl_spends_no_more_than_it_must_where_no_equal_share_is_of_use() -> None:
     """It begins with equal shares, and here an upload over one would take for ever."""
-    problem = Problem(**absurd(np.random.default_rng(58)))
+    problem = Problem(**absurd(np.random.default_rng(72)))
     least = float(problem.power_w @ InSeconds.of(problem).limit)           # to send, over a band without end
-    assert allocate(problem, "fedl", **{"lambda": 1e-4}).energy_j == pytest.approx(least, rel=1e-6)
+    assert allocate(problem, "fedl", **{"lambda": 1e-20}).energy_j == pytest.approx(least, rel=1e-6)
+
+
+def test_fedl_refuses_rounds_beyond_what_it_takes_for_a_budget_without_end() -> None:
+    with pytest.raises(InputError, match=r"no round is shorter than 1e\+30 s"):
+        allocate(Problem(**absurd(np.random.default_rng(58))), "fedl", **{"lambda": 1e-4})
 
 
 @pytest.mark.parametrize("method", METHODS)
