@@ -125,11 +125,11 @@ class Bracket(NamedTuple):
             equal, high = np.minimum(equal, longest), float(longest.max())
             low = min(low, high)             # infinite where the whole band is just enough for one, but for rounding
         high = max(low, high) * (1.0 + 1e-14)
-        start, shares = _foreseen(alone, equal, low)
+        start, shares = foreseen(alone, equal, low)
         return cls(low, high, start if low < start < high else (low + high) / 2.0, sure, bandwidth_hz * shares)
 
 
-def _foreseen(alone: Floats, equal: Floats, t: float) -> tuple[float, Floats]:
+def foreseen(alone: Floats, equal: Floats, t: float) -> tuple[float, Floats]:
     """The round in which needs add up to the band if the reciprocal of each is a straight line, which it nearly is.
 
     Two points of that line are known: the rounds that the whole band and an equal share of it lead to. Newton on the

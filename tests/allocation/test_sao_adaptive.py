@@ -149,6 +149,22 @@ def test_a_common_end_within_budgets() -> None:
     assert hopeless == pytest.approx(free)
 
 
+@given(st.integers(0, 2**32 - 1))
+def test_all_who_send_end_together_but_for_those_whom_their_budgets_hurry(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    size, hertz = int(rng.integers(1, 12)), float(10 ** rng.uniform(5, 7.5))
+    bits, snr = 448e3 * rng.uniform(1e-3, 1, size), 10 ** rng.uniform(5, 10, size)
+    free = common_end(bits, snr, np.full(size, np.nan), hertz)
+    end = (bits / fdma_rate(free, snr)).max()
+    left = np.where(rng.random(size) < 0.5, np.nan, end * rng.uniform(0.99, 1.2, size))      # all can be kept, or none
+    ends = bits / fdma_rate(common_end(bits, snr, left, hertz), snr)
+    assert free.sum() == pytest.approx(hertz, rel=1e-14)
+    assert bits / fdma_rate(free, snr) == pytest.approx(np.full(size, end), rel=1e-10)
+    hurried = ends < ends.max() * (1 - 1e-9)
+    assert ends[hurried] == pytest.approx(left[hurried], rel=1e-9)
+    assert ends.max() >= end * (1 - 1e-10)
+
+
 def test_a_large_cohort_has_a_plan_too() -> None:
     problem = with_budgets(paper_world(np.random.default_rng(2), 400), 2.0)
     plan = allocate(problem, "sao-adaptive")
