@@ -54,10 +54,10 @@ def needed(course: Course, gauge: str) -> float:
 
 
 def pairs(table: Table, spread: str, first: str, second: str, gauge: str) -> list[tuple[float, float]]:
-    """What two methods needed in the trials that both have played in a cell."""
-    return [(needed(course, gauge), needed(methods[second][number], gauge))
-            for (_, _, where), methods in table.items() if where == spread
+    """What two methods needed in the trials that both have played in a cell, on one kind of processor."""
+    both = [(course, methods[second][number]) for (_, _, where), methods in table.items() if where == spread
             for number, course in methods.get(first, {}).items() if number in methods.get(second, {})]
+    return [(needed(one, gauge), needed(other, gauge)) for one, other in both if one.processor == other.processor]
 
 
 def _findings(table: Table) -> list[Finding]:

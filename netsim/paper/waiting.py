@@ -138,6 +138,7 @@ class Course:
     energy_j: Floats
     updates: Ints
     reached: bool
+    processor: str = ""
 
 
 def courses(records: Records, context: Context) -> dict[tuple[ServerTrial, str], Course]:
@@ -158,7 +159,8 @@ def _course(record: Record, columns: Mapping[str, Any]) -> Course:
     simulated_s, energy_j, updates = (
         np.cumsum(column)[tested]
         for column in (columns["round_s"], columns["energy_j"], record["by_round"]["arrived"]))
-    return Course(accuracy[tested], simulated_s, energy_j, updates, bool(record["target_reached"]))
+    return Course(accuracy[tested], simulated_s, energy_j, updates, bool(record["target_reached"]),
+                  record.get("processor", ""))
 
 
 def replays(training: ServerTrial, record: Record, context: Context) -> dict[tuple[str, str], dict[str, list[float]]]:

@@ -126,6 +126,8 @@ def test_pairs_are_of_one_trial_in_one_world():
     }
     assert pairs(table, "paper", "fedbuff", "first-k", "updates") == [(50, math.inf), (20, 70)]
     assert pairs(table, "wide", "fedbuff", "first-k", "energy_j") == [(4.0, 4.0)]
+    table["digits", "iid", "wide"]["first-k"][1] = replace(course(80), processor="another chip")
+    assert pairs(table, "wide", "fedbuff", "first-k", "energy_j") == []
 
 
 def test_it_needs_data_and_says_so(tmp_path):
