@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -42,13 +42,37 @@ def cluster(address: str) -> Place:
     return Place(lambda: _dask(address), at_once=None)
 
 
+class OnCluster(Executor):
+    """A Dask client's executor that can tell whether its scheduler is gone.
+
+    What was asked for just then never ends: Dask leaves a future alone whose result was under way.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client, self._executor = client, client.get_executor(pure=False)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = self._executor.submit(fn, *args, **kwargs)
+        return future
+
+    @property
+    def lost(self) -> bool:
+        return bool(self._client.status != "running")
+
+
+def lost(executor: Executor) -> bool:
+    """Whether what an executor was given may never end; processes of this machine always say how they did."""
+    return isinstance(executor, OnCluster) and executor.lost
+
+
 @contextmanager
 def _dask(address: str) -> Iterator[Executor]:
     try:
         distributed: Any = import_module("distributed")      # an extra
     except ImportError:
         raise InputError("--cluster needs Dask: pip install 'netsim[cluster]'") from None
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)      # what goes wrong is said here, once
+    for chatty in ("distributed.client", "tornado.application"):
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)                 # what goes wrong is said here, once
     # A client that could not be made would try to say goodbye when it is collected: 20 s, and a traceback at the end.
     # One that could be made is closed below.
     quiet = type("Client", (distributed.Client,), {"__del__": lambda self: None})
@@ -60,8 +84,7 @@ def _dask(address: str) -> Iterator[Executor]:
             "with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`") from None
     try:
         _check_workers(client, address)
-        executor: Executor = client.get_executor(pure=False)
-        yield executor
+        yield OnCluster(client)
     finally:
         with suppress(OSError):      # the scheduler may be gone
             client.close()

@@ -32,11 +32,11 @@ from netsim.base.files import (
 )
 from netsim.base.machine import processor
 from netsim.base.sealed import SEAL, opened, seal_of
+from netsim.sweep.executor import Place, lost
 from netsim.sweep.time_left import TimeLeft
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
-    from netsim.sweep.executor import Place
 
 Record = dict[str, Any]
 
@@ -167,8 +167,11 @@ def run_cells(
         with place.open() as executor:
             while queue.running or (queue.left and not queue.broken):
                 queue.submit(executor, place.at_once)
-                for future in wait(queue.running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done:
+                done = wait(queue.running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done
+                for future in done:
                     queue.settle(future)
+                if not done and lost(executor):
+                    queue.abandon()
                 if queue.running and time.monotonic() - looked >= LOOK_EVERY_S:      # it reads a file for each of them
                     watch(queue.progress())
                     looked = time.monotonic()
@@ -275,21 +278,34 @@ class _Queue:
         cell = self.running.pop(future)
         error = BrokenExecutor("cancelled") if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
-            self.broken = True
-            self._breakdowns[cell.record] += 1
-            if self._breakdowns[cell.record] < MOST_BREAKDOWNS:
-                self.left.append(cell)
-                return
-        else:
-            self._in_vain = 0
+            self._break_down(cell, error)
+            return
+        self._in_vain = 0
         if error is None:
             write_record(cell.record, {**cell.note, **cell.also, **future.result()})
             self._finished += 1
             self._estimate.ended(cell.record, future.result())
         else:
-            replace_text(cell.failure, _explain(error))
-            self._failed += 1
-            self._estimate.failed(cell.record)
+            self._fail(cell, error)
+
+    def abandon(self) -> None:
+        """Wait no more for what is under way: whoever had it is gone."""
+        while self.running:
+            _, cell = self.running.popitem()
+            self._break_down(cell, BrokenExecutor("lost"))
+
+    def _break_down(self, cell: Point, error: BaseException) -> None:
+        self.broken = True
+        self._breakdowns[cell.record] += 1
+        if self._breakdowns[cell.record] < MOST_BREAKDOWNS:
+            self.left.append(cell)
+        else:
+            self._fail(cell, error)
+
+    def _fail(self, cell: Point, error: BaseException) -> None:
+        replace_text(cell.failure, _explain(error))
+        self._failed += 1
+        self._estimate.failed(cell.record)
 
     def progress(self) -> SweepProgress:
         """Counts, and the time left by how far the cells have come since the start."""

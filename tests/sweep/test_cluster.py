@@ -1,11 +1,13 @@
 """A sweep on a Dask cluster: a scheduler and two workers as processes of their own, one of them killed midway."""
 
+import itertools
 import json
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,12 @@ import pytest
 
 from netsim.base.errors import InputError
 from netsim.learning.pool import InProcess
-from netsim.sweep.executor import Place, cluster
+from netsim.sweep.executor import OnCluster, Place, cluster
 from netsim.sweep.points import SweepProgress, play
 from netsim.sweep.sweep import run_all, table
 from netsim.sweep.sweep_file import Sweep, load_sweep
 
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
 
@@ -79,18 +81,26 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     assert there["trace_sha256"] == here["trace_sha256"]
 
 
+@pytest.mark.parametrize("under_way", [False, True], ids=["between results", "while a result is under way"])
 def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], under_way: bool,
 ) -> None:
     monkeypatch.setattr("netsim.sweep.executor.PATIENCE_S", 15)
-    sweep = far_sweep(tmp_path)
+    sweep, fetch, fetched = far_sweep(tmp_path), distributed.Client._gather_remote, itertools.count(1)
     address = f"tcp://127.0.0.1:{free_port()}"
     with process(*scheduler_at(address)) as scheduler, process(*worker_of(address)):
 
         def kill_midway(progress: SweepProgress) -> None:
-            if progress.finished >= 1:
+            if progress.finished >= 1 and not under_way:
                 scheduler.kill()
 
+        async def die_at_the_second(*args: Any, **options: Any) -> Any:
+            if next(fetched) == 2 and under_way:
+                scheduler.kill()
+                scheduler.wait()
+            return await fetch(*args, **options)
+
+        monkeypatch.setattr(distributed.Client, "_gather_remote", die_at_the_second)
         with pytest.raises(InputError, match="no Dask scheduler answers"):
             run_all(sweep, cluster(address), kill_midway)
     assert "Traceback" not in capfd.readouterr().err
@@ -99,6 +109,35 @@ def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
     run_all(sweep, Place(InProcess, at_once=1))
     assert table(sweep)["rounds"].to_list() == [120] * 6
     assert {record: record.read_bytes() for record in kept} == kept
+
+
+class SilentClient:
+    """A client whose scheduler dies while results are under way: Dask never ends such a future."""
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+
+    def get_executor(self, *, pure: bool) -> "SilentClient":
+        return self
+
+    def submit(self, *call: Any) -> Future[Any]:
+        return Future()
+
+
+def test_results_that_were_under_way_when_the_scheduler_died_are_not_waited_for(tmp_path: Path) -> None:
+    sweep = far_sweep(tmp_path)
+    clients = iter([SilentClient("connecting"), SilentClient("closed")])
+
+    @contextmanager
+    def opened() -> Iterator[Executor]:
+        client = next(clients, None)
+        if client is None:
+            raise InputError("no Dask scheduler answers")
+        yield OnCluster(client)
+
+    with pytest.raises(InputError, match="no Dask scheduler answers"):
+        run_all(sweep, Place(opened, at_once=None))
+    assert not any(cell.failure.exists() for cell in sweep.cells)      # theirs was not the fault
 
 
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch: Any) -> None:
