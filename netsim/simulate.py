@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import signature
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
+from netsim.base.files import PassingFolder
 from netsim.learning.none import NoLearning
 from netsim.learning.protocol import Learning
 from netsim.prepare import check_arguments, check_layers, prepare, with_own
@@ -59,8 +59,8 @@ def _played(
         raise InputError("[flower] has no effect without a Flower app: take the table away, or run an app with "
                          "`netsim flower`")
     selector = Selector(scenario.selection.method, selection, seed)
-    keep = TemporaryDirectory(prefix="netsim-") if out is None else None
-    path = Path(keep.name if keep else str(out))
+    keep = PassingFolder() if out is None else None
+    path = keep.path if keep else Path(str(out))
 
     def learns() -> AbstractContextManager[Learning]:
         return (open_learning(scenario, seed, selection, path, workers, shared) if learning

@@ -7,13 +7,16 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import stat
 import time
 import tomllib
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import IO, Any, Literal
 
 from netsim.base.errors import InputError
@@ -22,6 +25,17 @@ MEGABYTE = 1_000_000
 MOST_BYTES = 64 * MEGABYTE       # of a file that is read whole, where the reader says nothing else
 MOST_NESTED = 50                 # tables or lists inside each other, in a file of a stranger
 LET_GO_S = 3.0                   # in which workers of a process that was killed notice it, and hold its locks no more
+
+
+class PassingFolder:
+    """A folder that lives as long as this object does, and then goes without a word.
+
+    A ``TemporaryDirectory`` that nobody closes warns when it is collected, and here nobody is meant to close it.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(mkdtemp(prefix="netsim-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 # A dotted key of more parts than may be nested: tomllib's time and memory grow with the square of their number.

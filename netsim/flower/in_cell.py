@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -19,6 +18,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from netsim.base.errors import InputError
+from netsim.base.files import PassingFolder
 from netsim.flower.cell_alone import as_the_app_sees_it
 from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.messages import Sent
@@ -47,8 +47,8 @@ class InCell(Strategy):  # type: ignore[misc]
         self.strategy, self.scenario, self.seed = strategy, as_the_app_sees_it(scenario), seed
         prepare_cell(self.scenario, allow_import=allow_import)
         self.run: Run | None = None
-        self._keep = TemporaryDirectory(prefix="netsim-") if out is None else None
-        self._path = Path(self._keep.name if self._keep else str(out))
+        self._keep = PassingFolder() if out is None else None
+        self._path = self._keep.path if self._keep else Path(str(out))
         self._steps = {name: getattr(strategy, name) for name in STEPS}
         self._held = ExitStack()
         self._stage: Stage | None = None

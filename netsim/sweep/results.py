@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from netsim.analysis.analysed_sweep import ABOUT, AnalysedSweep
 from netsim.base import html
 from netsim.base.counts import counted
 from netsim.base.errors import InputError, found
+from netsim.base.files import PassingFolder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ class SweepResults(AnalysedSweep):
     ``cases``                  the cases themselves: ``label``, ``settings``, ``rows`` and ``failed`` by seed
     """
 
-    def __init__(self, folder: Path | str, keep: TemporaryDirectory[str] | None = None) -> None:
+    def __init__(self, folder: Path | str, keep: PassingFolder | None = None) -> None:
         if not isinstance(folder, str | Path):
             raise InputError(f"load_sweep_results: expected the folder of a sweep, found {found(folder)}")
         super().__init__(folder)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.base.counts import counted
 from netsim.base.errors import MOST_TOLD, InputError, found
-from netsim.base.files import read_json
+from netsim.base.files import PassingFolder, read_json
 from netsim.trace.overlap import seconds_within
 from netsim.trace.run_directory import read_info
 from netsim.trace.schema import DROPS
@@ -43,7 +42,7 @@ class StoredRun:
     ``devices``  the population as drawn
     """
 
-    def __init__(self, path: Path | str, keep: TemporaryDirectory[str] | None = None) -> None:
+    def __init__(self, path: Path | str, keep: PassingFolder | None = None) -> None:
         if not isinstance(path, str | Path):
             raise InputError(f"load_run: expected the folder of a run, found {found(path)}")
         self.path = Path(path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,3 +160,16 @@ def test_a_message_is_short_and_steers_no_terminal() -> None:
     assert str(InputError("begin" + "x" * 100_000 + "end")).endswith("end")
     assert str(InputError("x" * MOST_CHARACTERS)) == "x" * MOST_CHARACTERS
     assert readable("a\x1b[31mb\r\u202ec\nd\te") == "a\\x1b[31mb\\r\\u202ec\nd\te"
+
+
+def test_a_passing_folder_goes_with_its_owner_and_without_a_word() -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        folder = files.PassingFolder()
+        path = folder.path
+        (path / "inside").mkdir()
+        assert path.is_dir()
+        del folder
+        gc.collect()
+    assert not path.exists()
+    assert not [each for each in said if str(path) in str(each.message)]
