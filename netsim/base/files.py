@@ -11,13 +11,13 @@ import shutil
 import stat
 import time
 import tomllib
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import IO, Any, Literal
+from typing import IO, Any, ClassVar, Literal
+from weakref import WeakSet, finalize
 
 from netsim.base.errors import InputError
 
@@ -33,9 +33,18 @@ class PassingFolder:
     A ``TemporaryDirectory`` that nobody closes warns when it is collected, and here nobody is meant to close it.
     """
 
+    _there: ClassVar[WeakSet[PassingFolder]] = WeakSet()
+
     def __init__(self) -> None:
         self.path = Path(mkdtemp(prefix="netsim-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        self._remove = finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        self._there.add(self)
+
+    @classmethod
+    def remove_all(cls) -> None:
+        """For who ends a process at once: nothing is collected then."""
+        for folder in list(cls._there):
+            folder._remove()
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 # A dotted key of more parts than may be nested: tomllib's time and memory grow with the square of their number.

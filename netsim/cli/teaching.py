@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +27,7 @@ def lab(
     force: Annotated[bool, typer.Option("--force", help="Overwrite sheets that are there.")] = False,
 ) -> None:
     """Open the teaching page: one round under two methods, with sliders, and the lessons. For this machine only."""
+    from netsim.base.files import PassingFolder
     from netsim.lab.serve import needs_marimo, serve
 
     if force and sheets is None:
@@ -34,8 +36,10 @@ def lab(
     if sheets is not None:
         _write(sheets, force=force)
         return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)      # it ends as by Ctrl-C
     serve(port, open_browser=not no_browser, link=link)
     sys.stdout.flush()
+    PassingFolder.remove_all()
     os._exit(0)      # a page may still be computing in a thread of its own, and nobody waits for it any more
 
 

@@ -173,3 +173,9 @@ def test_a_passing_folder_goes_with_its_owner_and_without_a_word() -> None:
         gc.collect()
     assert not path.exists()
     assert not [each for each in said if str(path) in str(each.message)]
+
+
+def test_passing_folders_are_removed_at_once_where_a_process_ends_at_once() -> None:
+    held = [files.PassingFolder() for _ in range(3)]
+    files.PassingFolder.remove_all()
+    assert not any(folder.path.exists() for folder in held)

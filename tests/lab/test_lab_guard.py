@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,7 +142,7 @@ def test_the_session_of_a_page_that_was_closed_is_freed(lab: Lab) -> None:
     from websockets.sync.client import connect
 
     def settled(count: int) -> bool:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60      # a busy machine takes its time
         while lab.sessions != count and time.monotonic() < until:
             time.sleep(0.05)
         return lab.sessions == count
@@ -155,16 +156,19 @@ def test_the_session_of_a_page_that_was_closed_is_freed(lab: Lab) -> None:
 
 @needs_chromium
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_within_two_seconds_with_a_page_open(kind: signal.Signals) -> None:
+def test_it_ends_within_two_seconds_with_a_page_open_and_leaves_nothing(kind: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "netsim", "lab", "--no-browser", "--port", "22500"]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env={**os.environ, "PYTHONUNBUFFERED": "1"}) as server, Browser() as browser:
+                          env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)}
+                          ) as server, Browser() as browser:
         found: Any = re.search(r"http://\S+", server.stdout.readline())
-        page = browser.open(found[0])
+        page = browser.open(f"{found[0]}lesson-11/")
         page.wait_for("deep('svg[role=img]').length")
+        assert list(tmp_path.glob("netsim-*"))                 # the runs that the page is about
         began = time.monotonic()
         server.send_signal(kind)
         server.wait(20)
         assert time.monotonic() - began < 2
         assert server.returncode in (0, 128 + kind, -kind)
         assert "Traceback" not in server.stderr.read()
+        assert not list(tmp_path.glob("netsim-*"))
