@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from campaign.laws import check_world
 from campaign.worlds import draw_world
 
-QUICKLY = settings(deadline=None, derandomize=True, database=None, max_examples=8,
+QUICKLY = settings(deadline=None, derandomize=True, database=None, max_examples=3,
                    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 worlds = st.randoms(use_true_random=False).map(draw_world)
 seeds = st.integers(0, 2**31 - 1)

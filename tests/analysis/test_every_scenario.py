@@ -33,7 +33,7 @@ def play(name: str) -> Run:
     return simulate(load_scenario(scenario.name, overrides), seed=3, learning=False)
 
 
-LONG = ("adaptive", "cut by the deadline", "storm")
+LONG = ("adaptive", "batteries run dry", "cut by the deadline", "paper", "storm")
 scenarios = pytest.mark.parametrize("name", [
     pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
     for name in (*builtin_scenarios(), *HARD_TIMES)])

@@ -67,6 +67,7 @@ def test_who_does_not_arrive_is_not_averaged():
     assert strategy.run.jobs.filter(pl.col("outcome") == "infeasible")["device"].to_list() == [4, 4]
 
 
+@pytest.mark.slow
 def test_nodes_without_energy_are_not_asked_and_in_the_end_the_run_is_over(capfd):
     strategy = InCell(FedAvg(min_available_nodes=4), tiny("population.node.battery=14mJ"))
     result = strategy.start(Engine(), start(), num_rounds=50)

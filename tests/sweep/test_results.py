@@ -77,6 +77,7 @@ def test_time_and_energy_to_a_target_by_hand() -> None:
     assert [one.mean for one in found] == pytest.approx([0.15, 0.2, 0.5])
 
 
+@pytest.mark.slow
 def test_objects_of_the_session_are_swept_over_and_what_fails_stays(tmp_path: Path) -> None:
     vary = {"cell.bandwidth": ["5 MHz", "10 MHz"], "allocation": [mine, fails_at_ten]}
     found = run_sweep("tiny", vary, 2, tmp_path / "own")
