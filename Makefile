@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+unexport PYTHONDONTWRITEBYTECODE      # where that is set, every process that a test starts would compile all of it anew
 
 .PHONY: demo test quick bench docs reference images clean
 
