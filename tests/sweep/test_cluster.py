@@ -90,14 +90,18 @@ def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
     address = f"tcp://127.0.0.1:{free_port()}"
     with process(*scheduler_at(address)) as scheduler, process(*worker_of(address)):
 
+        def kill() -> None:
+            monkeypatch.setattr("netsim.sweep.executor.PATIENCE_S", 1)      # it will not come back
+            scheduler.kill()
+            scheduler.wait()
+
         def kill_midway(progress: SweepProgress) -> None:
             if progress.finished >= 1 and not under_way:
-                scheduler.kill()
+                kill()
 
         async def die_at_the_second(*args: Any, **options: Any) -> Any:
             if next(fetched) == 2 and under_way:
-                scheduler.kill()
-                scheduler.wait()
+                kill()
             return await fetch(*args, **options)
 
         monkeypatch.setattr(distributed.Client, "_gather_remote", die_at_the_second)
