@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
-from netsim.base.files import PassingFolder
+from netsim.base.files import folder_for
 from netsim.learning.none import NoLearning
 from netsim.learning.protocol import Learning
 from netsim.prepare import check_arguments, check_layers, prepare, with_own
@@ -59,8 +59,7 @@ def _played(
         raise InputError("[flower] has no effect without a Flower app: take the table away, or run an app with "
                          "`netsim flower`")
     selector = Selector(scenario.selection.method, selection, seed)
-    keep = PassingFolder() if out is None else None
-    path = keep.path if keep else Path(str(out))
+    path, keep = folder_for(out)
 
     def learns() -> AbstractContextManager[Learning]:
         return (open_learning(scenario, seed, selection, path, workers, shared) if learning

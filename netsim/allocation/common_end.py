@@ -12,7 +12,6 @@ from netsim.base.arrays import Floats
 from netsim.physics import LN2, ONE
 
 ROUNDING = 1e-9     # needs may exceed the band by so much: a plan that uses all of it does, by rounding
-
 LAST_STEP = 1e-8    # needs so near to the band that a straight line leads to it
 NO_BITS = 1e-100    # stands for what rounding has left of nothing, so that it still has a share, and an end
 
@@ -32,9 +31,10 @@ def common_end(left_bits: Floats, snr_hz: Floats, left_s: Floats, bandwidth_hz: 
     if bound.any() and _needs(bits[bound], snr_hz[bound], lasts[bound])[0].sum() > bandwidth_hz * (1.0 + ROUNDING):
         lasts = np.full(len(bits), np.inf)
     equal = bits / physics.fdma_rate(bandwidth_hz / len(bits), snr_hz)
+    low = float(alone.max())
     high = max(float(equal.max()), float(lasts[np.isfinite(lasts)].max(initial=0.0)))
-    start, _ = foreseen(alone, equal, float(alone.max()))
-    hertz = _filled(bits, snr_hz, lasts, bandwidth_hz, float(alone.max()), start, high)
+    start, _ = foreseen(alone, equal, low)
+    hertz = _filled(bits, snr_hz, lasts, bandwidth_hz, low, start, high)
     return np.asarray(hertz * (bandwidth_hz / np.add.reduce(hertz)))
 
 

@@ -45,6 +45,12 @@ class PassingFolder:
         """For who ends a process at once: nothing is collected then."""
         for folder in list(cls._there):
             folder._remove()
+
+
+def folder_for(out: Path | str | None) -> tuple[Path, PassingFolder | None]:
+    """The folder that was asked for; or where none was, one that lives as long as what is answered with it."""
+    keep = PassingFolder() if out is None else None
+    return keep.path if keep else Path(str(out)), keep
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 # A dotted key of more parts than may be nested: tomllib's time and memory grow with the square of their number.

@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from netsim.base.errors import InputError
-from netsim.base.files import PassingFolder
+from netsim.base.files import folder_for
 from netsim.flower.cell_alone import as_the_app_sees_it
 from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.messages import Sent
@@ -47,8 +47,7 @@ class InCell(Strategy):  # type: ignore[misc]
         self.strategy, self.scenario, self.seed = strategy, as_the_app_sees_it(scenario), seed
         prepare_cell(self.scenario, allow_import=allow_import)
         self.run: Run | None = None
-        self._keep = PassingFolder() if out is None else None
-        self._path = self._keep.path if self._keep else Path(str(out))
+        self._path, self._keep = folder_for(out)
         self._steps = {name: getattr(strategy, name) for name in STEPS}
         self._held = ExitStack()
         self._stage: Stage | None = None

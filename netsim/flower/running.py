@@ -16,7 +16,7 @@ import numpy as np
 from flwr.app import Context, RecordDict
 
 from netsim.base.errors import InputError
-from netsim.base.files import PassingFolder, replace_file
+from netsim.base.files import folder_for, replace_file
 from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, importable, load_component, read_app, told_of
 from netsim.flower.cell_alone import as_the_app_sees_it
@@ -58,8 +58,7 @@ def run_app(
     told = read_app(Path(app), run_config)
     scenario = as_the_app_sees_it(scenario)
     prepare_cell(scenario, allow_import=allow_import)
-    keep = PassingFolder() if out is None else None
-    path = keep.path if keep else Path(str(out))
+    path, keep = folder_for(out)
     identity = identity_of(scenario, seed, learning=True, app=told.name, app_sha256=told.digest)
     if resume and is_finished(path):
         Journal(path, identity).refuse_another()

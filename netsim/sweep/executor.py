@@ -43,9 +43,9 @@ def cluster(address: str) -> Place:
 
 
 class OnCluster(Executor):
-    """A Dask client's executor that can tell whether its scheduler is gone.
+    """A Dask client's executor that can tell whether its scheduler is ``lost``.
 
-    What was asked for just then never ends: Dask leaves a future alone whose result was under way.
+    What was under way just then never ends: Dask leaves the future of a result alone that it was fetching.
     """
 
     def __init__(self, client: Any) -> None:
@@ -58,11 +58,6 @@ class OnCluster(Executor):
     @property
     def lost(self) -> bool:
         return bool(self._client.status != "running")
-
-
-def lost(executor: Executor) -> bool:
-    """Whether what an executor was given may never end; processes of this machine always say how they did."""
-    return isinstance(executor, OnCluster) and executor.lost
 
 
 @contextmanager

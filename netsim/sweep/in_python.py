@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError, found
-from netsim.base.files import PassingFolder
+from netsim.base.files import folder_for
 from netsim.learning.pool import InProcess
 from netsim.prepare import BROUGHT, as_scenario, check_arguments, prepare, refuse_untrained
 from netsim.sweep.executor import Place, place_for
@@ -42,8 +42,7 @@ def run_sweep(
     check_arguments(own, seed=0, workers=workers, resume=False, out=out, learning=learning, progress=progress)
     numbers = _seeds(seeds)
     cases = cases_of(WHERE, _table(vary), len(numbers))
-    keep = PassingFolder() if out is None else None
-    folder = keep.path if keep else Path(str(out))
+    folder, keep = folder_for(out)
     with ExitStack() as stack:
         lent = _Lent(stack)
         fixed = {BROUGHT[what][1]: lent.name(BROUGHT[what][1], thing) for what, thing in own.items()}

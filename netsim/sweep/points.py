@@ -32,7 +32,7 @@ from netsim.base.files import (
 )
 from netsim.base.machine import processor
 from netsim.base.sealed import SEAL, opened, seal_of
-from netsim.sweep.executor import Place, lost
+from netsim.sweep.executor import OnCluster, Place
 from netsim.sweep.time_left import TimeLeft
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def run_cells(
                 done = wait(queue.running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done
                 for future in done:
                     queue.settle(future)
-                if not done and lost(executor):
+                if not done and isinstance(executor, OnCluster) and executor.lost:
                     queue.abandon()
                 if queue.running and time.monotonic() - looked >= LOOK_EVERY_S:      # it reads a file for each of them
                     watch(queue.progress())
@@ -278,34 +278,27 @@ class _Queue:
         cell = self.running.pop(future)
         error = BrokenExecutor("cancelled") if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
-            self._break_down(cell, error)
-            return
-        self._in_vain = 0
+            self.broken = True
+            self._breakdowns[cell.record] += 1
+            if self._breakdowns[cell.record] < MOST_BREAKDOWNS:
+                self.left.append(cell)
+                return
+        else:
+            self._in_vain = 0
         if error is None:
             write_record(cell.record, {**cell.note, **cell.also, **future.result()})
             self._finished += 1
             self._estimate.ended(cell.record, future.result())
         else:
-            self._fail(cell, error)
+            replace_text(cell.failure, _explain(error))
+            self._failed += 1
+            self._estimate.failed(cell.record)
 
     def abandon(self) -> None:
-        """Wait no more for what is under way: whoever had it is gone."""
-        while self.running:
-            _, cell = self.running.popitem()
-            self._break_down(cell, BrokenExecutor("lost"))
-
-    def _break_down(self, cell: Point, error: BaseException) -> None:
+        """Wait no more for what is under way: whoever had it is gone, through no fault of the cells."""
         self.broken = True
-        self._breakdowns[cell.record] += 1
-        if self._breakdowns[cell.record] < MOST_BREAKDOWNS:
-            self.left.append(cell)
-        else:
-            self._fail(cell, error)
-
-    def _fail(self, cell: Point, error: BaseException) -> None:
-        replace_text(cell.failure, _explain(error))
-        self._failed += 1
-        self._estimate.failed(cell.record)
+        self.left += self.running.values()
+        self.running.clear()
 
     def progress(self) -> SweepProgress:
         """Counts, and the time left by how far the cells have come since the start."""
