@@ -159,7 +159,7 @@ def methods() -> str:
     """Everything that a scenario names, with what can be set of each."""
     from netsim.allocation import METHODS as ALLOCATION
     from netsim.analysis.export import FORMATS
-    from netsim.cell.disciplines import DISCIPLINES
+    from netsim.cell.schedulers import SCHEDULERS
     from netsim.learning.aggregation import AGGREGATIONS
     from netsim.learning.datasets import DATASETS
     from netsim.learning.partition import PARTITIONS
@@ -184,7 +184,7 @@ def methods() -> str:
             ("Datasets", "`[learning] dataset = …`", DATASETS), ("Splits", "`learning.partition.kind`", PARTITIONS),
             ("Aggregations", "`learning.aggregation`", AGGREGATIONS),
             ("Servers", "`[server] kind = …`; [the guide](../guides/servers.md) says what each does", SERVERS),
-            ("Sharing the band", "`allocation.sharing`", DISCIPLINES),
+            ("Sharing the band", "`allocation.sharing`", SCHEDULERS),
             ("Export formats", "`netsim export RUN --format NAME`", FORMATS)):
         parts += [f"\n## {title}\n", f"{where}.\n", *registered(registry)]
     return "\n".join(parts) + "\n"

@@ -16,7 +16,7 @@ def _():
     import marimo as mo
 
     from netsim.allocation import METHODS
-    from netsim.cell.disciplines import DISCIPLINES
+    from netsim.cell.schedulers import SCHEDULERS
     from netsim.lab import charts
     from netsim.lab.formulas import device_formulas
     from netsim.lab.lesson import titles
@@ -27,7 +27,7 @@ def _():
     from netsim.lab.words import headline, verdict
 
     return (
-        DISCIPLINES, METHODS, Settings, between, charts, controls, device_formulas, dropdown, escape, headline,
+        SCHEDULERS, METHODS, Settings, between, charts, controls, device_formulas, dropdown, escape, headline,
         look, mo, number, player, side_by_side, slider, titles, verdict,
     )
 
@@ -44,7 +44,7 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(DISCIPLINES, METHODS, Settings, between, controls, dropdown, number, slider):
+def _(SCHEDULERS, METHODS, Settings, between, controls, dropdown, number, slider):
     start = Settings()
 
     bandwidth = slider("bandwidth (MHz)", [*range(1, 10), *range(10, 42, 2), 50, 60, 80, 100], start.bandwidth_mhz)
@@ -56,7 +56,7 @@ def _(DISCIPLINES, METHODS, Settings, between, controls, dropdown, number, slide
     cpu = between("CPU range (GHz)", [round(0.1 * tenths, 1) for tenths in range(1, 41)], start.cpu_ghz)
     left = dropdown("left", METHODS, start.methods[0])
     right = dropdown("right", METHODS, start.methods[1])
-    sharing = dropdown("the band is shared", DISCIPLINES, start.sharing)
+    sharing = dropdown("the band is shared", SCHEDULERS, start.sharing)
     seed = number("draw", 0, 9999, start.seed)
     controls(bandwidth, power, budget, cohort, model, cpu, row=[left, right, sharing, seed])
     return bandwidth, budget, cohort, cpu, left, model, power, right, seed, sharing

@@ -11,7 +11,7 @@ from netsim.allocation import METHODS as ALLOCATION
 from netsim.allocation import check_method
 from netsim.base.errors import InputError, found, one_of
 from netsim.base.registry import Registry
-from netsim.cell.disciplines import DISCIPLINES
+from netsim.cell.schedulers import SCHEDULERS
 from netsim.fleet.path_loss import PATH_LOSSES, path_loss_options
 from netsim.learning.aggregation import needs_chances
 from netsim.learning.named import DATASETS, MODELS, check_learning, layers_of, permit_learning
@@ -39,10 +39,10 @@ def permit(scenario: Scenario, *, allow_import: bool = False) -> None:
 
 
 def brought(scenario: Scenario) -> list[tuple[Registry[Any], str, Mapping[str, Any]]]:
-    """What else a scenario names, with where it is looked up and its options: discipline, channel, server, law."""
+    """What else a scenario names, with where it is looked up and its options: scheduler, channel, server, law."""
     server, loss = scenario.server, scenario.cell.path_loss
     named: list[tuple[Registry[Any], str | None, Mapping[str, Any]]] = [
-        (DISCIPLINES, scenario.allocation.sharing, {}), (CHANNELS, scenario.cell.channel, {}),
+        (SCHEDULERS, scenario.allocation.sharing, {}), (CHANNELS, scenario.cell.channel, {}),
         (SERVERS, server.kind if server else None, server.options if server else {}),
         (PATH_LOSSES, loss.model, path_loss_options(loss))]
     return [(registry, name, options) for registry, name, options in named if name is not None]

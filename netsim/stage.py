@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from netsim.cell.cell_parts import CellParts
-from netsim.cell.radio_cell import RadioCell
+from netsim.base.garbage import fewer_collections
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
 from netsim.learning.protocol import Learning
 from netsim.run import Run
+from netsim.server.cell_parts import CellParts
 from netsim.server.history import History
+from netsim.server.radio_cell import RadioCell
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress
 from netsim.trace.journal import Journal, Stateful, rows_a_part
@@ -101,6 +102,7 @@ def open_stage(
     journal = Journal(path, identity)
     with ExitStack() as stack:
         stack.callback(journal.close)
+        stack.enter_context(fewer_collections())
         resuming = resume and journal.has_begun
         stored = journal.resume() if resuming else None
         if anew and journal.has_begun:
@@ -114,7 +116,8 @@ def open_stage(
         env = simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
             lambda: float(stored["cell/clock"][0])))
         recorder, history = Recorder(), History(len(population))
-        cell = CellParts.of(scenario, seed, population, learns.bits).put_up(env, recorder)
+        cell = CellParts.of(scenario, seed, population, learns.bits).build(
+            env, recorder, learns if learns.trains else None)
         rooms: dict[str, Stateful] = {
             "cell": cell, "history": history, "learning": learns,
             **({} if selector is None else {"selection": selector}), "trace": recorder}

@@ -24,7 +24,7 @@ BOTTLENECKS = ("clock", "budget", "channel", "band")
 def random_scenario(number: int, folder: Path) -> Run | None:
     """A run of the random scenario of this number, without training; None where nobody can ever take part.
 
-    Disciplines take turns, so that all methods meet them all.
+    Schedulers take turns, so that all methods meet them all.
     """
     file = folder / f"random-{number}.toml"
     file.write_text(draw_scenario(number), encoding="utf-8")

@@ -11,10 +11,10 @@ import simpy
 
 from netsim.allocation.problem import Problem, plan_for
 from netsim.allocation.waves import Agenda, Wave
-from netsim.cell.disciplines.planned import Planned
-from netsim.cell.radio_cell import RadioCell
+from netsim.cell.schedulers.planned import Planned
 from netsim.selection import Choice
 from netsim.server.history import History
+from netsim.server.radio_cell import RadioCell
 from netsim.trace.recorder import Recorder
 
 BAND_HZ, NOISE, POWER_W = 30e6, 1e-20, 0.5
@@ -37,19 +37,22 @@ class Scalar:
     def columns(self) -> dict[str, Any]:
         return {}
 
-    def train(self, round: int, devices: Any) -> None:
-        self.log.append(("train", round, devices.tolist()))
+    def prepare(self, round: int, devices: Any) -> None:
+        self.log.append(("prepare", round, devices.tolist()))
 
     def aggregate(self, devices: Any, chances: Any) -> None:
         self.log.append(("aggregate", devices.tolist()))
 
-    def start(self, version: int, job: int, device: int) -> None:
+    def prepare_job(self, version: int, job: int, device: int) -> None:
         assert version >= len(self.models)       # more where an aggregation had nothing to take
         self.jobs[job] = self.w, self.w + self.updates.get(device, 1.0)
 
+    def start(self, jobs: Any) -> None:
+        self.log.append(("start", [job.device for job in jobs]))
+
     def drop(self, jobs: Any) -> None:
         for job in jobs:
-            del self.jobs[job]
+            self.jobs.pop(job.number, None)
 
     def merge(self, merge: Any) -> None:
         now = self.w
@@ -96,7 +99,7 @@ class Methods:
 
 def play(
     kind: Any, compute_s: Any, bits: Any = lambda device: 1e6, updates: dict[int, float] | None = None, *,
-    devices: int = 3, rounds: int = 5, battery_j: float = float("inf"), discipline: Any = None, **options: Any,
+    devices: int = 3, rounds: int = 5, battery_j: float = float("inf"), scheduler: Any = None, **options: Any,
 ) -> SimpleNamespace:
     """Let a server of this kind work with devices that compute so many seconds and then send so many bits."""
     env, recorder, learning = simpy.Environment(), Recorder(), Scalar(updates or {})
@@ -111,7 +114,8 @@ def play(
     problems: Any = SimpleNamespace(bits=1e6, cycles=np.ones(devices), bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE,
                                     least_j=lambda channel_changes: None, downlink=None)
     cell = RadioCell(
-        env, population, channel, problems, discipline or Planned(), recorder, lambda problem, charge_j: methods)
+        env, population, channel, problems, scheduler or Planned(), recorder, lambda problem, charge_j: methods,
+        training=learning)
     history = History(devices)
     server = kind(scenario, methods, learning, history, lambda at: None, **options)
     env.run(until=env.process(server.run(cell)))

@@ -12,13 +12,16 @@ import simpy
 
 from netsim.base.streams import stream
 from netsim.cell.battery import Batteries
+from netsim.cell.cell import SimulatedCell
+from netsim.cell.channel import Gains, TimeVaryingChannel
 from netsim.cell.charging import ChargedBatteries
-from netsim.cell.disciplines import Discipline
-from netsim.cell.disciplines.planned import Planned
-from netsim.cell.jobs import Flight, Jobs
-from netsim.cell.medium import Medium
-from netsim.cell.radio import SHANNON, Air, RateLaw
-from netsim.cell.recording import record_ended
+from netsim.cell.job import Job
+from netsim.cell.packet_loss import PacketLoss
+from netsim.cell.radio import SHANNON, RateLaw
+from netsim.cell.schedulers import Scheduler
+from netsim.cell.schedulers.planned import Planned
+from netsim.cell.uplink import Uplink
+from netsim.server.recording import record_ended
 from netsim.trace.recorder import Part, Recorder
 from netsim.world.devices import DevicesInTime
 from netsim.world.faults import Faults
@@ -54,7 +57,7 @@ class World:
     """A cell in which one sees all that happens."""
 
     bandwidth_hz: float = 1e6
-    discipline: Discipline = field(default_factory=Planned)
+    scheduler: Scheduler = field(default_factory=Planned)
     most_devices: int = 10
     env: simpy.Environment = field(default_factory=simpy.Environment)
     recorder: Recorder = field(default_factory=Recorder)
@@ -63,38 +66,39 @@ class World:
         return Device(number, **what)
 
     def open(
-        self, *devices: Device, air: Air | None = None, radio: RateLaw = SHANNON, faults: Faults | None = None,
+        self, *devices: Device, gains: Gains | None = None, radio: RateLaw = SHANNON, faults: Faults | None = None,
         supplies: Sequence[Supply] = (), heat_limits: Sequence[HeatLimit] = (), reception_w: float = 0.0,
         least_j: float = 0.0,
-    ) -> Medium:
-        """The medium with these devices' batteries."""
+    ) -> SimulatedCell:
+        """A cell with these devices' batteries."""
         battery_j = np.full(self.most_devices, np.inf)
         for device in devices:
             battery_j[device.number] = device.battery_j
-        self.batteries = Batteries(battery_j) if not supplies else ChargedBatteries(
-            battery_j, np.full(self.most_devices, least_j), supplies, lambda: self.env.now)
-        self.medium = Medium(self.env, self.bandwidth_hz, NOISE, self.discipline, self.batteries, radio, air,
-                             DevicesInTime(faults, supplies, heat_limits), reception_w)
-        return self.medium
+        self.batteries = Batteries(self.env, battery_j) if not supplies else ChargedBatteries(
+            self.env, battery_j, np.full(self.most_devices, least_j), supplies)
+        self.uplink = Uplink(
+            self.env, self.bandwidth_hz, self.scheduler, link=radio, abort_over_budget=radio.drops_over_budget,
+            channel=None if gains is None else TimeVaryingChannel(self.env, gains, NOISE),
+            loss=PacketLoss(faults) if faults and faults.losses else None)
+        self.cell = SimulatedCell(self.env, self.uplink, self.batteries, DevicesInTime(faults, supplies, heat_limits),
+                         receive_w=reception_w)
+        return self.cell
 
-    def start(self, *devices: Device, receive_s: Sequence[float] | None = None) -> Flight:
+    def start(self, *devices: Device, receive_s: Sequence[float] | None = None) -> list[Job]:
         """Let them begin."""
         start = self.recorder.instant("allocate", -1, self.env.now)
 
-        def column(name: str) -> np.ndarray:
-            return np.array([getattr(device, name) for device in devices], float)
-
-        gain = column("snr_hz") * NOISE / column("power_w")
-        unknown = np.full(len(devices), np.nan)
-        jobs = Jobs(
-            device=np.array([device.number for device in devices]), bits=column("bits"), cycles=column("cycles"),
-            cpu_hz=column("cpu_hz"), compute_w=column("compute_w"), power_w=column("power_w"),
-            bandwidth_hz=column("bandwidth_hz"), gain=gain, budget_j=column("budget_j"), planned_s=unknown)
-        return self.medium.start(0, 0, start, jobs, gain, None if receive_s is None else np.array(receive_s))
+        jobs = [Job(each.cycles, each.cpu_hz, each.compute_w, each.bits, each.power_w, each.snr_hz, each.bandwidth_hz,
+                    each.budget_j, each.number, download_s=0.0 if receive_s is None else receive_s[place])
+                for place, each in enumerate(devices)]
+        for number, job in enumerate(jobs):
+            job.number, job.cause = number, start
+        self.cell.submit(jobs)
+        return jobs
 
     def take(self) -> Part:
         """Write down what has ended, and take the trace."""
-        record_ended(self.recorder, self.medium.take_ended(), self.medium.take_band(), 0, self.medium.gave_room)
+        record_ended(self.recorder, self.cell.collect(), self.uplink.take_band(), 0, contended=self.uplink.contended)
         self.part = self.recorder.take()
         return self.part
 
@@ -103,8 +107,8 @@ class World:
     ) -> list[tuple[str | float, ...]]:
         """Let them work; what happened, without counters: (name, t0, t1) for spans, (name, t) for instants."""
         self.open(*devices, **world)
-        flight = self.start(*devices, receive_s=receive_s)
-        self.env.run(self.medium.replies(np.arange(len(flight)), math.inf, None))
+        jobs = self.start(*devices, receive_s=receive_s)
+        self.env.run(self.cell.wait(range(len(jobs))))
         return self.spans()
 
     def spans(self) -> list[tuple[str | float, ...]]:

@@ -1,4 +1,4 @@
-"""Disciplines, channels, path losses and servers of a user's own, by the same registry as methods and models."""
+"""Schedulers, channels, path losses and servers of a user's own, by the same registry as methods and models."""
 
 import math
 import sys
@@ -10,7 +10,7 @@ import pytest
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.base.fields import Decibels
-from netsim.cell.disciplines import DISCIPLINES
+from netsim.cell.schedulers import SCHEDULERS
 from netsim.fleet.path_loss import PATH_LOSSES
 from netsim.physics import free_space_loss
 from netsim.prepare import prepare
@@ -147,7 +147,7 @@ def test_what_is_of_another_kind_or_not_allowed_is_refused(key):
 
 
 def test_each_registry_makes_all_that_it_names():
-    for registry in (DISCIPLINES, CHANNELS, SERVERS, PATH_LOSSES):
+    for registry in (SCHEDULERS, CHANNELS, SERVERS, PATH_LOSSES):
         for name in registry:
             assert registry.find(name)
 

@@ -7,16 +7,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
-from netsim.cell.fades import Fades
-from netsim.cell.loads import Loads
-from netsim.cell.radio_cell import RadioCell
+from netsim.cell.shared_band import SharedBand
+from netsim.server.radio_cell import RadioCell
 from netsim.world.fading import BlockFading
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -91,16 +89,14 @@ def nothing(*_: Any, **__: Any) -> None:
     """Forget to do it."""
 
 
-def generous(
-    loads: Any, flight: Any, i: int, now: float, *, complete: bool, original: Any = Loads.stop_sending,
-) -> None:
+def generous(band: Any, i: int, original: Any = SharedBand._write) -> None:
     """Count more than was drawn."""
-    original(loads, flight, i, now, complete=complete)
-    flight.upload_j[i] *= 1.001
+    original(band, i)
+    band.all[i].job.upload_j *= 1.001
 
 
 def full_again(batteries: Any, state: Any, original: Any = Batteries.restore) -> None:
-    original(batteries, {**state, "used_j": np.zeros_like(state["used_j"])})
+    original(batteries, {**state, "left_j": batteries.capacity_j.copy()})
 
 
 DICE = Random(0)
@@ -112,17 +108,15 @@ def by_chance(fading: Any, device: int, chunk: int) -> list[float]:
 
 
 def stop_nobody(cell: Any) -> Any:
-    return cell._outcomes()
-
-
+    return cell.env.timeout(0.0)
 
 
 @pytest.mark.parametrize(("owner", "name", "fault", "said"), [
-    (Fades, "changed", nothing, "which changed at"),
-    (Loads, "stop_sending", generous, "J, drew"),
+    (SharedBand, "channel_changed", nothing, "which changed at"),
+    (SharedBand, "_write", generous, "J, drew"),
     (Batteries, "restore", full_again, "differs|instead of"),
     (BlockFading, "_chunk", by_chance, "bits|differ"),
-    (RadioCell, "stop", stop_nobody, "under way|in use at the end"),
+    (RadioCell, "stop", stop_nobody, "running|in use at the end"),
 ], ids=["a change of the channel is missed", "joules too many", "batteries are full after a resume",
         "a channel that depends on who asks", "jobs go on when the run is over"])
 def test_a_fault_breaks_a_law(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Any, said: str) -> None:

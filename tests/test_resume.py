@@ -178,14 +178,14 @@ def test_a_damaged_checkpoint_is_named(tmp_path, damage):
     if damage == "short":
         file.write_bytes(content[: len(content) // 2])
     elif damage == "flipped":
-        middle = content.index(b"used_j.npy") + 200
+        middle = content.index(b"left_j.npy") + 200
         file.write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
     elif damage == "empty":
         file.write_bytes(b"")
     elif damage == "array missing":
-        del arrays["cell/used_j"]
+        del arrays["cell/left_j"]
         np.savez(file, **arrays)
     else:
-        np.savez(file, **{**arrays, "cell/used_j": arrays["cell/used_j"][:2]})
+        np.savez(file, **{**arrays, "cell/left_j": arrays["cell/left_j"][:2]})
     with pytest.raises(InputError, match=r"checkpoint\.npz: not a checkpoint of this run"):
         simulate(scenario, tmp_path / "run", learning=False, resume=True)

@@ -1,6 +1,6 @@
-"""Looks over the medium's shoulder: who had how much of the band from when to when, try by try.
+"""Watches the uplink: which job had how much of the band from when to when, attempt by attempt.
 
-What was sent is then worked out from that alone, with a channel of its own; the medium's own sums are not asked.
+What was sent is then computed from that alone, with a channel of its own; the uplink's own sums are not used.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from netsim.cell.cell_parts import CellParts
-from netsim.cell.fades import Fades
-from netsim.cell.medium import Medium
-from netsim.cell.radio_cell import RadioCell
+from netsim.cell.channel import TimeVaryingChannel
+from netsim.cell.device import Device
+from netsim.cell.fixed_shares import FixedShares
+from netsim.cell.job import Job
+from netsim.cell.shared_band import HZ, SharedBand
+from netsim.cell.uplink import TimedTransmission, Uplink
+from netsim.server.cell_parts import CellParts
+from netsim.server.radio_cell import RadioCell
 
 
 @dataclass
@@ -46,74 +50,92 @@ class Meter:
     _fresh: set[int] = field(default_factory=set)                                    # jobs that have just computed
     _as_of: dict[int, tuple[float, int]] = field(default_factory=dict)               # by job: when its gain was taken
 
-    def sends(self, flight: Any, i: int, now: float, hz: float) -> None:
-        job = flight.first + i
-        self.leaves(flight, i, now)
-        if job not in self._last or self._last[job].complete or job in self._fresh:
-            self._last[job] = Try(job, flight.device[i], flight.left[i], flight.power_w[i])
-            self.tries.append(self._last[job])
-            self._fresh.discard(job)
-        self._on_air[job] = (self._last[job], now, hz)
+    def computes(self, device: Device, job: Job) -> None:
+        """A job that computes sends all of its bits afterwards."""
+        self._fresh.add(job.number)
 
-    def changes(self, flight: Any, i: int, now: float, hz: float) -> None:
-        job = flight.first + i
-        trial = self._on_air[job][0]
-        self.leaves(flight, i, now)
-        self._on_air[job] = (trial, now, hz)
+    def sends(self, job: Job, now: float, hz: float, bits: float) -> None:
+        """A job has this bandwidth from now on."""
+        self.leaves(job, now)
+        if job.number not in self._last or self._last[job.number].complete or job.number in self._fresh:
+            self._last[job.number] = Try(job.number, job.device, bits, job.power_w)
+            self.tries.append(self._last[job.number])
+            self._fresh.discard(job.number)
+        self._on_air[job.number] = (self._last[job.number], now, hz)
 
-    def leaves(self, flight: Any, i: int, now: float) -> None:
-        job = flight.first + i
-        if job in self._on_air:
-            trial, since, hz = self._on_air.pop(job)
-            as_of = self._as_of.get(job, (flight.began, flight.version + 1))
+    def leaves(self, job: Job, now: float) -> None:
+        """A job is off the air, or goes on otherwise."""
+        if job.number in self._on_air:
+            trial, since, hz = self._on_air.pop(job.number)
+            as_of = self._as_of.get(job.number, (job.t0, job.version + 1))
             if now > since:
                 trial.stretches.append((since, now, hz, as_of))
 
-    def is_sent(self, flight: Any, i: int, now: float) -> None:
-        self.leaves(flight, i, now)
-        self._last[flight.first + i].complete = True
+    def is_sent(self, job: Job, now: float) -> None:
+        self.leaves(job, now)
+        self._last[job.number].complete = True
 
-    def takes_over(self, fades: Fades, some: list[tuple[Any, int]], now: float) -> None:
+    def takes_over(self, channel: TimeVaryingChannel, jobs: list[Job]) -> None:
         """The gains of these jobs hold from now on; what was sent until now was so with those of before."""
         assert self.cell is not None
-        for flight, i in some:
-            job = flight.first + i
-            if job in self._on_air:
-                trial, _, hz = self._on_air[job]
-                self.leaves(flight, i, fades.medium.env.now)
-                self._on_air[job] = (trial, fades.medium.env.now, hz)
-            self._as_of[job] = (now, self.cell.version + 1)
+        now = channel.env.now
+        for job in jobs:
+            if job.number in self._on_air:
+                trial, _, hz = self._on_air[job.number]
+                self.leaves(job, now)
+                self._on_air[job.number] = (trial, now, hz)
+            self._as_of[job.number] = (now, self.cell.version + 1)
+
+    def divides(self, band: SharedBand) -> None:
+        """The shares of all transmissions on the air may be others."""
+        for each, hz, left in zip(band.all[:band.sending], band.table[HZ].tolist(), band.table[0].tolist(),
+                                  strict=False):
+            self.sends(each.job, band.env.now, hz, left)
 
 
 @contextmanager
 def metered() -> Iterator[Meter]:
-    """What happens in the cell that is opened meanwhile."""
+    """What happens in the cell that is built meanwhile."""
     meter = Meter()
-    kept = [(owner, name, getattr(owner, name)) for owner, name in (
-        (Medium, "_send"), (Medium, "change_rate"), (Medium, "leave_the_band"), (Medium, "_sent"),
-        (Medium, "_computed"), (Fades, "take_over"), (CellParts, "put_up"))]
+    kept: list[tuple[Any, str, Any]] = []
 
-    def first(name: str, notice: Callable[..., None]) -> None:
-        """Let the meter see what is asked of a method before it is done."""
-        owner, original = next((owner, original) for owner, each, original in kept if each == name)
+    def watch(owner: Any, name: str, before: Callable[..., None] | None = None,
+              after: Callable[..., None] | None = None) -> None:
+        """Let the meter see what is asked of a method, before or after it is done."""
+        original = getattr(owner, name)
+        kept.append((owner, name, original))
 
         def seen(self: Any, *given: Any, **named: Any) -> Any:
-            notice(self, *given)
-            return original(self, *given, **named)
+            if before is not None:
+                before(self, *given)
+            answer = original(self, *given, **named)
+            if after is not None:
+                after(self, *given)
+            return answer
 
         setattr(owner, name, seen)
 
-    def opened(parts: CellParts, *given: Any) -> RadioCell:
-        meter.parts, meter.cell = parts, kept[-1][2](parts, *given)
+    def built(parts: CellParts, *given: Any) -> RadioCell:
+        meter.parts, meter.cell = parts, build(parts, *given)
         return meter.cell
 
-    first("_send", lambda medium, flight, i, now, hz, rate: meter.sends(flight, i, now, hz))
-    first("change_rate", lambda medium, flight, i, now, hz, rate: meter.changes(flight, i, now, hz))
-    first("leave_the_band", lambda medium, flight, i, now, **named: meter.leaves(flight, i, now))
-    first("_sent", lambda medium, flight, i, now: meter.is_sent(flight, i, now))
-    first("_computed", lambda medium, flight, i, now: meter._fresh.add(flight.first + i))
-    first("take_over", meter.takes_over)
-    CellParts.put_up = opened                                                     # type: ignore[method-assign]
+    def now_sends(band: FixedShares, transmission: Any) -> None:
+        job = transmission.job
+        meter.sends(job, band.env.now, job.hz, job.left)
+
+    build = CellParts.build
+    kept.append((CellParts, "build", build))
+    CellParts.build = built                                                      # type: ignore[method-assign,assignment]
+    watch(Device, "compute", before=meter.computes)
+    watch(FixedShares, "_set_timer", before=now_sends)
+    watch(SharedBand, "reallocate", after=meter.divides)
+    watch(TimedTransmission, "__init__", after=lambda each, uplink, job, battery: meter.sends(
+        job, uplink.env.now, job.hz, job.left))
+    watch(Uplink, "leave", before=lambda uplink, job: meter.leaves(job, uplink.env.now))
+    watch(Uplink, "is_lost", before=lambda uplink, each: meter.is_sent(each.job, uplink.env.now))
+    watch(TimedTransmission, "__exit__", before=lambda each, kind, *_: kind is None and meter.is_sent(
+        each.job, each.env.now))
+    watch(TimeVaryingChannel, "refresh", before=meter.takes_over)
     try:
         yield meter
     finally:

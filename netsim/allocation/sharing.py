@@ -15,7 +15,7 @@ from netsim.base.arrays import Bools, Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class Active:
-    """Those who want to send now, those who do first, then the first ready first: what a discipline is shown."""
+    """Those who want to send now, those who do first, then the first ready first: what a scheduler is shown."""
 
     planned_hz: Floats            # what the plan gives each now; 0: its time has not come
     left_bits: Floats

@@ -16,7 +16,7 @@ from netsim.analysis.replay import Played, Replay, Replays
 from netsim.base import units
 from netsim.base.arrays import Bools, Floats
 from netsim.base.errors import InputError
-from netsim.cell.disciplines import DISCIPLINES
+from netsim.cell.schedulers import SCHEDULERS
 
 WITHOUT, CPU, BUDGET, POWER, BAND, METHOD = "without", "cpu_max", "budget", "power", "bandwidth", "method"
 BATTERY, DEADLINE = "battery", "deadline"          # limits that bind, but that no change is made of
@@ -38,7 +38,7 @@ class Change:
     device: int | None = None
     factor: float | None = None
     method: str | None = None          # of allocation
-    sharing: str | None = None         # or the discipline by which the band is shared
+    sharing: str | None = None         # or the scheduler by which the band is shared
     to_the_point: bool = False         # raised just so far that it no longer binds
 
     def problem(self, problem: Problem, own_method: str) -> Problem:
@@ -115,8 +115,8 @@ class Laboratory:
             return None
         try:
             planner = self.replays.planner(change.method) if change.method else None
-            discipline = self.replays.discipline(change.sharing) if change.sharing else None
-            found = self.replay.play(change.problem(problem, self.method), planner, discipline)
+            scheduler = self.replays.scheduler(change.sharing) if change.sharing else None
+            found = self.replay.play(change.problem(problem, self.method), planner, scheduler)
         except (Infeasible, InputError):
             return None
         if change.key == METHOD and (
@@ -206,7 +206,7 @@ class Laboratory:
             yield Change(BAND, factor=factor)
         for method in self.replays.other_methods:
             yield Change(METHOD, method=method)
-        for sharing in DISCIPLINES:
+        for sharing in SCHEDULERS:
             if sharing != self.replays.sharing:
                 yield Change(METHOD, sharing=sharing)
         for device in self.candidates():

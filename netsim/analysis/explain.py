@@ -28,7 +28,7 @@ from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
 from netsim.base import html
 from netsim.base.errors import InputError
-from netsim.cell.disciplines import DISCIPLINES
+from netsim.cell.schedulers import SCHEDULERS
 
 if TYPE_CHECKING:
     from netsim.trace.stored_run import StoredRun
@@ -242,7 +242,7 @@ def _sorted(found: Iterable[Binding], there: Laboratory) -> tuple[Binding, ...]:
 def whole_run(replays: Replays, names: dict[int, str]) -> Explanation:
     """The same changes over all rounds, each with its own cohort and plan."""
     numbers = sorted(replays.jobs)
-    plans = sum(4 * replays.jobs[number].height + len(replays.other_methods) + len(DISCIPLINES) for number in numbers)
+    plans = sum(4 * replays.jobs[number].height + len(replays.other_methods) + len(SCHEDULERS) for number in numbers)
     picked = numbers[::math.ceil(plans * replays.dear / MOST_PLANS)]
     found, limits = _summed(replays, picked, None)
     if len(picked) < len(numbers) or any(replays.jobs[number].height > MOST_DEVICES for number in numbers):

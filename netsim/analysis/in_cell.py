@@ -17,7 +17,7 @@ from netsim.allocation.waves import MakePlanner
 from netsim.analysis.replay import Played, Replay, numbers_of
 from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
-from netsim.cell.disciplines import Discipline
+from netsim.cell.schedulers import Scheduler
 from netsim.prepare import brought
 from netsim.server import SERVERS
 from netsim.server.again import Again
@@ -34,12 +34,12 @@ class ReplayInCell(Replay):
     again: Again
 
     def play(
-        self, problem: Problem | None = None, planner: MakePlanner | None = None, discipline: Discipline | None = None,
+        self, problem: Problem | None = None, planner: MakePlanner | None = None, scheduler: Scheduler | None = None,
     ) -> Played:
         posed = self.problem if problem is None else problem
         found = self.again.play(
             self.number, posed, self.charge_of(numbers_of(posed)), planner or self.planner,
-            discipline or self.discipline, hurried=self.deadline_s < math.inf)
+            scheduler or self.scheduler, hurried=self.deadline_s < math.inf)
         jobs = found.part.jobs
         waves: dict[float, float] = {}         # when each began, and how long it took
         for t0, t1, outcome in zip(jobs["t0"], jobs["t1"], jobs["outcome"], strict=True):

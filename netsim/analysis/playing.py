@@ -1,6 +1,6 @@
 """A wave played without a simulation: who ends when, arrived or not, and what it took.
 
-As the cell plays it, with the same disciplines; a property test holds the two together.
+As the cell plays it, with the same schedulers; a property test holds the two together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from netsim.allocation.sharing import share_out
 from netsim.allocation.waves import Wave
 from netsim.base.arrays import Bools, Floats
-from netsim.cell.disciplines import Discipline
+from netsim.cell.schedulers import Scheduler
 
 ROUNDING = 1e-12      # of a load: a battery that just suffices suffices
 
@@ -27,13 +27,13 @@ class PlayedWave:
 
 
 def play_wave(
-    wave: Wave, charge_j: Floats, patience_s: float, discipline: Discipline, bandwidth_hz: float, began: float = 0.0,
+    wave: Wave, charge_j: Floats, patience_s: float, scheduler: Scheduler, bandwidth_hz: float, began: float = 0.0,
 ) -> PlayedWave:
     """Let a wave's devices compute and send until they are done, their battery is empty, or patience ends."""
-    if discipline.fixed and (wave.plan.slots is not None
+    if scheduler.fixed and (wave.plan.slots is not None
                              or wave.plan.bandwidth_used_hz <= bandwidth_hz * (1 + 1e-9)):
         return _as_planned(wave, charge_j, patience_s)
-    return _shared(wave, charge_j, patience_s, discipline, began)
+    return _shared(wave, charge_j, patience_s, scheduler, began)
 
 
 def _as_planned(wave: Wave, charge_j: Floats, patience_s: float) -> PlayedWave:
@@ -47,12 +47,12 @@ def _as_planned(wave: Wave, charge_j: Floats, patience_s: float) -> PlayedWave:
 
 
 def _shared(
-    wave: Wave, charge_j: Floats, patience_s: float, discipline: Discipline, began: float,
+    wave: Wave, charge_j: Floats, patience_s: float, scheduler: Scheduler, began: float,
 ) -> PlayedWave:
     """They share the band from one start or end to the next."""
     plan = wave.plan
     lasts_s = _dies(wave, charge_j, plan.compute_s)
-    shared = share_out(wave.problem, plan, discipline.bandwidth, lasts_s, patience_s, began)
+    shared = share_out(wave.problem, plan, scheduler.bandwidth, lasts_s, patience_s, began)
     with np.errstate(divide="ignore", invalid="ignore"):
         computed = np.where(plan.compute_s > 0.0, np.minimum(shared.end_s / plan.compute_s, 1.0), 1.0)
     energy_j = np.minimum(plan.compute_energy_j * computed + plan.power_w * shared.sent_s, charge_j)

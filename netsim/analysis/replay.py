@@ -24,7 +24,7 @@ from netsim.allocation.waves import Agenda, MakePlanner, Wave, planner_of
 from netsim.analysis.playing import play_wave
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
-from netsim.cell.disciplines import DISCIPLINES, Discipline
+from netsim.cell.schedulers import SCHEDULERS, Scheduler
 
 if TYPE_CHECKING:
     from netsim.server.again import Again
@@ -79,7 +79,7 @@ class Replay:
     deadline_s: float             # of a wave; inf where there is none
     wait_s: float                 # how long it takes if nobody fits
     planner: MakePlanner          # of the run's own allocation method
-    discipline: Discipline
+    scheduler: Scheduler
 
     def agenda(self, problem: Problem | None = None, planner: MakePlanner | None = None) -> Agenda:
         """The plans of this problem by this method, told what batteries hold; raises InputError by the rule "error"."""
@@ -89,7 +89,7 @@ class Replay:
         return made.agenda(devices, self.rule, self.size)
 
     def play(
-        self, problem: Problem | None = None, planner: MakePlanner | None = None, discipline: Discipline | None = None,
+        self, problem: Problem | None = None, planner: MakePlanner | None = None, scheduler: Scheduler | None = None,
     ) -> Played:
         """The round of this problem, by this method; raises InputError where it has no plan and that is an error."""
         agenda = self.agenda(problem, planner)
@@ -97,7 +97,7 @@ class Replay:
         round_s = longest_s = 0.0 if agenda.waves else self.wait_s
         arrived, spent_j, on_deadline = set[int](), dict[int, float](), 0
         for wave in agenda.waves:
-            done = play_wave(wave, self.charge_of(wave.devices), patience_s, discipline or self.discipline, band_hz,
+            done = play_wave(wave, self.charge_of(wave.devices), patience_s, scheduler or self.scheduler, band_hz,
                              self.began + round_s)
             round_s += done.seconds
             longest_s = max(longest_s, done.seconds, wave.plan.round_s)
@@ -123,7 +123,7 @@ class Replays:
         self.other_methods = [each for each in METHODS                                          # to be tried
                               if methods and each != self.method and not METHODS[each].dear]
         METHODS.permit(self.method, allow_import=allow_import)
-        DISCIPLINES.permit(self.sharing, allow_import=allow_import)
+        SCHEDULERS.permit(self.sharing, allow_import=allow_import)
         self._planners: dict[str, MakePlanner] = {}
         self.again = self._play_again(allow_import=allow_import)
 
@@ -157,7 +157,7 @@ class Replays:
 
     @property
     def sharing(self) -> str:
-        """The discipline of the run."""
+        """The scheduler of the run."""
         return self.scenario.allocation.sharing or "planned"
 
     @property
@@ -224,7 +224,7 @@ class Replays:
             number, float(jobs["t0"].to_numpy().min()), problem, charge_j=_charge(jobs, devices),
             rule=rounds.first_infeasible if first else rounds.infeasible, size=self.scenario.selection.cohort,
             deadline_s=self.deadline_s, wait_s=rounds.wait_s, planner=self.planner(self.method),
-            discipline=self.discipline(self.sharing))
+            scheduler=self.scheduler(self.sharing))
         if self.again is None:
             return found
         from netsim.analysis.in_cell import ReplayInCell
@@ -232,9 +232,9 @@ class Replays:
         charge_j = self.again.begin(number).batteries.level_j(who)
         return ReplayInCell(**{**vars(found), "charge_j": charge_j}, again=self.again)
 
-    def discipline(self, name: str) -> Discipline:
+    def scheduler(self, name: str) -> Scheduler:
         """How the band is shared."""
-        found: Discipline = DISCIPLINES.make(name, {})
+        found: Scheduler = SCHEDULERS.make(name, {})
         return found
 
     def as_it_was(self, replay: Replay) -> Played:

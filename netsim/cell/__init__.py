@@ -1,1 +1,28 @@
-"""The radio cell as a discrete-event simulation: work wears off at rates, the band is shared, batteries run out."""
+"""A radio cell as SimPy processes, resources and events: devices with CPUs, radios and batteries that share an uplink.
+
+The parts work in any ``simpy.Environment``, without a scenario:
+
+>>> import simpy
+>>> from netsim.cell import Device, Equal, Job, Uplink
+>>> env = simpy.Environment()
+>>> uplink = Uplink(env, bandwidth_hz=1e6, scheduler=Equal())
+>>> jobs = [Job(cycles=c, cpu_hz=1e9, compute_w=0.5, bits=1e6, power_w=0.2, snr_hz=1e6) for c in (1e9, 3e9)]
+>>> for number, job in enumerate(jobs):
+...     job.number = job.device = number
+...     process = env.process(Device(env, uplink).perform(job))
+>>> env.run()
+>>> [(job.outcome, job.ended_at) for job in jobs]
+[('arrived', 2.0), ('arrived', 4.0)]
+"""
+
+from netsim.cell.battery import Battery
+from netsim.cell.device import Device
+from netsim.cell.interruption import Interruption
+from netsim.cell.job import Job
+from netsim.cell.schedulers.adaptive import Adaptive
+from netsim.cell.schedulers.equal import Equal
+from netsim.cell.schedulers.planned import Planned
+from netsim.cell.schedulers.tdma import Tdma
+from netsim.cell.uplink import Uplink
+
+__all__ = ["Adaptive", "Battery", "Device", "Equal", "Interruption", "Job", "Planned", "Tdma", "Uplink"]

@@ -1,131 +1,145 @@
-"""A device's energy store: an amount of joules that wears off at the sum of its loads."""
+"""Batteries: a process for each device on battery power that has work, and arrays for all devices."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import numpy as np
+import simpy
+from simpy.events import ProcessGenerator
 
 from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.base.counts import counted
 from netsim.base.units import format
-
-ROUNDING = 1e-12
-
-
-@dataclass(eq=False)
-class Load:
-    """A constant power drawn from ``since`` on, for at most ``seconds``."""
-
-    watts: float
-    seconds: float
-    since: float
+from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
 
 
 class Battery:
-    """Piecewise-constant drain. Mains has no battery, so there is no object for it."""
+    """A device's energy store, drained by a piecewise constant load.
 
-    def __init__(self, capacity_j: float, used_j: float = 0.0) -> None:
+    Its process sleeps until the battery would be empty under the present load, and calls ``depleted`` then.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    capacity_j : float
+        Capacity in J.
+    level_j : float, optional
+        Energy in it now, in J; by default it is full.
+    """
+
+    def __init__(self, env: simpy.Environment, capacity_j: float, level_j: float | None = None) -> None:
+        self.env = env
         self.capacity_j = capacity_j
-        self._used_j = used_j        # by loads that have ended
-        self._loads: list[Load] = []
-        self.ran_out = False
-        self.owners: dict[int, Any] = {}     # whoever is to be told when it runs out, by number
-        self.watch = 0                       # counts changes of the loads: a forecast of before is overtaken
+        self.settled_j = capacity_j if level_j is None else level_j      # level when the load last changed
+        self.since = env.now
+        self.load_w = 0.0
+        self.depleted: Callable[[], bool] = lambda: False                # returns whether work was stopped
+        self.wakes_at = math.inf
+        self._process: simpy.Process | None = None
+        self._ran_out = False
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing draws from it."""
-        return not self._loads
+    def level_j(self) -> float:
+        """Energy left now, in J."""
+        return max(0.0, self.settled_j - self.load_w * (self.env.now - self.since))
 
-    def used_j(self, now: float) -> float:
-        """Energy drawn until now."""
-        return self._used_j + sum(load.watts * (now - load.since) for load in self._loads)
+    def draw(self, watts: float) -> None:
+        """Draw so much power from now on."""
+        self.settled_j, self.since, self.load_w = self.level_j, self.env.now, watts
+        self.watch()
 
-    @property
-    def settled_j(self) -> float:
-        """Energy drawn by loads that have ended."""
-        return self._used_j
+    def stop(self, joules: float) -> None:
+        """Draw nothing any more; ``joules`` is what the load took, exact where the clock's difference is rounded."""
+        self.settled_j, self.since, self.load_w = max(0.0, self.settled_j - joules), self.env.now, 0.0
+        if self._ran_out or self.settled_j < self.capacity_j * JUST_ENOUGH:
+            self.settled_j, self._ran_out = 0.0, False                   # what rounding leaves in it is not energy
 
-    def level_j(self, now: float) -> float:
-        """Energy left now."""
-        return max(0.0, self.capacity_j - self.used_j(now))
+    def empty_at(self) -> float:
+        """Instant of depletion under the present load; inf if it never comes."""
+        return self.since + self.settled_j / self.load_w if self.load_w > 0.0 else math.inf
 
-    def connect(self, now: float, watts: float, seconds: float) -> Load:
-        """Begin to draw ``watts``; ``seconds`` is how long the load means to last."""
-        load = Load(watts, seconds, now)
-        self._loads.append(load)
-        return load
+    def watch(self) -> None:
+        """Have the process awake by the time of depletion: one that sleeps until an earlier instant will see to it."""
+        empty_at = self.empty_at()
+        if empty_at < self.wakes_at:
+            self.sleep_until(empty_at)
 
-    def disconnect(self, load: Load, now: float, *, complete: bool) -> float:
-        """End a load and return the joules that it took; ``complete`` when it lasted as long as it meant to."""
-        self._loads.remove(load)
-        # seconds, not the clock's difference: late in a long run the clock has lost the small digits
-        energy_j = load.watts * (load.seconds if complete else now - load.since)
-        if self.ran_out and not complete and not self._loads:
-            energy_j = max(0.0, self.capacity_j - self._used_j)      # what was in it is known exactly
-        self._used_j += energy_j
-        if self._used_j > self.capacity_j * (1 - ROUNDING):
-            self._used_j = self.capacity_j          # what rounding leaves in it is not energy
-        return energy_j
+    def sleep_until(self, at: float) -> None:
+        """Start the process; one that sleeps already is replaced."""
+        self.wakes_at = at
+        self._process = self.env.process(self.run())
 
-    def empty_at(self, now: float) -> float:
-        """When it runs out if the loads stay as they are; inf where they end before."""
-        watts = sum(load.watts for load in self._loads)
-        if watts <= 0.0:
-            return math.inf
-        lasts_s = self.level_j(now) / watts
-        ends_s = max(load.since + load.seconds for load in self._loads) - now
-        return now + lasts_s if lasts_s < ends_s * (1 - ROUNDING) else math.inf     # what just suffices suffices
+    def run(self) -> ProcessGenerator:
+        """Sleep until depletion, and call ``depleted``."""
+        while self.wakes_at < math.inf:
+            yield from sleep_until(self.env, self.wakes_at)
+            if self._process is not self.env.active_process:             # another one has to wake earlier
+                return
+            self.wakes_at = self.empty_at()                              # later, where the load was smaller meanwhile
+            if self.wakes_at <= self.env.now:
+                self.wakes_at = math.inf
+                self._ran_out = self.depleted()
+
+    def is_rounding(self, seconds: float) -> bool:
+        """Whether work that lasts so much longer than the battery ends with it: what just suffices suffices."""
+        now = self.env.now
+        return seconds <= CLOCK_ULPS * math.ulp(now) + JUST_ENOUGH * (now - self.since)
 
 
 class Batteries:
-    """What the devices have used of their batteries: rows of arrays, and an object only for who is at work on one."""
+    """Energy of all devices, in J: arrays with one entry per device, inf for mains power.
 
-    recharge = False         # whether something comes in, or is drawn at rest
+    A device that gets work gets a :class:`Battery`, whose level returns to the arrays when the work ends.
+    """
 
-    def __init__(self, capacity_j: Floats, least_j: Floats | None = None) -> None:
-        self.capacity_j = capacity_j                     # inf on mains
-        self.least_j: Floats = np.zeros(len(capacity_j)) if least_j is None else least_j       # no job takes less
-        self.used_j: Floats = np.zeros(len(capacity_j))      # by work
-        self._alive = int(self.available.sum())
-        self._finite: Bools = np.isfinite(capacity_j)
+    recharge = False       # whether energy comes back
+
+    def __init__(self, env: simpy.Environment, capacity_j: Floats, least_j: Floats | None = None) -> None:
+        self.env = env
+        self.capacity_j = capacity_j
+        self.left_j: Floats = np.array(capacity_j, float)
+        self.least_j: Floats = np.zeros(len(capacity_j)) if least_j is None else least_j
+        self._finite = np.isfinite(capacity_j)
         self.any_finite = bool(self._finite.any())
-        self._open: dict[int, Battery] = {}
-
-    @property
-    def alive(self) -> int:
-        """How many devices have energy for a job."""
-        return self._alive
+        self._batteries: dict[int, Battery] = {}       # of devices that have, or had, work
+        self._working: set[int] = set()
+        self._available: Bools | None = None           # None where a level has changed since
 
     @property
     def available(self) -> Bools:
-        """The devices that have more left than the least that a job takes."""
-        return self.used_j < self.capacity_j - self.least_j
+        """The devices with enough energy for a job; read only."""
+        if self._available is None:
+            self._available = self.left_j > self.least_j
+            self._available.flags.writeable = False
+        return self._available
+
+    @property
+    def alive(self) -> int:
+        """Number of devices that have, or will have, enough energy for a job."""
+        return len(self.left_j) if not self.any_finite else int(np.count_nonzero(self.available))
 
     def able_from(self) -> Floats:
-        """From when on each has so much; inf: never again."""
+        """Instant from which on each device has the energy for a job; inf for never."""
         return np.where(self.available, 0.0, np.inf)
 
     def level_j(self, devices: Ints | slice) -> Floats:
-        """What is left to some of the devices, but for what they are drawing now; inf on mains."""
-        return self.capacity_j[devices] - self.used_j[devices]
-
-    def hold(self, devices: Ints, joules: Floats) -> None:
-        """Let batteries hold this much, whatever they held; inf: on mains."""
-        other = joules != self.level_j(devices)
-        devices, joules = devices[other], joules[other]
-        self.capacity_j = self.capacity_j.copy()
-        self.capacity_j[devices] = self.used_j[devices] + joules
-        self._finite = np.isfinite(self.capacity_j)
-        self.any_finite = bool(self._finite.any())
-        self._alive = int(self.available.sum())
+        """Energy left to some devices; for those with work, when it started."""
+        return np.array(self.left_j[devices])
 
     def full_j(self, devices: Ints) -> Floats:
-        """What their batteries can hold."""
+        """Capacity of some batteries."""
         return self.capacity_j[devices]
+
+    def hold(self, devices: Ints, joules: Floats) -> None:
+        """Set the levels of some batteries, whose capacity rises with it where it must; inf for mains power."""
+        self.capacity_j = self.capacity_j.copy()
+        self.capacity_j[devices] = np.maximum(self.capacity_j[devices], joules)
+        self.left_j[devices] = joules
+        self._available = None
+        self._finite = np.isfinite(self.left_j)
+        self.any_finite = bool(self._finite.any())
 
     def too_little(self) -> str:
         """Why no device has the energy for a job."""
@@ -135,52 +149,54 @@ class Batteries:
                 f"{format(float(self.least_j[first]), 'energy')})")
 
     def require(self, least_j: Floats) -> None:
-        """From now on no job takes less than this."""
-        self.least_j = least_j
-        self._alive = int(self.available.sum())
+        """Set the energy that a job takes at least."""
+        self.least_j, self._available = least_j, None
 
     def is_finite(self, device: int) -> bool:
-        """Whether a device is not on mains."""
+        """Whether a device is on battery power."""
         return bool(self._finite[device])
 
-    def on_battery(self, devices: Ints) -> list[int]:
-        """Positions of those that are not on mains."""
-        return np.flatnonzero(self._finite[devices]).tolist() if self.any_finite else []
+    def on_battery(self, devices: Ints) -> Ints:
+        """Those of some devices that are on battery power."""
+        return devices[self._finite[devices]]
 
-    def at_work(self, device: int) -> Battery:
-        """The battery of a device that begins to work."""
-        if device not in self._open:
-            self._open[device] = Battery(float(self.capacity_j[device]), float(self.used_j[device]))
-        return self._open[device]
+    def of(self, device: int) -> Battery | None:
+        """The battery of a device; None for mains power."""
+        if not self.any_finite or not self._finite[device]:
+            return None
+        battery = self._batteries.get(device)
+        if battery is None:
+            battery = self._batteries[device] = self._battery(device)
+        return battery
 
-    def close(self, device: int, now: float) -> None:
-        """The device has ended its work: what it used is a number again."""
-        battery = self._open.get(device)      # none where a job was taken up paused, and never went on
-        if battery is None or not battery.idle:
-            return
-        del self._open[device]
-        before, self.used_j[device] = self.used_j[device], battery.used_j(now)
-        enough_j = self.capacity_j[device] - self.least_j[device]
-        self._alive -= int(before < enough_j <= self.used_j[device])
+    def work(self, devices: Iterable[int]) -> None:
+        """Devices start to work."""
+        self._working.update(device for device in devices if device in self._batteries)
 
-    def draw(self, devices: Ints, joules: Floats) -> None:
-        """What devices on mains have used is only counted."""
-        if self.any_finite:
-            mains = ~self._finite[devices]
-            devices, joules = devices[mains], joules[mains]
-        np.add.at(self.used_j, devices, joules)      # a device may have done several jobs
+    def _battery(self, device: int) -> Battery:
+        return Battery(self.env, float(self.capacity_j[device]), float(self.left_j[device]))
+
+    def rest(self, device: int) -> None:
+        """A device has ended its work."""
+        if device in self._working:
+            self._working.remove(device)
+            self.left_j[device] = self._batteries[device].level_j
+            self._available = None
 
     def snapshot(self) -> State:
-        """What was used, but for the loads that are on now."""
-        used_j = self.used_j.copy()
-        for device, battery in self._open.items():
-            used_j[device] = battery.settled_j
-        return {"used_j": used_j}
+        """Levels of all devices, and the loads of those with work."""
+        working = {device: self._batteries[device] for device in sorted(self._working)}
+        loads = [(device, each.settled_j, each.since, each.load_w, each.wakes_at)
+                 for device, each in working.items()]
+        return {"left_j": self.left_j.copy(), "loads": np.array(loads, float).reshape(-1, 5)}
 
     def restore(self, state: State) -> None:
-        """As a checkpoint says; loads are drawn again by whoever takes up the jobs."""
-        used_j = state["used_j"]
-        if used_j.shape != self.capacity_j.shape:
+        """As a checkpoint has it."""
+        if state["left_j"].shape != self.capacity_j.shape:
             raise ValueError(f"it is not about {counted(len(self.capacity_j), 'device')}")
-        self.used_j = used_j.copy()
-        self._alive = int(self.available.sum())
+        self.left_j, self._available = state["left_j"].copy(), None
+        for device, settled_j, since, load_w, wakes_at in state["loads"].tolist():
+            battery = self.of(int(device))
+            assert battery is not None
+            battery.settled_j, battery.since, battery.load_w = settled_j, since, load_w
+            battery.sleep_until(wakes_at)

@@ -1,20 +1,21 @@
-"""Batteries that draw at rest and are charged: the level of each, piecewise linear between empty and full.
+"""Batteries with an idle load and charging: levels are piecewise linear between empty and full.
 
-    level' = what comes in - base load - what work draws, within 0 and the capacity
+    level' = incoming power - idle load - load of the work, within 0 and the capacity
 
-Nothing happens to a device at rest: its level is worked out when somebody asks, from what it was the last time. What
-comes in when the battery is full is lost; an empty one gives the base load no more than what comes in.
+Idle devices have no events: their levels are computed on request, from the instant at which they were last known. What
+comes in to a full battery is lost; an empty one gives the idle load no more than what comes in.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
+import simpy
 
 from netsim.base.arrays import Bools, Floats, Ints, State
-from netsim.cell.battery import ROUNDING, Batteries, Battery, Load
+from netsim.cell.battery import Batteries, Battery
 from netsim.trace.schema import BOOKS
 from netsim.world.supply import Supply
 
@@ -28,24 +29,23 @@ class ChargedBatteries(Batteries):
     recharge = True
 
     def __init__(
-        self, capacity_j: Floats, least_j: Floats | None, supplies: Sequence[Supply], clock: Callable[[], float],
+        self, env: simpy.Environment, capacity_j: Floats, least_j: Floats | None, supplies: Sequence[Supply],
     ) -> None:
         count = len(capacity_j)
-        self.supplies, self.clock = supplies, clock
-        self.left_j: Floats = np.array(capacity_j, float)
+        self.supplies = supplies
         self.since_s: Floats = np.zeros(count)
         self.work_w: Floats = np.zeros(count)
         self.books: dict[str, Floats] = {name: np.zeros(count) for name in BOOKS}
         on_battery = np.isfinite(capacity_j)
         self._idle_w = [supply.idle_w * on_battery[supply.first:supply.end] for supply in supplies]
         self._on_battery = [on_battery[supply.first:supply.end].astype(float) for supply in supplies]
-        super().__init__(capacity_j, least_j)
+        super().__init__(env, capacity_j, least_j)
 
     # Time.
 
     def settle(self, devices: Ints | None = None) -> None:
         """Let time pass until now, for some devices or all."""
-        now = self.clock()
+        now = self.env.now
         for number, supply in enumerate(self.supplies):
             if devices is None:
                 self._settle(number, slice(0, supply.end - supply.first), now)
@@ -56,7 +56,7 @@ class ChargedBatteries(Batteries):
 
     def settle_one(self, number: int, device: int, place: Ints) -> None:
         """The same for one device, known by its population and its place there."""
-        now = self.clock()
+        now = self.env.now
         if self.since_s[device] < now:
             self._settle(number, place, now)
 
@@ -84,7 +84,7 @@ class ChargedBatteries(Batteries):
     def able_from(self) -> Floats:
         """From when on each device has the energy for a job if it rests until then; inf: never."""
         self.settle()
-        now, from_s = self.clock(), np.full(len(self.left_j), np.inf)
+        now, from_s = self.env.now, np.full(len(self.left_j), np.inf)
         for number, supply in enumerate(self.supplies):
             own = slice(supply.first, supply.end)
             from_s[own] = self._able_from(number, now, self.left_j[own].copy())
@@ -132,26 +132,18 @@ class ChargedBatteries(Batteries):
         level_j: Floats = self.left_j[devices]
         return level_j.copy()
 
-    def hold(self, devices: Ints, joules: Floats) -> None:
-        self.capacity_j = self.capacity_j.copy()
-        self.capacity_j[devices] = np.maximum(self.capacity_j[devices], joules)
-        self.left_j[devices] = joules
+    def _battery(self, device: int) -> Battery:
+        return ChargedBattery(self, device)
 
-    def at_work(self, device: int) -> Battery:
-        if device not in self._open:
-            self._open[device] = ChargedBattery(self, device)
-        return self._open[device]
-
-    def empty_at(self, number: int, device: int, place: Ints, ends_s: float) -> float:
-        """When a battery runs out if its loads stay as they are until they end; inf where that does not happen."""
+    def empty_at(self, number: int, device: int, place: Ints) -> float:
+        """Instant of depletion of a battery under its present load; inf if it never comes."""
         draws_w = float(self._idle_w[number][place[0]] + self.work_w[device])
-        capacity_j, level_j, t = float(self.capacity_j[device]), float(self.left_j[device]), self.clock()
-        enough = ends_s - ROUNDING * (ends_s - t) if ends_s < math.inf else math.inf      # what just suffices suffices
+        capacity_j, level_j, t = float(self.capacity_j[device]), float(self.left_j[device]), float(self.since_s[device])
         a_day_ago_j, edges = math.inf, 0
-        while t < enough and edges < MOST_EDGES:
+        while edges < MOST_EDGES:
             incoming_w, until = (float(each[0]) for each in self._incoming(number, place, np.array([t])))
             falls_w = draws_w - incoming_w
-            if falls_w > 0.0 and t + level_j / falls_w < min(until, enough):
+            if falls_w > 0.0 and t + level_j / falls_w < until:
                 return t + level_j / falls_w
             if until == math.inf:
                 return math.inf
@@ -174,12 +166,6 @@ class ChargedBatteries(Batteries):
         self.settle(devices)
         return {"battery": self.left_j[devices], **{name: book[devices] for name, book in self.books.items()}}
 
-    def close(self, device: int, now: float) -> None:
-        battery = self._open.get(device)
-        if battery is not None and battery.idle:
-            del self._open[device]
-            self.used_j[device] = battery.settled_j
-
     def snapshot(self) -> State:
         """Levels, their instants and the books, too."""
         return {**super().snapshot(), "left_j": self.left_j.copy(), "since_s": self.since_s.copy(),
@@ -193,43 +179,48 @@ class ChargedBatteries(Batteries):
 
 
 class ChargedBattery(Battery):
-    """The battery of a device at work; its level is a row of all of them."""
+    """The battery of a device with work; level, instant and load are a row of the arrays."""
 
-    def __init__(self, all_of_them: ChargedBatteries, device: int) -> None:
-        super().__init__(float(all_of_them.capacity_j[device]), float(all_of_them.used_j[device]))
-        self._all, self._device = all_of_them, device
-        self._number = next(n for n, supply in enumerate(all_of_them.supplies) if device in supply)
-        self._place = np.array([device - all_of_them.supplies[self._number].first])
+    def __init__(self, rows: ChargedBatteries, device: int) -> None:
+        self._rows, self._device = rows, device
+        self._number = next(n for n, supply in enumerate(rows.supplies) if device in supply)
+        self._place = np.array([device - rows.supplies[self._number].first])
+        self.env = rows.env
+        super().__init__(rows.env, float(rows.capacity_j[device]), self.level_j)
 
-    def level_j(self, now: float) -> float:
-        self._settle()
-        return float(self._all.left_j[self._device])
+    @property
+    def level_j(self) -> float:
+        self._rows.settle_one(self._number, self._device, self._place)
+        return self.settled_j
 
-    def connect(self, now: float, watts: float, seconds: float) -> Load:
-        self._settle()
-        load = super().connect(now, watts, seconds)
-        self._count_loads()
-        return load
+    def stop(self, joules: float) -> None:
+        """Draw nothing any more; the level at this instant has in it what the load took."""
+        self.settled_j = self.level_j
+        super().stop(0.0)
 
-    def disconnect(self, load: Load, now: float, *, complete: bool) -> float:
-        self._settle()
-        self._loads.remove(load)
-        self._count_loads()
-        joules = load.watts * (load.seconds if complete else now - load.since)
-        self._used_j += joules
-        if self.ran_out and not complete and not self._loads:
-            self._all.left_j[self._device] = 0.0         # what rounding leaves in it is not energy
-        return joules
+    def empty_at(self) -> float:
+        return self._rows.empty_at(self._number, self._device, self._place) if self.load_w > 0.0 else math.inf
 
-    def empty_at(self, now: float) -> float:
-        if not self._loads:
-            return math.inf
-        self._settle()
-        ends_s = max(load.since + load.seconds for load in self._loads)
-        return self._all.empty_at(self._number, self._device, self._place, ends_s)
+    @property
+    def settled_j(self) -> float:
+        return float(self._rows.left_j[self._device])
 
-    def _settle(self) -> None:
-        self._all.settle_one(self._number, self._device, self._place)
+    @settled_j.setter
+    def settled_j(self, joules: float) -> None:
+        self._rows.left_j[self._device] = joules
 
-    def _count_loads(self) -> None:
-        self._all.work_w[self._device] = sum(load.watts for load in self._loads)
+    @property
+    def since(self) -> float:    
+        return float(self._rows.since_s[self._device])
+
+    @since.setter
+    def since(self, t: float) -> None:
+        self._rows.since_s[self._device] = t
+
+    @property
+    def load_w(self) -> float:   
+        return float(self._rows.work_w[self._device])
+
+    @load_w.setter
+    def load_w(self, watts: float) -> None:
+        self._rows.work_w[self._device] = watts

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from netsim.cell.port import CellPort
 from netsim.flower.messages import EVALUATE, Sent, metrics_of, numbers_in, samples_of
+from netsim.server.cell_api import CellAPI
 from netsim.trace.schema import SERVER
 
 LONGEST = 100              # characters of a counter's name
@@ -19,7 +19,7 @@ class Reported:
     of the server; ``server NAME`` as the server itself evaluates. The last of these, or else of the clients'
     evaluation, that is about accuracy or loss is the round's."""
 
-    def __init__(self, cell: CellPort) -> None:
+    def __init__(self, cell: CellAPI) -> None:
         self._cell = cell
         self._round: dict[str, float] = {}
 

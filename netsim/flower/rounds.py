@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from flwr.app import Message
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
 from netsim.base.units import format
-from netsim.cell.port import CellPort, Reply
+from netsim.cell.job import Job
 from netsim.fleet.work import samples_trained
 from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.messages import (
@@ -31,6 +31,7 @@ from netsim.flower.messages import (
     samples_of,
 )
 from netsim.flower.reported import Reported
+from netsim.server.cell_api import CellAPI
 from netsim.server.server import RunProgress
 from netsim.stage import Stage
 from netsim.trace.schema import DEADLINE, INFEASIBLE
@@ -59,7 +60,7 @@ class AppRounds:
     """The rounds that an app plays in a cell."""
 
     def __init__(self, stage: Stage, scenario: Scenario, clients: AnswersMessages) -> None:
-        self.cell: CellPort = stage.cell
+        self.cell: CellAPI = stage.cell
         self.scenario = scenario
         self._population = stage.cell.population
         self.reported = Reported(stage.cell)
@@ -187,16 +188,19 @@ class AppRounds:
         patience_s = math.inf if rounds.deadline is None else rounds.deadline * HAIR
         for wave in agenda.waves:
             if cell.now < until:
-                tickets = cell.dispatch(wave)
-                self._stage.advance(cell.replies(tickets, until=min(until, cell.now + patience_s)))
-                for ticket in tickets.tolist():
-                    cell.cancel(ticket, DEADLINE)                                # who has ended has ended
-            for reply in cell.receive():
-                self._settle(by_device[reply.device], reply)
+                self._stage.advance(cell.finished(
+                    cell.dispatch(wave).tolist(), until=min(until, cell.now + patience_s)))
+            for job in [*cell.collect(), *self._cancel(cell.running())]:
+                self._settle(by_device[job.device], job)
         for sent in (sent for sent in ready if sent.reply is None):
             sent.fail(f"{DEADLINE}: the time that the app waits was over before device {sent.device} had its turn")
         if not agenda.waves:
             self._stage.advance(cell.wait(rounds.wait_s))                        # nobody fits
+
+    def _cancel(self, jobs: Iterable[int]) -> list[Job]:
+        """Abort jobs whose time is up."""
+        self._stage.advance(self.cell.cancel(jobs, DEADLINE))
+        return self.cell.collect()
 
     def _no_plan(self, device: int) -> str:
         """That a device could not take part, and what it had."""
@@ -206,11 +210,11 @@ class AppRounds:
         limits += [f"the deadline of {format(deadline, 'time')}"] if deadline is not None else []
         return f"{INFEASIBLE}: device {device} has no plan within {', '.join(limits)}"
 
-    def _settle(self, sent: Sent, reply: Reply) -> None:
+    def _settle(self, sent: Sent, job: Job) -> None:
         """A job has ended."""
         self._clients.keep(sent.device, sent.arrive())
-        if not reply.arrived:
-            sent.fail(f"{reply.outcome}: device {sent.device} at {format(reply.ended_at, 'time')}")
+        if not job.arrived:
+            sent.fail(f"{job.outcome}: device {sent.device} at {format(job.ended_at, 'time')}")
 
     # Messages as they come.
 
@@ -254,13 +258,11 @@ class AppRounds:
         wanted, until = set(ids), self.cell.now + timeout_s * HAIR
         while not wanted <= self._ready.keys() and self.cell.now < until:
             self._step(until)
-        for job in [job for job, sent in self._flying.items() if sent.id in wanted]:
-            self.cell.cancel(job, DEADLINE)
+        self._take(self._cancel([job for job, sent in self._flying.items() if sent.id in wanted]))
         for sent in [sent for sent in self._outbox if sent.id in wanted]:
             self._outbox.remove(sent)
             sent.fail(f"{DEADLINE}: device {sent.device} was busy all the time")
             self._ready[sent.id] = sent
-        self._receive()
         return self.pull(ids)
 
     def sleep(self, seconds: float) -> None:
@@ -276,19 +278,18 @@ class AppRounds:
     def _step(self, until: float) -> None:
         """Until the next job has ended, but not beyond ``until``."""
         self._begin_jobs()
-        under_way = self.cell.under_way()
-        if under_way:
-            due = min((self._due[job] for job in under_way), default=math.inf)
-            self._stage.advance(self.cell.replies(np.array(list(under_way)), until=min(until, due), count=1))
-            for job in [job for job in under_way if self._due[job] <= self.cell.now]:
-                self.cell.cancel(job, DEADLINE)
+        running = self.cell.running()
+        if running:
+            due = min((self._due[job] for job in running), default=math.inf)
+            self._stage.advance(self.cell.finished(running, until=min(until, due), count=1))
+            ended = self.cell.collect(1)
+            self._take(ended or self._cancel([job for job in running if self._due[job] <= self.cell.now]))
         elif self.cell.now < until < math.inf:
             self._stage.advance(self.cell.wait(until - self.cell.now))
-        self._receive()
 
     def _begin_jobs(self) -> None:
         """Let those begin whose devices are free, each as one of all who share the band now."""
-        cell, busy = self.cell, set(self.cell.under_way().values())
+        cell, busy = self.cell, set(self.cell.running().values())
         starting: dict[int, Sent] = {}
         for sent in list(self._outbox):
             if sent.device not in busy and sent.device not in starting:
@@ -313,11 +314,12 @@ class AppRounds:
                 sent.fail(self._no_plan(sent.device))
         self._ready |= {sent.id: sent for sent in starting.values() if sent.reply is not None}
 
-    def _receive(self) -> None:
-        for reply in self.cell.receive():
-            sent = self._flying.pop(reply.job)
-            self._due.pop(reply.job)
-            self._settle(sent, reply)
+    def _take(self, ended: Sequence[Job]) -> None:
+        """Give the replies of jobs that have ended to the app."""
+        for job in ended:
+            sent = self._flying.pop(job.number)
+            self._due.pop(job.number)
+            self._settle(sent, job)
             self._report([sent])
             self._ready[sent.id] = sent
 
@@ -337,7 +339,8 @@ class AppRounds:
         history.add(self.cell.version, outcomes)
         history.accuracy.append(self.reported.close())
         if last:
-            history.spend(self.cell.stop())
+            self._stage.advance(self.cell.stop())
+            history.spend(self.cell.stopped())
         self.cell.close()
         self._open = self._barrier = self._renewed = self._news = False
         self._stage.closed(RunProgress(

@@ -10,7 +10,7 @@ from netsim.allocation import Infeasible, Plan, Problem, allocate
 from netsim.allocation.problem import TOLERANCE
 from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats, Ints
-from netsim.cell.single_wave import play_wave
+from netsim.server.single_wave import play_wave
 from netsim.world.fading import BlockFading
 
 
@@ -41,7 +41,7 @@ def faded_round(problem: Problem, coherence_s: float, believes: str, seed: int) 
         plan = allocate(believed)
     except Infeasible:
         return None
-    jobs = play_wave(Wave(devices, believed, plan), air=air).jobs
+    jobs = play_wave(Wave(devices, believed, plan), gains=air).jobs
     order = np.argsort(jobs["device"])
     energy_j = np.array(jobs["energy_j"])[order]
     return plan, replace(

@@ -13,12 +13,12 @@ from netsim.allocation.slot_plan import shared_plan
 from netsim.allocation.waves import Wave
 from netsim.analysis.breakdown import TOGETHER
 from netsim.base.arrays import Floats, Ints
-from netsim.cell.disciplines import DISCIPLINES
-from netsim.cell.single_wave import play_wave
+from netsim.cell.schedulers import SCHEDULERS
 from netsim.fleet.population import Population, draw_population
 from netsim.lab.pace import BestChange, pace_of
 from netsim.learning.sizes import samples_without_learning
 from netsim.random_cohort import OneRound, one_round
+from netsim.server.single_wave import play_wave
 from netsim.trace.recorder import Part
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def ask(drawn: OneRound, method: str, sharing: str = "planned") -> Answer:
     try:
         plan = allocate(drawn.problem, method)
         if sharing != "planned":
-            plan = shared_plan(drawn.problem, plan, DISCIPLINES.find(sharing)().bandwidth)
+            plan = shared_plan(drawn.problem, plan, SCHEDULERS.find(sharing)().bandwidth)
             return Answer(method, plan, np.zeros(0, np.int64))
         return Answer(method, plan, np.zeros(0, np.int64), pace=pace_of(drawn.problem, plan, method))
     except Infeasible as refusal:

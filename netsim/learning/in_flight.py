@@ -7,7 +7,7 @@ job: a run that is taken up again trains those under way anew, to the same bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Under:
 
     device: int
     version: int               # of the model that it started from
-    training: Training | None  # None until it has begun, after a restart
+    training: Training | None  # None until its device starts to compute
 
 
 class InFlight:
@@ -35,16 +35,24 @@ class InFlight:
         self._jobs: dict[int, Under] = {}
         self._models: dict[int, tuple[Weights, Floats]] = {}         # by version: weights, and buffers of the mean
 
-    def start(self, version: int, job: int, device: int, weights: Weights) -> None:
-        """Let a device learn from these weights, which are that version."""
-        self._models.setdefault(version, (weights, self._kept.mean))
-        self._train(job, device, version)
+    def __contains__(self, job: int) -> bool:
+        return job in self._jobs
 
-    def _train(self, job: int, device: int, version: int) -> None:
-        weights, mean = self._models[version]
-        own = self._own_buffers(job, device)
-        training = self._learner.train(job, weights, [device], None, (mean if own is None else own)[np.newaxis])
-        self._jobs[job] = Under(device, version, training)
+    def prepare(self, version: int, job: int, device: int, weights: Weights) -> None:
+        """A device will learn from these weights, which are that version."""
+        self._models.setdefault(version, (weights, self._kept.mean))
+        self._jobs[job] = Under(device, version, None)
+
+    def start(self, job: int) -> None:
+        """Train a job whose device starts to compute, unless it is under way; one that was saved is trained again."""
+        under = self._jobs[job]
+        if under.training is None:
+            weights, mean = self._models[under.version]
+            own = self._own_buffers(job, under.device)
+            training = self._learner.prepare(
+                job, weights, [under.device], None, (mean if own is None else own)[np.newaxis])
+            training.start([under.device])
+            self._jobs[job] = replace(under, training=training)
 
     def _own_buffers(self, job: int, device: int) -> Floats | None:
         """What a device keeps for itself: of its last job, which may have arrived and wait to be merged."""
@@ -52,16 +60,10 @@ class InFlight:
         own = self._kept.own(device)
         return own if own is None or not before else self.update(max(before)).buffers
 
-    def begin(self) -> None:
-        """Train anew what was under way when the run was cut off."""
-        for job, under in list(self._jobs.items()):
-            if under.training is None:
-                self._train(job, under.device, under.version)
-
     def update(self, job: int) -> Update:
         """What a job has learned; waits until that is known."""
         under = self._jobs[job]
-        assert under.training is not None, "begin() comes before"
+        assert under.training is not None, "the device has not started to compute"
         return under.training.update(under.device)
 
     def origin(self, job: int) -> Weights:

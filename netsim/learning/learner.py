@@ -10,7 +10,7 @@ import ctypes
 import os
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -108,13 +108,22 @@ def _built(model: Chosen, data: Dataset, seed: int, behind: Any) -> Network:
 
 
 class Training:
-    """Local training under way; asking for a device's update waits until its group is done."""
+    """Local training of a cohort in groups; a group is trained when the first of its devices starts to compute."""
 
-    def __init__(self, groups: Mapping[int, Future[list[Update]]]) -> None:
-        self._groups = groups
+    def __init__(self, groups: Sequence[Sequence[int]], train: Callable[[Sequence[int]], Future[list[Update]]]) -> None:
+        self._group = {device: group for group in groups for device in group}
+        self._train = train
+        self._started: dict[int, Future[list[Update]]] = {}      # by device
+
+    def start(self, devices: Iterable[int]) -> None:
+        """Train the groups of devices that start to compute, in the order of the groups."""
+        wanted = {id(self._group[device]) for device in devices if device not in self._started}
+        for group in {id(group): group for group in self._group.values() if id(group) in wanted}.values():
+            self._started.update(dict.fromkeys(group, self._train(group)))
 
     def update(self, device: int) -> Update:
-        return next(update for update in _result(self._groups[device]) if update.device == device)
+        """What a device has learned; waits until its group is done."""
+        return next(update for update in _result(self._started[device]) if update.device == device)
 
 
 class Learner:
@@ -150,26 +159,35 @@ class Learner:
         """The model before the first round, the same for every method under a seed."""
         return self._work.network.weights()
 
-    def train(
+    def prepare(
         self, round: int, weights: Weights, devices: Sequence[int], gradient: Weights | None = None,
         buffers: Floats | None = None,
     ) -> Training:
-        """Starts the devices' local training from these weights and returns at once.
+        """Local training of these devices from these weights, in groups that wait for a device to start.
 
         ``gradient`` is FEDL's global gradient, where its local term is on; ``buffers`` a row for each device.
         """
-        groups: dict[int, Future[list[Update]]] = {}
         shared = self._folder if round > 1 or self._shared is None else self._shared.folder
         cut = self._groups(devices)
         if shared:      # processes at the same point at the same time each start with another group
             random.Random(os.getpid()).shuffle(cut)
         own_buffers = {} if buffers is None else dict(zip(devices, buffers, strict=True))
-        for group in cut:
+
+        def train(group: Sequence[int]) -> Future[list[Update]]:
             tasks = [Task(d, self._parts[d], stream(self._seed, "training", round, d), own_buffers.get(d))
                      for d in group]
-            future = self._executor.submit(_train, self._work, weights, tasks, gradient, shared)
-            groups.update(dict.fromkeys(group, future))
-        return Training(groups)
+            return self._executor.submit(_train, self._work, weights, tasks, gradient, shared)
+
+        return Training(cut, train)
+
+    def train(
+        self, round: int, weights: Weights, devices: Sequence[int], gradient: Weights | None = None,
+        buffers: Floats | None = None,
+    ) -> Training:
+        """The same, started at once."""
+        training = self.prepare(round, weights, devices, gradient, buffers)
+        training.start(devices)
+        return training
 
     @property
     def _folder(self) -> Path | None:

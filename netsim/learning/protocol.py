@@ -30,6 +30,13 @@ class Merge:
     since: Literal["start", "now"]
 
 
+class TrainedJob(Protocol):
+    """What learning knows of a job."""
+
+    number: int
+    device: int
+
+
 class Learning(Protocol):
     """Devices learn while they compute; the server makes one model of what arrives, and saves itself."""
 
@@ -58,17 +65,20 @@ class Learning(Protocol):
     def begin(self, devices: int, round: int) -> None:
         """Get ready for what comes after a round (0: for the first)."""
 
-    def train(self, round: int, devices: Ints) -> None:
-        """Let these devices learn from the present model; simulated time goes on meanwhile."""
+    def prepare(self, round: int, devices: Ints) -> None:
+        """These devices will learn from the present model, in groups that the cohort alone decides."""
+
+    def prepare_job(self, version: int, job: int, device: int) -> None:
+        """A device will learn from the present model, this version; it is kept as long as a job on it is under way."""
+
+    def start(self, jobs: Sequence[TrainedJob]) -> None:
+        """The devices of these jobs start to compute: train them; simulated time goes on meanwhile."""
+
+    def drop(self, jobs: Sequence[TrainedJob]) -> None:
+        """These jobs have failed."""
 
     def aggregate(self, devices: Ints, chances: Floats | None) -> None:
         """Make a new global model of what these devices have sent, in the order drawn."""
-
-    def start(self, version: int, job: int, device: int) -> None:
-        """Let a device learn from the present model, this version; it is kept as long as a job on it is under way."""
-
-    def drop(self, jobs: Sequence[int]) -> None:
-        """These jobs will not arrive."""
 
     def merge(self, how: Merge) -> None:
         """Make a new global model of what these jobs have sent, in the order of their arrival."""

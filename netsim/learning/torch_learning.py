@@ -13,7 +13,7 @@ from netsim.learning.aggregation import aggregate, merge
 from netsim.learning.buffers import KeptBuffers, kept_local
 from netsim.learning.in_flight import InFlight, cosine
 from netsim.learning.learner import Learner, Training
-from netsim.learning.protocol import Evaluation, Merge
+from netsim.learning.protocol import Evaluation, Merge, TrainedJob
 from netsim.learning.trainer import Update
 from netsim.learning.upload_table import UploadTable
 
@@ -65,13 +65,12 @@ class TorchLearning:
         }
 
     def begin(self, devices: int, round: int) -> None:
-        self._in_flight.begin()
         if self._keeps_models:
             self._table = UploadTable(self._folder, devices, self._learner.parameters, round, self._sums)
 
-    def train(self, round: int, devices: Ints) -> None:
+    def prepare(self, round: int, devices: Ints) -> None:
         if len(devices):
-            self._training = self._learner.train(
+            self._training = self._learner.prepare(
                 round, self._weights, devices.tolist(), self._server.get("gradient"), self._buffers.of(devices))
 
     def aggregate(self, devices: Ints, chances: Floats | None) -> None:
@@ -84,11 +83,19 @@ class TorchLearning:
             chances=chances)
         self._note(devices, updates, np.array([update.samples for update in updates], np.float64))
 
-    def start(self, version: int, job: int, device: int) -> None:
-        self._in_flight.start(version, job, device, self._weights)
+    def prepare_job(self, version: int, job: int, device: int) -> None:
+        self._in_flight.prepare(version, job, device, self._weights)
 
-    def drop(self, jobs: Sequence[int]) -> None:
-        self._in_flight.drop(jobs)
+    def start(self, jobs: Sequence[TrainedJob]) -> None:
+        cohort = [job.device for job in jobs if job.number not in self._in_flight]
+        if cohort and self._training is not None:
+            self._training.start(cohort)
+        for job in jobs:
+            if job.number in self._in_flight:
+                self._in_flight.start(job.number)
+
+    def drop(self, jobs: Sequence[TrainedJob]) -> None:
+        self._in_flight.drop([job.number for job in jobs if job.number in self._in_flight])
 
     def merge(self, how: Merge) -> None:
         flying, fresh = self._in_flight, how.since == "now"

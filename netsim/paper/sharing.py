@@ -16,14 +16,14 @@ from netsim.allocation.tdma import round_of
 from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats
 from netsim.base.counts import counted
-from netsim.cell.disciplines import DISCIPLINES
-from netsim.cell.single_wave import play_wave
+from netsim.cell.schedulers import SCHEDULERS
 from netsim.paper.layouts import plan_of, with_budget
 from netsim.paper.plots import canvas, quartiles, spread
 from netsim.paper.report import Finding, Report, Verdict, all_or_some
 from netsim.paper.reproduce import Context
 from netsim.random_cohort import one_round
 from netsim.scenario import load_scenario
+from netsim.server.single_wave import play_wave
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +114,7 @@ def measured(name: str, seed: int) -> list[Row]:
         if plan is not None:
             note(method, plan.round_s, plan.energy_j, int(plan.over_budget.sum()))
     for sharing in ("equal", "adaptive"):
-        jobs = play_wave(Wave(np.arange(len(problem)), problem, fixed), DISCIPLINES.find(sharing)()).jobs
+        jobs = play_wave(Wave(np.arange(len(problem)), problem, fixed), SCHEDULERS.find(sharing)()).jobs
         energy_j = np.array(jobs["energy_j"])[np.argsort(jobs["device"])]
         note(sharing, float(max(jobs["t1"])), float(energy_j.sum()),
              int((energy_j > problem.budget_j * (1 + TOLERANCE)).sum()))

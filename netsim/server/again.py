@@ -16,14 +16,14 @@ import simpy
 from netsim.allocation.problem import Problem
 from netsim.allocation.waves import Agenda, MakePlanner
 from netsim.base.arrays import Floats, Ints, State
-from netsim.cell.cell_parts import CellParts
-from netsim.cell.disciplines import Discipline
-from netsim.cell.radio_cell import RadioCell
+from netsim.cell.schedulers import Scheduler
 from netsim.fleet.population import draw_population
 from netsim.learning.none import NoLearning
 from netsim.selection import Choice, View
 from netsim.server import SERVERS
+from netsim.server.cell_parts import CellParts
 from netsim.server.history import History
+from netsim.server.radio_cell import RadioCell
 from netsim.trace.recorder import Part, Recorder
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Opened:
         """At the beginning of a run, or as it was when its state was kept."""
         env = simpy.Environment(0.0 if state is None else float(state["cell"]["clock"][0]))
         recorder = Recorder()
-        found = cls(parts.put_up(env, recorder), History(len(parts.population)), recorder)
+        found = cls(parts.build(env, recorder), History(len(parts.population)), recorder)
         if state is not None:
             found.recorder.restore(state["recorder"])
             found.history.restore(state["history"])
@@ -98,13 +98,13 @@ class Again:
         return Opened.of(self.parts, self._before(number)).cell
 
     def play(
-        self, number: int, problem: Problem, charge_j: Floats, planner: MakePlanner, discipline: Discipline, *,
+        self, number: int, problem: Problem, charge_j: Floats, planner: MakePlanner, scheduler: Scheduler, *,
         hurried: bool = True,
     ) -> PlayedAgain:
         """A round with the devices and limits of this problem; ``hurried`` is whether there is the run's deadline."""
         state, who = self._before(number), np.asarray(problem.numbers)
         whole = self.parts.problems.with_limits(problem)
-        opened = Opened.of(replace(self.parts, problems=whole, planner=planner, discipline=discipline), state)
+        opened = Opened.of(replace(self.parts, problems=whole, planner=planner, scheduler=scheduler), state)
         opened.cell.batteries.hold(who, charge_j)
         began = opened.cell.now
         self._play(opened, number, {number: who}, hurried=hurried)

@@ -13,10 +13,11 @@ from netsim.base.arrays import Floats, Ints
 from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.base.fields import Natural
-from netsim.cell.port import CellPort, Reply
+from netsim.cell.job import Job
 from netsim.learning.protocol import Learning, Merge
 from netsim.scenario import Scenario
 from netsim.selection import Selection, View
+from netsim.server.cell_api import CellAPI
 from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress, Server
@@ -47,7 +48,7 @@ class AsTheyCome(Server):
         super().__init__(scenario, selector, learning, history, closed)
         self.buffer = buffer
         self.concurrency = concurrency or scenario.selection.cohort
-        self._there: list[Reply] = []          # what has arrived since the last aggregation
+        self._there: list[Job] = []          # what has arrived since the last aggregation
         self._aside: list[int] = []            # devices that no plan was found for since then
         self._in_vain = 0                      # jobs that have ended otherwise since then
         self._asked = 0                        # how often selection was asked since then
@@ -89,35 +90,32 @@ class AsTheyCome(Server):
     def among(self) -> int:
         return self.concurrency
 
-    def run(self, cell: CellPort) -> ProcessGenerator:
+    def run(self, cell: CellAPI) -> ProcessGenerator:
         """All aggregations that are still to come."""
         self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
-            if cell.ready_at > cell.now and not cell.under_way():
+            if cell.ready_at > cell.now and not cell.running():
                 yield cell.ready()                                           # everybody is off, or has no energy
                 continue
             self.fill(cell)                                                  # who starts next
-            if not cell.under_way():
+            if not cell.running():
                 yield cell.wait(self.scenario.rounds.wait_s)                 # nobody fits: another try later
-            while not self.complete(cell) and cell.under_way():
-                yield self.next_reply(cell)
-                self.receive(cell)
+            while not self.complete(cell) and (running := cell.running()):
+                yield cell.finished(running, count=1)
+                self.take(cell.collect(1))
                 if not self.complete(cell):
                     self.fill(cell)
             self.aggregate(cell)                                             # learn, evaluate
+            yield from self.stop(cell)
             self.close(cell)                                                 # record
 
-    def complete(self, cell: CellPort) -> bool:
+    def complete(self, cell: CellAPI) -> bool:
         """Whether the buffer is full; where nothing arrives, whether the time is up, or enough was in vain."""
         end = self.scenario.end.time
         hopeless = self._in_vain >= MOST_IN_VAIN or (end is not None and cell.now >= end)
         return len(self._there) >= self.buffer or (not self._there and hopeless)
 
-    def next_reply(self, cell: CellPort) -> Any:
-        """Comes when the next of the jobs under way has ended."""
-        return cell.replies(np.array(list(cell.under_way())), count=1)
-
-    def fill(self, cell: CellPort) -> None:
+    def fill(self, cell: CellAPI) -> None:
         """Let as many start as there are places free; who, is the selection's answer."""
         while (view := self.places(cell)) is not None:
             devices = self.selector.choose(view, self._asked).devices
@@ -125,14 +123,14 @@ class AsTheyCome(Server):
             cell.select(devices)
             for device in devices.tolist():
                 self.start(cell, device)
-        if not cell.worked and not cell.under_way():
+        if not cell.worked and not cell.running():
             reason = cell.why_nobody_fits(self.rule(cell), self.among)
             if reason:
                 raise InputError(f"no device can ever take part: {reason}")
 
-    def places(self, cell: CellPort) -> View | None:
+    def places(self, cell: CellAPI) -> View | None:
         """What selection may see when it is asked who takes the free places; None where there is nobody or no place."""
-        busy = cell.under_way()
+        busy = cell.running()
         free = self.concurrency - len(busy)
         if free <= 0:
             return None
@@ -142,42 +140,42 @@ class AsTheyCome(Server):
         return cell.view(**{**self.columns, "available": lambda: idle, "alive": lambda: there,
                             "cohort_size": lambda: free}) if there else None
 
-    def start(self, cell: CellPort, device: int) -> None:
+    def start(self, cell: CellAPI, device: int) -> None:
         """Let a device begin a job on the present model, as one of those who share the band."""
         agenda = cell.plan_alone(device, self.rule(cell), self.concurrency)
         for wave in agenda.waves:
             [job] = cell.dispatch(wave).tolist()
-            self.learning.start(cell.version, job, device)
+            self.learning.prepare_job(cell.version, job, device)
         if not agenda.waves:
             self._aside.append(device)
 
-    def receive(self, cell: CellPort) -> None:
-        """Take in what has arrived."""
-        for reply in cell.receive():
-            if reply.arrived:
-                self._there.append(reply)
-            else:
-                self._in_vain += 1
-                self.learning.drop([reply.job])
+    def take(self, ended: list[Job]) -> None:
+        """Put the updates that have arrived into the buffer."""
+        arrived = [job for job in ended if job.arrived]
+        self._there += arrived
+        self._in_vain += len(ended) - len(arrived)
 
-    def aggregate(self, cell: CellPort) -> None:
+    def aggregate(self, cell: CellAPI) -> None:
         """Make a new global model of what is in the buffer, in the order of arrival, and evaluate it."""
         there, self._there, self._aside, self._asked, self._in_vain = self._there, [], [], 0, 0
-        tau = cell.version - np.array([reply.version for reply in there], np.int64)
+        tau = cell.version - np.array([job.version for job in there], np.int64)
         outcomes = cell.aggregate(barrier=self.barrier)
         if there:
             self.learning.merge(self.merge(there, tau))
         self.history.add(cell.version, outcomes)
         self.evaluate(cell)
-        if self.ended(cell):
-            self.learning.drop(list(cell.under_way()))
-            self.history.spend(cell.stop())
 
-    def merge(self, there: list[Reply], tau: Ints) -> Merge:
+    def stop(self, cell: CellAPI) -> ProcessGenerator:
+        """Abort the jobs under way if the run is over; what they have spent counts."""
+        if self.ended(cell):
+            yield cell.stop()
+            self.history.spend(cell.stopped())
+
+    def merge(self, there: list[Job], tau: Ints) -> Merge:
         """How these updates, so stale, make a new model."""
         raise NotImplementedError
 
-    def samples(self, there: list[Reply]) -> Floats:
+    def samples(self, there: list[Job]) -> Floats:
         """D_n of those who have arrived; all alike where nobody knows it."""
         known = self.learning.samples
-        return np.ones(len(there)) if known is None else known[[reply.device for reply in there]].astype(np.float64)
+        return np.ones(len(there)) if known is None else known[[job.device for job in there]].astype(np.float64)

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from netsim.base.arrays import Ints
-from netsim.cell.port import Reply
+from netsim.cell.job import Job
 from netsim.learning.protocol import Learning, Merge
 from netsim.scenario import Scenario
 from netsim.server.as_they_come import AsTheyCome, Concurrency
@@ -36,5 +36,5 @@ class FedAsync(AsTheyCome):
         self.mixing = mixing
         self.staleness = staleness
 
-    def merge(self, there: list[Reply], tau: Ints) -> Merge:
-        return Merge([reply.job for reply in there], self.mixing * self.staleness.weights(tau), since="now")
+    def merge(self, there: list[Job], tau: Ints) -> Merge:
+        return Merge([job.number for job in there], self.mixing * self.staleness.weights(tau), since="now")

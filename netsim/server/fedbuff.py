@@ -9,7 +9,7 @@ from pydantic import Field
 
 from netsim.base.arrays import Ints
 from netsim.base.fields import Positive
-from netsim.cell.port import Reply
+from netsim.cell.job import Job
 from netsim.learning.protocol import Learning, Merge
 from netsim.scenario import Scenario
 from netsim.server.as_they_come import AsTheyCome, Buffer, Concurrency
@@ -41,7 +41,7 @@ class FedBuff(AsTheyCome):
         self.staleness = staleness
         self.normalise = normalise
 
-    def merge(self, there: list[Reply], tau: Ints) -> Merge:
+    def merge(self, there: list[Job], tau: Ints) -> Merge:
         weights = self.staleness.weights(tau)
         whole = len(there) if self.normalise == "count" else weights.sum()
-        return Merge([reply.job for reply in there], self.rate * weights / whole, since="start")
+        return Merge([job.number for job in there], self.rate * weights / whole, since="start")

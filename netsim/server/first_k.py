@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import Field
 from simpy.events import ProcessGenerator
 
 from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
 from netsim.base.fields import Natural
-from netsim.cell.port import CellPort
 from netsim.learning.protocol import Learning
 from netsim.scenario import Scenario
 from netsim.selection import Selection
+from netsim.server.cell_api import CellAPI
 from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress
@@ -44,12 +43,15 @@ class FirstK(Synchronous):
             raise InputError(f"server.buffer = {options['buffer']}: never full, since selection.cohort = "
                              f"{scenario.selection.cohort} is how many take part in a round; take at most as many")
 
-    def wait(self, cell: CellPort, tickets: Ints) -> ProcessGenerator:
-        """Until enough of a wave have arrived."""
-        until = cell.now + self.patience_s
-        missing = len(tickets) if self.is_first(cell) else self.buffer
-        while missing > 0 and cell.now < until and (left := cell.under_way()):
-            yield cell.replies(np.array(list(left)), until=until, count=1)
-            missing -= sum(reply.arrived for reply in cell.receive())
-        for ticket in cell.under_way():
-            cell.cancel(ticket, DEADLINE if cell.now >= until else TOO_LATE)
+    def wait(self, cell: CellAPI, jobs: Ints) -> ProcessGenerator:
+        """Until enough jobs of a wave have arrived."""
+        until = self.deadline(cell)
+        missing = len(jobs) if self.is_first(cell) else self.buffer
+        while missing > 0 and (left := cell.running()):
+            yield cell.finished(left, until=until, count=1)
+            if not (ended := cell.collect(1)):                               # the deadline is over
+                break
+            missing -= ended[0].arrived
+        if cell.running():
+            yield cell.cancel(cell.running(), TOO_LATE if missing <= 0 else DEADLINE)
+            cell.collect()

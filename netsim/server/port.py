@@ -11,7 +11,7 @@ from pydantic import Field
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
 from netsim.base.fields import NotNegative, Positive
-from netsim.cell.port import Reply
+from netsim.cell.job import Job
 from netsim.learning.protocol import Learning, Merge
 from netsim.scenario import Scenario
 from netsim.selection import Selection
@@ -50,8 +50,8 @@ class Port(AsTheyCome):
             raise InputError("server.freshness = 0: by similarity alone all updates of a buffer may count nothing; "
                              "must be greater than 0")
 
-    def merge(self, there: list[Reply], tau: Ints) -> Merge:
-        jobs = [reply.job for reply in there]
+    def merge(self, there: list[Job], tau: Ints) -> Merge:
+        jobs = [job.number for job in there]
         cosine = np.where(tau > 1, self.learning.alignment(jobs), 1.0)
         return Merge(jobs, self.shares(self.samples(there), cosine, tau), since="start")
 

@@ -10,8 +10,9 @@ from simpy.events import ProcessGenerator
 from netsim.allocation.waves import Agenda
 from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
-from netsim.cell.port import CellPort, Outcomes
+from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH
 from netsim.selection import Choice
+from netsim.server.cell_api import CellAPI, Outcomes
 from netsim.server.server import Server
 from netsim.trace.schema import DEADLINE
 
@@ -19,7 +20,7 @@ from netsim.trace.schema import DEADLINE
 class Synchronous(Server):
     """Waits for every device of a cohort before it aggregates."""
 
-    def run(self, cell: CellPort) -> ProcessGenerator:
+    def run(self, cell: CellAPI) -> ProcessGenerator:
         """All rounds that are still to come."""
         self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
@@ -28,28 +29,31 @@ class Synchronous(Server):
                 continue
             choice = self.select(cell)                                       # who
             agenda = self.plan(cell, choice)                                 # with what
-            self.learning.train(cell.version + 1, agenda.devices)
+            self.learning.prepare(cell.version + 1, agenda.devices)          # from the present model
             for wave in agenda.waves:
-                yield from self.wait(cell, cell.dispatch(wave))              # compute, upload
+                yield from self.wait(cell, cell.dispatch(wave))              # compute and train, upload
             if not agenda.waves:
                 yield cell.wait(self.scenario.rounds.wait_s)                 # nobody fits: another try later
             self.aggregate(cell, choice, cell.aggregate())                   # learn, evaluate
             self.close(cell)                                                 # record
 
-    def wait(self, cell: CellPort, tickets: Ints) -> ProcessGenerator:
-        """Until a wave is over: the last one sets the pace."""
-        yield cell.replies(tickets, until=cell.now + self.patience_s)
-        if self.patience_s < math.inf:
-            for ticket in tickets.tolist():
-                cell.cancel(ticket, DEADLINE)                                # who has ended has ended
+    def wait(self, cell: CellAPI, jobs: Ints) -> ProcessGenerator:
+        """Until all jobs of a wave have ended, or its deadline is over."""
+        yield cell.finished(jobs.tolist(), until=self.deadline(cell))
+        cell.collect()
+        if cell.running():
+            yield cell.cancel(cell.running(), DEADLINE)
+            cell.collect()
 
-    @property
-    def patience_s(self) -> float:
-        """How long a wave may take: a hair longer than the deadline, so that who ends right on it is in time."""
+    def deadline(self, cell: CellAPI) -> float:
+        """When a wave that starts now is over: an instant later than its deadline, so that a job ends on time then."""
         deadline = self.scenario.rounds.deadline
-        return math.inf if deadline is None else deadline * (1 + 1e-12)
+        if deadline is None:
+            return math.inf
+        at = cell.now + deadline
+        return at + max(deadline * JUST_ENOUGH, CLOCK_ULPS * math.ulp(at))
 
-    def select(self, cell: CellPort) -> Choice:
+    def select(self, cell: CellAPI) -> Choice:
         """The cohort of a round: in the first everybody, later as the selection method says."""
         before = self.selector.clusters
         view = cell.view(**self.columns)
@@ -58,15 +62,15 @@ class Synchronous(Server):
         cell.select(choice.devices)
         return choice
 
-    def is_first(self, cell: CellPort) -> bool:
+    def is_first(self, cell: CellAPI) -> bool:
         """Whether everybody takes part, since it is the first round."""
         return cell.version == 0 and self.scenario.rounds.first == "all"
 
-    def rule(self, cell: CellPort) -> str:
+    def rule(self, cell: CellAPI) -> str:
         rounds = self.scenario.rounds
         return rounds.first_infeasible if self.is_first(cell) else rounds.infeasible
 
-    def plan(self, cell: CellPort, choice: Choice) -> Agenda:
+    def plan(self, cell: CellAPI, choice: Choice) -> Agenda:
         """Bandwidth, CPU frequency and power for those who fit."""
         agenda = cell.plan(choice.devices, self.rule(cell), self.scenario.selection.cohort)
         if not agenda.waves and not cell.worked:
@@ -76,7 +80,7 @@ class Synchronous(Server):
                 raise InputError(f"no device can ever take part: {reason}")
         return agenda
 
-    def aggregate(self, cell: CellPort, choice: Choice, outcomes: Outcomes) -> None:
+    def aggregate(self, cell: CellAPI, choice: Choice, outcomes: Outcomes) -> None:
         """Make a new global model of what arrived (eq. 4), in the order drawn, and evaluate it."""
         everybody = len(outcomes.device) == len(choice.devices) == np.count_nonzero(outcomes.arrived)
         arrived = slice(None) if everybody else np.isin(choice.devices, outcomes.device[outcomes.arrived])

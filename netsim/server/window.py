@@ -11,10 +11,11 @@ from simpy.events import ProcessGenerator
 
 from netsim.base.arrays import Ints
 from netsim.base.fields import Natural, Time
-from netsim.cell.port import CellPort, Reply
+from netsim.cell.job import Job
 from netsim.learning.protocol import Learning, Merge
 from netsim.scenario import Scenario
 from netsim.server.as_they_come import AsTheyCome, Concurrency
+from netsim.server.cell_api import CellAPI
 from netsim.server.history import History
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress
@@ -22,7 +23,6 @@ from netsim.server.staleness import POLYNOMIAL, ByStaleness
 
 Period = Annotated[Time, Field(description="length of a window")]
 Stalest = Annotated[Natural | None, Field(description="what is staler counts nothing")]
-NO_JOBS: Ints = np.zeros(0, np.int64)
 
 
 class Window(AsTheyCome):
@@ -49,19 +49,20 @@ class Window(AsTheyCome):
         return {**super().idle(scenario, options),
                 "rounds.wait": "goes on after its period, whoever fits; leave it out"}
 
-    def run(self, cell: CellPort) -> ProcessGenerator:
+    def run(self, cell: CellAPI) -> ProcessGenerator:
         """All windows that are still to come; each ends at a multiple of the period."""
         self.refuse_a_dead_cell(cell)
         while not self.ended(cell):
             self.fill(cell)
             yield cell.wait((cell.version + 1) * self.period_s - cell.now)
-            yield cell.replies(NO_JOBS, until=cell.now, count=1)         # who arrives at the very end is in time
-            self.receive(cell)
+            yield cell.finished((), until=cell.now, count=1)             # a job that ends at this instant is in time
+            self.take(cell.collect())
             self.aggregate(cell)
+            yield from self.stop(cell)
             self.close(cell)
 
-    def merge(self, there: list[Reply], tau: Ints) -> Merge:
+    def merge(self, there: list[Job], tau: Ints) -> Merge:
         weights = self.samples(there) * self.staleness.weights(tau)
         if self.stalest is not None:
             weights = np.where(tau > self.stalest, 0.0, weights)
-        return Merge([reply.job for reply in there], weights / (weights.sum() or 1.0), since="start")
+        return Merge([job.number for job in there], weights / (weights.sum() or 1.0), since="start")

@@ -28,7 +28,7 @@ from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
 from netsim.base.errors import InputError
 from netsim.cell import cell_parts
-from netsim.cell.disciplines import DISCIPLINES
+from netsim.cell.schedulers import SCHEDULERS
 from netsim.fleet.work import RoundProblems
 from netsim.scenario import Scenario
 from netsim.selection import Choice
@@ -118,7 +118,7 @@ def changed_cell(patch: pytest.MonkeyPatch, scenario: Scenario, row: dict[str, A
     if what == "allocation method":
         patch.setattr(cell_parts, "planner_of", lambda method, options, within: planner_of(other, {}, within))
     if what == "sharing the band by":
-        patch.setattr(cell_parts, "DISCIPLINES", SimpleNamespace(make=lambda name, _: DISCIPLINES.make(other, {})))
+        patch.setattr(cell_parts, "SCHEDULERS", SimpleNamespace(make=lambda name, _: SCHEDULERS.make(other, {})))
     if row["key"] == "without":
         for name in ("choose", "everybody"):
             patch.setattr(Selector, name, without(getattr(Selector, name), row["device"]))
@@ -145,7 +145,7 @@ def few(rows: list[dict[str, Any]], dice: Random) -> list[dict[str, Any]]:
 def test_every_saving_is_that_of_the_run_resumed_with_the_change(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """50 random rounds in all: coherence times, places, gain traces, absences, crashes, losses, all disciplines."""
+    """50 random rounds in all: coherence times, places, gain traces, absences, crashes, losses, all schedulers."""
     monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
     seen: Counter[str] = Counter()
     rounds, number = 0, 1000 * part

@@ -21,9 +21,10 @@ from netsim.analysis.explain import what_ifs
 from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replay, Replays
 from netsim.cell.battery import Batteries
-from netsim.cell.disciplines import DISCIPLINES
-from netsim.cell.jobs import Jobs
-from netsim.cell.medium import Medium
+from netsim.cell.cell import SimulatedCell
+from netsim.cell.schedulers import SCHEDULERS
+from netsim.cell.uplink import Uplink
+from netsim.cell.wave_jobs import jobs_of
 from netsim.run import Run
 
 pytestmark = pytest.mark.slow
@@ -87,17 +88,17 @@ def simulated(agenda: Agenda, replay: Replay, bandwidth_hz: float, sharing: str)
     env = simpy.Environment()
     charge_j = np.full(int(replay.problem.numbers.max()) + 1, np.inf)
     charge_j[replay.problem.numbers] = replay.charge_j
-    medium = Medium(env, bandwidth_hz, replay.problem.noise_w_per_hz, DISCIPLINES.make(sharing, {}),
-                    Batteries(charge_j))
+    cell = SimulatedCell(env, Uplink(env, bandwidth_hz, SCHEDULERS.make(sharing, {})), Batteries(env, charge_j))
     first = 0
     for wave in agenda.waves:
-        medium.start(first, 0, 0, Jobs.of(wave), wave.problem.gain)
-        tickets = np.arange(first, first + len(wave.devices))
-        env.run(medium.replies(tickets, env.now + replay.deadline_s * (1 + 1e-12), None))
-        for ticket in tickets.tolist():
-            medium.cancel(ticket, "deadline")
-        first += len(wave.devices)
-        medium.take_ended()
+        jobs = jobs_of(wave, wave.problem.gain, now=env.now)
+        for job in jobs:
+            job.number, first = first, first + 1
+        cell.submit(jobs)
+        env.run(cell.wait(cell.running, env.now + replay.deadline_s * (1 + 1e-12)))
+        cell.collect()
+        env.run(cell.cancel(cell.running, "deadline"))
+        cell.collect()
     return float(env.now)
 
 

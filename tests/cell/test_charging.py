@@ -6,11 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import simpy
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_worlds import World
 
 from netsim.cell.charging import ChargedBatteries
+from netsim.cell.clock import sleep_until
 from netsim.world.supply import DAY_S, Hours, Supply
 
 
@@ -24,14 +26,19 @@ def supply(idle_w=0.0, harvest_w=0.0, hours=None, count=1):
 
 
 def at_rest(battery_j, least_j=0.0, **what):
-    """A battery that nobody works on, and its clock."""
-    clock = [0.0]
-    return ChargedBatteries(np.array([battery_j]), np.array([least_j]), supply(**what), lambda: clock[0]), clock
+    """A battery without work, and its environment."""
+    env = simpy.Environment()
+    return ChargedBatteries(env, np.array([battery_j]), np.array([least_j]), supply(**what)), env
 
 
-def level(batteries, clock, t):
-    clock[0] = t
+def level(batteries, env, t):
+    pass_time(env, t)
     return float(batteries.level_j(np.array([0]))[0])
+
+
+def pass_time(env, until):
+    if until > env.now:
+        env.run(env.process(sleep_until(env, until)))
 
 
 def test_base_load_and_harvest_to_the_digits(world):
@@ -43,10 +50,9 @@ def test_base_load_and_harvest_to_the_digits(world):
     world.start(device)
     world.env.run(until=110.0 + 1e-9)
     assert world.batteries.level_j(slice(None))[0] == pytest.approx(47.0, abs=1e-6)
-    battery = world.batteries.at_work(0)
-    battery.connect(world.env.now, 0.0, math.inf)                     # somebody who only looks
-    assert battery.empty_at(world.env.now) == pytest.approx(266.667, abs=5e-4)
-    assert battery.empty_at(world.env.now) == pytest.approx(110.0 + 47.0 / 0.3, abs=1e-6)
+    place = np.array([0])
+    assert world.batteries.empty_at(0, 0, place) == pytest.approx(266.667, abs=5e-4)
+    assert world.batteries.empty_at(0, 0, place) == pytest.approx(110.0 + 47.0 / 0.3, abs=1e-6)
     world.env.run(until=300.0)
     told = world.batteries.told(np.array([0]))
     assert told["battery"][0] == 0.0
@@ -134,7 +140,7 @@ def test_when_a_device_can_pay_for_a_job_again():
     batteries.left_j[0] = 0.0
     able = float(batteries.able_from()[0])
     assert able == pytest.approx(5.0, rel=1e-8)
-    clock[0] = able
+    pass_time(clock, able)
     assert batteries.available[0]
     assert batteries.alive == 1
 
@@ -161,9 +167,9 @@ def test_days_of_small_gains_add_up():
 
 
 def test_who_is_on_mains_has_no_books():
-    clock = [0.0]
-    mixed = ChargedBatteries(np.array([np.inf, 5.0]), np.zeros(2), supply(1.0, 2.0, NIGHT, count=2), lambda: clock[0])
-    clock[0] = 1e6
+    env = simpy.Environment()
+    mixed = ChargedBatteries(env, np.array([np.inf, 5.0]), np.zeros(2), supply(1.0, 2.0, NIGHT, count=2))
+    pass_time(env, 1e6)
     assert mixed.level_j(slice(None)).tolist() == [np.inf, 5.0]
     assert all(book[0] == 0.0 for book in mixed.books.values())
     assert mixed.totals()["battery"] == 5.0
@@ -208,17 +214,15 @@ def test_levels_under_work_and_charging_by_another_way(battery_j, idle_w, harves
         t = begins + lasts
     end, ran_out = max(t, 2 * DAY_S) + 1.0, False
     for begins, ends, watts in loads:
-        clock[0] = begins
-        battery = batteries.at_work(0)
-        load = battery.connect(begins, watts, ends - begins)
-        ran_out |= battery.empty_at(begins) < math.inf
-        clock[0] = ends
-        battery.disconnect(load, ends, complete=True)
-        batteries.close(0, ends)
+        pass_time(clock, begins)
+        battery = batteries.of(0)
+        battery.draw(watts)
+        ran_out |= battery.empty_at() < ends
+        pass_time(clock, ends)
+        battery.stop(watts * (ends - begins))
     assume(not ran_out)              # such a job would have ended then
     found = level(batteries, clock, end)
     expected, books = by_hand(battery_j, idle_w, harvest_w, hours, loads, end)
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-4)
     for name, joules in books.items():
         assert batteries.books[name][0] == pytest.approx(joules, rel=1e-9, abs=1e-3)
-    assert batteries.used_j[0] == pytest.approx(sum(watts * (ends - begins) for begins, ends, watts in loads))

@@ -18,11 +18,13 @@ from netsim.allocation.sharing import share_out
 from netsim.allocation.waves import Wave
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
-from netsim.cell.disciplines import DISCIPLINES
-from netsim.cell.disciplines.planned import Planned
-from netsim.cell.jobs import Jobs
-from netsim.cell.medium import Medium
-from netsim.cell.single_wave import play_wave
+from netsim.cell.cell import SimulatedCell
+from netsim.cell.job import Job
+from netsim.cell.schedulers import SCHEDULERS
+from netsim.cell.schedulers.planned import Planned
+from netsim.cell.uplink import Uplink
+from netsim.cell.wave_jobs import jobs_of
+from netsim.server.single_wave import play_wave
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "allocation"))
 from allocation_worlds import paper_world, with_budgets
@@ -33,7 +35,7 @@ JOULES = 1e-9
 
 def played(problem: Problem, plan: Plan, sharing: str = "planned") -> dict[str, np.ndarray]:
     """The jobs of a plan's round, by rising device, as columns."""
-    jobs = play_wave(Wave(np.arange(len(problem)), problem, plan), DISCIPLINES.find(sharing)()).jobs
+    jobs = play_wave(Wave(np.arange(len(problem)), problem, plan), SCHEDULERS.find(sharing)()).jobs
     order = np.argsort(jobs["device"])
     return {name: np.asarray(jobs[name])[order] for name in ("t1", "energy_j", "wait_s", "upload_s", "compute_s")}
 
@@ -46,6 +48,18 @@ def test_slots_are_played_as_planned(problem: Problem, method: str) -> None:
     assert jobs["t1"] == pytest.approx(plan.end_s, rel=1e-9)
     assert jobs["upload_s"] == pytest.approx(plan.upload_s, rel=1e-9)
     assert jobs["energy_j"] == pytest.approx(plan.device_energy_j, rel=1e-9)
+
+
+def opened(now: float) -> SimulatedCell:
+    """Two mains-powered devices that share 1 MHz as planned."""
+    env = simpy.Environment(initial_time=now)
+    return SimulatedCell(env, Uplink(env, 1e6, Planned()), Batteries(env, np.full(2, np.inf)))
+
+
+def numbered(jobs: list[Job]) -> list[Job]:
+    for number, job in enumerate(jobs):
+        job.number = number
+    return jobs
 
 
 def two_with_slots() -> tuple[Problem, Plan]:
@@ -82,33 +96,28 @@ def test_who_sends_for_longer_than_planned_keeps_its_share_and_the_next_one_wait
     """The channel is half as good as the plan thought: the first needs 2 s more, and the second begins after it."""
     problem = replace(TWO_ALIKE, budget_j=10.0)
     plan = plan_in_slots(problem, np.array([0, 1]), np.array([1.0, 2.0]), np.full(2, 1e6), np.full(2, 1e9))
-    env = simpy.Environment()
-    medium = Medium(env, 1e6, problem.noise_w_per_hz, Planned(), Batteries(np.full(2, np.inf)))
     worse = problem.gain * (2 ** (1 / 3) - 1)                      # 1/3 bit/s/Hz
-    flight = medium.start(0, 0, 0, Jobs.of(Wave(np.arange(2), problem, plan)), worse)
-    env.run()
-    assert flight.sent_from == pytest.approx([1.0, 4.0])
-    assert flight.ended_at == pytest.approx([4.0, 7.0])
+    cell, jobs = opened(0.0), numbered(jobs_of(Wave(np.arange(2), problem, plan), worse))
+    cell.submit(jobs)
+    cell.env.run()
+    assert [job.sent_from for job in jobs] == pytest.approx([1.0, 4.0])
+    assert [job.ended_at for job in jobs] == pytest.approx([4.0, 7.0])
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.7, 1.5, 2.5, 3.7, 4.5])
 def test_jobs_with_slots_can_be_saved_and_taken_up_again(moment: float) -> None:
     problem, plan = two_with_slots()
 
-    def medium(now: float) -> Medium:
-        env = simpy.Environment(initial_time=now)
-        return Medium(env, 1e6, problem.noise_w_per_hz, Planned(), Batteries(np.full(2, np.inf)))
-
-    whole = medium(0.0)
-    flight = whole.start(0, 0, 0, Jobs.of(Wave(np.arange(2), problem, plan)), problem.gain)
+    whole, jobs = opened(0.0), numbered(jobs_of(Wave(np.arange(2), problem, plan), problem.gain))
+    whole.submit(jobs)
     if moment:
         whole.env.run(until=moment)
-    again = medium(moment)
+    again = opened(moment)
     again.restore(whole.snapshot())
     again.env.run()
     whole.env.run()
-    assert again.flights[0].ended_at == flight.ended_at
-    assert flight.ended_at == pytest.approx([3.5, 6.0])
+    continued = sorted(again.collect(), key=lambda job: job.number)
+    assert [job.ended_at for job in continued] == [job.ended_at for job in jobs] == pytest.approx([3.5, 6.0])
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)
@@ -137,7 +146,7 @@ def test_where_nobody_computes_and_energy_is_ample_bands_that_change_gain_nothin
     plan = allocate(problem)
     jobs = played(problem, plan, "adaptive")
     assert jobs["t1"] == pytest.approx([plan.round_s] * size, rel=1e-9)
-    shared = share_out(problem, plan, DISCIPLINES.find("adaptive")().bandwidth)
+    shared = share_out(problem, plan, SCHEDULERS.find("adaptive")().bandwidth)
     first = shared.t0_s == 0.0
     assert shared.hertz[first][-size:] == pytest.approx(plan.bandwidth_hz[shared.device[first][-size:]], rel=1e-6)
 
@@ -147,7 +156,7 @@ def test_where_nobody_computes_and_energy_is_ample_bands_that_change_gain_nothin
 def test_a_round_shared_without_a_simulation_is_the_one_simulated(seed: int, size: int, sharing: str) -> None:
     problem = with_budgets(paper_world(np.random.default_rng(seed), size), 1.5)
     plan = allocate(problem)
-    shared = share_out(problem, plan, DISCIPLINES.find(sharing)().bandwidth)
+    shared = share_out(problem, plan, SCHEDULERS.find(sharing)().bandwidth)
     assert shared.done.all()
     assert played(problem, plan, sharing)["t1"] == pytest.approx(shared.end_s, rel=1e-9)
 

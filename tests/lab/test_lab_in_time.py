@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from netsim.allocation import allocate
-from netsim.cell.disciplines import DISCIPLINES
+from netsim.cell.schedulers import SCHEDULERS
 from netsim.lab import charts
 from netsim.lab.player import playback
 from netsim.lab.settings import Settings
@@ -20,7 +20,7 @@ def of(*methods: str, sharing: str = "planned"):
     return look(chosen.scenario(), chosen.methods, chosen.seed)
 
 
-@pytest.mark.parametrize("sharing", DISCIPLINES)
+@pytest.mark.parametrize("sharing", SCHEDULERS)
 def test_the_band_is_drawn_and_never_oversold(sharing):
     view = of("sao", "sao-joint", sharing=sharing)
     for answer in view.answers:

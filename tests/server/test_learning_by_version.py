@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -72,14 +73,30 @@ def learning(write, tmp_path):
         yield TorchLearning(scenario, learner, tmp_path, keeps_models=False), learner
 
 
+def job(number, device=0):
+    return SimpleNamespace(number=number, device=device)
+
+
+def start(torch, version, number, device):
+    """What happens when a device starts to compute a job that was dispatched."""
+    torch.prepare_job(version, number, device)
+    torch.start([job(number, device)])
+
+
+def trained(learner, number, weights, device):
+    training = learner.prepare(number, weights, [device])
+    training.start([device])
+    return training.update(device).weights
+
+
 def test_a_job_learns_from_the_version_that_it_started_with(learning):
     torch, learner = learning
     first = torch.snapshot()["weights"].copy()
-    for version, job, device in ((0, 0, 3), (0, 1, 5)):
-        torch.start(version, job, device)
+    for number, device in ((0, 3), (1, 5)):
+        start(torch, 0, number, device)
     torch.merge(Merge([0], np.array([0.5]), "start"))
     second = torch.snapshot()["weights"].copy()
-    alone = {job: learner.train(job, first, [device]).update(device).weights for job, device in ((0, 3), (1, 5))}
+    alone = {job: trained(learner, job, first, device) for job, device in ((0, 3), (1, 5))}
     np.testing.assert_allclose(second, first + 0.5 * (alone[0] - first), rtol=0, atol=1e-7)
     np.testing.assert_array_equal(torch._in_flight.update(1).weights, alone[1])      # as if nothing had come since
     step, way = (alone[1] - first).astype(float), (second - first).astype(float)
@@ -90,8 +107,8 @@ def test_a_job_learns_from_the_version_that_it_started_with(learning):
 
 def test_two_jobs_of_one_device_on_one_version_see_their_samples_in_another_order(learning):
     torch, _ = learning
-    torch.start(0, 0, 3)
-    torch.start(0, 1, 3)
+    start(torch, 0, 0, 3)
+    start(torch, 0, 1, 3)
     assert not np.array_equal(torch._in_flight.update(0).weights, torch._in_flight.update(1).weights)
 
 
@@ -99,15 +116,15 @@ def test_only_versions_with_a_job_under_way_are_kept(learning):
     torch, _ = learning
     flying: InFlight = torch._in_flight
     for version in range(3):
-        torch.start(version, 2 * version, 0)
-        torch.start(version, 2 * version + 1, 1)
-    torch.drop([2])
+        torch.prepare_job(version, 2 * version, 0)
+        start(torch, version, 2 * version + 1, 1)
+    torch.drop([job(2)])
     assert torch.snapshot()["flying.versions"].tolist() == [0, 1, 2]
-    torch.drop([3, 0])
+    torch.drop([job(3), job(0)])
     assert torch.snapshot()["flying.versions"].tolist() == [0, 2]
     torch.merge(Merge([1], np.array([1.0]), "start"))
     assert torch.snapshot()["flying.versions"].tolist() == [2]
-    torch.drop([4, 5])
+    torch.drop([job(4), job(5)])
     assert not [name for name in torch.snapshot() if name.startswith("flying")]
     assert flying.snapshot() == {}
 

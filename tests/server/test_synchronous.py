@@ -8,10 +8,10 @@ import simpy
 
 from netsim.allocation.problem import Problem, plan_for
 from netsim.allocation.waves import Agenda, Wave
-from netsim.cell.disciplines.planned import Planned
-from netsim.cell.radio_cell import RadioCell
+from netsim.cell.schedulers.planned import Planned
 from netsim.selection import Choice
 from netsim.server.history import History
+from netsim.server.radio_cell import RadioCell
 from netsim.server.synchronous import Synchronous
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import SERVER
@@ -60,8 +60,14 @@ class Script:
     def columns(self):
         return {}
 
-    def train(self, round, devices):
-        self.log.append(("train", round, devices.tolist()))
+    def prepare(self, round, devices):
+        self.log.append(("prepare", round, devices.tolist()))
+
+    def start(self, jobs):
+        self.log.append(("train", [job.device for job in jobs]))
+
+    def drop(self, jobs):
+        self.log.append(("drop", [job.device for job in jobs]))
 
     def aggregate(self, devices, chances):
         self.log.append(("aggregate", devices.tolist()))
@@ -81,7 +87,8 @@ def play(agendas, battery_j=float("inf"), deadline_s=None, devices=6):
                               next_change=lambda t: np.inf)
     problems = SimpleNamespace(bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, least_j=lambda channel_changes: None,
                                downlink=None)
-    cell = RadioCell(env, population, channel, problems, Planned(), recorder, lambda problem, charge_j: script)
+    cell = RadioCell(env, population, channel, problems, Planned(), recorder, lambda problem, charge_j: script,
+                     training=script)
     history = History(devices)
     server = Synchronous(scenario, script, script, history, lambda at: script.log.append(("close", at.round)))
     env.run(until=env.process(server.run(cell)))
@@ -102,12 +109,13 @@ def test_the_slowest_device_sets_the_pace_and_the_others_wait():
     assert spans(done.rows, "upload") == [(2, 1.0, 2.0), (5, 2.0, 5.0)]
     assert spans(done.rows, "wait") == [(2, 2.0, 5.0)]
     assert spans(done.rows, "round") == [(SERVER, 0.0, 5.0)]
-    assert done.script.log == [("train", 1, [2, 5]), ("aggregate", [2, 5]), ("close", 1)]
+    assert done.script.log == [
+        ("prepare", 1, [2, 5]), ("train", [2, 5]), ("aggregate", [2, 5]), ("close", 1)]
     history = done.history
     assert (done.cell.now, history.energy_j, history.dropped) == (pytest.approx(5.0), pytest.approx(5.0), 0)
     assert history.last_round.tolist() == [0, 0, 1, 0, 0, 1]
     assert history.duration_s[[2, 5]] == pytest.approx([2.0, 5.0])
-    assert done.cell.batteries.used_j[[2, 5]] == pytest.approx([1.5, 3.5])
+    assert done.jobs["energy_j"] == pytest.approx([1.5, 3.5])
 
 
 def test_waves_follow_each_other_and_everybody_waits_for_the_others():
@@ -115,7 +123,7 @@ def test_waves_follow_each_other_and_everybody_waits_for_the_others():
     assert spans(done.rows, "compute") == [(0, 0.0, 1.0), (1, 2.0, 4.0)]
     assert sorted(spans(done.rows, "wait"), key=lambda wait: wait[0]) == [(0, 2.0, 5.0), (1, 0.0, 2.0)]
     assert spans(done.rows, "round") == [(SERVER, 0.0, 5.0)]
-    assert done.script.log[0] == ("train", 1, [0, 1])
+    assert done.script.log[:3] == [("prepare", 1, [0, 1]), ("train", [0]), ("train", [1])]
 
 
 def test_rounds_follow_each_other():
@@ -144,7 +152,8 @@ def test_a_deadline_drops_who_is_late_and_the_round_goes_on_with_the_rest():
     assert spans(done.rows, "upload") == [(0, 1.0, 2.0), (1, 1.0, 2.0)]
     assert [(row["name"], row["device"]) for row in done.rows if row["kind"] == "instant"][2:] == [
         ("deadline", 1), ("deadline", 2)]
-    assert done.script.log[1] == ("aggregate", [0])
+    assert done.script.log[1:4] == [("train", [0, 1, 2]), ("drop", [1]), ("drop", [2])]
+    assert done.script.log[4] == ("aggregate", [0])
     assert done.cell.now == pytest.approx(2.0)
     assert done.history.dropped == 2
     assert done.jobs["outcome"] == ["arrived", "deadline", "deadline"]
@@ -155,7 +164,7 @@ def test_an_empty_battery_drops_a_device_for_good():
     assert [(row["name"], row["device"], row["t0"]) for row in done.rows if row["name"] == "battery empty"] == [
         ("battery empty", 1, 1.75)]
     assert spans(done.rows, "wait") == [(1, 1.75, 2.0)]
-    assert done.cell.batteries.used_j[1] == 1.75
+    assert done.cell.batteries.left_j[1] == 0.0
     assert done.cell.alive == 5
     batteries = [(row["device"], pytest.approx(row["value"])) for row in done.rows if row["name"] == "battery"]
     assert batteries == [(0, 0.75), (1, 0.0), (0, 0.25)]
@@ -164,7 +173,7 @@ def test_an_empty_battery_drops_a_device_for_good():
 def test_devices_without_a_plan_are_recorded_and_nobody_waits_for_them():
     done = play([agenda(([0], [1.0], [1e6]), dropped=[3])])
     assert ("infeasible", 3) in [(row["name"], row["device"]) for row in done.rows if row["kind"] == "instant"]
-    assert done.script.log[1] == ("aggregate", [0])
+    assert done.script.log[1:3] == [("train", [0]), ("aggregate", [0])]
     assert (done.jobs["device"], done.jobs["outcome"]) == ([3, 0], ["infeasible", "arrived"])
     assert np.isnan(done.jobs["cpu_hz"][0])
     assert 3 not in [device for device, *_ in spans(done.rows, "wait")]

@@ -12,8 +12,8 @@ import pytest
 from netsim import load_scenario
 from netsim.allocation import Infeasible, allocate
 from netsim.allocation.waves import Wave
-from netsim.cell.single_wave import play_wave
 from netsim.random_cohort import one_round
+from netsim.server.single_wave import play_wave
 from netsim.world.fading import BlockFading
 
 LAYOUTS = 60
@@ -41,7 +41,7 @@ def lengths_and_over_budget(coherence_s, believes):
             wave = Wave(devices, seen, allocate(seen))
         except Infeasible:
             continue
-        jobs = play_wave(wave, air=air).jobs
+        jobs = play_wave(wave, gains=air).jobs
         lengths.append(max(jobs["t1"]) / allocate(problem).round_s)
         over += (np.array(jobs["energy_j"]) > np.array(jobs["budget_j"]) * (1 + 1e-9)).tolist()
     return float(np.median(lengths)), float(np.mean(over))

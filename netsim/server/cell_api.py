@@ -1,8 +1,8 @@
-"""The one door between a server and the cell: all that a server may touch."""
+"""The interface between a server and the cell: all that a server may use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ import simpy
 
 from netsim.allocation.waves import Agenda, Wave
 from netsim.base.arrays import Bools, Floats, Ints
+from netsim.cell.job import Job
 from netsim.selection.view import View
 
 
@@ -23,19 +24,7 @@ class Outcomes:
     energy_j: Floats
 
 
-@dataclass(frozen=True)
-class Reply:
-    """A job that has ended, as a server hears of it."""
-
-    job: int
-    device: int
-    version: int               # of the model that it started from
-    arrived: bool
-    outcome: str               # "arrived", or the reason why not
-    ended_at: float
-
-
-class CellPort(Protocol):
+class CellAPI(Protocol):
     """What a server sees of the cell, and does in it; what it does is in the trace."""
 
     @property
@@ -87,19 +76,22 @@ class CellPort(Protocol):
         """Let so much time pass, whatever the others do meanwhile."""
 
     def dispatch(self, wave: Wave) -> Ints:
-        """Let devices begin their jobs; returns tickets."""
+        """Let devices begin their jobs; returns the numbers of these."""
 
-    def replies(self, tickets: Ints, until: float = ..., count: int | None = None) -> simpy.Event:
-        """An event that comes when the jobs have ended, or so many of them, or at ``until``."""
+    def finished(self, jobs: Iterable[int], until: float = ..., count: int | None = None) -> simpy.Event:
+        """An event that succeeds when so many of these jobs (by default all) have finished, or at ``until``."""
 
-    def under_way(self) -> dict[int, int]:
-        """The jobs that have not ended, with their devices."""
+    def running(self) -> dict[int, int]:
+        """The jobs that were not collected yet, with their devices."""
 
-    def receive(self) -> list[Reply]:
-        """The jobs that have ended since this was asked last, in the order in which they did."""
+    def collect(self, most: int | None = None) -> list[Job]:
+        """Take all finished jobs, by number; or the first ``most`` of them, in the order of time, then of devices."""
 
-    def cancel(self, ticket: int, reason: str) -> None:
-        """End a job that has not ended; what it has spent is spent."""
+    def cancel(self, jobs: Iterable[int], reason: str) -> simpy.Event:
+        """Abort these jobs, and reject those that have finished but were not collected; energy spent stays spent.
+
+        The event succeeds when all of them have ended.
+        """
 
     def aggregate(self, *, barrier: bool = True) -> Outcomes:
         """Close a round: all jobs that have ended since the last one; from here on the model is a new version.
@@ -107,8 +99,11 @@ class CellPort(Protocol):
         ``barrier`` says that those who were done had to wait for it.
         """
 
-    def stop(self) -> Outcomes:
-        """The run ends with this round: end the jobs under way, which belong to it."""
+    def stop(self) -> simpy.Event:
+        """The run ends with this round: abort the jobs under way. Succeeds when all of them have ended."""
+
+    def stopped(self) -> Outcomes:
+        """The jobs that were aborted so; they belong to the last round."""
 
     def count(self, name: str, values: Mapping[int, float]) -> None:
         """Note quantities by device (SERVER for the server's own)."""

@@ -1,9 +1,9 @@
-"""The radio cell behind its port: population, channel, medium and recorder, bound together."""
+"""The cell as a server sees it: population, channel, devices at work and recorder, bound together."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -16,25 +16,30 @@ from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, 
 from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.base.errors import InputError, YourCodeError
 from netsim.cell.battery import Batteries
+from netsim.cell.cell import LocalTraining, SimulatedCell
+from netsim.cell.channel import TimeVaryingChannel
 from netsim.cell.charging import ChargedBatteries
-from netsim.cell.disciplines import Discipline
-from netsim.cell.jobs import Flight, Jobs
-from netsim.cell.medium import Medium
-from netsim.cell.port import Outcomes, Reply
+from netsim.cell.job import Job
+from netsim.cell.packet_loss import PacketLoss
 from netsim.cell.radio import SHANNON, RateLaw
-from netsim.cell.recording import (
+from netsim.cell.schedulers import Scheduler
+from netsim.cell.uplink import Uplink
+from netsim.cell.wave_jobs import decided_by, jobs_of
+from netsim.fleet.downlink import Downlink
+from netsim.fleet.population import Population
+from netsim.fleet.work import RoundProblems
+from netsim.selection.view import View
+from netsim.server.cell_api import Outcomes
+from netsim.server.recording import (
     CLOCK,
     Ended,
     Rows,
+    outcomes_of,
     record_charge,
     record_ended,
     record_left_out,
     record_packets,
 )
-from netsim.fleet.downlink import Downlink
-from netsim.fleet.population import Population
-from netsim.fleet.work import RoundProblems
-from netsim.selection.view import View
 from netsim.trace.recorder import SPAN, Recorder
 from netsim.trace.schema import BATTERY_EMPTY, CELL, OFF, OVER, RELAX, SERVER
 from netsim.world.channel import EVERYBODY, GainTimeline
@@ -45,8 +50,8 @@ TOGETHER = 1e-10   # of a round: devices that end so close to each other are pla
 NOBODY: Ints = np.zeros(0, np.int64)
 
 
-class AirOfCell:
-    """The channels as the medium sees them: now, and until when."""
+class GainsOfRound:
+    """The gains in the present round."""
 
     def __init__(self, cell: RadioCell) -> None:
         self.cell = cell
@@ -59,12 +64,12 @@ class AirOfCell:
 
 
 class RadioCell:
-    """One cell in one SimPy environment; a server works on it through :class:`~netsim.cell.port.CellPort`."""
+    """One cell in one SimPy environment; a server uses it through :class:`~netsim.server.cell_api.CellAPI`."""
 
     def __init__(
         self, env: simpy.Environment, population: Population, channel: GainTimeline, problems: RoundProblems,
-        discipline: Discipline, recorder: Recorder, planner: MakePlanner, radio: RateLaw = SHANNON,
-        believes: str = "now", devices: DevicesInTime = STEADY,
+        scheduler: Scheduler, recorder: Recorder, planner: MakePlanner, radio: RateLaw = SHANNON,
+        believes: str = "now", devices: DevicesInTime = STEADY, training: LocalTraining | None = None,
     ) -> None:
         self.env = env
         self.population = population
@@ -72,18 +77,25 @@ class RadioCell:
         self.problems = problems
         self.recorder = recorder
         least_j = problems.least_j(channel_changes=channel.changes)
-        self.batteries = Batteries(population.battery_j, least_j) if not devices.supplies else ChargedBatteries(
-            population.battery_j, least_j, devices.supplies, lambda: self.now)
+        self.batteries = Batteries(env, population.battery_j, least_j) if not devices.supplies else ChargedBatteries(
+            env, population.battery_j, least_j, devices.supplies)
         self.downlink = self._download = problems.downlink
-        self.medium = Medium(
-            env, problems.bandwidth_hz, problems.noise_w_per_hz, discipline, self.batteries, radio, AirOfCell(self),
-            devices, self.downlink.reception_w if self.downlink else 0.0)
+        gains = GainsOfRound(self)
+        changes = gains.next_change(env.now) < math.inf         # during a round
+        faults = devices.faults
+        self.uplink = Uplink(
+            env, problems.bandwidth_hz, scheduler, link=radio, abort_over_budget=radio.drops_over_budget,
+            channel=TimeVaryingChannel(env, gains, problems.noise_w_per_hz) if changes else None,
+            loss=PacketLoss(faults) if faults and faults.losses else None)
+        self.cell = SimulatedCell(env, self.uplink, self.batteries, devices, training=training,
+                         receive_w=self.downlink.reception_w if self.downlink else 0.0)
+        self._surprises = bool(changes or faults or devices.heat_limits)      # that plans do not know
         self.faults = devices.faults if devices.faults and devices.faults.presences else None
         self.radio, self.believes = radio, believes
         self._charge = self.batteries.level_j if self.batteries.any_finite else None
         self._planner_of = planner
         self.planner = self._planner(self.problem, self._charge, self.downlink)
-        self._alone = bool(getattr(discipline, "alone", False))
+        self._alone = bool(getattr(scheduler, "alone", False))
         self.version = 0
         self.agenda = Agenda((), NOBODY)    # the last that was planned for a whole cohort
         self._next_job = 0
@@ -95,6 +107,7 @@ class RadioCell:
         self._followed = True               # whether something has come next
         self._played: list[Ended] = []      # of this round
         self._left_out = NOBODY
+        self._decided: tuple[int, dict[str, Floats]] = (0, {})      # first job of the last wave, and what was decided
 
     @property
     def now(self) -> float:
@@ -252,42 +265,44 @@ class RadioCell:
         return None
 
     def dispatch(self, wave: Wave) -> Ints:
-        self._record_ended()
         allocated = self.recorder.instant(
             "allocate", SERVER, self.now, value=len(wave.devices), after=self._cause.tolist())
         self._followed = True
         first = self._take_numbers(len(wave.devices))
         self._dispatched += len(wave.devices)
         gain = self.channel.gain(wave.devices, self.now, self.version + 1)
-        jobs = Jobs.of(wave, self.radio.efficiency)
-        if self.medium.surprises:
-            jobs = jobs.lasting()
-        receive_s = None if self._download is None else self._download.seconds(gain)
-        self.medium.start(
-            first, self.version, allocated, jobs if receive_s is None else jobs.after(receive_s), gain, receive_s)
-        return np.arange(first, first + len(wave.devices))
+        jobs = jobs_of(
+            wave, gain, self.radio, None if self._download is None else self._download.seconds(gain), self.now,
+            lasting=self._surprises)
+        if self.uplink.scheduler.fixed and max(job.bandwidth_hz for job in jobs) > self.uplink.limit_hz:
+            raise ValueError(f"shares of {wave.plan.bandwidth_hz} Hz do not fit a band of "
+                             f"{self.uplink.bandwidth_hz} Hz")
+        version = self.version
+        for number, job in enumerate(jobs, first):
+            job.number, job.version, job.cause = number, version, allocated
+        self.cell.submit(jobs)
+        self._decided = (first, decided_by(wave, self.radio))
+        return np.arange(first, first + len(jobs))
 
-    def replies(self, tickets: Ints, until: float = math.inf, count: int | None = None) -> simpy.Event:
-        return self.medium.replies(tickets, until, count)
+    def finished(self, jobs: Iterable[int], until: float = math.inf, count: int | None = None) -> simpy.Event:
+        return self.cell.wait(jobs, until, count)
 
-    def cancel(self, ticket: int, reason: str) -> None:
-        self.medium.cancel(ticket, reason)
+    def cancel(self, jobs: Iterable[int], reason: str) -> simpy.Event:
+        return self.cell.cancel(jobs, reason)
 
-    def under_way(self) -> dict[int, int]:
-        return self.medium.flights.under_way()
+    def running(self) -> dict[int, int]:
+        return {number: job.device for number, job in self.cell.running.items()}
 
-    def receive(self) -> list[Reply]:
-        jobs = self._record_ended()
-        return [] if jobs is None else [
-            Reply(*reply) for reply in zip(
-                jobs.job.tolist(), jobs.device.tolist(), jobs.version.tolist(), jobs.arrived.tolist(), jobs.outcome,
-                jobs.values["ended_at"].tolist(), strict=True)]
+    def collect(self, most: int | None = None) -> list[Job]:
+        jobs = self.cell.collect(most)
+        self._record(jobs, self.version)
+        return jobs
 
     def aggregate(self, *, barrier: bool = True) -> Outcomes:
-        self._record_ended()
-        now, began = self.now, self._began
         if barrier:
+            self.collect()
             self._record_waits()
+        now, began = self.now, self._began
         waited_for = self._cause if barrier or not self._played else np.concatenate(
             [jobs.last for jobs in self._played])
         arrived = sum(int(np.count_nonzero(jobs.arrived)) for jobs in self._played)
@@ -296,17 +311,18 @@ class RadioCell:
                 self.recorder.counter(name, CELL, now, joules)
         row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=waited_for.tolist())
         self._cause, self._followed = np.array([row]), True
-        outcomes = self._outcomes()
+        outcomes, self._left_out = outcomes_of(self._left_out, self._played), NOBODY
         self._end_of_round, self._began = (began, now, arrived), now
         self._played = []
         self.version += 1
         return outcomes
 
-    def stop(self) -> Outcomes:
-        for ticket in self.medium.flights.under_way():
-            self.medium.cancel(ticket, OVER)
-        self._record_ended(self.version - 1)
-        outcomes, self._played = self._outcomes(), []
+    def stop(self) -> simpy.Event:
+        return self.cell.cancel(list(self.cell.running), OVER)
+
+    def stopped(self) -> Outcomes:
+        self._record(self.cell.collect(), self.version - 1)
+        outcomes, self._played = outcomes_of(NOBODY, self._played), []
         return outcomes
 
     def count(self, name: str, values: Mapping[int, float]) -> None:
@@ -317,7 +333,6 @@ class RadioCell:
         """The round's last row; which rows are its own is read off that."""
         began, now, arrived = self._end_of_round
         self.recorder.span("round", SERVER, began, now, value=arrived)
-        self.medium.look_ahead()
 
     # What a checkpoint keeps.
 
@@ -326,7 +341,7 @@ class RadioCell:
         return {
             **self.batteries.snapshot(), "clock": np.array([self.now, self._began]),
             "counts": np.array([self.version, self._next_job, self._dispatched], np.int64), "cause": self._cause,
-            **{f"medium.{name}": array for name, array in self.medium.snapshot().items()},
+            **{f"cell.{name}": array for name, array in self.cell.snapshot().items()},
         }
 
     def restore(self, state: State) -> None:
@@ -334,8 +349,8 @@ class RadioCell:
         self.batteries.restore(state)
         self.version, self._next_job, self._dispatched = (int(value) for value in state["counts"])
         self._began, self._cause = float(state["clock"][1]), state["cause"]
-        self.medium.restore({name.removeprefix("medium."): array for name, array in state.items()
-                             if name.startswith("medium.")})
+        self.cell.restore({name.removeprefix("cell."): array for name, array in state.items()
+                           if name.startswith("cell.")})
 
     # What the steps lean on.
 
@@ -343,25 +358,25 @@ class RadioCell:
         first, self._next_job = self._next_job, self._next_job + count
         return first
 
-    def _record_ended(self, version: int | None = None) -> Ended | None:
-        """Write down the jobs that have ended; whatever comes next follows the last of them."""
-        medium, version = self.medium, self.version if version is None else version
-        ended = medium.take_ended()
-        jobs = record_ended(self.recorder, ended, medium.take_band(), version, medium.gave_room)
+    def _record(self, ended: list[Job], version: int) -> None:
+        """Write down jobs that have ended; whatever comes next follows the last of them."""
+        band = self.uplink.take_band()
+        first, decided = self._decided
+        whole = bool(ended) and len(ended) == len(decided.get("gain", ())) and ended[0].number == first
+        jobs = record_ended(self.recorder, ended, band, version, contended=self.uplink.contended,
+                            decided=decided if whole else None)
         if jobs is not None:
-            self.batteries.draw(jobs.device, jobs.energy_j)
             self._record_more(ended, jobs.device)
             self._played.append(jobs)
             self._cause = jobs.last if self._followed else np.concatenate([self._cause, jobs.last])
             self._followed = False
-        return jobs
 
-    def _record_more(self, ended: list[tuple[Flight, int]], devices: Ints) -> None:
+    def _record_more(self, ended: list[Job], devices: Ints) -> None:
         """What became of packets and of batteries that are charged."""
-        if self.medium.pauses is not None:
+        if self.uplink.loss is not None:
             record_packets(self.recorder, ended)
         if isinstance(self.batteries, ChargedBatteries):
-            own = np.unique(devices[self.batteries.on_battery(devices)])
+            own = np.unique(self.batteries.on_battery(devices))
             record_charge(self.recorder, own, self.now, self.batteries.told(own))
 
     def _record_waits(self) -> None:
@@ -378,18 +393,3 @@ class RadioCell:
                 rows.add(SPAN, "wait", late, ended, np.full(len(jobs), now))
             if rows.count:
                 rows.record()
-
-    def _outcomes(self) -> Outcomes:
-        """All jobs of the round, those that no plan was found for first."""
-        out, played = len(self._left_out), self._played
-        if not out and len(played) == 1:
-            jobs = played[0]
-            return Outcomes(jobs.device, jobs.arrived, jobs.duration_s, jobs.energy_j)
-        nothing = np.zeros(out)
-        outcomes = Outcomes(
-            device=np.concatenate([self._left_out, *(jobs.device for jobs in played)]),
-            arrived=np.concatenate([np.zeros(out, bool), *(jobs.arrived for jobs in played)]),
-            duration_s=np.concatenate([nothing, *(jobs.duration_s for jobs in played)]),
-            energy_j=np.concatenate([nothing, *(jobs.energy_j for jobs in played)]))
-        self._left_out = NOBODY
-        return outcomes

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import simpy
 
 from netsim.allocation.waves import MakePlanner, planner_of
-from netsim.cell.disciplines import DISCIPLINES, Discipline
+from netsim.cell.cell import LocalTraining
 from netsim.cell.radio import RateLaw
-from netsim.cell.radio_cell import RadioCell
+from netsim.cell.schedulers import SCHEDULERS, Scheduler
 from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
+from netsim.server.radio_cell import RadioCell
 from netsim.trace.recorder import Recorder
 from netsim.world.channel import GainTimeline
 from netsim.world.devices import DevicesInTime
@@ -29,7 +30,7 @@ class CellParts:
     population: Population
     channel: GainTimeline
     problems: RoundProblems
-    discipline: Discipline
+    scheduler: Scheduler
     planner: MakePlanner
     radio: RateLaw
     believes: str                 # what a plan takes for the gain of a channel
@@ -41,12 +42,14 @@ class CellParts:
         cell, allocation, rounds = scenario.cell, scenario.allocation, scenario.rounds
         return cls(
             population, channel_of(scenario, population, seed),
-            RoundProblems(scenario, population, bits=bits), DISCIPLINES.make(allocation.sharing or "planned", {}),
+            RoundProblems(scenario, population, bits=bits), SCHEDULERS.make(allocation.sharing or "planned", {}),
             planner_of(allocation.method, allocation.options, rounds.deadline),
             RateLaw(cell.efficiency, cell.rate_cap, rounds.over_budget == "drop"), allocation.channel or "now",
             DevicesInTime.of(scenario, seed))
 
-    def put_up(self, env: simpy.Environment, recorder: Recorder) -> RadioCell:
-        """The cell."""
-        return RadioCell(env, self.population, self.channel, self.problems, self.discipline, recorder, self.planner,
-                         self.radio, self.believes, self.devices)
+    def build(
+        self, env: simpy.Environment, recorder: Recorder, training: LocalTraining | None = None,
+    ) -> RadioCell:
+        """The cell; ``training`` is what trains while devices compute."""
+        return RadioCell(env, self.population, self.channel, self.problems, self.scheduler, recorder, self.planner,
+                         self.radio, self.believes, self.devices, training)

@@ -1,4 +1,4 @@
-"""Everyone gets the share that the plan gave it, and who finds no room waits for who came before."""
+"""Scheduler ``planned``: each job has its planned bandwidth, first come, first served."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ ROUNDING = 1e-9   # a plan may overshoot the band by rounding, never by more
 
 
 class Planned:
-    """FDMA with fixed shares, as the paper has it; or with shares that change at the instants that the plan names."""
+    """FDMA with fixed shares, as in the paper; or with shares that change at the instants that the plan names."""
 
     fixed = True
 
     def bandwidth(self, active: Active, now: float) -> Floats:
-        """Those who send go on; then, in the order of readiness, as many as fit: nobody overtakes.
+        """Jobs on the air keep their share; then, in the order of readiness, as many jobs as fit, without overtaking.
 
-        Who sends for longer than was planned keeps its share, and who comes after has what is left.
+        A job that sends for longer than planned keeps its share, and later jobs get what is left.
         """
         hertz = np.zeros(len(active.left_bits))
         slack = active.bandwidth_hz * ROUNDING

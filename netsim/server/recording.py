@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.base.arrays import Bools, Floats, Ints
-from netsim.cell.jobs import RECEIVING, SPANS, Flight, Stretch
+from netsim.cell.job import DOWNLOAD, UPLOAD, Job, Segment
+from netsim.server.cell_api import Outcomes
 from netsim.trace.recorder import COUNTER, INSTANT, SPAN, Recorder
 from netsim.trace.schema import ARRIVED, CELL, INFEASIBLE
 
-DOWNLOAD = SPANS[RECEIVING]
 CLOCK = 64      # units in the last place of the clock: a shorter wait is its rounding
-MEASURED = ("compute_s", "upload_s", "compute_j", "upload_j", "computed_at", "sent_from", "ended_at", "charge_1",
-            "charge_2")
+HEAD = ("number", "device", "cause", "version")
+MEASURED = ("compute_s", "upload_s", "compute_j", "upload_j", "computed_at", "sent_from", "ended_at")
+CHARGES = ("computed_charge_j", "ended_charge_j")
 DECIDED = ("gain", "bits", "cycles", "budget_j", "cpu_hz", "power_w", "bandwidth_hz", "planned_s")
 
 
@@ -33,10 +35,9 @@ class Ended:
     version: Ints
     outcome: list[str]
     arrived: Bools
-    on_battery: bool           # whether any of them is
     values: dict[str, Floats]           # what was measured
     decided: dict[str, Floats]          # what was decided
-    stories: dict[int, list[Stretch]]   # by place: jobs in which something came between
+    segments: dict[int, list[Segment]]  # by position: jobs that did more than compute, wait and send
     computes: Ints                      # the trace row of its first computing
     last: Ints                          # and the one that ended it
 
@@ -45,11 +46,11 @@ class Ended:
 
     @cached_property
     def received(self) -> tuple[Floats, Floats] | None:
-        """Seconds and joules that each job took to receive the model; None where nobody did."""
-        if not any(name == DOWNLOAD for told in self.stories.values() for name, *_ in told):
+        """Seconds and joules that each job took to receive the model; None if no job did."""
+        if not any(name == DOWNLOAD for told in self.segments.values() for name, *_ in told):
             return None
         received = np.zeros((2, len(self)))
-        for place, told in self.stories.items():
+        for place, told in self.segments.items():
             for name, t0, t1, joules in told:
                 if name == DOWNLOAD:
                     received[:, place] += (t1 - t0, joules)
@@ -59,61 +60,33 @@ class Ended:
     def energy_j(self) -> Floats:
         """What each job took."""
         energy_j: Floats = self.values["compute_j"] + self.values["upload_j"]
-        return energy_j if not self.stories or self.received is None else energy_j + self.received[1]
+        return energy_j if not self.segments or self.received is None else energy_j + self.received[1]
 
     @property
     def duration_s(self) -> Floats:
         """How long each was at work: without waiting."""
         seconds: Floats = self.values["compute_s"] + self.values["upload_s"]
-        return seconds if not self.stories or self.received is None else seconds + self.received[0]
+        return seconds if not self.segments or self.received is None else seconds + self.received[0]
 
     @classmethod
-    def of(cls, ended: list[tuple[Flight, int]]) -> Ended:
-        """The columns of some jobs: of a whole flight by number, else in the order in which they ended."""
-        groups = _by_flight(ended)
-        outcome = [reason for flight, which in groups for reason in flight.outcomes(which)]
-        head = _joined([flight.head(which) for flight, which in groups])
-        measured = _joined([flight.columns(MEASURED)[:, which] for flight, which in groups])
+    def of(cls, jobs: Sequence[Job], decided: Mapping[str, Floats]) -> Ended:
+        """The columns of some jobs, in their order."""
+        outcome = [job.outcome for job in jobs]
+        columns = {**_columns(jobs, [*HEAD, "t0", *MEASURED, *(name for name in DECIDED if name not in decided)]),
+                   **decided}
+        head = {name: columns[name].astype(np.int64) for name in HEAD}
         return cls(
-            job=head[0], device=_joined([flight.jobs.device[which] for flight, which in groups]),
-            began=_joined([np.full(flight.count(which), flight.began) for flight, which in groups]),
-            cause=head[1], version=head[2], outcome=outcome,
-            arrived=_arrived(outcome),
-            on_battery=any(flight.on_battery for flight, _ in groups),
-            values=dict(zip(MEASURED, measured, strict=True)),
-            decided={name: _joined([getattr(flight.jobs, name)[which] for flight, which in groups])
-                     for name in DECIDED},
-            stories=_stories(groups),
-            computes=np.empty(len(outcome), np.int64), last=np.empty(len(outcome), np.int64),
-        )
+            job=head["number"], device=head["device"], began=columns["t0"], cause=head["cause"],
+            version=head["version"], outcome=outcome, arrived=_arrived(outcome),
+            values={name: columns[name] for name in MEASURED}, decided={name: columns[name] for name in DECIDED},
+            segments={place: job.segments for place, job in enumerate(jobs) if job.segments is not None},
+            computes=np.empty(len(jobs), np.int64), last=np.empty(len(jobs), np.int64))
 
 
-Which = Ints | slice       # jobs of a flight: some of them, or all
-
-
-def _by_flight(ended: list[tuple[Flight, int]]) -> list[tuple[Flight, Which]]:
-    """Stretches of jobs of one flight, with their positions in it."""
-    first = ended[0][0]
-    if first.open == 0 and len(first) == len(ended) and ended[-1][0] is first:      # all of one flight, and it alone
-        return [(first, slice(None))]
-    groups: list[tuple[Flight, list[int]]] = []
-    for flight, i in ended:
-        if not groups or groups[-1][0] is not flight:
-            groups.append((flight, []))
-        groups[-1][1].append(i)
-    return [(flight, np.array(which)) for flight, which in groups]
-
-
-def _stories(groups: list[tuple[Flight, Which]]) -> dict[int, list[Stretch]]:
-    """The stories of jobs by their places among all."""
-    found: dict[int, list[Stretch]] = {}
-    first = 0
-    for flight, which in groups:
-        if flight.story:
-            numbers = range(len(flight)) if isinstance(which, slice) else which.tolist()
-            found |= {first + k: flight.story[i] for k, i in enumerate(numbers) if i in flight.story}
-        first += flight.count(which)
-    return found
+def _columns(jobs: Sequence[Job], names: Sequence[str]) -> dict[str, Floats]:
+    """Attributes of some jobs as arrays."""
+    rows = np.array(list(map(attrgetter(*names), jobs)), float)
+    return dict(zip(names, rows.T, strict=True))
 
 
 def _arrived(outcome: list[str]) -> Bools:
@@ -123,57 +96,55 @@ def _arrived(outcome: list[str]) -> Bools:
     return np.array([reason == ARRIVED for reason in outcome])
 
 
-def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=-1)
-
-
 def record_ended(
-    recorder: Recorder, ended: list[tuple[Flight, int]], band: tuple[Floats, Floats], version: int,
-    gave_room: dict[int, list[tuple[Flight, int]]],
+    recorder: Recorder, ended: Sequence[Job], band: tuple[Floats, Floats], version: int, *, contended: bool = False,
+    decided: Mapping[str, Floats] | None = None,
 ) -> Ended | None:
-    """Write down jobs that have ended, in the order of time; ``version`` is that of the model when they did.
+    """Write down jobs that have ended; ``version`` is that of the model when they did.
 
-    ``gave_room`` says which jobs could send because another one had ended.
+    ``contended`` is whether a job ever had to wait until another left the band; ``decided`` has what was decided for
+    these jobs, where the caller has it in columns.
     """
     if not ended:
         for t, hertz in zip(*band, strict=True):
             recorder.counter("bandwidth", CELL, t, hertz)
         return None
-    jobs = Ended.of(ended)
-    uploads, waits = _record_rows(recorder, jobs, band)
-    if gave_room or any(flight.waited for flight, _ in ended):
-        _link_who_made_room(recorder, dict(zip(jobs.job.tolist(), uploads.tolist(), strict=True)), ended, gave_room)
-    if waits is not None:
-        _link_waits(recorder, jobs, uploads, waits, ended)
+    jobs = Ended.of(ended, decided or {})
+    uploads, waits = _record_rows(recorder, jobs, band, ended)
+    if contended or waits is not None:
+        _link_uploads(recorder, jobs, ended, uploads, waits)
     _record_jobs(recorder, jobs, version)
     return jobs
 
 
-def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -> tuple[Ints, Ints | None]:
+def _record_rows(
+    recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats], each: Sequence[Job],
+) -> tuple[Ints, Ints | None]:
     """Spans, counters and drop-outs; returns the rows of each job's upload and wait, -1 where there is none.
 
-    None where nobody waited.
+    None if no job waited.
     """
     v = jobs.values
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
-    whole: Bools | slice = slice(None)          # jobs that went from computing to sending and were done
+    whole: Bools | slice = slice(None)          # jobs that computed, waited, sent and were done
+    charge = _columns(each, CHARGES) if any(job.ended_charge_j == job.ended_charge_j for job in each) else None
     unsent = np.isnan(sent_from)
     until = np.where(unsent, ended_at, sent_from)
     waited, sent = until - computed_at > CLOCK * np.spacing(until), ~unsent
-    if jobs.stories:
+    if jobs.segments:
         whole = np.ones(len(jobs), bool)
-        whole[list(jobs.stories)] = False
+        whole[list(jobs.segments)] = False
         waited, sent = waited & whole, sent & whole
     rows = Rows(recorder, jobs)
     compute = rows.add(SPAN, "compute", whole, jobs.began, computed_at, energy_j=v["compute_j"])
-    if jobs.on_battery:
-        rows.add_charge(v["charge_1"], computed_at)
+    if charge is not None:
+        rows.add_charge(charge["computed_charge_j"], computed_at)
     wait = rows.add(SPAN, "wait", waited, computed_at, until) if np.count_nonzero(waited) else None
     which = slice(None) if np.count_nonzero(sent) == len(jobs) else sent
     upload = rows.add(SPAN, "upload", which, sent_from, ended_at, energy_j=v["upload_j"])
-    told = rows.add_stories(jobs.stories) if jobs.stories else None
-    if jobs.on_battery:
-        rows.add_charge(v["charge_2"], ended_at)
+    told = rows.add_segments(jobs.segments) if jobs.segments else None
+    if charge is not None:
+        rows.add_charge(charge["ended_charge_j"], ended_at)
     dropped = None if np.count_nonzero(jobs.arrived) == len(jobs) else np.flatnonzero(~jobs.arrived)
     if dropped is not None:
         drop = rows.add(INSTANT, [jobs.outcome[i] for i in dropped.tolist()], dropped, ended_at, ended_at)
@@ -188,21 +159,21 @@ def _record_rows(recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats]) -
     recorder.add_links(jobs.computes[which], seq[upload])
     uploads[which] = last[which] = seq[upload]
     if told is not None:
-        _link_stories(recorder, jobs, seq[told], last, uploads)
+        _link_segments(recorder, jobs, seq[told], last, uploads)
     if dropped is not None:
         recorder.add_links(last[dropped], seq[drop])
         last[dropped] = seq[drop]
     return uploads, waits
 
 
-def _link_stories(recorder: Recorder, jobs: Ended, seq: Ints, last: Ints, uploads: Ints) -> None:
-    """Each stretch of a story follows the one before."""
+def _link_segments(recorder: Recorder, jobs: Ended, seq: Ints, last: Ints, uploads: Ints) -> None:
+    """Each segment follows the one before."""
     first = 0
-    for place, told in jobs.stories.items():
+    for place, told in jobs.segments.items():
         rows = seq[first:first + len(told)]
         first += len(told)
         jobs.computes[place], last[place] = rows[0], rows[-1]
-        if told[-1][0] == "upload":
+        if told[-1][0] == UPLOAD:
             uploads[place] = rows[-1]
         recorder.add_links(np.concatenate([jobs.cause[place:place + 1], rows[:-1]]), rows)
 
@@ -229,10 +200,10 @@ class Rows:
         names = self.recorder.text(name) if isinstance(name, str) else [self.recorder.text(each) for each in name]
         return self._add(kind, names, device, job, t0, t1, value, energy_j)
 
-    def add_stories(self, stories: dict[int, list[Stretch]]) -> slice:
-        """A row for each stretch of these jobs; returns their places."""
-        place = np.repeat(list(stories), [len(told) for told in stories.values()])
-        names, t0, t1, joules = zip(*(stretch for told in stories.values() for stretch in told), strict=True)
+    def add_segments(self, segments: dict[int, list[Segment]]) -> slice:
+        """A row for each segment of these jobs; returns their places."""
+        place = np.repeat(list(segments), [len(each) for each in segments.values()])
+        names, t0, t1, joules = zip(*(segment for each in segments.values() for segment in each), strict=True)
         return self._add(SPAN, [self.recorder.text(name) for name in names], self.jobs.device[place],
                          self.jobs.job[place], np.array(t0), np.array(t1), 0.0, np.array(joules))
 
@@ -270,30 +241,21 @@ class Rows:
         return seq
 
 
-def _link_who_made_room(
-    recorder: Recorder, uploads: dict[int, int], ended: list[tuple[Flight, int]],
-    gave_room: dict[int, list[tuple[Flight, int]]],
+def _link_uploads(
+    recorder: Recorder, jobs: Ended, each: Sequence[Job], uploads: Ints, waits: Ints | None,
 ) -> None:
-    """A job that had to wait for the band followed the upload whose end made room for it."""
-    for job, upload in uploads.items():
-        for other, k in gave_room.pop(job, ()):
-            other.room_row[k] = upload
-    for flight, i in ended:
-        upload = uploads[flight.first + i]
-        if flight.room_row[i] >= 0 and upload >= 0:
-            recorder.link(flight.room_row[i], upload)
-
-
-def _link_waits(
-    recorder: Recorder, jobs: Ended, uploads: Ints, waits: Ints, ended: list[tuple[Flight, int]],
-) -> None:
-    """A job that no end made room for has waited for its slot, or for another to go off: until it sent."""
-    order = {job: place for place, job in enumerate(jobs.job.tolist())}
-    for flight, i in ended:
-        place = order[flight.first + i]
-        if waits[place] >= 0 and uploads[place] >= 0 and flight.room_row[i] < 0:
-            recorder.link(int(jobs.computes[place]), int(waits[place]))
-            recorder.link(int(waits[place]), int(uploads[place]))
+    """A job that waited followed the upload whose end let it send; else its own wait, for a slot or for bandwidth."""
+    for job, upload in zip(each, uploads.tolist(), strict=True):
+        job.upload_row = upload
+    for place, (job, upload) in enumerate(zip(each, uploads.tolist(), strict=True)):
+        before = job.follows_row if job.follows is None else job.follows.upload_row
+        job.follows = None
+        wait = -1 if waits is None else int(waits[place])
+        if upload >= 0 and before >= 0:
+            recorder.link(before, upload)
+        elif upload >= 0 and wait >= 0:
+            recorder.link(int(jobs.computes[place]), wait)
+            recorder.link(wait, upload)
 
 
 def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
@@ -301,9 +263,9 @@ def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
     v, count = jobs.values, len(jobs)
     until = np.where(np.isnan(v["sent_from"]), v["ended_at"], v["sent_from"])
     wait_s = until - v["computed_at"]
-    if jobs.stories:                     # all the time in which it did not work
+    if jobs.segments:                     # all the time in which it did not work
         worked_s = jobs.duration_s
-        for place in jobs.stories:
+        for place in jobs.segments:
             wait_s[place] = max(0.0, v["ended_at"][place] - jobs.began[place] - worked_s[place])
     texts = {reason: recorder.text(reason) for reason in dict.fromkeys(jobs.outcome)}
     outcome = next(iter(texts.values())) if len(texts) == 1 else np.array([texts[reason] for reason in jobs.outcome])
@@ -315,11 +277,11 @@ def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
     })
 
 
-def record_packets(recorder: Recorder, ended: list[tuple[Flight, int]]) -> None:
+def record_packets(recorder: Recorder, ended: Sequence[Job]) -> None:
     """How many packets each upload came to, with those that were sent again."""
-    for flight, i in ended:
-        if flight.packets[i] and not np.isnan(flight.sent_from[i]):
-            recorder.counter("packets", flight.device[i], flight.ended_at[i], flight.packets[i])
+    for job in ended:
+        if job.packets and job.sent_from == job.sent_from:
+            recorder.counter("packets", job.device, job.ended_at, job.packets)
 
 
 def record_charge(recorder: Recorder, devices: Ints, now: float, told: Mapping[str, Floats]) -> None:
@@ -343,3 +305,16 @@ def record_left_out(
     recorder.add_jobs(count, {
         "job": first + np.arange(count), "round": version + 1, "version": version, "device": devices, "t0": now,
         "t1": now, "outcome": recorder.text(INFEASIBLE), **asked, **unknown, **nothing})
+
+
+def outcomes_of(left_out: Ints, ended: Sequence[Ended]) -> Outcomes:
+    """How the jobs of a round ended, after the devices that no plan was found for."""
+    if not len(left_out) and len(ended) == 1:
+        jobs = ended[0]
+        return Outcomes(jobs.device, jobs.arrived, jobs.duration_s, jobs.energy_j)
+    nothing = np.zeros(len(left_out))
+    return Outcomes(
+        device=np.concatenate([left_out, *(jobs.device for jobs in ended)]),
+        arrived=np.concatenate([nothing.astype(bool), *(jobs.arrived for jobs in ended)]),
+        duration_s=np.concatenate([nothing, *(jobs.duration_s for jobs in ended)]),
+        energy_j=np.concatenate([nothing, *(jobs.energy_j for jobs in ended)]))

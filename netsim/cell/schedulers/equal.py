@@ -1,4 +1,4 @@
-"""The band is divided anew, in equal parts, at each start and end."""
+"""Scheduler ``equal``: equal parts, reallocated at each start and end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from netsim.base.arrays import Floats
 
 
 class Equal:
-    """Processor sharing: everyone who wants to send has the same share."""
+    """Processor sharing: every job that wants to send has the same share."""
 
     fixed = False
 

@@ -7,9 +7,9 @@ import pytest
 from small_worlds import NOISE, World
 
 from netsim.base.errors import InputError
-from netsim.cell import fades
-from netsim.cell.disciplines.equal import Equal
+from netsim.cell import channel
 from netsim.cell.radio import RateLaw
+from netsim.cell.schedulers.equal import Equal
 from netsim.world.fading import block_at
 
 MBIT = 1e6
@@ -32,7 +32,7 @@ class Blocks:
 
 
 def play(world, device, air, radio=None):
-    return world.play(device, air=air, **({} if radio is None else {"radio": radio}))
+    return world.play(device, gains=air, **({} if radio is None else {"radio": radio}))
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ def test_an_upload_through_blocks(world, split, rates, bits, start, end, air_s):
 
 def test_two_share_a_band_that_fades():
     """Equal halves of 1 MHz; both fade together after 1 s."""
-    world = World(bandwidth_hz=1e6, discipline=Equal())
+    world = World(bandwidth_hz=1e6, scheduler=Equal())
     air = Blocks((2, 1), 0.2)
     first, second = (world.device(k, cycles=0.0, bits=1.5 * MBIT, power_w=0.2, bandwidth_hz=5e5) for k in (0, 1))
-    world.open(first, second, air=air)
+    world.open(first, second, gains=air)
     world.start(first, second)
     world.env.run()
     fast, slow = (0.5 * math.log2(1 + snr / 0.5) for snr in (3.0, 1.0))
@@ -87,7 +87,7 @@ def test_nobody_is_woken_by_a_channel_that_nobody_uses(world):
 
 def test_an_upload_that_sees_no_end_is_told(world, monkeypatch):
     """Eight changes are borne, a ninth is not."""
-    monkeypatch.setattr(fades, "MOST_CHANGES", 8)
+    monkeypatch.setattr(channel, "MOST_CHANGES", 8)
     air = Blocks([1] * 40, 0.2)
     assert play(world, sender(world, 9 * MBIT, 0.0), air)[-1][-1] == 9.0
     with pytest.raises(InputError, match="^9 s: the upload of device 0 is not done after 8 changes of the channel"):
@@ -96,8 +96,8 @@ def test_an_upload_that_sees_no_end_is_told(world, monkeypatch):
 
 def test_an_upload_that_would_not_be_done_for_hours_is_told_at_once(world, monkeypatch):
     """At 0.01 of what it takes by the fourth change, 400 would be needed: more than ten times the most."""
-    monkeypatch.setattr(fades, "MOST_CHANGES", 30)
-    monkeypatch.setattr(fades, "LOOK_AFTER", 4)
+    monkeypatch.setattr(channel, "MOST_CHANGES", 30)
+    monkeypatch.setattr(channel, "LOOK_AFTER", 4)
     air = Blocks([1] * 40, 0.2)
     assert play(world, sender(world, 12 * MBIT, 0.0), air)[-1][-1] == 12.0
     with pytest.raises(InputError, match=r"^4 s: .* after 3 changes of the channel, with 0\.0\d+ of its bits sent"):

@@ -1,20 +1,17 @@
-"""Work wears off at rates: jobs compute, wait for the band, send, and end."""
+"""Jobs compute, wait for bandwidth, send and end; those under way are saved and continued."""
 
 import math
 
-import numpy as np
 import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_worlds import World
 
-from netsim.cell.battery import Batteries
-from netsim.cell.disciplines.adaptive import Adaptive
-from netsim.cell.disciplines.equal import Equal
-from netsim.cell.disciplines.planned import Planned
-from netsim.cell.disciplines.tdma import Tdma
-from netsim.cell.medium import Medium
+from netsim.cell.schedulers.adaptive import Adaptive
+from netsim.cell.schedulers.equal import Equal
+from netsim.cell.schedulers.planned import Planned
+from netsim.cell.schedulers.tdma import Tdma
 from netsim.trace.recorder import Recorder
 
 MBIT = 1e6
@@ -50,30 +47,29 @@ def test_nothing_to_compute_takes_no_time(world):
 
 def test_a_job_that_is_cancelled_has_spent_what_it_spent(world):
     device = world.device(cycles=1e9, cpu_hz=1e9, compute_w=2.0, bits=2e6, rate=1e6, power_w=4.0)
-    medium = world.open(device)
+    cell = world.open(device)
     world.start(device)
-    replies = medium.replies(np.array([0]), 1.5, None)
-    world.env.run(replies)
+    world.env.run(cell.wait([0], until=1.5))
     assert world.env.now == 1.5
-    medium.cancel(0, "deadline")
+    world.env.run(cell.cancel([0], "deadline"))
     job = {name: values[0] for name, values in world.take().jobs.items()}
     assert (job["outcome"], job["t1"]) == ("deadline", 1.5)
     assert job["energy_j"] == 1.0 * 2.0 + 0.5 * 4.0
-    assert medium.in_use_hz == 0.0
-    world.env.run()                            # what was due is overtaken
-    assert medium.take_ended() == []
+    assert world.uplink.in_use_hz == 0.0
+    world.env.run()                            # the end of the upload comes to nothing
+    assert cell.collect() == []
 
 
 def test_a_job_cancelled_while_it_waits_frees_its_place_in_the_queue(world):
     devices = [world.device(0, bandwidth_hz=1e6, bits=9e6), world.device(1, bandwidth_hz=1e6),
                world.device(2, bandwidth_hz=1e6)]
-    medium = world.open(*devices)
-    flight = world.start(*devices)
-    world.env.run(medium.replies(np.arange(3), 5.0, None))
-    medium.cancel(1, "deadline")
+    cell = world.open(*devices)
+    jobs = world.start(*devices)
+    world.env.run(cell.wait(range(3), until=5.0))
+    cell.cancel([1], "deadline")
     world.env.run()
-    assert flight.outcome == ["arrived", "deadline", "arrived"]
-    assert flight.ended_at == pytest.approx([10.0, 5.0, 11.0])
+    assert [job.outcome for job in jobs] == ["arrived", "deadline", "arrived"]
+    assert [job.ended_at for job in jobs] == pytest.approx([10.0, 5.0, 11.0])
 
 
 def test_who_finds_no_room_waits_for_who_came_before(world):
@@ -98,20 +94,10 @@ def test_two_that_fit_upload_side_by_side(world):
         ("compute", 0.0, 1.0), ("compute", 0.0, 1.0), ("upload", 1.0, 2.0), ("upload", 1.0, 2.0))
 
 
-@pytest.mark.parametrize("bandwidth_hz", [0.0, -1.0, 1.1e6, float("nan")])
-def test_a_share_that_can_never_fit_is_refused(world, bandwidth_hz):
-    device = world.device(bandwidth_hz=1e5)
-    world.open(device)
-    flight = world.start(device)
-    flight.jobs.bandwidth_hz[0] = bandwidth_hz
-    with pytest.raises(ValueError, match="fit a band"):
-        world.medium.start(1, 0, 0, flight.jobs, flight.jobs.gain)
-
-
 # Ready at 0 and 1 s; B = J = 1 MHz for both, 2 Mbit and log2(2.5) Mbit (../shared: A7, example 1)
 
-def two_uneven(discipline):
-    world = World(bandwidth_hz=1e6, discipline=discipline)
+def two_uneven(scheduler):
+    world = World(bandwidth_hz=1e6, scheduler=scheduler)
     return world.play(
         world.device(0, cycles=0.0, bits=2e6, bandwidth_hz=1e6, rate=1e6),
         world.device(1, cycles=1e9, bits=math.log2(2.5) * MBIT, bandwidth_hz=1e6, rate=1e6))
@@ -136,7 +122,7 @@ def test_the_whole_band_for_one_after_the_other():
 
 
 def test_the_band_in_use_is_counted_at_each_change():
-    world = World(bandwidth_hz=1e6, discipline=Equal())
+    world = World(bandwidth_hz=1e6, scheduler=Equal())
     two = [world.device(0, bandwidth_hz=1e6, rate=1e6), world.device(1, cycles=2e9, bandwidth_hz=1e6, rate=1e6)]
     world.open(*two)
     world.start(*two)
@@ -147,17 +133,15 @@ def test_the_band_in_use_is_counted_at_each_change():
 
 
 def test_energy_of_an_upload_at_changing_rates_is_power_times_air_time():
-    world = World(bandwidth_hz=1e6, discipline=Equal())
+    world = World(bandwidth_hz=1e6, scheduler=Equal())
     two = [world.device(0, cycles=0.0, bits=2e6, bandwidth_hz=1e6, rate=1e6, power_w=0.5, battery_j=100.0),
            world.device(1, bandwidth_hz=1e6, rate=1e6, power_w=0.25)]
     world.open(*two)
-    flight = world.start(*two)
+    jobs = world.start(*two)
     world.env.run()
-    world.take()
-    for i, power_w in enumerate((0.5, 0.25)):
-        air_s = flight.ended_at[i] - flight.sent_from[i]
-        assert flight.upload_j[i] == pytest.approx(power_w * air_s, rel=1e-12)
-    assert world.batteries.used_j[0] == pytest.approx(flight.compute_j[0] + flight.upload_j[0], rel=1e-12)
+    for job in jobs:
+        assert job.upload_j == pytest.approx(job.power_w * (job.ended_at - job.sent_from), rel=1e-12)
+    assert 100.0 - world.batteries.left_j[0] == pytest.approx(jobs[0].energy_j, rel=1e-12)
 
 
 jobs = st.lists(st.tuples(
@@ -167,77 +151,85 @@ jobs = st.lists(st.tuples(
 
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(jobs, st.sampled_from([Planned, Equal, Adaptive, Tdma]))
-def test_the_band_is_never_oversold_all_jobs_end_once_and_bits_are_kept(jobs, discipline):
-    world = World(bandwidth_hz=100.0, discipline=discipline(), most_devices=len(jobs))
+def test_the_band_is_never_oversold_all_jobs_end_once_and_bits_are_kept(jobs, scheduler):
+    world = World(bandwidth_hz=100.0, scheduler=scheduler(), most_devices=len(jobs))
     devices = [
         world.device(number, cycles=compute_s * 1e9, bandwidth_hz=100.0 * share, rate=50.0, bits=bits,
                      battery_j=math.inf if battery_j is None else battery_j)
         for number, (compute_s, bits, share, _, battery_j) in enumerate(jobs)]
-    medium = world.open(*devices)
-    flight = world.start(*devices)
+    cell = world.open(*devices)
+    world.start(*devices)
 
-    def impatient(ticket, patience):
+    def impatient(number, patience):
         yield world.env.timeout(patience)
-        medium.cancel(ticket, "deadline")
+        cell.cancel([number], "deadline")
 
-    for ticket, (*_, patience, _) in enumerate(jobs):
+    for number, (*_, patience, _) in enumerate(jobs):
         if patience is not None:
-            world.env.process(impatient(ticket, patience))
+            world.env.process(impatient(number, patience))
     world.env.run()
     part = world.take()
     band = [value for name, value in zip(part.rows["name"], part.rows["value"], strict=True) if name == "bandwidth"]
     assert max(band, default=0.0) <= 100.0 * (1 + 1e-9)
     assert min(band, default=0.0) >= -1e-9
-    assert medium.in_use_hz == 0.0
+    assert world.uplink.in_use_hz == 0.0
     assert sorted(part.jobs["job"]) == list(range(len(jobs)))
-    assert medium.flights == []
-    for device, capacity in enumerate(world.batteries.capacity_j):
-        assert world.batteries.used_j[device] <= capacity
+    assert not cell.running
+    assert all(device.job is None for device in cell.devices.values())
+    assert (world.batteries.left_j >= 0.0).all()
     for t0, compute_s, wait_s, upload_s, t1 in zip(
             *(part.jobs[name] for name in ("t0", "compute_s", "wait_s", "upload_s", "t1")), strict=True):
         assert t0 + compute_s + wait_s + upload_s == pytest.approx(t1, rel=1e-9, abs=1e-9)
     assert all(src < dst for src, dst in zip(part.links["src"], part.links["dst"], strict=True))
-    assert len(flight) == len(jobs)
 
 
-@pytest.mark.parametrize("discipline", [Planned, Equal, Adaptive, Tdma])
+@pytest.mark.parametrize("scheduler", [Planned, Equal, Adaptive, Tdma])
 @pytest.mark.parametrize("moment", [0.0, 0.5, 1.0, 1.7, 2.2, 2.9, 4.0])
-def test_jobs_in_flight_are_data_that_can_be_saved_and_taken_up_again(discipline, moment):
+def test_jobs_under_way_are_saved_and_continued(scheduler, moment):
     def devices(world):
         return [world.device(0, bandwidth_hz=6e5, battery_j=3.1), world.device(1, bandwidth_hz=6e5, bits=2e6),
                 world.device(2, cycles=2e9, bandwidth_hz=3e5, battery_j=2.2)]
 
-    def finished(world, flight, medium):
-        world.env.run()
-        left = [(flight.outcome[i], flight.ended_at[i], flight.compute_j[i] + flight.upload_j[i]) for i in range(3)]
-        return left, world.batteries.used_j[:3].tolist(), medium.in_use_hz
+    def ended(world):
+        jobs = world.cell.collect()
+        return {job.number: (job.outcome, job.ended_at, job.energy_j) for job in jobs}
 
-    whole = World(discipline=discipline())
-    medium = whole.open(*devices(whole))
-    flight = whole.start(*devices(whole))
-    expected = finished(whole, flight, medium)
+    def opened(now=0.0):
+        world = World(scheduler=scheduler(), env=simpy.Environment(initial_time=now))
+        world.open(*devices(world))
+        return world
 
-    cut = World(discipline=discipline())
-    medium = cut.open(*devices(cut))
-    flight = cut.start(*devices(cut))
-    cut.env.run(until=moment) if moment else None
-    saved, used_j = medium.snapshot(), cut.batteries.snapshot()
-    if not any(phase != 3 for phase in flight.phase):
-        return
-    ended = {i: (flight.outcome[i], flight.ended_at[i], flight.compute_j[i] + flight.upload_j[i])
-             for i in range(3) if flight.phase[i] == 3}
+    whole = opened()
+    whole.start(*devices(whole))
+    whole.env.run()
+    cut = opened()
+    cut.start(*devices(cut))
+    if moment:
+        cut.env.run(until=moment)
+    before, again = ended(cut), opened(moment)
+    again.batteries.restore(cut.batteries.snapshot())
+    again.cell.restore(cut.cell.snapshot())
+    again.env.run()
+    assert {**before, **ended(again)} == ended(whole)
+    assert again.batteries.left_j.tolist() == whole.batteries.left_j.tolist()
+    assert again.uplink.in_use_hz == 0.0
 
-    env = simpy.Environment(initial_time=moment)
-    again = World(discipline=discipline(), env=env)
-    again.batteries = Batteries(cut.batteries.capacity_j)
-    again.batteries.restore(used_j)
-    again.medium = Medium(env, again.bandwidth_hz, 1e-20, again.discipline, again.batteries)
-    again.medium.restore(saved)
-    flight = again.medium.flights[0]
-    got = finished(again, flight, again.medium)
-    for i, left in ended.items():
-        got[0][i] = left
-    assert got == expected
+
+def test_a_device_has_one_job_at_a_time(world):
+    world.open(device := world.device())
+    world.start(device)
+    with pytest.raises(ValueError, match="device 0 has a job already"):
+        world.start(device)
+
+
+def test_a_job_that_has_finished_counts_as_running_until_it_is_collected(world):
+    cell = world.open(device := world.device())
+    [job] = world.start(device)
+    world.env.run()
+    assert (job.outcome, list(cell.running)) == ("arrived", [0])
+    cell.cancel([0], "too late")                     # it comes after the last that was wanted
+    assert [each.outcome for each in cell.collect()] == ["too late"]
+    assert not cell.running
 
 
 def test_a_rate_that_is_a_little_wrong_shows(monkeypatch, world):

@@ -1,4 +1,4 @@
-"""The whole band for one at a time, first ready first served."""
+"""Scheduler ``tdma``: the whole band for one job at a time, first come, first served."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from netsim.base.arrays import Floats
 
 
 class Tdma:
-    """Who sends goes on to its end; then it is the turn of who was ready first."""
+    """A job keeps the band to its end; then the job that was ready first has it."""
 
     fixed = False
     alone = True
 
     def bandwidth(self, active: Active, now: float) -> Floats:
         hertz = np.zeros(len(active.left_bits))
-        hertz[int(np.argmax(active.sending > 0.0))] = active.bandwidth_hz      # the first where nobody sends yet
+        hertz[int(np.argmax(active.sending > 0.0))] = active.bandwidth_hz      # the first in line if none sends yet
         return hertz

@@ -10,16 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_worlds import World, random_switches
 
-from netsim.cell.disciplines.adaptive import Adaptive
-from netsim.cell.disciplines.equal import Equal
-from netsim.cell.disciplines.tdma import Tdma
-from netsim.cell.medium import Medium
-from netsim.cell.pauses import MOST_STARTS
-from netsim.cell.radio import SHANNON, RateLaw
-from netsim.cell.recording import record_ended
+from netsim.cell.availability import MOST_RESTARTS
+from netsim.cell.radio import RateLaw
+from netsim.cell.schedulers.adaptive import Adaptive
+from netsim.cell.schedulers.equal import Equal
+from netsim.cell.schedulers.tdma import Tdma
 from netsim.scenario.faults import Loss
-from netsim.trace.recorder import Recorder
-from netsim.world.devices import DevicesInTime
 from netsim.world.faults import Absence, Faults, Presence
 from netsim.world.switches import Switches
 
@@ -117,12 +113,12 @@ def test_a_job_that_always_starts_over_is_given_up(world):
     often = Presence(0, 1, Absence("crash", "lose"), lambda _: Switches(True, [0.5 * k for k in range(2, 5000)]))
     world.play(world.device(**WORK), faults=Faults(1, [often]))
     assert job(world)["outcome"] == "crashed"
-    assert job(world)["compute_s"] == pytest.approx(0.5 * (MOST_STARTS + 2), rel=0.01)
+    assert job(world)["compute_s"] == pytest.approx(0.5 * (MOST_RESTARTS + 2), rel=0.01)
 
 
 def test_the_band_of_a_paused_sender_is_divided_anew():
     """Two halves of 1 MHz, J = 1 MHz each: Q(1/2) = log2(3)/2 Mbit/s; alone, Q(1) = 1 Mbit/s."""
-    world = World(discipline=Equal())
+    world = World(scheduler=Equal())
     half = 0.5 * math.log2(3.0)
     rate = 1e5 * math.log2(1 + 1e6 / 1e5)
     first, second = (world.device(k, cycles=0.0, bits=2e6, rate=rate) for k in (0, 1))
@@ -136,7 +132,7 @@ def test_the_band_of_a_paused_sender_is_divided_anew():
 
 def test_others_in_a_queue_are_served_meanwhile():
     """The whole band for one at a time: the second has its turn while the first is away, which then waits for it."""
-    world = World(discipline=Tdma())
+    world = World(scheduler=Tdma())
     rate = 1e5 * math.log2(1 + 1e6 / 1e5)
     devices = [world.device(k, cycles=k * 1e8, bits=1e6, rate=rate) for k in (0, 1)]
     spans = world.play(*devices, faults=Faults(2, [goes(0.5, 0.75)]))
@@ -150,7 +146,7 @@ def test_others_in_a_queue_are_served_meanwhile():
 
 
 def test_a_pause_in_the_queue_costs_the_turn():
-    world = World(discipline=Tdma())
+    world = World(scheduler=Tdma())
     rate = 1e5 * math.log2(1 + 1e6 / 1e5)
     devices = [world.device(k, cycles=k * 1e8, bits=1e6, rate=rate) for k in (0, 1, 2)]
     spans = world.play(*devices, faults=Faults(3, [goes(0.5, 0.75, device=1)]))
@@ -165,7 +161,7 @@ def test_a_battery_drains_only_at_work(world):
     device = world.device(cycles=4e9, bits=2e6, battery_j=5.5)
     assert world.play(device, faults=Faults(1, [goes(5.0, 9.0)])) == [
         ("compute", 0.0, 4.0), ("upload", 4.0, 5.0), ("off", 5.0, 9.0), ("upload", 9.0, 9.5), ("battery empty", 9.5)]
-    assert world.batteries.used_j[0] == 5.5
+    assert world.batteries.left_j[0] == 0.0
     assert job(world)["energy_j"] == pytest.approx(5.5)
 
 
@@ -209,7 +205,7 @@ def test_after_so_many_tries_it_is_lost(world):
 
 def test_a_lost_upload_takes_part_in_the_sharing_anew():
     """Two alike end together at t; the first has to send all again, and has then the whole band."""
-    world = World(discipline=Adaptive())
+    world = World(scheduler=Adaptive())
     rate = 1e5 * math.log2(1 + 1e6 / 1e5)
     devices = [world.device(k, cycles=0.0, bits=1e6, rate=rate, budget_j=1e9) for k in (0, 1)]
     world.play(*devices, faults=losing(True))
@@ -267,9 +263,9 @@ def test_tries_cost_what_the_formula_says():
 
 # Whatever happens.
 
-def a_world(draw_seed, discipline, work):
+def a_world(draw_seed, scheduler, work):
     """Six devices, all of whose troubles come every second or so."""
-    world = World(discipline=discipline)
+    world = World(scheduler=scheduler)
     rng = np.random.default_rng(draw_seed)
     devices = [world.device(
         k, cycles=rng.uniform(0, 3e9), bits=rng.uniform(1e5, 2e6), battery_j=math.inf if k % 2 else rng.uniform(1, 9),
@@ -281,14 +277,14 @@ def a_world(draw_seed, discipline, work):
     return world, devices, faults
 
 
-DISCIPLINES = st.sampled_from([Equal, Tdma, Adaptive, type(World().discipline)])
+SCHEDULERS = st.sampled_from([Equal, Tdma, Adaptive, type(World().scheduler)])
 WORKS = st.tuples(*[st.sampled_from(["pause", "lose", "drop"])] * 2)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), DISCIPLINES, WORKS)
-def test_the_books_balance(seed, discipline, work):
-    world, devices, faults = a_world(seed, discipline(), work)
+@given(st.integers(0, 10**6), SCHEDULERS, WORKS)
+def test_the_books_balance(seed, scheduler, work):
+    world, devices, faults = a_world(seed, scheduler(), work)
     world.play(*devices, faults=faults)
     rows, jobs = world.part.rows, world.part.jobs
     spans = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
@@ -304,45 +300,35 @@ def test_the_books_balance(seed, discipline, work):
         assert all(one["t1"] == other["t0"] for one, other in itertools.pairwise(own))
         assert sum(row["kind"] == "instant" and row["job"] == number for row in spans) == (
             jobs["outcome"][place] != "arrived")
-    assert (world.batteries.used_j <= world.batteries.capacity_j).all()
-    assert not world.medium.sending
-    assert not world.medium.waiting
+    assert (world.batteries.left_j >= 0.0).all()
+    assert not world.uplink.band.sending
+    assert not world.uplink.band.waiting
     band = [row["value"] for row in spans if row["name"] == "bandwidth"]
     assert max(band, default=0.0) <= 1e6 * (1 + 1e-9)
     assert band[-1:] in ([], [0.0])
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), DISCIPLINES, WORKS, st.floats(0.1, 6.0))
+@given(st.integers(0, 10**6), SCHEDULERS, WORKS, st.floats(0.1, 6.0))
 @example(61, Equal, ("pause", "lose"), 5.635519549873364)      # an ulp later, from another moment on
-def test_jobs_taken_up_again_end_as_they_would_have(seed, discipline, work, until):
+def test_jobs_taken_up_again_end_as_they_would_have(seed, scheduler, work, until):
     """A snapshot in mid-work, paused jobs and all: rows of data, so that the rest happens as if nothing had."""
     def play(broken):
-        world, devices, faults = a_world(seed, discipline(), work)
+        world, devices, faults = a_world(seed, scheduler(), work)
         world.open(*devices, faults=faults)
         world.start(*devices)
         world.env.run(until=until)
-        medium = world.medium
-        medium.look_ahead()                  # as a run does wherever it may be taken up
+        ended = []
         if broken:
-            ended, band, room = medium.take_ended(), medium.take_band(), medium.gave_room
-            state, used_j = medium.snapshot(), world.batteries.snapshot()
+            ended, state, levels = world.cell.collect(), world.cell.snapshot(), world.batteries.snapshot()
+            world, devices, faults = a_world(seed, scheduler(), work)
             world.env = simpy.Environment(initial_time=until)
-            again = a_world(seed, discipline(), work)[2]
-            world.batteries.restore(used_j)
-            world.batteries._open.clear()
-            medium = Medium(world.env, 1e6, medium.noise_w_per_hz, discipline(), world.batteries, SHANNON, None,
-                            DevicesInTime(again))
-            medium.restore(state)
+            world.open(*devices, faults=faults)
+            world.batteries.restore(levels)
+            world.cell.restore(state)
         world.env.run()
-        done = medium.take_ended()
-        recorder = Recorder()
-        if broken and ended:
-            record_ended(recorder, ended, band, 0, room)
-        record_ended(recorder, done, medium.take_band(), 0, medium.gave_room)
-        jobs = recorder.take().jobs
-        return {device: (jobs["t1"][k], jobs["energy_j"][k], jobs["compute_s"][k], jobs["upload_s"][k],
-                         jobs["outcome"][k]) for k, device in enumerate(jobs["device"])}
+        return {job.device: (job.ended_at, job.energy_j, job.compute_s, job.upload_s, job.outcome, job.segments)
+                for job in (*ended, *world.cell.collect())}
 
     whole, pieces = play(broken=False), play(broken=True)
     assert pieces == whole

@@ -1,0 +1,56 @@
+"""Devices that become unavailable during a job: a process per device with work, which wakes at the next change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import simpy
+from simpy.events import ProcessGenerator
+
+from netsim.cell.clock import sleep_until
+from netsim.cell.device import Device
+from netsim.cell.interruption import Interruption, Policy
+from netsim.trace.schema import CRASHED, OFF
+from netsim.world.faults import Faults
+
+REASONS = {"availability": OFF, "crash": CRASHED}
+POLICIES: dict[str, Policy] = {"pause": "pause", "lose": "restart", "drop": "abort"}      # the most severe last
+MOST_RESTARTS = 1000       # a job that restarts so often will never end, and is aborted
+
+
+class Availability:
+    """Interrupts devices that go off, and lets them continue when they are back."""
+
+    def __init__(self, env: simpy.Environment, faults: Faults, devices: Mapping[int, Device]) -> None:
+        self.env, self.faults = env, faults
+        self.devices = devices
+        self._watched: set[int] = set()
+
+    def watch(self, device: int) -> None:
+        """Watch over a device that has work; it may be off already."""
+        self.look(device)
+        if device not in self._watched and self.faults.next_change(device, self.env.now) < math.inf:
+            self._watched.add(device)
+            self.env.process(self.run(device))
+
+    def run(self, device: int) -> ProcessGenerator:
+        """Wake at each change, as long as the device has work."""
+        while self.devices[device].job is not None and (at := self.faults.next_change(device, self.env.now)) < math.inf:
+            yield from sleep_until(self.env, at)
+            self.look(device)
+        self._watched.discard(device)
+
+    def look(self, number: int) -> None:
+        """Interrupt a device that is off now, or let it continue."""
+        device = self.devices[number]
+        if device.job is None:
+            return
+        now = self.env.now
+        absences = self.faults.absences(number, now)
+        if not absences:
+            device.come_back()
+            return
+        worst = max(absences, key=lambda absence: list(POLICIES).index(absence.work))
+        hopeless = device.job.restarts >= MOST_RESTARTS or self.faults.back_at(number, now) == math.inf
+        device.interrupt(Interruption(REASONS[worst.why], "abort" if hopeless else POLICIES[worst.work]))

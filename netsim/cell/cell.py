@@ -1,0 +1,217 @@
+"""A radio cell: the devices with work, the uplink that they share, and what a server asks of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Protocol
+
+import numpy as np
+import simpy
+
+from netsim.base.arrays import State
+from netsim.cell import job as records
+from netsim.cell.availability import Availability
+from netsim.cell.battery import Batteries
+from netsim.cell.device import Device
+from netsim.cell.interruption import Interruption
+from netsim.cell.job import DONE, DOWNLOAD, Job
+from netsim.cell.thermal import Thermal
+from netsim.cell.uplink import Uplink
+from netsim.trace.schema import ARRIVED
+from netsim.world.devices import STEADY, DevicesInTime
+
+BY_NUMBER, BY_TIME = attrgetter("number"), attrgetter("ended_at", "device", "number")
+
+
+class JobsFinished(simpy.Event):
+    """Succeeds when so many jobs have finished, or when the time is up."""
+
+    def __init__(self, env: simpy.Environment, wanted: int) -> None:
+        super().__init__(env)
+        self.wanted = wanted
+
+    def one_more(self) -> None:
+        """A job has finished."""
+        self.wanted -= 1
+        if self.wanted == 0 and not self.triggered:
+            self.succeed()
+
+    def time_is_up(self, _: simpy.Event) -> None:
+        """Wait no longer."""
+        if not self.triggered:
+            self.succeed()
+
+
+class LocalTraining(Protocol):
+    """What trains while devices compute; see :class:`~netsim.learning.protocol.Learning`."""
+
+    def start(self, jobs: Sequence[Job]) -> None: ...
+
+    def drop(self, jobs: Sequence[Job]) -> None: ...
+
+
+class StartTogether:
+    """Collects the jobs that start to compute at one instant, so that they train together."""
+
+    def __init__(self, env: simpy.Environment, training: LocalTraining) -> None:
+        self.env, self.training = env, training
+        self._jobs: list[Job] = []
+
+    def start(self, job: Job) -> None:
+        """Start the training of a job once all that start now are known."""
+        if not self._jobs:
+            starts = self.env.event()
+            starts.callbacks.append(self._start)
+            starts.succeed()
+        self._jobs.append(job)
+
+    def _start(self, _: simpy.Event) -> None:
+        jobs, self._jobs = self._jobs, []
+        self.training.start(jobs)
+
+    def drop(self, job: Job) -> None:
+        """Drop what a job has learned, or would have."""
+        self._jobs = [other for other in self._jobs if other is not job]
+        self.training.drop([job])
+
+
+class SimulatedCell:
+    """Jobs are submitted, waited for, cancelled and collected; those under way can be saved and continued.
+
+    A job that has finished counts as running until it is collected.
+    """
+
+    def __init__(
+        self, env: simpy.Environment, uplink: Uplink, batteries: Batteries, dynamics: DevicesInTime = STEADY, *,
+        receive_w: float = 0.0, training: LocalTraining | None = None,
+    ) -> None:
+        self.env, self.uplink, self.batteries, self.receive_w = env, uplink, batteries, receive_w
+        self.heat_limits = dynamics.heat_limits
+        self.training = None if training is None else StartTogether(env, training)
+        self.devices: dict[int, Device] = {}           # those that have, or had, work
+        self.running: dict[int, Job] = {}              # not collected yet, by number
+        self.finished: list[Job] = []                  # of those, the finished ones
+        self._thermals: dict[int, Thermal] = {}
+        uplink.promised_hz = 0.0
+        self.availability = Availability(env, dynamics.faults, self.devices) if dynamics.faults else None
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Let devices begin these jobs, or continue them: one process for each, in their order."""
+        process, uplink, devices, running, now = (
+            self.env.process, self.uplink, self.devices, self.running, self.env.now)
+        for job in jobs:
+            device = devices.get(job.device) or self._device(job.device)
+            if device.job is not None:
+                raise ValueError(f"device {job.device} has a job already")
+            device.job = running[job.number] = job
+            job.process = process(device.perform(job))
+            uplink.promised_hz += job.bandwidth_hz
+            if job.t0 != job.t0:
+                job.t0 = now
+        if self.batteries.any_finite:
+            self.batteries.work([job.device for job in jobs])
+        self.uplink.follow_slots(jobs)
+        if self.availability is not None:
+            for job in jobs:
+                self.availability.watch(job.device)
+
+    def _device(self, number: int) -> Device:
+        battery = self.batteries.of(number) if self.batteries.any_finite else None
+        device = self.devices[number] = Device(
+            self.env, self.uplink, battery, self._thermal(number), self.receive_w, self.training, self._finish)
+        return device
+
+    def _thermal(self, number: int) -> Thermal | None:
+        if number not in self._thermals:
+            limit = next((limit for limit in self.heat_limits if number in limit.devices), None)
+            if limit is None:
+                return None
+            self._thermals[number] = Thermal(limit, since=self.env.now)
+        return self._thermals[number]
+
+    def _finish(self, job: Job) -> None:
+        if self.batteries.any_finite:
+            self.batteries.rest(job.device)
+        self.finished.append(job)
+        if job.waiter is not None:
+            job.waiter.one_more()
+
+    def wait(self, numbers: Iterable[int], until: float = math.inf, count: int | None = None) -> JobsFinished:
+        """An event that succeeds when so many of these jobs (by default all) have finished, or at ``until``."""
+        asked = list(numbers)
+        under_way = [job for job in map(self.running.get, asked) if job is not None and job.phase != DONE]
+        wanted = len(under_way) if count is None else count - (len(asked) - len(under_way))
+        event = JobsFinished(self.env, wanted)
+        if wanted <= 0:
+            event.succeed()
+            return event
+        for job in under_way:
+            job.waiter = event
+        if until < math.inf:
+            self.env.timeout(max(0.0, until - self.env.now)).callbacks.append(event.time_is_up)
+        return event
+
+    def collect(self, most: int | None = None) -> list[Job]:
+        """Take all finished jobs, by number; or the first ``most`` of them, in the order of time, then of devices."""
+        if len(self.finished) == len(self.running) and most is None:
+            taken, self.running, self.finished = list(self.running.values()), {}, []
+            self.uplink.promised_hz = 0.0
+            return taken
+        self.finished.sort(key=BY_NUMBER if most is None else BY_TIME)
+        taken, self.finished = self.finished[:most], [] if most is None else self.finished[most:]
+        for job in taken:
+            del self.running[job.number]
+            self.uplink.promised_hz -= job.bandwidth_hz
+        return taken
+
+    def cancel(self, numbers: Iterable[int], reason: str) -> JobsFinished:
+        """Abort jobs, and reject those that have finished but were not collected; succeeds when all have ended."""
+        asked = list(numbers)
+        for job in [self.running[number] for number in asked if number in self.running]:
+            if job.phase != DONE:
+                assert job.process is not None
+                job.process.interrupt(Interruption(reason))
+            elif job.outcome == ARRIVED:
+                job.outcome = reason
+                if self.training is not None:
+                    self.training.drop(job)
+        return self.wait(asked)
+
+    # Checkpoints.
+
+    def snapshot(self) -> State:
+        """The jobs under way, the band, and how warm devices are, as named arrays."""
+        jobs = [self.running[number] for number in sorted(self.running)]
+        thermals = [(device, each.warmth_s, each.since) for device, each in self._thermals.items()]
+        channel = self.uplink.channel
+        return {**{f"jobs.{name}": array for name, array in records.save(jobs).items()},
+                **{f"uplink.{name}": array for name, array in self.uplink.snapshot().items()},
+                "thermals": np.array(thermals, float).reshape(-1, 3),
+                "channel": np.array(math.inf if channel is None else channel.wakes_at)}
+
+    def restore(self, state: State) -> None:
+        """Continue the jobs where they were: one process for each, in the order of their numbers."""
+        jobs = {job.number: job for job in records.restore(_under("jobs.", state))}
+        for device, warmth_s, since in state["thermals"].tolist():
+            thermal = self._thermal(int(device))
+            assert thermal is not None
+            thermal.warmth_s, thermal.since = warmth_s, since
+        under_way = {number: job for number, job in jobs.items() if job.phase != DONE}
+        uplink = _under("uplink.", state)
+        self.uplink.restore(uplink, jobs, lambda job: self.batteries.of(job.device))
+        if self.uplink.channel is not None:
+            self.uplink.channel.sleep_until(float(state["channel"]))
+        self.submit(list(under_way.values()))
+        self.uplink.promised_hz = float(uplink["in_use"][1])      # to the last digit
+        self.finished = [job for job in jobs.values() if job.phase == DONE]
+        self.running = jobs                                       # by number, as they were submitted
+        if self.training is not None:
+            for job in jobs.values():
+                if job.phase != DOWNLOAD and (job.phase != DONE or job.arrived):
+                    self.training.start(job)
+
+
+def _under(prefix: str, state: State) -> State:
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}

@@ -1,0 +1,104 @@
+"""Channels that change during uploads: a process that wakes at each change, while a job is affected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import simpy
+from simpy.events import ProcessGenerator
+
+from netsim.base.arrays import Floats, Ints
+from netsim.base.errors import InputError
+from netsim.cell.clock import sleep_until
+from netsim.cell.job import Job
+
+if TYPE_CHECKING:
+    from netsim.cell.uplink import Uplink
+
+MOST_CHANGES = 50_000      # of the channel during an upload: 1,000 s, with fades of 20 ms; some 10 s of computing
+LOOK_AFTER = 1_000         # changes: whether at this pace ten times the most would not do
+
+
+class Gains(Protocol):
+    """The gains of devices at an instant, and when they change; see :class:`~netsim.world.channel.GainTimeline`."""
+
+    def gain(self, devices: Ints, t: float) -> Floats: ...
+
+    def next_change(self, t: float) -> float: ...
+
+
+class TimeVaryingChannel:
+    """Keeps the signal-to-noise ratios of those who send up to date.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    gains : Gains
+        The gain of each device at any instant.
+    noise_w_per_hz : float
+        Noise density N0 in W/Hz.
+    """
+
+    def __init__(self, env: simpy.Environment, gains: Gains, noise_w_per_hz: float) -> None:
+        self.env, self.gains, self.noise_w_per_hz = env, gains, noise_w_per_hz
+        self.uplink: Uplink | None = None
+        self.wakes_at = math.inf
+        self._longest = (-1, 0)              # the job that sends for longest, and the changes that it has seen
+
+    def refresh(self, jobs: Sequence[Job]) -> Floats:
+        """Give jobs the J = h p / N0 of this instant, and return it."""
+        devices = np.array([job.device for job in jobs])
+        power_w = np.array([job.power_w for job in jobs])
+        snr_hz: Floats = self.gains.gain(devices, self.env.now) * power_w / self.noise_w_per_hz
+        for job, each in zip(jobs, snr_hz.tolist(), strict=True):
+            job.snr_hz = each
+        return snr_hz
+
+    def join(self, jobs: Sequence[Job]) -> None:
+        """These jobs want to send from now on."""
+        self.refresh(jobs)
+        if self.wakes_at == math.inf:
+            self.sleep_until(self._next_change())
+
+    def sleep_until(self, at: float) -> None:
+        """Start the process."""
+        self.wakes_at = at
+        if at < math.inf:
+            self.env.process(self.run())
+
+    def run(self) -> ProcessGenerator:
+        """Wake at each change, as long as a job sends or waits."""
+        assert self.uplink is not None
+        band = self.uplink.band
+        while self.wakes_at < math.inf and (band.sending or band.waiting or self.uplink.arriving):
+            yield from sleep_until(self.env, self.wakes_at)
+            self.wakes_at = self._next_change()
+            self.uplink.channel_changed()
+            self._give_up()
+        self.wakes_at = math.inf
+
+    def _next_change(self) -> float:
+        now = self.env.now
+        at = self.gains.next_change(now)
+        if not at > now:
+            raise InputError(f"the channel's next change after {now!r} s is at {at!r} s (expected a later instant)")
+        return at
+
+    def _give_up(self) -> None:
+        """Raise InputError for an upload that would take hours of computing."""
+        assert self.uplink is not None
+        job = self.uplink.band.first_sender()
+        if job is None:
+            return
+        seen = self._longest[1] + 1 if self._longest[0] == job.number else 1
+        self._longest = (job.number, seen)
+        sent = job.bits - job.left
+        hopeless = seen % LOOK_AFTER == 0 and 0.0 < sent * 10 * MOST_CHANGES < job.bits * seen
+        if hopeless or seen > MOST_CHANGES:
+            raise InputError(
+                f"{self.env.now:.6g} s: the upload of device {job.device} is not done after {seen - 1:,} changes of "
+                f"the channel, with {sent / job.bits:.2g} of its bits sent; give it more band, more power or fewer "
+                "bits, or let the channel change less often (cell.fading.coherence, population.mobility.every)")

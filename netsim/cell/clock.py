@@ -1,0 +1,35 @@
+"""The simulated clock: waking at an exact instant, and which differences are rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import simpy
+from simpy.events import ProcessGenerator
+
+CLOCK_ULPS = 16       # a difference of so many units in the last place of the clock is rounding
+SAME_END = 1e-9       # ends closer than this part of the time since the band was divided are one end
+JUST_ENOUGH = 1e-12   # energy or load that falls short by this part suffices
+
+
+def sleep_until(env: simpy.Environment, at: float) -> ProcessGenerator:
+    """Wake a process at exactly ``at``; the event's instant is ``now + (at - now)``, which one step may miss by an ulp.
+
+    The sum is exact where ``at <= 2 now`` (Sterbenz) or ``now`` is 0, so two steps always arrive.
+    """
+    if 0.0 < env.now < at / 2:
+        yield env.timeout(0.75 * at - env.now)
+    yield env.timeout(max(0.0, at - env.now))
+
+
+def call_at(env: simpy.Environment, at: float, callback: Callable[[simpy.Event], None]) -> simpy.Process:
+    """Call back at exactly ``at`` with the process that waited for it."""
+    process = env.process(sleep_until(env, at))
+    process.callbacks.append(callback)
+    return process
+
+
+def rounding_s(now: float, since: float) -> float:
+    """Seconds that are rounding, for amounts that have decreased since ``since``."""
+    return CLOCK_ULPS * math.ulp(now) + SAME_END * (now - since)

@@ -1,0 +1,234 @@
+"""A device with work: the SimPy process that performs a job with the device's CPU, radio and battery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import simpy
+from simpy.events import ProcessGenerator
+
+from netsim.cell.battery import Battery
+from netsim.cell.clock import JUST_ENOUGH, sleep_until
+from netsim.cell.interruption import Interruption
+from netsim.cell.job import COMPUTE, DONE, DOWNLOAD, OFF, THROTTLED, UPLOAD, Job
+from netsim.cell.thermal import Thermal
+from netsim.cell.uplink import Uplink
+from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
+
+
+class JobTraining(Protocol):
+    """Local training, bound to the processes of the devices."""
+
+    def start(self, job: Job) -> None:
+        """The device starts to compute the job: train it. A job that was started already goes on."""
+
+    def drop(self, job: Job) -> None:
+        """The job has failed."""
+
+
+class Device:
+    """CPU, radio and battery of one device that has work.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    uplink : Uplink
+        The band that the device shares with others.
+    battery : Battery, optional
+        Without one the device is mains-powered.
+    thermal : Thermal, optional
+        Thermal throttling of the CPU.
+    receive_w : float
+        Power in W drawn while downloading.
+    training : JobTraining, optional
+        What trains while the device computes.
+    finished : callable, optional
+        Called with a job that has ended, at that instant.
+
+    Examples
+    --------
+    >>> import simpy
+    >>> from netsim.cell import Battery, Device, Equal, Job, Uplink
+    >>> env = simpy.Environment()
+    >>> phone = Device(env, Uplink(env, 1e6, Equal()), battery=Battery(env, capacity_j=10.0))
+    >>> job = Job(cycles=2e9, cpu_hz=1e9, compute_w=0.5, bits=3e6, power_w=0.2, snr_hz=7e6)
+    >>> process = env.process(phone.perform(job))
+    >>> env.run()
+    >>> job.outcome, env.now, job.energy_j
+    ('arrived', 3.0, 1.2)
+    """
+
+    __slots__ = ("_back", "_plain", "battery", "env", "finished", "job", "receive_w", "thermal", "training", "uplink")
+
+    def __init__(
+        self, env: simpy.Environment, uplink: Uplink, battery: Battery | None = None,
+        thermal: Thermal | None = None, receive_w: float = 0.0, training: JobTraining | None = None,
+        finished: Callable[[Job], None] | None = None,
+    ) -> None:
+        self.env = env
+        self.uplink = uplink
+        self.battery = battery
+        self.thermal = thermal
+        self.receive_w = receive_w
+        self.training = training
+        self.finished = finished
+        self.job: Job | None = None
+        self._back: simpy.Event | None = None
+        self._plain = battery is None and thermal is None       # computing is nothing but time
+        if battery is not None:
+            battery.depleted = self.run_out
+
+    def perform(self, job: Job) -> ProcessGenerator:
+        """Download, compute and upload, from the phase that the job is in to its end: the process of one job."""
+        if job.process is None:
+            self.begin(job)
+        while job.phase != DONE:
+            try:
+                if job.away:
+                    yield from self.stay_away(job)
+                if job.phase == DOWNLOAD:
+                    yield from self.download(job)
+                if job.phase == COMPUTE:
+                    yield from self.compute(job)
+                if not job.outcome:
+                    with self.uplink.transmit(job, self.battery) as transmission:
+                        job.outcome = yield transmission
+                self.finish(job, job.outcome)
+            except simpy.Interrupt as interrupt:
+                self.respond(job, interrupt.cause)
+
+    def begin(self, job: Job) -> None:
+        """Take up a job, whose process is the active one."""
+        self.job, job.process, job.t0 = job, self.env.active_process, self.env.now
+
+    def download(self, job: Job) -> ProcessGenerator:
+        """Receive the model."""
+        try:
+            yield self.start_work(job, 1.0, self.receive_w, job.left)
+        except simpy.Interrupt:
+            self.stop_work(job, self.env.now - job.since)
+            raise
+        self.stop_work(job, job.seconds)
+        job.phase, job.left = COMPUTE, job.cycles
+
+    def compute(self, job: Job) -> ProcessGenerator:
+        """Compute the cycles that are left; a CPU that gets hot meanwhile goes on at its throttled frequency."""
+        if self.training is not None:
+            self.training.start(job)
+        env = self.env
+        while job.left > 0.0:
+            if self._plain and job.watts < 0.0:
+                job.since, job.rate, job.watts = env.now, job.cpu_hz, job.compute_w
+                job.seconds = seconds = job.left / job.cpu_hz
+                end: simpy.Event = env.timeout(seconds)
+            else:
+                end = self.start_computing(job)
+            try:
+                yield end
+            except simpy.Interrupt:
+                self.stop_work(job, env.now - job.since)
+                raise
+            self.stop_work(job, job.seconds)
+        job.computed_at = env.now
+        if self.battery is not None:
+            job.computed_charge_j = self.battery.level_j
+        uplink = self.uplink
+        job.phase, job.left = UPLOAD, job.bits if uplink.loss is None else uplink.loss.bits_to_send(job)
+
+    def start_computing(self, job: Job) -> simpy.Event:
+        """Start the CPU at the planned frequency, or at the throttled one if it is hot."""
+        hz, watts, seconds = job.cpu_hz, job.compute_w, job.left / job.cpu_hz
+        if self.thermal is not None and job.watts < 0.0:
+            hz, lasts_s = self.thermal.start(self.env.now, job.cpu_hz)
+            watts, seconds = job.compute_w * (hz / job.cpu_hz) ** 3, min(job.left / hz, lasts_s)
+        return self.start_work(job, hz, watts, seconds)
+
+    def start_work(self, job: Job, rate: float, watts: float, seconds: float) -> simpy.Event:
+        """Let the amount that is left decrease at ``rate`` for ``seconds``; a saved job continues where it was."""
+        if job.watts >= 0.0:
+            return self.env.process(sleep_until(self.env, job.since + job.seconds))
+        job.since, job.rate, job.watts, job.seconds = self.env.now, rate, watts, seconds
+        if self.battery is not None and watts:
+            self.battery.draw(watts)
+        return self.env.timeout(seconds)
+
+    def stop_work(self, job: Job, seconds: float) -> None:
+        """Account for work that went on for so long: as planned, or, where it was interrupted, by the clock."""
+        joules, done = job.watts * seconds, job.rate * seconds
+        job.left = job.left - done if job.left - done > JUST_ENOUGH * done else 0.0
+        if job.phase == COMPUTE:
+            job.compute_s += seconds
+            job.compute_j += joules
+            if self.thermal is not None:
+                self.thermal.stop(self.env.now, job.rate)
+        else:
+            job.download_j += joules
+        if self.battery is not None and job.watts:
+            self.battery.stop(joules)
+        job.watts = -1.0
+        if job.left > 0.0 or job.segments is not None or job.rate < job.cpu_hz:
+            job.end_segment(self.activity(job), self.env.now)
+
+    def activity(self, job: Job) -> str:
+        """What the device does, as the trace names it."""
+        return THROTTLED if job.phase == COMPUTE and job.rate < job.cpu_hz else job.phase
+
+    def finish(self, job: Job, outcome: str) -> None:
+        """End a job."""
+        job.phase, job.outcome, job.ended_at = DONE, outcome, self.env.now
+        if self.battery is not None:
+            job.ended_charge_j = self.battery.level_j
+        self.job = None
+        if self.training is not None and outcome != ARRIVED:
+            self.training.drop(job)
+        if self.finished is not None:
+            self.finished(job)
+
+    # Interruptions.
+
+    def interrupt(self, cause: Interruption) -> bool:
+        """Interrupt the job, unless its upload is complete at this very instant; return whether that was so."""
+        job = self.job
+        if job is None or job.process is None or self.uplink.completes_now(job):
+            return False
+        job.process.interrupt(cause)
+        return True
+
+    def respond(self, job: Job, cause: Any) -> None:
+        """Pause, restart or abort the job; its work has been accounted for."""
+        assert isinstance(cause, Interruption)
+        if cause.policy == "abort":
+            if job.away:
+                job.end_segment(OFF, self.env.now)
+            self.finish(job, cause.reason)
+            return
+        job.away = 1
+        if cause.policy == "restart":
+            job.restart()
+
+    def stay_away(self, job: Job) -> ProcessGenerator:
+        """Pause until the device is available."""
+        self._back = self.env.event()
+        try:
+            yield self._back
+        finally:
+            self._back = None                        # an event left behind would end the next absence at once
+        job.end_segment(OFF, self.env.now)
+        job.away = 0
+
+    def come_back(self) -> None:
+        """The device is available again."""
+        if self._back is not None and not self._back.triggered:
+            self._back.succeed()
+
+    def run_out(self) -> bool:
+        """The battery is empty: abort the job, unless it ends now but for rounding."""
+        job = self.job
+        if job is None or self.battery is None:
+            return False
+        sending = job.phase == UPLOAD
+        left_s = self.uplink.remaining_s(job) if sending else job.since + job.seconds - self.env.now
+        return not self.battery.is_rounding(left_s) and self.interrupt(Interruption(BATTERY_EMPTY))
+
+

@@ -1,0 +1,364 @@
+"""The uplink of a cell: a band that transmissions share, a SimPy resource whose requests are events."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+import simpy
+from simpy.events import ProcessGenerator
+
+from netsim.allocation.sharing import Active
+from netsim.base.arrays import Floats, State
+from netsim.base.errors import InputError, YourCodeError
+from netsim.cell.battery import Battery
+from netsim.cell.channel import TimeVaryingChannel
+from netsim.cell.clock import CLOCK_ULPS, sleep_until
+from netsim.cell.fixed_shares import FixedShares
+from netsim.cell.interruption import Interruption
+from netsim.cell.job import DONE, UPLOAD, WAIT, Job
+from netsim.cell.packet_loss import PacketLoss
+from netsim.cell.radio import SHANNON, RateLaw
+from netsim.cell.schedulers import Scheduler
+from netsim.cell.shared_band import SharedBand
+from netsim.trace.schema import ARRIVED
+
+OVERSHOOT = 1e-9       # shares may exceed the band by rounding, and by no more
+
+
+class Sending(Protocol):
+    """What the process of a device yields to send: a transmission of either kind."""
+
+    @property
+    def triggered(self) -> bool: ...
+
+
+class Transmission(simpy.Event):
+    """The upload of one job: an event that succeeds with the job's outcome, and releases its band when it is left."""
+
+    def __init__(self, uplink: Uplink, job: Job, battery: Battery | None) -> None:
+        super().__init__(uplink.env)
+        self.uplink, self.job, self.battery = uplink, job, battery
+        self.timer: simpy.Event | None = None
+        job.transmission = self
+
+    def __enter__(self) -> Transmission:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.job.transmission = None
+        # a process that is discarded runs this too, when nothing may happen any more
+        if kind is not None and kind is not GeneratorExit and not self.triggered:
+            self.uplink.release(self, ended=aborts(error))
+
+    def begin(self) -> None:
+        """The job is on the air from now on."""
+        begin_sending(self.job, self.battery, self.env.now)
+
+    def end(self) -> None:
+        """The job is off the air; its seconds and joules are up to date."""
+        end_sending(self.job, self.battery, self.env.now)
+
+
+class TimedTransmission(simpy.Timeout):
+    """A transmission with a fixed bandwidth on a static channel, whose end is known when it starts."""
+
+    def __init__(self, uplink: Uplink, job: Job, battery: Battery | None) -> None:
+        hz, rate = job.bandwidth_hz, job.planned_rate
+        if rate != rate:
+            rate = float(uplink.link.rate(hz, job.snr_hz))
+        env, seconds = uplink.env, job.left / rate
+        super().__init__(env, seconds, ARRIVED)
+        self.uplink, self.job, self.battery = uplink, job, battery
+        job.hz, job.rate, job.seconds, job.transmission = hz, rate, seconds, self
+        job.since = job.sent_from = now = env.now
+        if battery is not None or job.segments is not None:
+            begin_sending(job, battery, now)
+        uplink.band.active[job.number] = self
+        uplink.in_use_hz = in_use_hz = uplink.in_use_hz + hz
+        uplink.band_log.extend((now, in_use_hz))
+
+    def __enter__(self) -> TimedTransmission:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is GeneratorExit:
+            return
+        job, now = self.job, self.env.now
+        job.transmission = None
+        if kind is None:
+            job.left = 0.0
+            job.upload_s += job.seconds
+            job.upload_j = job.power_w * job.upload_s
+        else:
+            job.left = max(0.0, job.left - job.rate * (now - job.since))
+            job.upload_s += now - job.since
+            job.upload_j = job.power_w * job.upload_s
+            job.begin_segments()
+        if self.battery is not None or job.segments is not None:
+            end_sending(job, self.battery, now)
+        uplink = self.uplink
+        band = uplink.band
+        del band.active[job.number]
+        if band.waiting:
+            uplink.leave(job, ended=kind is None or aborts(error))
+        else:
+            uplink.in_use_hz = in_use_hz = uplink.in_use_hz - job.hz if band.active else 0.0
+            uplink.band_log.extend((now, in_use_hz))
+            job.hz = 0.0
+
+
+def begin_sending(job: Job, battery: Battery | None, now: float) -> None:
+    """Put a job on the air."""
+    if job.segments is not None:
+        job.end_segment(WAIT, now)
+    job.sent_from = now
+    if battery is not None:
+        job.drawn_j = job.upload_j
+        battery.draw(job.power_w)
+
+
+def end_sending(job: Job, battery: Battery | None, now: float) -> None:
+    """Take a job off the air."""
+    if battery is not None:
+        battery.stop(job.upload_j - job.drawn_j)
+    if job.segments is not None:
+        job.end_segment(UPLOAD, now)
+
+
+def aborts(error: BaseException | None) -> bool:
+    """Whether an interrupt ends the job."""
+    cause = getattr(error, "cause", None)
+    return isinstance(cause, Interruption) and cause.policy == "abort"
+
+
+class Uplink:
+    """The band of a cell, divided by a scheduler.
+
+    The scheduler is asked when a transmission starts or ends, or when the channel changes. At one instant ends come
+    before starts, and starts in the order of devices; the band is divided once.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    bandwidth_hz : float
+        Width of the band in Hz.
+    scheduler : Scheduler
+        Decides who gets how much of the band.
+    link : RateLaw
+        Bits per second that a bandwidth carries.
+    channel : TimeVaryingChannel, optional
+        Gains that change during uploads; without one they stay as each job has them.
+    loss : PacketLoss, optional
+        Uploads that do not get through.
+    abort_over_budget : bool
+        Whether an upload ends when the job's energy budget is spent.
+    """
+
+    def __init__(
+        self, env: simpy.Environment, bandwidth_hz: float, scheduler: Scheduler, *, link: RateLaw = SHANNON,
+        channel: TimeVaryingChannel | None = None, loss: PacketLoss | None = None, abort_over_budget: bool = False,
+    ) -> None:
+        self.env, self.bandwidth_hz, self.scheduler, self.link = env, bandwidth_hz, scheduler, link
+        self.channel, self.loss, self.abort_over_budget = channel, loss, abort_over_budget
+        self.limit_hz = bandwidth_hz * (1 + OVERSHOOT)
+        self.in_use_hz = 0.0
+        self.band_log = array("d")                                # when the band in use changed, and to what, in turn
+        self.promised_hz = math.inf                               # planned bandwidth of all jobs under way, if known
+        self.arriving: list[Transmission] = []                    # that start at this instant
+        self.freed_by: Job | None = None                          # the job that ended at this instant
+        self.contended = False                                    # whether a job ever had to wait for another's end
+        self.band: FixedShares | SharedBand = FixedShares(self) if scheduler.fixed else SharedBand(self)
+        self._fixed = scheduler.fixed
+        self._timed = scheduler.fixed and channel is None and loss is None and not abort_over_budget
+        self._wake: simpy.Event | None = None
+        if channel is not None:
+            channel.uplink = self
+
+    # What devices ask.
+
+    def transmit(self, job: Job, battery: Battery | None = None) -> Transmission | TimedTransmission:
+        """Send what is left of a job: an event to wait for, in a ``with`` statement."""
+        if job.transmission is not None:                          # it was saved on the air, or waiting
+            assert isinstance(job.transmission, Transmission)
+            return job.transmission
+        at_once = (self.promised_hz <= self.limit_hz and self._fixed and job.slots is None and not self.arriving
+                   and not self.band.waiting)                     # all who may come fit, in whatever order
+        if at_once and self._timed:
+            return TimedTransmission(self, job, battery)
+        transmission = Transmission(self, job, battery)
+        if at_once:
+            self.band.admit(transmission)
+        else:
+            self.arriving.append(transmission)
+            self.wake()
+        return transmission
+
+    def release(self, transmission: Transmission, *, ended: bool) -> None:
+        """Take an interrupted transmission off the band; ``ended`` is whether its job has ended with it."""
+        job = transmission.job
+        job.begin_segments()
+        if transmission in self.arriving:
+            self.arriving.remove(transmission)
+            job.end_segment(WAIT, self.env.now)
+        elif self.band.remove(transmission):
+            transmission.end()
+            self.leave(job, ended=ended)
+        else:
+            job.end_segment(WAIT, self.env.now)
+            self.wake()
+
+    def completes_now(self, job: Job) -> bool:
+        """Whether the upload of a job ends at this instant, whatever the order of events."""
+        transmission = job.transmission
+        if transmission is None:
+            return False
+        if isinstance(transmission, TimedTransmission):
+            return job.since + job.seconds - self.env.now <= CLOCK_ULPS * math.ulp(self.env.now)
+        if not transmission.triggered:
+            self.band.settle()
+        return transmission.triggered
+
+    def remaining_s(self, job: Job) -> float:
+        """Seconds until the upload ends, as things are."""
+        if self.completes_now(job):
+            return 0.0
+        if isinstance(job.transmission, TimedTransmission):
+            return job.since + job.seconds - self.env.now
+        return self.band.remaining_s(job)
+
+    # Dividing the band.
+
+    def wake(self) -> None:
+        """Divide the band once all that happens at this instant has happened."""
+        if self._wake is None:
+            self._wake = self.env.event()
+            self._wake.callbacks.append(self._divide)
+            self._wake.succeed()
+
+    def _divide(self, _: simpy.Event) -> None:
+        self._wake = None
+        self.band.settle()
+        arriving, self.arriving = self.arriving, []
+        arriving.sort(key=lambda each: (each.job.device, each.job.number))
+        if arriving:
+            self.band.join(arriving)
+        self.band.reallocate()
+        self.freed_by = None
+
+    def ask(self, active: Active) -> Floats:
+        """The scheduler's answer, checked."""
+        name = type(self.scheduler).__name__
+        try:
+            hertz = np.asarray(self.scheduler.bandwidth(active, self.env.now), float)
+        except InputError:
+            raise
+        except Exception as error:
+            if type(self.scheduler).__module__.startswith(__package__):       # a fault of ours
+                raise
+            raise YourCodeError(f"{self.env.now:.6g} s, scheduler {name}", error) from None
+        count = len(active.left_bits)
+        if not (hertz.shape == (count,) and (hertz >= 0.0).all() and hertz.sum() <= self.limit_hz):
+            raise InputError(f"{self.env.now:.6g} s, scheduler {name}: gave {hertz} Hz of a band of "
+                             f"{self.bandwidth_hz:g} Hz (expected {count} values of at least 0 that sum to no more)")
+        return hertz
+
+    def note_order(self, job: Job) -> None:
+        """A job that waited starts, since another one has ended, if one has."""
+        if self.freed_by is not None:
+            job.follows, self.contended = self.freed_by, True
+
+    def count(self, now: float, in_use_hz: float) -> None:
+        """Note how much of the band is in use from now on."""
+        if in_use_hz != self.in_use_hz:
+            self.in_use_hz = in_use_hz
+            self.band_log.extend((now, in_use_hz))
+
+    def take_band(self) -> tuple[Floats, Floats]:
+        """When the band in use has changed since the last call, and to what."""
+        times_and_hertz = np.array(self.band_log).reshape(-1, 2)
+        self.band_log = array("d")
+        return times_and_hertz[:, 0], times_and_hertz[:, 1]
+
+    def leave(self, job: Job, *, ended: bool) -> None:
+        """A job has left the band; where that matters to others, the band is divided again."""
+        band = self.band
+        self.count(self.env.now, self.in_use_hz - job.hz if band.sending else 0.0)
+        job.hz = 0.0
+        if band.waiting or not self._fixed:
+            self.freed_by = job if ended else self.freed_by
+            self.wake()
+
+    def is_lost(self, transmission: Transmission) -> bool:
+        """The last bit is sent: give the job its outcome, or all bits to send again if they were lost."""
+        job = transmission.job
+        outcome = ARRIVED if self.loss is None else self.loss.outcome(job)
+        if outcome is None:
+            job.end_segment(UPLOAD, self.env.now)
+            job.sent_from, job.left = self.env.now, job.bits
+            return True
+        job.outcome = outcome
+        return False
+
+    def end(self, transmission: Transmission, outcome: str) -> None:
+        """End a transmission that the band holds no longer."""
+        transmission.end()
+        self.leave(transmission.job, ended=True)
+        transmission.job.outcome = outcome
+        transmission.succeed(outcome)
+
+    def channel_changed(self) -> None:
+        """The gains of all channels are others from now on."""
+        self.band.channel_changed()
+
+    def follow_slots(self, jobs: Sequence[Job]) -> None:
+        """Be there when the planned bandwidths of these jobs change."""
+        with_slots = [job for job in jobs if job.slots]
+        if with_slots:
+            self.env.process(self._follow(with_slots, sorted({at for job in with_slots for at, _ in job.slots or ()})))
+
+    def _follow(self, jobs: list[Job], instants: list[float]) -> ProcessGenerator:
+        for at in instants:
+            if at == math.inf or all(job.phase == DONE for job in jobs):
+                return
+            if at > self.env.now:
+                yield from sleep_until(self.env, at)
+            changed = [job.phase != DONE and job.follow_slots(self.env.now) for job in jobs]
+            if any(changed) and (self.band.sending or self.band.waiting):
+                self.wake()
+
+    # Checkpoints.
+
+    def snapshot(self) -> State:
+        """The band as it is divided; the jobs are saved by the cell."""
+        freed_by = (-1, -1) if self.freed_by is None else (self.freed_by.number, self.freed_by.upload_row)
+        return {"in_use": np.array([self.in_use_hz, self.promised_hz, self.contended]),
+                "freed_by": np.array(freed_by, np.int64),
+                "arriving": np.array([each.job.number for each in self.arriving], np.int64),
+                "woken": np.array(self._wake is not None), "uploads": (
+                    np.zeros((0, 2), np.int64) if self.loss is None else self.loss.snapshot()),
+                **self.band.snapshot()}
+
+    def restore(self, state: State, jobs: Mapping[int, Job], battery: Callable[[Job], Battery | None]) -> None:
+        """Continue where the band was; the processes of the devices take up their transmissions themselves."""
+        number, row = state["freed_by"].tolist()
+        if number >= 0:
+            self.freed_by = jobs.get(number) or Job(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+            self.freed_by.number, self.freed_by.upload_row = number, row
+        self.in_use_hz, self.promised_hz, contended = state["in_use"].tolist()
+        self.contended = bool(contended)
+        if self.loss is not None:
+            self.loss.restore(state["uploads"])
+
+        def transmissions(name: str) -> list[Transmission]:
+            return [Transmission(self, jobs[number], battery(jobs[number])) for number in state[name].tolist()]
+
+        self.arriving = transmissions("arriving")
+        self.band.restore(state, transmissions("sending"), transmissions("waiting"))
+        self.follow_slots(list(jobs.values()))
+        if state["woken"]:
+            self.wake()

@@ -1,0 +1,54 @@
+"""The jobs that a wave's plan stands for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.allocation.waves import Wave
+from netsim.base.arrays import Floats
+from netsim.cell.job import Job
+from netsim.cell.radio import SHANNON, RateLaw
+
+
+def jobs_of(
+    wave: Wave, gain: Floats, link: RateLaw = SHANNON, download_s: Floats | None = None, now: float = 0.0, *,
+    lasting: bool = False,
+) -> list[Job]:
+    """Make a job for each device of a wave.
+
+    ``gain`` is that of the channels now. ``lasting`` is whether work may take longer than the plan means it to: then a
+    job that is not done after its last slot goes on with its mean bandwidth.
+    """
+    plan, problem = wave.plan, wave.problem
+    snr_hz = gain * plan.power_w / problem.noise_w_per_hz
+    columns = [
+        problem.cycles, plan.cpu_hz, problem.capacitance * plan.cpu_hz**3, problem.bits * link.efficiency, plan.power_w,
+        snr_hz, plan.bandwidth_hz, problem.budget_j, wave.devices, problem.gain, plan.end_s,
+        np.zeros(len(gain)) if download_s is None else download_s, link.rate(plan.bandwidth_hz, snr_hz)]
+    jobs = list(map(Job, *(column.tolist() for column in columns)))
+    if plan.slots is not None:
+        starts = now + (0.0 if download_s is None else float(download_s.max()))
+        _give_slots(jobs, plan.slots.table(), starts, lasting=lasting)
+    return jobs
+
+
+def decided_by(wave: Wave, link: RateLaw = SHANNON) -> dict[str, Floats]:
+    """What a wave's plan decided for its jobs, in columns as the trace has them."""
+    plan, problem = wave.plan, wave.problem
+    return {"gain": problem.gain, "bits": problem.bits * link.efficiency, "cycles": problem.cycles,
+            "budget_j": problem.budget_j, "cpu_hz": plan.cpu_hz, "power_w": plan.power_w,
+            "bandwidth_hz": plan.bandwidth_hz, "planned_s": plan.end_s}
+
+
+def _give_slots(jobs: list[Job], table: Floats, starts: float, *, lasting: bool) -> None:
+    """Let the planned bandwidth of each job change at the instants of its slots; until the first it is 0."""
+    for job in jobs:
+        job.slots, job.share_hz = [], 0.0
+    rows = [(t0, t1, jobs[int(i)], hz) for t0, t1, i, hz in table[np.argsort(-table[:, 0], kind="stable")].tolist()]
+    if lasting:
+        for job in jobs:
+            last = max(t1 for _, t1, own, _ in rows if own is job)
+            job.slots = [(starts + last * (1 + 1e-9), job.bandwidth_hz)]
+    for t0, _, job, hz in rows:
+        assert job.slots is not None
+        job.slots.append((starts + t0, hz))
