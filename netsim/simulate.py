@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, WorkerError, YourCodeError
 from netsim.base.files import folder_for
 from netsim.learning.none import NoLearning
 from netsim.learning.protocol import Learning
@@ -25,6 +25,7 @@ from netsim.stage import identity_of, open_stage
 if TYPE_CHECKING:
     from netsim.learning.shared import InCommon
     from netsim.scenario import Scenario
+    from netsim.server.cell_api import CellAPI
 
 
 def simulate(
@@ -72,9 +73,19 @@ def _played(
         server: Server = SERVERS.make(kind, options)(scenario, selector, stage.learning, stage.history, stage.closed)
         if not server.ended(cell):
             stage.learning.begin(scenario.size, cell.version)
-        stage.advance(stage.env.process(server.run(cell)))
+        stage.advance(stage.env.process(server.run(cell) if kind in SERVERS else watched(server, kind, cell)))
         stage.finish(target_reached=server.target_reached if stage.learning.trains else None, in_rounds=True)
     return Run(path, keep)
+
+
+def watched(server: Server, kind: str, cell: CellAPI) -> Generator[Any, Any, None]:
+    """The process of a user's own server; an error in it is reported with the time and its line."""
+    try:
+        yield from server.run(cell)
+    except (InputError, WorkerError):
+        raise
+    except Exception as error:
+        raise YourCodeError.of(f"{cell.now:.6g} s, server {kind}", error) from None
 
 
 @contextmanager

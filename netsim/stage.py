@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
+from netsim.base.errors import InputError, YourCodeError
 from netsim.base.garbage import fewer_collections
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
@@ -45,8 +46,12 @@ class Stage:
     progress: Callable[[RunProgress], None] | None
 
     def advance(self, event: simpy.Event) -> None:
-        """Let simulated time pass until something has happened."""
-        self.env.run(until=event)
+        """Let simulated time pass until something has happened; a fault of the user's code is told with the round."""
+        try:
+            self.env.run(until=event)
+        except YourCodeError as fault:
+            told = str(fault)
+            raise InputError(told if told.startswith("round ") else f"round {self.cell.version + 1}, {told}") from None
 
     def closed(self, at: RunProgress) -> None:
         """A round is complete: write it down if that is due, and say how far the run is."""

@@ -35,6 +35,16 @@ class Oversold(Halves):
         return np.full(len(active.left_bits), active.bandwidth_hz)
 
 
+class Unsure(Halves):
+    def bandwidth(self, active, now):
+        return np.full(len(active.left_bits), np.nan)
+
+
+class Failing(Halves):
+    def bandwidth(self, active, now):
+        return super().bandwidth(active, 1 / 0)
+
+
 class Better:
     """Every round twice the gain of the one before."""
 
@@ -50,6 +60,23 @@ class Better:
 
     def next_change(self, t):
         return math.inf
+
+
+class Gone(Better):
+    """Changes every millisecond, and fails when a device asks in the middle of a round."""
+
+    def gain(self, devices, t, round):
+        return self.start[devices] if t == 0.0 else [][0]
+
+    mean = gain
+
+    def next_change(self, t):
+        return t + 1e-3
+
+
+class Broken(Synchronous):
+    def select(self, cell):
+        return super().select(cell) if cell.version == 0 else {}["model"]
 
 
 class Impatient(Synchronous):
@@ -77,7 +104,8 @@ def walls(distance_m, each: Decibels, walls: int = 1):
 @pytest.fixture(autouse=True)
 def mylab(monkeypatch):
     module = ModuleType("mylab")
-    vars(module).update(Halves=Halves, Oversold=Oversold, Better=Better, Impatient=Impatient, Hasty=Hasty, walls=walls,
+    vars(module).update(Halves=Halves, Oversold=Oversold, Unsure=Unsure, Failing=Failing, Gone=Gone,
+                        Broken=Broken, Better=Better, Impatient=Impatient, Hasty=Hasty, walls=walls,
                         silent=lambda distance_m: None)
     monkeypatch.setitem(sys.modules, "mylab", module)
 
@@ -95,9 +123,23 @@ def test_a_discipline_by_name_and_of_your_own():
     assert run.jobs["outcome"].unique().to_list() == ["arrived"]
 
 
-def test_a_discipline_that_oversells_the_band_is_told():
-    with pytest.raises(ValueError, match="Oversold gave"):
-        play("allocation.sharing=mylab:Oversold")
+@pytest.mark.parametrize(("name", "said"), [
+    ("Oversold", r"ValueError: gave \[.*\] Hz of a band of"), ("Unsure", r"ValueError: gave \[.*nan.*\] Hz"),
+    ("Failing", r"1 / 0\): ZeroDivisionError: division by zero")])
+def test_a_scheduler_that_misbehaves_is_reported_with_round_time_and_line(name, said):
+    where = rf"^round 1, 0\.\d+ s, scheduler {name}, line \d+ of .*test_brought_along.*"
+    with pytest.raises(InputError, match=where + said):
+        play(f"allocation.sharing=mylab:{name}")
+
+
+def test_a_server_that_fails_in_the_middle_of_a_run_is_reported_with_round_time_and_line():
+    with pytest.raises(InputError, match=r"^round 2, 0\.\d+ s, server mylab:Broken, line \d+ .*KeyError: 'model'"):
+        play("server.kind=mylab:Broken")
+
+
+def test_a_channel_that_fails_in_the_middle_of_a_round_is_reported_with_round_time_and_line():
+    with pytest.raises(InputError, match=r"^round 1, 0\.\d+ s, channel mylab:Gone, line \d+ .*IndexError: list"):
+        play("cell.channel=mylab:Gone")
 
 
 def test_a_channel_of_your_own():

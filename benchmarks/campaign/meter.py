@@ -144,13 +144,19 @@ def metered() -> Iterator[Meter]:
 
 
 def bits_sent(trial: Try, parts: CellParts, noise_w_per_hz: float) -> float:
-    """What so many hertz for so long carry over the channel; raises where a change of the channel was missed."""
+    """What so many hertz for so long carry over the channel.
+
+    Raises where a change of the channel was missed, and where a transmission goes on though its remaining bits are
+    rounding.
+    """
     sent = 0.0
     for t0, t1, hz, (as_of, round_) in trial.stretches:
         edge = parts.channel.next_change(as_of)
         if edge < t1 - 1e-9 * max(1.0, t1):
             raise AssertionError(f"job {trial.job} sent from {t0!r} to {t1!r} s by the gain of {as_of!r} s, which "
                                  f"changed at {edge!r} s")
+        if trial.bits - sent <= 1e-10 * trial.bits and t1 - t0 > 1e-9 * max(1.0, t1):
+            raise AssertionError(f"job {trial.job} sent from {t0!r} to {t1!r} s with {trial.bits - sent} bits left")
         gain = float(parts.channel.gain(np.array([trial.device]), as_of, round_)[0])
         sent += float(parts.radio.rate(hz, gain * trial.power_w / noise_w_per_hz)) * (t1 - t0)
     return sent

@@ -178,7 +178,7 @@ def planner_of(
         except (Infeasible, InputError):
             raise
         except Exception as error:
-            raise YourCodeError(f"allocation {method}", error) from None
+            raise YourCodeError.of(f"allocation {method}", error) from None
         check_plan(plan, problem, method)
         return plan
 

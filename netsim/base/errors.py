@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any, Self
 
 MOST_TOLD = 10             # complaints about one thing; then only how many more
 MOST_CHARACTERS = 1_990    # of a message, so that it stays below 2,000 with "error: " before it
@@ -25,12 +26,19 @@ class InputError(ValueError):
 class YourCodeError(InputError):
     """Something that a user brought has failed: what, where in it and how, without our own frames."""
 
-    def __init__(self, what: str, error: BaseException) -> None:
+    @classmethod
+    def of(cls, what: str, error: BaseException, function: Any = None) -> Self:
+        """Report an error in ``what``; where none of its lines is the user's, with the first line of ``function``.
+
+        SimPy makes exceptions again from their arguments, so the message is the only one.
+        """
         frames = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(US)]
         theirs = [frame for frame in frames if frame.filename == frames[0].filename]       # below may be a library
-        where = f", line {theirs[-1].lineno} of {_file(theirs[-1].filename)}" if theirs else ""
+        written = getattr(function, "__code__", None)
+        where = f", line {theirs[-1].lineno} of {_file(theirs[-1].filename)}" if theirs else (
+            f", line {written.co_firstlineno} of {_file(written.co_filename)}" if written else "")
         code = f": {theirs[-1].line}" if theirs and theirs[-1].line else ""
-        super().__init__(f"{what}{where}{code}: {type(error).__name__}: {error}")
+        return cls(f"{what}{where}{code}: {type(error).__name__}: {error}")
 
 
 def _file(name: str) -> str:

@@ -8,7 +8,7 @@ The parts work in any ``simpy.Environment``, without a scenario:
 >>> uplink = Uplink(env, bandwidth_hz=1e6, scheduler=Equal())
 >>> jobs = [Job(cycles=c, cpu_hz=1e9, compute_w=0.5, bits=1e6, power_w=0.2, snr_hz=1e6) for c in (1e9, 3e9)]
 >>> for number, job in enumerate(jobs):
-...     job.number = job.device = number
+...     job.device = number
 ...     process = env.process(Device(env, uplink).perform(job))
 >>> env.run()
 >>> [(job.outcome, job.ended_at) for job in jobs]

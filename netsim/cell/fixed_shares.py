@@ -28,7 +28,7 @@ class FixedShares:
     def __init__(self, uplink: Uplink) -> None:
         self.uplink = uplink
         self.env = uplink.env
-        self.active: dict[int, Transmission | TimedTransmission] = {}        # on the air, by job
+        self.active: dict[Job, Transmission | TimedTransmission] = {}        # on the air
         self.waiting: list[Transmission] = []
 
     @property
@@ -69,7 +69,7 @@ class FixedShares:
             bandwidth_hz=uplink.bandwidth_hz))
         for each, hz, rate in zip(everyone, hertz.tolist(), uplink.link.rate(hertz, snr_hz).tolist(), strict=True):
             job = each.job
-            if job.number not in self.active:
+            if job not in self.active:
                 if hz > 0.0:
                     self.waiting.remove(each)                        # type: ignore[arg-type]
                     uplink.note_order(job)
@@ -84,7 +84,7 @@ class FixedShares:
         job = transmission.job
         job.hz, job.rate, job.since = hz, rate, self.env.now
         transmission.begin()
-        self.active[job.number] = transmission
+        self.active[job] = transmission
         self._set_timer(transmission)
 
     # Time.
@@ -119,7 +119,7 @@ class FixedShares:
         if sent and self.uplink.is_lost(transmission):
             self._set_timer(transmission)
         else:
-            del self.active[job.number]
+            del self.active[job]
             self.uplink.end(transmission, job.outcome if sent else OVER_BUDGET)
 
     def _account(self, job: Job, seconds: float) -> None:
@@ -141,17 +141,17 @@ class FixedShares:
     def remove(self, transmission: Transmission) -> bool:
         """Take an interrupted transmission away; return whether it was on the air."""
         job = transmission.job
-        if job.number not in self.active:
+        if job not in self.active:
             self.waiting.remove(transmission)
             return False
         self._account(job, self.env.now - job.since)
-        del self.active[job.number]
+        del self.active[job]
         transmission.timer = None
         return True
 
     def remaining_s(self, job: Job) -> float:
         """Seconds until the last bit is sent, at the present rate."""
-        return job.since + self._until_sent(job) - self.env.now if job.number in self.active else math.inf
+        return job.since + self._until_sent(job) - self.env.now if job in self.active else math.inf
 
     def channel_changed(self) -> None:
         """Go on at other rates."""
@@ -175,7 +175,7 @@ class FixedShares:
     # Checkpoints.
 
     def snapshot(self) -> State:
-        return {"sending": np.array(list(self.active), np.int64),
+        return {"sending": np.array([job.number for job in self.active], np.int64),
                 "waiting": np.array([each.job.number for each in self.waiting], np.int64)}
 
     def restore(self, state: State, sending: list[Transmission], waiting: list[Transmission]) -> None:
@@ -183,6 +183,6 @@ class FixedShares:
         self.waiting = waiting
         for transmission in sending:
             job = transmission.job
-            self.active[job.number] = transmission
+            self.active[job] = transmission
             if job.seconds < math.inf:
                 transmission.timer = call_at(self.env, job.since + job.seconds, partial(self._due, transmission))

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 LEFT, RATE, HZ, SNR, PLANNED, AIR, PAYS, LIMIT = range(8)
 
 
+def seconds_left(left: Floats, rate: Floats) -> Floats:
+    """Seconds until so many bits are sent; inf at rate 0."""
+    return np.divide(left, rate, out=np.full(len(left), np.inf), where=rate > 0.0)
+
+
 class SharedBand:
     """The transmissions as columns of a table: those on the air first, then those that wait, the first ready first."""
 
@@ -35,7 +40,7 @@ class SharedBand:
         self.due_at = math.inf
         self._next = -1                           # the column whose end the timer waits for
         self._timer: simpy.Event | None = None
-        self.active: dict[int, object] = {}       # no transmission here has a timer of its own
+        self.active: dict[Job, object] = {}       # no transmission here has a timer of its own
 
     @property
     def waiting(self) -> list[Transmission]:
@@ -83,7 +88,8 @@ class SharedBand:
             self.uplink.note_order(each.job)
             each.begin()
         self.sending += count
-        self._limit(slice(first, first + count))
+        if self.uplink.abort_over_budget:
+            self._limit(slice(first, first + count))
 
     def _limit(self, which: slice | int) -> None:
         """A budget that is kept but for rounding is kept."""
@@ -97,9 +103,8 @@ class SharedBand:
         count, table, seconds = self.sending, self.table, math.inf
         self._timer, self.due_at = None, math.inf
         if count:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ends_s = table[LEFT, :count] / table[RATE, :count]
-            self._next = int(np.argmin(ends_s))
+            ends_s = seconds_left(table[LEFT, :count], table[RATE, :count])
+            self._next = int(ends_s.argmin())
             seconds = float(ends_s[self._next])
             if self.uplink.abort_over_budget:
                 spent_s = float(np.nanmin(table[LIMIT, :count] - table[AIR, :count], initial=math.inf))
@@ -119,13 +124,12 @@ class SharedBand:
     def settle(self, due: int = -1) -> None:
         """Let bits decrease until now; end what is sent but for rounding, and then what has spent its budget."""
         now, count = self.env.now, self.sending
-        since, self.since = self.since, now
-        if not count:
+        dt, self.since = now - self.since, now
+        if not count or (dt == 0.0 and due < 0):
             return
-        table, dt = self.table, now - since
+        table = self.table
         left, rate = table[LEFT, :count], table[RATE, :count]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            remaining_s = left / rate
+        remaining_s = seconds_left(left, rate)
         done = remaining_s <= dt + rounding_s(now, self.divided)
         if due >= 0:
             done[due] = True
@@ -149,7 +153,8 @@ class SharedBand:
             self._write(i)
             if sent and self.uplink.is_lost(transmission):
                 self.table[LEFT, i] = transmission.job.left
-                self._limit(i)
+                if self.uplink.abort_over_budget:
+                    self._limit(i)
             else:
                 keep[i] = False
                 ended.append(transmission)

@@ -78,7 +78,7 @@ class TimedTransmission(simpy.Timeout):
         job.since = job.sent_from = now = env.now
         if battery is not None or job.segments is not None:
             begin_sending(job, battery, now)
-        uplink.band.active[job.number] = self
+        uplink.band.active[job] = self
         uplink.in_use_hz = in_use_hz = uplink.in_use_hz + hz
         uplink.band_log.extend((now, in_use_hz))
 
@@ -103,7 +103,7 @@ class TimedTransmission(simpy.Timeout):
             end_sending(job, self.battery, now)
         uplink = self.uplink
         band = uplink.band
-        del band.active[job.number]
+        del band.active[job]
         if band.waiting:
             uplink.leave(job, ended=kind is None or aborts(error))
         else:
@@ -251,20 +251,18 @@ class Uplink:
         self.freed_by = None
 
     def ask(self, active: Active) -> Floats:
-        """The scheduler's answer, checked."""
-        name = type(self.scheduler).__name__
+        """The scheduler's answer, checked; an error in it, or an answer that is none, is reported with its line."""
         try:
             hertz = np.asarray(self.scheduler.bandwidth(active, self.env.now), float)
-        except InputError:
-            raise
+            count = len(active.left_bits)
+            if not (hertz.shape == (count,) and (hertz >= 0.0).all() and hertz.sum() <= self.limit_hz):
+                raise ValueError(f"gave {hertz} Hz of a band of {self.bandwidth_hz:g} Hz (expected: a value for each "
+                                 f"of {count} jobs, none below 0, and no more than the band in all)")
         except Exception as error:
-            if type(self.scheduler).__module__.startswith(__package__):       # a fault of ours
+            kind = type(self.scheduler)
+            if isinstance(error, InputError) or kind.__module__.startswith(__package__):      # or a fault of ours
                 raise
-            raise YourCodeError(f"{self.env.now:.6g} s, scheduler {name}", error) from None
-        count = len(active.left_bits)
-        if not (hertz.shape == (count,) and (hertz >= 0.0).all() and hertz.sum() <= self.limit_hz):
-            raise InputError(f"{self.env.now:.6g} s, scheduler {name}: gave {hertz} Hz of a band of "
-                             f"{self.bandwidth_hz:g} Hz (expected {count} values of at least 0 that sum to no more)")
+            raise YourCodeError.of(f"{self.env.now:.6g} s, scheduler {kind.__name__}", error, kind.bandwidth) from None
         return hertz
 
     def note_order(self, job: Job) -> None:

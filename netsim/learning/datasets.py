@@ -134,7 +134,7 @@ def _asked(name: str, source: Callable[[Path], Any], root: str) -> Any:
     except InputError as error:
         raise InputError(f"dataset {name}: {error}") from None
     except Exception as error:
-        raise YourCodeError(f"dataset {name}", error) from None
+        raise YourCodeError.of(f"dataset {name}", error) from None
 
 
 def _checked(name: str, data: Any) -> sources.Decoded:

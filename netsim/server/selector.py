@@ -27,7 +27,7 @@ class Selector:
         except Exception as error:
             if self.name in METHODS:         # a fault of ours
                 raise
-            raise YourCodeError(f"round {view.round}, selection {self.name}", error) from None
+            raise YourCodeError.of(f"round {view.round}, selection {self.name}", error) from None
         return Choice(check_choice(choice, view, self.name), choice.probability)
 
     def everybody(self, view: View) -> Choice:

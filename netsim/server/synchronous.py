@@ -45,13 +45,16 @@ class Synchronous(Server):
             yield cell.cancel(cell.running(), DEADLINE)
             cell.collect()
 
-    def deadline(self, cell: CellAPI) -> float:
-        """When a wave that starts now is over: an instant later than its deadline, so that a job ends on time then."""
+    @property
+    def patience_s(self) -> float:
+        """How long a wave may take, in seconds."""
         deadline = self.scenario.rounds.deadline
-        if deadline is None:
-            return math.inf
-        at = cell.now + deadline
-        return at + max(deadline * JUST_ENOUGH, CLOCK_ULPS * math.ulp(at))
+        return math.inf if deadline is None else float(deadline)
+
+    def deadline(self, cell: CellAPI) -> float:
+        """When a wave that starts now is over; a job that ends right on time is in time, whatever rounding does."""
+        at = cell.now + self.patience_s
+        return at + max(self.patience_s * JUST_ENOUGH, CLOCK_ULPS * math.ulp(at)) if at < math.inf else math.inf
 
     def select(self, cell: CellAPI) -> Choice:
         """The cohort of a round: in the first everybody, later as the selection method says."""

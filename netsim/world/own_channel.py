@@ -42,7 +42,7 @@ class OwnChannel:
         return self._gains("mean", devices, t, round)
 
     def next_change(self, t: float) -> float:
-        where = f"channel {self._name}"
+        where = f"{t:.6g} s, channel {self._name}"
         answer = self._ask(where, self._own.next_change, t)
         if isinstance(answer, bool) or not hasattr(answer, "__float__") or not float(answer) > t:
             raise InputError(f"{where}: next_change({t:g}) answered with {found(answer)}, expected a later instant in "
@@ -50,8 +50,8 @@ class OwnChannel:
         return float(answer)
 
     def _gains(self, what: str, devices: Ints | slice, t: float, round: int) -> Floats:
-        where = f"round {round}, channel {self._name}"
-        answer = self._ask(f"channel {self._name}", getattr(self._own, what), devices, t, round)
+        where = f"round {round}, {t:.6g} s, channel {self._name}"
+        answer = self._ask(where, getattr(self._own, what), devices, t, round)
         asked = self._everybody[devices]
         try:
             gains = np.asarray(answer, dtype=np.float64)
@@ -72,4 +72,4 @@ class OwnChannel:
         except InputError:
             raise
         except Exception as error:
-            raise YourCodeError(where, error) from None
+            raise YourCodeError.of(where, error) from None
