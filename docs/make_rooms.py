@@ -20,7 +20,7 @@ BEND = 12.0                   # room that an arrow takes where it passes a row
 ROLES = {
     "base": "units, errors, streams, files", "physics": "rates, times, energies", "scenario": "TOML to a Scenario",
     "models": "networks that are trained", "fleet": "the devices and their work", "world": "what changes in time",
-    "allocation": "Problem to Plan", "selection": "View to cohort", "cell": "SimPy: work at rates",
+    "allocation": "Problem to Plan", "selection": "View to cohort", "cell": "devices as processes",
     "server": "dispatches, aggregates", "learning": "training and aggregation", "trace": "what a run leaves",
     "analysis": "breakdown, explanations", "report": "pages and figures", "lab": "the teaching page",
     "sweep": "many runs", "paper": "its tables and figures", "run": "a run read back",

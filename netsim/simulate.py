@@ -85,7 +85,7 @@ def watched(server: Server, kind: str, cell: CellAPI) -> Generator[Any, Any, Non
     except (InputError, WorkerError):
         raise
     except Exception as error:
-        raise YourCodeError.of(f"{cell.now:.6g} s, server {kind}", error) from None
+        raise YourCodeError.of(f"server {kind}", error, at=cell.now) from None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from netsim.base.errors import InputError, YourCodeError
+from netsim.base.errors import InputError, YourCodeError, in_round
 from netsim.base.garbage import fewer_collections
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
@@ -50,8 +50,7 @@ class Stage:
         try:
             self.env.run(until=event)
         except YourCodeError as fault:
-            told = str(fault)
-            raise InputError(told if told.startswith("round ") else f"round {self.cell.version + 1}, {told}") from None
+            raise InputError(in_round(self.cell.version + 1, fault)) from None
 
     def closed(self, at: RunProgress) -> None:
         """A round is complete: write it down if that is due, and say how far the run is."""

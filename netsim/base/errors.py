@@ -27,8 +27,10 @@ class YourCodeError(InputError):
     """Something that a user brought has failed: what, where in it and how, without our own frames."""
 
     @classmethod
-    def of(cls, what: str, error: BaseException, function: Any = None) -> Self:
-        """Report an error in ``what``; where none of its lines is the user's, with the first line of ``function``.
+    def of(cls, what: str, error: BaseException, function: Any = None, at: float | None = None) -> Self:
+        """Report an error in ``what``, at a simulated time if one is given.
+
+        Where none of its lines is the user's, it is reported with the first line of ``function``.
 
         SimPy makes exceptions again from their arguments, so the message is the only one.
         """
@@ -38,7 +40,13 @@ class YourCodeError(InputError):
         where = f", line {theirs[-1].lineno} of {_file(theirs[-1].filename)}" if theirs else (
             f", line {written.co_firstlineno} of {_file(written.co_filename)}" if written else "")
         code = f": {theirs[-1].line}" if theirs and theirs[-1].line else ""
-        return cls(f"{what}{where}{code}: {type(error).__name__}: {error}")
+        when = "" if at is None else f" (at {at:.6g} s)"
+        return cls(f"{what}{where}{code}: {type(error).__name__}: {error}{when}")
+
+
+def in_round(number: int, fault: YourCodeError) -> str:
+    """The message of a fault with the round before it, unless it says that already."""
+    return str(fault) if str(fault).startswith("round ") else f"round {number}, {fault}"
 
 
 def _file(name: str) -> str:

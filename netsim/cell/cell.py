@@ -32,12 +32,6 @@ class JobsFinished(simpy.Event):
         super().__init__(env)
         self.wanted = wanted
 
-    def one_more(self) -> None:
-        """A job has finished."""
-        self.wanted -= 1
-        if self.wanted == 0 and not self.triggered:
-            self.succeed()
-
     def time_is_up(self, _: simpy.Event) -> None:
         """Wait no longer."""
         if not self.triggered:
@@ -135,8 +129,11 @@ class SimulatedCell:
         if self.batteries.any_finite:
             self.batteries.rest(job.device)
         self.finished.append(job)
-        if job.waiter is not None:
-            job.waiter.one_more()
+        waiter = job.waiter
+        if waiter is not None:
+            waiter.wanted -= 1
+            if waiter.wanted == 0 and not waiter.triggered:
+                waiter.succeed()
 
     def wait(self, numbers: Iterable[int], until: float = math.inf, count: int | None = None) -> JobsFinished:
         """An event that succeeds when so many of these jobs (by default all) have finished, or at ``until``."""

@@ -55,7 +55,7 @@ class Device:
     >>> job = Job(cycles=2e9, cpu_hz=1e9, compute_w=0.5, bits=3e6, power_w=0.2, snr_hz=7e6)
     >>> process = env.process(phone.perform(job))
     >>> env.run()
-    >>> job.outcome, env.now, job.energy_j
+    >>> job.outcome, job.ended_at, round(job.energy_j, 9)
     ('arrived', 3.0, 1.2)
     """
 
@@ -129,7 +129,12 @@ class Device:
             except simpy.Interrupt:
                 self.stop_work(job, env.now - job.since)
                 raise
-            self.stop_work(job, job.seconds)
+            if self._plain and job.segments is None:
+                job.compute_s += job.seconds
+                job.compute_j += job.watts * job.seconds
+                job.left, job.watts = 0.0, -1.0
+            else:
+                self.stop_work(job, job.seconds)
         job.computed_at = env.now
         if self.battery is not None:
             job.computed_charge_j = self.battery.level_j

@@ -57,6 +57,8 @@ class Job:
         Seconds that receiving the model takes, before computing.
     planned_rate : float
         Bits per second with the planned bandwidth, where the caller knows it.
+    number, version, cause : int
+        Number of the job, version of the model that it starts from, and trace row of its allocation.
     """
 
     # State that most jobs never leave: class attributes, so that the creation of thousands of jobs stays cheap.
@@ -81,10 +83,10 @@ class Job:
         "planned_s", "power_w", "process", "rate", "seconds", "sent_from", "since", "snr_hz", "t0", "transmission",
         "upload_j", "upload_s", "version", "waiter", "watts")
 
-    number: int
     device: int
-    version: int                        # of the model that the job started from
-    cause: int                          # trace row of its allocation
+    number: int
+    version: int
+    cause: int
     t0: float                           # instant of dispatch
     phase: str
     outcome: str                        # "arrived", or the reason for failure
@@ -108,14 +110,13 @@ class Job:
     def __init__(
         self, cycles: float, cpu_hz: float, compute_w: float, bits: float, power_w: float, snr_hz: float,
         bandwidth_hz: float = math.nan, budget_j: float = math.nan, device: int = 0, gain: float = math.nan,
-        planned_s: float = math.nan, download_s: float = 0.0, planned_rate: float = math.nan,
+        planned_s: float = math.nan, download_s: float = 0.0, planned_rate: float = math.nan, number: int = 0,
+        version: int = 0, cause: int = -1,
     ) -> None:
-        self.device = device
+        self.device, self.number, self.version, self.cause = device, number, version, cause
         self.cycles, self.cpu_hz, self.compute_w = cycles, cpu_hz, compute_w
         self.bits, self.power_w, self.bandwidth_hz, self.snr_hz, self.gain = bits, power_w, bandwidth_hz, snr_hz, gain
         self.budget_j, self.planned_s, self.planned_rate = budget_j, planned_s, planned_rate
-        self.number = self.version = 0
-        self.cause = -1
         self.rate = self.since = self.seconds = self.hz = 0.0
         self.compute_s = self.upload_s = self.compute_j = self.upload_j = 0.0
         self.t0 = self.computed_at = self.sent_from = self.ended_at = math.nan

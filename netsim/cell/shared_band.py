@@ -24,7 +24,9 @@ LEFT, RATE, HZ, SNR, PLANNED, AIR, PAYS, LIMIT = range(8)
 
 def seconds_left(left: Floats, rate: Floats) -> Floats:
     """Seconds until so many bits are sent; inf at rate 0."""
-    return np.divide(left, rate, out=np.full(len(left), np.inf), where=rate > 0.0)
+    seconds: Floats = np.full(len(left), np.inf)
+    np.divide(left, rate, out=seconds, where=rate > 0.0)
+    return seconds
 
 
 class SharedBand:

@@ -262,7 +262,7 @@ class Uplink:
             kind = type(self.scheduler)
             if isinstance(error, InputError) or kind.__module__.startswith(__package__):      # or a fault of ours
                 raise
-            raise YourCodeError.of(f"{self.env.now:.6g} s, scheduler {kind.__name__}", error, kind.bandwidth) from None
+            raise YourCodeError.of(f"scheduler {kind.__name__}", error, kind.bandwidth, self.env.now) from None
         return hertz
 
     def note_order(self, job: Job) -> None:

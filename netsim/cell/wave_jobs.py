@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count, repeat
+
 import numpy as np
 
 from netsim.allocation.waves import Wave
@@ -12,9 +14,9 @@ from netsim.cell.radio import SHANNON, RateLaw
 
 def jobs_of(
     wave: Wave, gain: Floats, link: RateLaw = SHANNON, download_s: Floats | None = None, now: float = 0.0, *,
-    lasting: bool = False,
+    first: int = 0, version: int = 0, cause: int = -1, lasting: bool = False,
 ) -> list[Job]:
-    """Make a job for each device of a wave.
+    """Make a job for each device of a wave; their numbers start with ``first``.
 
     ``gain`` is that of the channels now. ``lasting`` is whether work may take longer than the plan means it to: then a
     job that is not done after its last slot goes on with its mean bandwidth.
@@ -25,7 +27,7 @@ def jobs_of(
         problem.cycles, plan.cpu_hz, problem.capacitance * plan.cpu_hz**3, problem.bits * link.efficiency, plan.power_w,
         snr_hz, plan.bandwidth_hz, problem.budget_j, wave.devices, problem.gain, plan.end_s,
         np.zeros(len(gain)) if download_s is None else download_s, link.rate(plan.bandwidth_hz, snr_hz)]
-    jobs = list(map(Job, *(column.tolist() for column in columns)))
+    jobs = list(map(Job, *(column.tolist() for column in columns), count(first), repeat(version), repeat(cause)))
     if plan.slots is not None:
         starts = now + (0.0 if download_s is None else float(download_s.max()))
         _give_slots(jobs, plan.slots.table(), starts, lasting=lasting)

@@ -14,7 +14,7 @@ import simpy
 from netsim.allocation.problem import Infeasible, Problem
 from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, Wave
 from netsim.base.arrays import Bools, Floats, Ints, State
-from netsim.base.errors import InputError, YourCodeError
+from netsim.base.errors import InputError, YourCodeError, in_round
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import LocalTraining, SimulatedCell
 from netsim.cell.channel import TimeVaryingChannel
@@ -208,7 +208,7 @@ class RadioCell:
         try:
             return self._noted(planner.agenda(devices, rule, size))
         except YourCodeError as fault:
-            raise InputError(f"round {self.version + 1}, {fault}") from None
+            raise InputError(in_round(self.version + 1, fault)) from None
 
     def _planner_among(self, among: int, charge_j: Callable[[Ints], Floats] | None) -> Planner:
         """Plans for one of so many: with its part of the band, or with all of it where one sends at a time."""
@@ -273,13 +273,10 @@ class RadioCell:
         gain = self.channel.gain(wave.devices, self.now, self.version + 1)
         jobs = jobs_of(
             wave, gain, self.radio, None if self._download is None else self._download.seconds(gain), self.now,
-            lasting=self._surprises)
-        if self.uplink.scheduler.fixed and max(job.bandwidth_hz for job in jobs) > self.uplink.limit_hz:
+            first=first, version=self.version, cause=allocated, lasting=self._surprises)
+        if self.uplink.scheduler.fixed and float(wave.plan.bandwidth_hz.max()) > self.uplink.limit_hz:
             raise ValueError(f"shares of {wave.plan.bandwidth_hz} Hz do not fit a band of "
                              f"{self.uplink.bandwidth_hz} Hz")
-        version = self.version
-        for number, job in enumerate(jobs, first):
-            job.number, job.version, job.cause = number, version, allocated
         self.cell.submit(jobs)
         self._decided = (first, decided_by(wave, self.radio))
         return np.arange(first, first + len(jobs))

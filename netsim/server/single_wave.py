@@ -28,9 +28,7 @@ def play_wave(wave: Wave, scheduler: Scheduler | None = None, gains: Gains | Non
     uplink = Uplink(env, problem.bandwidth_hz, scheduler or Planned(), channel=channel)
     cell = SimulatedCell(env, uplink, Batteries(env, np.full(int(wave.devices.max()) + 1, np.inf)))
     allocated = recorder.instant("allocate", SERVER, env.now, value=len(wave.devices))
-    jobs = jobs_of(wave, problem.gain)
-    for number, job in enumerate(jobs):
-        job.number, job.cause = number, allocated
+    jobs = jobs_of(wave, problem.gain, cause=allocated)
     cell.submit(jobs)
     env.run(cell.wait(range(len(jobs))))
     ended = record_ended(recorder, cell.collect(), uplink.take_band(), 0, contended=uplink.contended)

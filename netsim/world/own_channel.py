@@ -42,16 +42,16 @@ class OwnChannel:
         return self._gains("mean", devices, t, round)
 
     def next_change(self, t: float) -> float:
-        where = f"{t:.6g} s, channel {self._name}"
-        answer = self._ask(where, self._own.next_change, t)
+        where = f"channel {self._name}"
+        answer = self._ask(where, self._own.next_change, t, at=t)
         if isinstance(answer, bool) or not hasattr(answer, "__float__") or not float(answer) > t:
             raise InputError(f"{where}: next_change({t:g}) answered with {found(answer)}, expected a later instant in "
                              "seconds, or inf where gains change from round to round alone")
         return float(answer)
 
     def _gains(self, what: str, devices: Ints | slice, t: float, round: int) -> Floats:
-        where = f"round {round}, {t:.6g} s, channel {self._name}"
-        answer = self._ask(where, getattr(self._own, what), devices, t, round)
+        where = f"round {round}, channel {self._name}"
+        answer = self._ask(where, getattr(self._own, what), devices, t, round, at=t)
         asked = self._everybody[devices]
         try:
             gains = np.asarray(answer, dtype=np.float64)
@@ -59,17 +59,17 @@ class OwnChannel:
             gains = np.zeros(0)
         if gains.shape != asked.shape:
             raise InputError(f"{where}: {what} answered with {found(answer)}, expected an array with a gain for each "
-                             f"of {len(asked)} devices")
+                             f"of {len(asked)} devices (at {t:.6g} s)")
         wrong = np.flatnonzero(~(np.isfinite(gains) & (gains > 0.0)))
         if wrong.size:
             raise InputError(f"{where}: {what} of device {asked[wrong[0]]} is {gains[wrong[0]]:g}; allowed: finite and "
-                             "above 0 (a factor, not decibels)")
+                             f"above 0 (a factor, not decibels; at {t:.6g} s)")
         return gains
 
-    def _ask(self, where: str, what: Callable[..., Any], *arguments: Any) -> Any:
+    def _ask(self, where: str, what: Callable[..., Any], *arguments: Any, at: float | None = None) -> Any:
         try:
             return what(*arguments)
         except InputError:
             raise
         except Exception as error:
-            raise YourCodeError.of(where, error) from None
+            raise YourCodeError.of(where, error, at=at) from None

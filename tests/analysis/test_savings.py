@@ -91,10 +91,8 @@ def simulated(agenda: Agenda, replay: Replay, bandwidth_hz: float, sharing: str)
     cell = SimulatedCell(env, Uplink(env, bandwidth_hz, SCHEDULERS.make(sharing, {})), Batteries(env, charge_j))
     first = 0
     for wave in agenda.waves:
-        jobs = jobs_of(wave, wave.problem.gain, now=env.now)
-        for job in jobs:
-            job.number, first = first, first + 1
-        cell.submit(jobs)
+        cell.submit(jobs_of(wave, wave.problem.gain, now=env.now, first=first))
+        first += len(wave.devices)
         env.run(cell.wait(cell.running, env.now + replay.deadline_s * (1 + 1e-12)))
         cell.collect()
         env.run(cell.cancel(cell.running, "deadline"))

@@ -19,7 +19,6 @@ from netsim.allocation.waves import Wave
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
-from netsim.cell.job import Job
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.cell.schedulers.planned import Planned
 from netsim.cell.uplink import Uplink
@@ -54,12 +53,6 @@ def opened(now: float) -> SimulatedCell:
     """Two mains-powered devices that share 1 MHz as planned."""
     env = simpy.Environment(initial_time=now)
     return SimulatedCell(env, Uplink(env, 1e6, Planned()), Batteries(env, np.full(2, np.inf)))
-
-
-def numbered(jobs: list[Job]) -> list[Job]:
-    for number, job in enumerate(jobs):
-        job.number = number
-    return jobs
 
 
 def two_with_slots() -> tuple[Problem, Plan]:
@@ -97,7 +90,7 @@ def test_who_sends_for_longer_than_planned_keeps_its_share_and_the_next_one_wait
     problem = replace(TWO_ALIKE, budget_j=10.0)
     plan = plan_in_slots(problem, np.array([0, 1]), np.array([1.0, 2.0]), np.full(2, 1e6), np.full(2, 1e9))
     worse = problem.gain * (2 ** (1 / 3) - 1)                      # 1/3 bit/s/Hz
-    cell, jobs = opened(0.0), numbered(jobs_of(Wave(np.arange(2), problem, plan), worse))
+    cell, jobs = opened(0.0), jobs_of(Wave(np.arange(2), problem, plan), worse)
     cell.submit(jobs)
     cell.env.run()
     assert [job.sent_from for job in jobs] == pytest.approx([1.0, 4.0])
@@ -108,7 +101,7 @@ def test_who_sends_for_longer_than_planned_keeps_its_share_and_the_next_one_wait
 def test_jobs_with_slots_can_be_saved_and_taken_up_again(moment: float) -> None:
     problem, plan = two_with_slots()
 
-    whole, jobs = opened(0.0), numbered(jobs_of(Wave(np.arange(2), problem, plan), problem.gain))
+    whole, jobs = opened(0.0), jobs_of(Wave(np.arange(2), problem, plan), problem.gain)
     whole.submit(jobs)
     if moment:
         whole.env.run(until=moment)
