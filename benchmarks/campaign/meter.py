@@ -133,8 +133,8 @@ def metered() -> Iterator[Meter]:
         job, uplink.env.now, job.hz, job.left))
     watch(Uplink, "leave", before=lambda uplink, job: meter.leaves(job, uplink.env.now))
     watch(Uplink, "is_lost", before=lambda uplink, each: meter.is_sent(each.job, uplink.env.now))
-    watch(TimedTransmission, "__exit__", before=lambda each, kind, *_: kind is None and meter.is_sent(
-        each.job, each.env.now))
+    watch(TimedTransmission, "__exit__", before=lambda each, kind, *_: (
+        meter.is_sent if kind is None else meter.leaves)(each.job, each.env.now))
     watch(TimeVaryingChannel, "refresh", before=meter.takes_over)
     try:
         yield meter

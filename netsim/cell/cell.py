@@ -19,7 +19,6 @@ from netsim.cell.interruption import Interruption
 from netsim.cell.job import DONE, DOWNLOAD, Job
 from netsim.cell.thermal import Thermal
 from netsim.cell.uplink import Uplink
-from netsim.trace.schema import ARRIVED
 from netsim.world.devices import STEADY, DevicesInTime
 
 BY_NUMBER, BY_TIME = attrgetter("number"), attrgetter("ended_at", "device", "number")
@@ -170,10 +169,10 @@ class SimulatedCell:
             if job.phase != DONE:
                 assert job.process is not None
                 job.process.interrupt(Interruption(reason))
-            elif job.outcome == ARRIVED:
-                job.outcome = reason
-                if self.training is not None:
+            else:
+                if job.arrived and self.training is not None:
                     self.training.drop(job)
+                job.outcome = reason
         return self.wait(asked)
 
     # Checkpoints.

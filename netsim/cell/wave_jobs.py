@@ -37,8 +37,8 @@ def jobs_of(
 def decided_by(wave: Wave, link: RateLaw = SHANNON) -> dict[str, Floats]:
     """What a wave's plan decided for its jobs, in columns as the trace has them."""
     plan, problem = wave.plan, wave.problem
-    return {"gain": problem.gain, "bits": problem.bits * link.efficiency, "cycles": problem.cycles,
-            "budget_j": problem.budget_j, "cpu_hz": plan.cpu_hz, "power_w": plan.power_w,
+    return {"device": wave.devices, "gain": problem.gain, "bits": problem.bits * link.efficiency,
+            "cycles": problem.cycles, "budget_j": problem.budget_j, "cpu_hz": plan.cpu_hz, "power_w": plan.power_w,
             "bandwidth_hz": plan.bandwidth_hz, "planned_s": plan.end_s}
 
 

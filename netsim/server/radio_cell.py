@@ -107,7 +107,7 @@ class RadioCell:
         self._followed = True               # whether something has come next
         self._played: list[Ended] = []      # of this round
         self._left_out = NOBODY
-        self._decided: tuple[int, dict[str, Floats]] = (0, {})      # first job of the last wave, and what was decided
+        self._decided: dict[str, Any] = {"number": NOBODY}      # columns of the last wave
 
     @property
     def now(self) -> float:
@@ -278,8 +278,10 @@ class RadioCell:
             raise ValueError(f"shares of {wave.plan.bandwidth_hz} Hz do not fit a band of "
                              f"{self.uplink.bandwidth_hz} Hz")
         self.cell.submit(jobs)
-        self._decided = (first, decided_by(wave, self.radio))
-        return np.arange(first, first + len(jobs))
+        numbers, every = np.arange(first, first + len(jobs)), np.full(len(jobs), 1)
+        self._decided = {**decided_by(wave, self.radio), "number": numbers, "version": every * self.version,
+                         "cause": every * allocated, "t0": every * self.now}
+        return numbers
 
     def finished(self, jobs: Iterable[int], until: float = math.inf, count: int | None = None) -> simpy.Event:
         return self.cell.wait(jobs, until, count)
@@ -357,10 +359,11 @@ class RadioCell:
 
     def _record(self, ended: list[Job], version: int) -> None:
         """Write down jobs that have ended; whatever comes next follows the last of them."""
-        band = self.uplink.take_band()
-        first, decided = self._decided
-        whole = bool(ended) and len(ended) == len(decided.get("gain", ())) and ended[0].number == first
-        jobs = record_ended(self.recorder, ended, band, version, contended=self.uplink.contended,
+        if not ended and not self.uplink.band_log:
+            return
+        decided = self._decided
+        whole = len(ended) == len(decided["number"]) > 0 and ended[0].number == decided["number"][0]
+        jobs = record_ended(self.recorder, ended, self.uplink.take_band(), version, contended=self.uplink.contended,
                             decided=decided if whole else None)
         if jobs is not None:
             self._record_more(ended, jobs.device)

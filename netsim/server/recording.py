@@ -69,12 +69,12 @@ class Ended:
         return seconds if not self.segments or self.received is None else seconds + self.received[0]
 
     @classmethod
-    def of(cls, jobs: Sequence[Job], decided: Mapping[str, Floats]) -> Ended:
+    def of(cls, jobs: Sequence[Job], decided: Mapping[str, Any]) -> Ended:
         """The columns of some jobs, in their order."""
         outcome = [job.outcome for job in jobs]
-        columns = {**_columns(jobs, [*HEAD, "t0", *MEASURED, *(name for name in DECIDED if name not in decided)]),
-                   **decided}
-        head = {name: columns[name].astype(np.int64) for name in HEAD}
+        wanted = [name for name in (*HEAD, "t0", *DECIDED) if name not in decided]
+        columns = {**_columns(jobs, [*MEASURED, *wanted]), **decided}
+        head = {name: columns[name].astype(np.int64, copy=False) for name in HEAD}
         return cls(
             job=head["number"], device=head["device"], began=columns["t0"], cause=head["cause"],
             version=head["version"], outcome=outcome, arrived=_arrived(outcome),
@@ -98,7 +98,7 @@ def _arrived(outcome: list[str]) -> Bools:
 
 def record_ended(
     recorder: Recorder, ended: Sequence[Job], band: tuple[Floats, Floats], version: int, *, contended: bool = False,
-    decided: Mapping[str, Floats] | None = None,
+    decided: Mapping[str, Any] | None = None,
 ) -> Ended | None:
     """Write down jobs that have ended; ``version`` is that of the model when they did.
 
