@@ -83,7 +83,7 @@ class FixedShares:
     def _start(self, transmission: Transmission, hz: float, rate: float) -> None:
         job = transmission.job
         job.hz, job.rate, job.since = hz, rate, self.env.now
-        transmission.begin()
+        transmission.begin(self.env.now)
         self.active[job] = transmission
         self._set_timer(transmission)
 

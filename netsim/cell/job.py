@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import simpy
 
     from netsim.cell.cell import JobsFinished
-    from netsim.cell.uplink import Sending
+    from netsim.cell.uplink import TimedTransmission, Transmission
 
 DOWNLOAD, COMPUTE, UPLOAD, DONE = PHASES = ("download", "compute", "upload", "done")
 WAIT, OFF, THROTTLED = "wait", "off", "throttled"
@@ -104,7 +104,7 @@ class Job:
     sent_from: float
     ended_at: float
     process: simpy.Process | None
-    transmission: Sending | None
+    transmission: Transmission | TimedTransmission | None
     waiter: JobsFinished | None
 
     def __init__(

@@ -88,7 +88,7 @@ class SharedBand:
             self.all, self.table = [self.all[i] for i in order], self.table[:, order]
         for each in self.all[first:first + count]:
             self.uplink.note_order(each.job)
-            each.begin()
+            each.begin(self.env.now)
         self.sending += count
         if self.uplink.abort_over_budget:
             self._limit(slice(first, first + count))

@@ -6,7 +6,6 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Protocol
 
 import numpy as np
 import simpy
@@ -30,14 +29,31 @@ from netsim.trace.schema import ARRIVED
 OVERSHOOT = 1e-9       # shares may exceed the band by rounding, and by no more
 
 
-class Sending(Protocol):
-    """What the process of a device yields to send: a transmission of either kind."""
+class OnAir:
+    """What all transmissions do with a job and its battery."""
 
-    @property
-    def triggered(self) -> bool: ...
+    job: Job
+    battery: Battery | None
+
+    def begin(self, now: float) -> None:
+        """The job is on the air from now on."""
+        job = self.job
+        if job.segments is not None:
+            job.end_segment(WAIT, now)
+        job.sent_from = now
+        if self.battery is not None:
+            job.drawn_j = job.upload_j
+            self.battery.draw(job.power_w)
+
+    def end(self, now: float) -> None:
+        """The job is off the air; its seconds and joules are up to date."""
+        if self.battery is not None:
+            self.battery.stop(self.job.upload_j - self.job.drawn_j)
+        if self.job.segments is not None:
+            self.job.end_segment(UPLOAD, now)
 
 
-class Transmission(simpy.Event):
+class Transmission(OnAir, simpy.Event):
     """The upload of one job: an event that succeeds with the job's outcome, and releases its band when it is left."""
 
     def __init__(self, uplink: Uplink, job: Job, battery: Battery | None) -> None:
@@ -55,29 +71,19 @@ class Transmission(simpy.Event):
         if kind is not None and kind is not GeneratorExit and not self.triggered:
             self.uplink.release(self, ended=aborts(error))
 
-    def begin(self) -> None:
-        """The job is on the air from now on."""
-        begin_sending(self.job, self.battery, self.env.now)
 
-    def end(self) -> None:
-        """The job is off the air; its seconds and joules are up to date."""
-        end_sending(self.job, self.battery, self.env.now)
-
-
-class TimedTransmission(simpy.Timeout):
+class TimedTransmission(OnAir, simpy.Timeout):
     """A transmission with a fixed bandwidth on a static channel, whose end is known when it starts."""
 
     def __init__(self, uplink: Uplink, job: Job, battery: Battery | None) -> None:
-        hz, rate = job.bandwidth_hz, job.planned_rate
-        if rate != rate:
-            rate = float(uplink.link.rate(hz, job.snr_hz))
-        env, seconds = uplink.env, job.left / rate
+        hz, rate, env = job.bandwidth_hz, job.planned_rate, uplink.env
+        seconds = job.left / rate
         super().__init__(env, seconds, ARRIVED)
         self.uplink, self.job, self.battery = uplink, job, battery
         job.hz, job.rate, job.seconds, job.transmission = hz, rate, seconds, self
         job.since = job.sent_from = now = env.now
         if battery is not None or job.segments is not None:
-            begin_sending(job, battery, now)
+            self.begin(now)
         uplink.band.active[job] = self
         uplink.in_use_hz = in_use_hz = uplink.in_use_hz + hz
         uplink.band_log.extend((now, in_use_hz))
@@ -93,14 +99,13 @@ class TimedTransmission(simpy.Timeout):
         if kind is None:
             job.left = 0.0
             job.upload_s += job.seconds
-            job.upload_j = job.power_w * job.upload_s
         else:
             job.left = max(0.0, job.left - job.rate * (now - job.since))
             job.upload_s += now - job.since
-            job.upload_j = job.power_w * job.upload_s
             job.begin_segments()
+        job.upload_j = job.power_w * job.upload_s
         if self.battery is not None or job.segments is not None:
-            end_sending(job, self.battery, now)
+            self.end(now)
         uplink = self.uplink
         band = uplink.band
         del band.active[job]
@@ -110,24 +115,6 @@ class TimedTransmission(simpy.Timeout):
             uplink.in_use_hz = in_use_hz = uplink.in_use_hz - job.hz if band.active else 0.0
             uplink.band_log.extend((now, in_use_hz))
             job.hz = 0.0
-
-
-def begin_sending(job: Job, battery: Battery | None, now: float) -> None:
-    """Put a job on the air."""
-    if job.segments is not None:
-        job.end_segment(WAIT, now)
-    job.sent_from = now
-    if battery is not None:
-        job.drawn_j = job.upload_j
-        battery.draw(job.power_w)
-
-
-def end_sending(job: Job, battery: Battery | None, now: float) -> None:
-    """Take a job off the air."""
-    if battery is not None:
-        battery.stop(job.upload_j - job.drawn_j)
-    if job.segments is not None:
-        job.end_segment(UPLOAD, now)
 
 
 def aborts(error: BaseException | None) -> bool:
@@ -189,7 +176,10 @@ class Uplink:
         at_once = (self.promised_hz <= self.limit_hz and self._fixed and job.slots is None and not self.arriving
                    and not self.band.waiting)                     # all who may come fit, in whatever order
         if at_once and self._timed:
-            return TimedTransmission(self, job, battery)
+            if job.planned_rate != job.planned_rate:
+                job.planned_rate = float(self.link.rate(job.bandwidth_hz, job.snr_hz))
+            if job.planned_rate > 0.0:
+                return TimedTransmission(self, job, battery)
         transmission = Transmission(self, job, battery)
         if at_once:
             self.band.admit(transmission)
@@ -206,7 +196,7 @@ class Uplink:
             self.arriving.remove(transmission)
             job.end_segment(WAIT, self.env.now)
         elif self.band.remove(transmission):
-            transmission.end()
+            transmission.end(self.env.now)
             self.leave(job, ended=ended)
         else:
             job.end_segment(WAIT, self.env.now)
@@ -304,7 +294,7 @@ class Uplink:
 
     def end(self, transmission: Transmission, outcome: str) -> None:
         """End a transmission that the band holds no longer."""
-        transmission.end()
+        transmission.end(self.env.now)
         self.leave(transmission.job, ended=True)
         transmission.job.outcome = outcome
         transmission.succeed(outcome)

@@ -7,7 +7,7 @@ from itertools import count, repeat
 import numpy as np
 
 from netsim.allocation.waves import Wave
-from netsim.base.arrays import Floats
+from netsim.base.arrays import Floats, State
 from netsim.cell.job import Job
 from netsim.cell.radio import SHANNON, RateLaw
 
@@ -34,7 +34,7 @@ def jobs_of(
     return jobs
 
 
-def decided_by(wave: Wave, link: RateLaw = SHANNON) -> dict[str, Floats]:
+def decided_by(wave: Wave, link: RateLaw = SHANNON) -> State:
     """What a wave's plan decided for its jobs, in columns as the trace has them."""
     plan, problem = wave.plan, wave.problem
     return {"device": wave.devices, "gain": problem.gain, "bits": problem.bits * link.efficiency,
