@@ -113,7 +113,8 @@ class SimulatedCell:
     def _device(self, number: int) -> Device:
         battery = self.batteries.of(number) if self.batteries.any_finite else None
         device = self.devices[number] = Device(
-            self.env, self.uplink, battery, self._thermal(number), self.receive_w, self.training, self._finish)
+            self.env, self.uplink, battery, self._thermal(number) if self.heat_limits else None, self.receive_w,
+            self.training, self._finish)
         return device
 
     def _thermal(self, number: int) -> Thermal | None:

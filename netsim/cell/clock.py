@@ -23,11 +23,18 @@ def sleep_until(env: simpy.Environment, at: float) -> ProcessGenerator:
     yield env.timeout(max(0.0, at - env.now))
 
 
-def call_at(env: simpy.Environment, at: float, callback: Callable[[simpy.Event], None]) -> simpy.Process:
-    """Call back at exactly ``at`` with the process that waited for it."""
-    process = env.process(sleep_until(env, at))
-    process.callbacks.append(callback)
-    return process
+def timeout_at(env: simpy.Environment, at: float) -> simpy.Event:
+    """An event at exactly ``at``: a plain timeout wherever one step arrives there."""
+    now = env.now
+    return env.timeout(at - now) if now <= at == now + (at - now) else env.process(sleep_until(env, at))
+
+
+def call_at(env: simpy.Environment, at: float, callback: Callable[[simpy.Event], None]) -> simpy.Event:
+    """Call back at exactly ``at`` with the event that was waited for."""
+    event = timeout_at(env, at)
+    assert event.callbacks is not None
+    event.callbacks.append(callback)
+    return event
 
 
 def rounding_s(now: float, since: float) -> float:

@@ -9,7 +9,7 @@ import simpy
 from simpy.events import ProcessGenerator
 
 from netsim.cell.battery import Battery
-from netsim.cell.clock import JUST_ENOUGH, sleep_until
+from netsim.cell.clock import JUST_ENOUGH, timeout_at
 from netsim.cell.interruption import Interruption
 from netsim.cell.job import COMPUTE, DONE, DOWNLOAD, OFF, THROTTLED, UPLOAD, Job
 from netsim.cell.thermal import Thermal
@@ -152,7 +152,7 @@ class Device:
     def start_work(self, job: Job, rate: float, watts: float, seconds: float) -> simpy.Event:
         """Let the amount that is left decrease at ``rate`` for ``seconds``; a saved job continues where it was."""
         if job.watts >= 0.0:
-            return self.env.process(sleep_until(self.env, job.since + job.seconds))
+            return timeout_at(self.env, job.since + job.seconds)
         job.since, job.rate, job.watts, job.seconds = self.env.now, rate, watts, seconds
         if self.battery is not None and watts:
             self.battery.draw(watts)

@@ -123,17 +123,20 @@ class SharedBand:
             self.settle(self._next)
             self.uplink.wake()
 
-    def settle(self, due: int = -1) -> None:
-        """Let bits decrease until now; end what is sent but for rounding, and then what has spent its budget."""
+    def settle(self, due: int | None = None) -> None:
+        """Let bits decrease until now; end what is sent but for rounding, and then what has spent its budget.
+
+        ``due`` is the column whose end the timer waited for (-1: a budget's end).
+        """
         now, count = self.env.now, self.sending
         dt, self.since = now - self.since, now
-        if not count or (dt == 0.0 and due < 0):
+        if not count or (dt == 0.0 and due is None):
             return
         table = self.table
         left, rate = table[LEFT, :count], table[RATE, :count]
         remaining_s = seconds_left(left, rate)
         done = remaining_s <= dt + rounding_s(now, self.divided)
-        if due >= 0:
+        if due is not None and due >= 0:
             done[due] = True
         table[AIR, :count] += np.where(done, remaining_s, dt)
         np.maximum(left - rate * dt, 0.0, out=left)

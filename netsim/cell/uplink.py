@@ -16,7 +16,7 @@ from netsim.base.arrays import Floats, State
 from netsim.base.errors import InputError, YourCodeError
 from netsim.cell.battery import Battery
 from netsim.cell.channel import TimeVaryingChannel
-from netsim.cell.clock import CLOCK_ULPS, sleep_until
+from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
 from netsim.cell.fixed_shares import FixedShares
 from netsim.cell.interruption import Interruption
 from netsim.cell.job import DONE, UPLOAD, WAIT, Job
@@ -261,8 +261,8 @@ class Uplink:
             job.follows, self.contended = self.freed_by, True
 
     def count(self, now: float, in_use_hz: float) -> None:
-        """Note how much of the band is in use from now on."""
-        if in_use_hz != self.in_use_hz:
+        """Note how much of the band is in use from now on, unless it has changed by rounding alone."""
+        if abs(in_use_hz - self.in_use_hz) > JUST_ENOUGH * self.bandwidth_hz or in_use_hz == 0.0 != self.in_use_hz:
             self.in_use_hz = in_use_hz
             self.band_log.extend((now, in_use_hz))
 

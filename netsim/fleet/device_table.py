@@ -35,13 +35,13 @@ def device_table(scenario: Scenario, population: Population, more: Mapping[str, 
     """Parquet; ``name`` is null where the fleet gives none; ``more`` are columns of others, such as class counts."""
     import polars as pl
 
-    names = [name for table in scenario.population
-             for name in (table.devices and table.devices.name) or [None] * table.size]
+    names = [pl.Series(table.devices.name, dtype=pl.String) if table.devices and table.devices.name
+             else pl.repeat(None, table.size, dtype=pl.String, eager=True) for table in scenario.population]
     file = BytesIO()
     pl.DataFrame({
         "device": np.arange(len(population)),
-        "name": pl.Series(names, dtype=pl.String),
-        "kind": np.array(population.kinds)[population.kind],
+        "name": pl.concat(names),
+        "kind": pl.Series(population.kinds, dtype=pl.String).gather(population.kind),
         **{name: getattr(population, name) for name in population.columns},
         **more,
     }).write_parquet(file)
