@@ -11,7 +11,7 @@ import simpy
 
 from netsim.allocation.sharing import Active
 from netsim.base.arrays import State
-from netsim.cell.clock import CLOCK_ULPS, SAME_END, call_at, rounding_s
+from netsim.cell.clock import SAME_END, call_at, rounding_s
 from netsim.cell.job import Job
 from netsim.trace.schema import OVER_BUDGET
 
@@ -47,15 +47,14 @@ class FixedShares:
     def join(self, arriving: list[Transmission]) -> None:
         """Queue transmissions that start at this instant."""
         self.waiting += arriving
-        soon = self.env.now + CLOCK_ULPS * math.ulp(self.env.now)
-        for transmission in arriving:
-            transmission.job.follow_slots(soon)                      # its slot may begin now, but for rounding
+        jobs = [transmission.job for transmission in arriving]
+        self.uplink.start_slots(jobs)
         if self.uplink.channel is not None:
-            self.uplink.channel.join([transmission.job for transmission in arriving])
+            self.uplink.channel.join(jobs)
 
     def reallocate(self) -> None:
         """Ask the scheduler; without slots, those who send keep what they have."""
-        if not self.waiting and not any(each.job.slots is not None for each in self.active.values()):
+        if not self.waiting and not self.uplink.slotted:
             return
         uplink, now = self.uplink, self.env.now
         everyone = [*self.active.values(), *self.waiting]

@@ -56,6 +56,7 @@ class SharedBand:
     def join(self, arriving: list[Transmission]) -> None:
         """Queue transmissions that start at this instant."""
         jobs = [each.job for each in arriving]
+        self.uplink.start_slots(jobs)
         if self.uplink.channel is not None:
             self.uplink.channel.join(jobs)
         columns = np.array([(job.left, 0.0, 0.0, job.snr_hz, job.planned_hz, job.upload_s,
@@ -67,9 +68,13 @@ class SharedBand:
         """Ask the scheduler, and wait for the next end."""
         if self.all:
             uplink, table = self.uplink, self.table
+            if uplink.slotted:
+                table[PLANNED] = [each.job.planned_hz for each in self.all]
+            seen = table.view()
+            seen.flags.writeable = False          # a scheduler only looks
             hertz = uplink.ask(Active(
-                planned_hz=table[PLANNED], left_bits=table[LEFT] / uplink.link.efficiency, snr_hz=table[SNR],
-                left_s=table[PAYS] - table[AIR], sending=table[HZ], bandwidth_hz=uplink.bandwidth_hz))
+                planned_hz=seen[PLANNED], left_bits=seen[LEFT] / uplink.link.efficiency, snr_hz=seen[SNR],
+                left_s=seen[PAYS] - seen[AIR], sending=seen[HZ], bandwidth_hz=uplink.bandwidth_hz))
             table[HZ], table[RATE] = hertz, uplink.link.rate(hertz, table[SNR])
             if self.sending < len(self.all):
                 self._start(np.flatnonzero(hertz[self.sending:] > 0.0) + self.sending)

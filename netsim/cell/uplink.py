@@ -159,6 +159,7 @@ class Uplink:
         self.arriving: list[Transmission] = []                    # that start at this instant
         self.freed_by: Job | None = None                          # the job that ended at this instant
         self.contended = False                                    # whether a job ever had to wait for another's end
+        self.slotted = False                                      # whether a job ever had slots
         self.band: FixedShares | SharedBand = FixedShares(self) if scheduler.fixed else SharedBand(self)
         self._fixed = scheduler.fixed
         self._timed = scheduler.fixed and channel is None and loss is None and not abort_over_budget
@@ -305,9 +306,17 @@ class Uplink:
 
     def follow_slots(self, jobs: Sequence[Job]) -> None:
         """Be there when the planned bandwidths of these jobs change."""
-        with_slots = [job for job in jobs if job.slots]
+        with_slots = [job for job in jobs if job.slots is not None]
         if with_slots:
+            self.slotted = True
             self.env.process(self._follow(with_slots, sorted({at for job in with_slots for at, _ in job.slots or ()})))
+
+    def start_slots(self, jobs: Sequence[Job]) -> None:
+        """Jobs are ready to send: their slots may begin now, but for rounding."""
+        if self.slotted:
+            soon = self.env.now + CLOCK_ULPS * math.ulp(self.env.now)
+            for job in jobs:
+                job.follow_slots(soon)
 
     def _follow(self, jobs: list[Job], instants: list[float]) -> ProcessGenerator:
         for at in instants:
@@ -324,7 +333,7 @@ class Uplink:
     def snapshot(self) -> State:
         """The band as it is divided; the jobs are saved by the cell."""
         freed_by = (-1, -1) if self.freed_by is None else (self.freed_by.number, self.freed_by.upload_row)
-        return {"in_use": np.array([self.in_use_hz, self.promised_hz, self.contended]),
+        return {"in_use": np.array([self.in_use_hz, self.promised_hz, self.contended, self.slotted]),
                 "freed_by": np.array(freed_by, np.int64),
                 "arriving": np.array([each.job.number for each in self.arriving], np.int64),
                 "woken": np.array(self._wake is not None), "uploads": (
@@ -337,8 +346,8 @@ class Uplink:
         if number >= 0:
             self.freed_by = jobs.get(number) or Job(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
             self.freed_by.number, self.freed_by.upload_row = number, row
-        self.in_use_hz, self.promised_hz, contended = state["in_use"].tolist()
-        self.contended = bool(contended)
+        self.in_use_hz, self.promised_hz, contended, slotted = state["in_use"].tolist()
+        self.contended, self.slotted = bool(contended), bool(slotted)
         if self.loss is not None:
             self.loss.restore(state["uploads"])
 

@@ -77,6 +77,15 @@ def test_a_plan_in_slots_by_hand() -> None:
     assert jobs["wait_s"] == pytest.approx([0.0, 2.0], abs=1e-12)      # ready at 2 s, its slot begins at 4 s
 
 
+def test_a_scheduler_that_divides_the_band_itself_sees_the_slots() -> None:
+    class Divides(Planned):
+        fixed = False
+
+    problem, plan = two_with_slots()
+    jobs = play_wave(Wave(np.arange(2), problem, plan), Divides()).jobs
+    assert jobs["t1"] == pytest.approx([3.5, 6.0])
+
+
 def test_who_waits_for_its_slot_is_on_the_critical_path() -> None:
     problem, plan = two_with_slots()
     part = play_wave(Wave(np.arange(2), problem, plan))
