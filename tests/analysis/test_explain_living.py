@@ -27,11 +27,11 @@ from netsim.analysis.explain import what_ifs
 from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
 from netsim.base.errors import InputError
-from netsim.cell import cell_parts
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.fleet.work import RoundProblems
 from netsim.scenario import Scenario
 from netsim.selection import Choice
+from netsim.server import cell_parts
 from netsim.server.selector import Selector
 from netsim.trace.schema import ARRIVED
 
