@@ -166,7 +166,7 @@ class Device:
             job.compute_s += seconds
             job.compute_j += joules
             if self.thermal is not None:
-                self.thermal.stop(self.env.now, job.rate)
+                self.thermal.stop(self.env.now, job.rate, seconds)
         else:
             job.download_j += joules
         if self.battery is not None and job.watts:

@@ -31,10 +31,10 @@ class Thermal:
             return limit.clock_hz, math.inf
         return cpu_hz, limit.load_s - self.warmth_s
 
-    def stop(self, now: float, cpu_hz: float) -> None:
-        """Stop the CPU, which ran at this frequency."""
+    def stop(self, now: float, cpu_hz: float, seconds: float) -> None:
+        """Stop the CPU, which ran at this frequency for so many seconds: late in a run the clock has lost digits."""
         if cpu_hz > self.limit.clock_hz:
-            warmth_s = self.warmth_s + now - self.since
+            warmth_s = self.warmth_s + seconds
             hot = warmth_s >= self.limit.load_s * (1 - JUST_ENOUGH)
             self.warmth_s = self.limit.load_s if hot else warmth_s
         self.since = now

@@ -1,6 +1,7 @@
 """Processors that get hot: the instant at which the clock falls, what that saves and costs, and how a rest cools."""
 
 import pytest
+import simpy
 from small_worlds import World
 
 from netsim.world.faults import Absence, Faults, Presence
@@ -62,3 +63,12 @@ def test_a_battery_lasts_longer_at_the_lower_clock(world):
     spans = world.play(world.device(cycles=5e9, battery_j=3.5), heat_limits=HALF)
     assert spans[:2] == [("compute", 0.0, 3.0), ("throttled", 3.0, 7.0)]
     assert spans[-1] == ("battery empty", 7.0)
+
+
+@pytest.mark.parametrize("start_s", [1e3, 1e6, 1e9])
+def test_a_cpu_gets_hot_however_late_it_is(start_s):
+    """The clock has lost the digits of a limit of 30 ms: it still ends after as much load."""
+    world = World(env=simpy.Environment(initial_time=start_s))
+    limit = HeatLimit(range(1), load_s=0.03001, clock_hz=0.5e9, rest_s=0.06)
+    world.play(world.device(cycles=0.1e9, bits=1e-9), heat_limits=[limit])
+    assert world.part.jobs["compute_s"] == [pytest.approx(0.03001 + 0.06999 / 0.5)]
