@@ -46,7 +46,7 @@ class Stage:
     progress: Callable[[RunProgress], None] | None
 
     def advance(self, event: simpy.Event) -> None:
-        """Let simulated time pass until something has happened; a fault of the user's code is told with the round."""
+        """Let simulated time pass until something has happened; report a fault of the user's code with the round."""
         try:
             self.env.run(until=event)
         except YourCodeError as fault:

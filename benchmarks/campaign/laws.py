@@ -105,7 +105,7 @@ def bits(told: Told) -> int:
         to_its_end = done[-1:] == [True]
         if ended in (ARRIVED, LOST):
             assert to_its_end, f"job {job} ended as {ended} without its last bit"
-        elif ended not in (TOO_LATE, OVER):  # which may finish at the very instant that nobody wants it any more
+        elif ended not in (TOO_LATE, OVER):  # such a job may finish at the instant at which it is cancelled
             assert not to_its_end, f"job {job} was sent to its end and ended as {ended}"
     return len(told.meter.tries)
 

@@ -25,7 +25,7 @@ BY_NUMBER, BY_TIME = attrgetter("number"), attrgetter("ended_at", "device", "num
 
 
 class JobsFinished(simpy.Event):
-    """Succeeds when so many jobs have finished, or when the time is up."""
+    """Succeeds when the wanted number of jobs has finished, or when the time is up."""
 
     def __init__(self, env: simpy.Environment, wanted: int) -> None:
         super().__init__(env)
@@ -136,7 +136,7 @@ class SimulatedCell:
                 waiter.succeed()
 
     def wait(self, numbers: Iterable[int], until: float = math.inf, count: int | None = None) -> JobsFinished:
-        """An event that succeeds when so many of these jobs (by default all) have finished, or at ``until``."""
+        """An event that succeeds when ``count`` of these jobs (by default all) have finished, or at ``until``."""
         asked = list(numbers)
         under_way = [job for job in map(self.running.get, asked) if job is not None and job.phase != DONE]
         wanted = len(under_way) if count is None else count - (len(asked) - len(under_way))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import simpy
 from simpy.events import ProcessGenerator
 
-CLOCK_ULPS = 16       # a difference of so many units in the last place of the clock is rounding
+CLOCK_ULPS = 16       # units in the last place of the clock: a smaller difference is rounding
 SAME_END = 1e-9       # ends closer than this part of the time since the band was divided are one end
 JUST_ENOUGH = 1e-12   # energy or load that falls short by this part suffices
 

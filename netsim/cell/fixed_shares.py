@@ -111,7 +111,7 @@ class FixedShares:
             self._end(transmission, job.seconds, sent=self._until_sent(job) <= job.seconds)
 
     def _end(self, transmission: Transmission, seconds: float, *, sent: bool) -> None:
-        """The last bit is sent, or the budget is spent, after so many seconds."""
+        """The last bit is sent, or the budget is spent, after ``seconds``."""
         job = transmission.job
         self._account(job, seconds)
         transmission.timer = None

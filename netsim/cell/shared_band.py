@@ -23,7 +23,7 @@ LEFT, RATE, HZ, SNR, PLANNED, AIR, PAYS, LIMIT = range(8)
 
 
 def seconds_left(left: Floats, rate: Floats) -> Floats:
-    """Seconds until so many bits are sent; inf at rate 0."""
+    """Seconds until the bits that are left are sent; inf at rate 0."""
     seconds: Floats = np.full(len(left), np.inf)
     np.divide(left, rate, out=seconds, where=rate > 0.0)
     return seconds

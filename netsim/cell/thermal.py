@@ -32,7 +32,7 @@ class Thermal:
         return cpu_hz, limit.load_s - self.warmth_s
 
     def stop(self, now: float, cpu_hz: float, seconds: float) -> None:
-        """Stop the CPU, which ran at this frequency for so many seconds: late in a run the clock has lost digits."""
+        """Stop the CPU, which ran at this frequency for ``seconds``: late in a run the clock has lost digits."""
         if cpu_hz > self.limit.clock_hz:
             warmth_s = self.warmth_s + seconds
             hot = warmth_s >= self.limit.load_s * (1 - JUST_ENOUGH)

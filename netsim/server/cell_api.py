@@ -79,7 +79,7 @@ class CellAPI(Protocol):
         """Let devices begin their jobs; returns the numbers of these."""
 
     def finished(self, jobs: Iterable[int], until: float = ..., count: int | None = None) -> simpy.Event:
-        """An event that succeeds when so many of these jobs (by default all) have finished, or at ``until``."""
+        """An event that succeeds when ``count`` of these jobs (by default all) have finished, or at ``until``."""
 
     def running(self) -> dict[int, int]:
         """The jobs that were not collected yet, with their devices."""

@@ -41,7 +41,7 @@ def test_the_charge_is_counted_after_each_phase(world):
 
 
 class Log(list):
-    """What a battery's owner is told: an instant for each depletion."""
+    """The instants at which a battery was empty."""
 
     def __init__(self, battery):
         super().__init__()

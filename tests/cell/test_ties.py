@@ -49,7 +49,7 @@ def test_no_upload_of_a_tdma_plan_is_stretched_by_a_common_end(seed, size):
     for device in range(size):
         others = (np.delete(ended, device) > ready[device] * (1 + 1e-9)) & (
             np.delete(ready, device) < ended[device] * (1 - 1e-9))
-        if not others.any():                         # nobody else was on the air meanwhile
+        if not others.any():                         # no other device was on the air meanwhile
             assert sent[device] == pytest.approx(least[device], rel=1e-6)
 
 
