@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from netsim.base.errors import InputError, YourCodeError, in_round
+from netsim.base.errors import YourCodeError
 from netsim.base.garbage import fewer_collections
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
@@ -50,7 +50,7 @@ class Stage:
         try:
             self.env.run(until=event)
         except YourCodeError as fault:
-            raise InputError(in_round(self.cell.version + 1, fault)) from None
+            raise fault.in_round(self.cell.version + 1) from None
 
     def closed(self, at: RunProgress) -> None:
         """A round is complete: write it down if that is due, and say how far the run is."""

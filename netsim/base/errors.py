@@ -9,6 +9,8 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Self
 
+from netsim.base.error_codes import ERROR_CODES
+
 MOST_TOLD = 10             # complaints about one thing; then only how many more
 MOST_CHARACTERS = 1_990    # of a message, so that it stays below 2,000 with "error: " before it
 _HEAD = 1_400
@@ -17,10 +19,57 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 
 class InputError(ValueError):
-    """Something that the user gave is at fault; the message says what, where and what is allowed."""
+    """Something that the user gave is at fault; the program ends with exit code 2 and this message.
 
-    def __init__(self, message: str = "") -> None:
-        super().__init__(readable(message))
+    The message is ``key: problem (found X; expected Y). Hint.``, where the problem is that of the code.
+
+    Parameters
+    ----------
+    code
+        The kind of fault, one of :data:`~netsim.base.error_codes.ERROR_CODES`.
+    key
+        Where the fault lies: a key of the scenario, an option, an argument, a file.
+    found
+        What was given; text is shown as it stands, other values as Python writes them. None says nothing.
+    expected
+        What is allowed there.
+    hint
+        What to do about it, a sentence.
+
+    Examples
+    --------
+    >>> str(InputError("more-than-devices", "server.concurrency", 12, "at most 10", "Add devices, or lower it"))
+    'server.concurrency: is more than there are devices (found 12; expected at most 10). Add devices, or lower it.'
+    """
+
+    def __init__(self, code: str = "", key: str = "", found: object = None, expected: str = "", hint: str = "") -> None:
+        super().__init__(code, key, found, expected, hint)      # SimPy and pickle make it again from these
+        self.code, self.key, self.found, self.expected, self.hint = code, key, found, expected, hint
+
+    def __str__(self) -> str:
+        return readable(self.text())
+
+    def text(self) -> str:
+        """The message as one sentence, and the hint as another."""
+        if self.code not in ERROR_CODES:
+            return self.code            # a message as such, until the last of them is gone
+        given = None if self.found is None else self.found if isinstance(self.found, str) else repr(self.found)
+        details = [f"found {given}"] * bool(given) + [f"expected {self.expected}"] * bool(self.expected)
+        problem = ERROR_CODES[self.code] + (f" ({'; '.join(details)})" if details else "")
+        message = f"{self.key}: {problem}" if self.key else problem
+        return f"{message}. {self.hint}{'' if self.hint[-1] in '.?!' else '.'}" if self.hint else message
+
+
+class SeveralInputErrors(InputError):  # noqa: N818 - several
+    """Several faults at once, a line each; code and key are those of the first."""
+
+    def __init__(self, *errors: InputError) -> None:
+        first = errors[0]
+        super().__init__(first.code, first.key, first.found, first.expected, first.hint)
+        self.args = self.errors = errors
+
+    def text(self) -> str:
+        return "\n".join([*(error.text() for error in self.errors[:MOST_TOLD]), *and_more(len(self.errors))])
 
 
 class YourCodeError(InputError):
@@ -31,8 +80,6 @@ class YourCodeError(InputError):
         """Report an error in ``what``, at a simulated time if one is given.
 
         Where none of its lines is the user's, it is reported with the first line of ``function``.
-
-        SimPy makes exceptions again from their arguments, so the message is the only one.
         """
         frames = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(US)]
         theirs = [frame for frame in frames if frame.filename == frames[0].filename]       # below may be a library
@@ -41,12 +88,15 @@ class YourCodeError(InputError):
             f", line {written.co_firstlineno} of {_file(written.co_filename)}" if written else "")
         code = f": {theirs[-1].line}" if theirs and theirs[-1].line else ""
         when = "" if at is None else f" (at {at:.6g} s)"
-        return cls(f"{what}{where}{code}: {type(error).__name__}: {error}{when}")
+        return cls("your-code", what, f"{where}{code}: {type(error).__name__}: {error}{when}")
 
+    def text(self) -> str:
+        return f"{self.key}{self.found}"
 
-def in_round(number: int, fault: YourCodeError) -> str:
-    """The message of a fault with the round before it, unless it says that already."""
-    return str(fault) if str(fault).startswith("round ") else f"round {number}, {fault}"
+    def in_round(self, number: int) -> YourCodeError:
+        """The same with the round before it, unless it says that already."""
+        return self if self.key.startswith("round ") else YourCodeError(
+            self.code, f"round {number}, {self.key}", self.found)
 
 
 def _file(name: str) -> str:

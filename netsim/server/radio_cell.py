@@ -14,7 +14,7 @@ import simpy
 from netsim.allocation.problem import Infeasible, Problem
 from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, Wave
 from netsim.base.arrays import Bools, Floats, Ints, State
-from netsim.base.errors import InputError, YourCodeError, in_round
+from netsim.base.errors import YourCodeError
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import LocalTraining, SimulatedCell
 from netsim.cell.channel import TimeVaryingChannel
@@ -208,7 +208,7 @@ class RadioCell:
         try:
             return self._noted(planner.agenda(devices, rule, size))
         except YourCodeError as fault:
-            raise InputError(in_round(self.version + 1, fault)) from None
+            raise fault.in_round(self.version + 1) from None
 
     def _planner_among(self, among: int, charge_j: Callable[[Ints], Floats] | None) -> Planner:
         """Plans for one of so many: with its part of the band, or with all of it where one sends at a time."""
