@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from traceback import extract_tb
@@ -21,20 +21,23 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 class InputError(ValueError):
     """Something that the user gave is at fault; the program ends with exit code 2 and this message.
 
-    The message is ``key: problem (found X; expected Y). Hint.``, where the problem is that of the code.
+    The message is ``source: key: problem (found X; expected Y). Hint.``; the problem is that of the code.
 
     Parameters
     ----------
     code
         The kind of fault, one of :data:`~netsim.base.error_codes.ERROR_CODES`.
     key
-        Where the fault lies: a key of the scenario, an option, an argument, a file.
+        Where the fault lies: a key of the scenario, an option, an argument; a file where the file itself is at fault.
     found
-        What was given; text is shown as it stands, other values as Python writes them. None says nothing.
+        What was given; text is shown as it stands (``quoted`` puts it into quotes), other values as Python writes
+        them. None says nothing.
     expected
         What is allowed there.
     hint
         What to do about it, a sentence.
+    source
+        Where the key was given, if that is to be said: a file and its line, or ``--set``.
 
     Examples
     --------
@@ -42,9 +45,12 @@ class InputError(ValueError):
     'server.concurrency: is more than there are devices (found 12; expected at most 10). Add devices, or lower it.'
     """
 
-    def __init__(self, code: str = "", key: str = "", found: object = None, expected: str = "", hint: str = "") -> None:
-        super().__init__(code, key, found, expected, hint)      # SimPy and pickle make it again from these
-        self.code, self.key, self.found, self.expected, self.hint = code, key, found, expected, hint
+    def __init__(
+        self, code: str = "", key: str = "", found: object = None, expected: str = "", hint: str = "", source: str = "",
+    ) -> None:
+        super().__init__(code, key, found, expected, hint, source)      # SimPy and pickle make it again from these
+        self.code, self.key, self.found, self.expected, self.hint, self.source = (
+            code, key, found, expected, hint, source)
 
     def __str__(self) -> str:
         return readable(self.text())
@@ -56,20 +62,37 @@ class InputError(ValueError):
         given = None if self.found is None else self.found if isinstance(self.found, str) else repr(self.found)
         details = [f"found {given}"] * bool(given) + [f"expected {self.expected}"] * bool(self.expected)
         problem = ERROR_CODES[self.code] + (f" ({'; '.join(details)})" if details else "")
-        message = f"{self.key}: {problem}" if self.key else problem
+        message = ": ".join(part for part in (self.source, self.key, problem) if part)
         return f"{message}. {self.hint}{'' if self.hint[-1] in '.?!' else '.'}" if self.hint else message
+
+    def at(self, key: str, source: str = "") -> InputError:
+        """The same fault at another key: who reads a value does not know where it stands."""
+        return InputError(self.code, key, self.found, self.expected, self.hint, source or self.source)
 
 
 class SeveralInputErrors(InputError):  # noqa: N818 - several
-    """Several faults at once, a line each; code and key are those of the first."""
+    """Several faults at once, a line each; code, key and so on are those of the first."""
 
     def __init__(self, *errors: InputError) -> None:
-        first = errors[0]
-        super().__init__(first.code, first.key, first.found, first.expected, first.hint)
+        super().__init__(*errors[0].args)
         self.args = self.errors = errors
 
     def text(self) -> str:
         return "\n".join([*(error.text() for error in self.errors[:MOST_TOLD]), *and_more(len(self.errors))])
+
+
+def unknown(
+    key: str, name: object, allowed: Iterable[str], code: str = "unknown-name", hint: str = "", source: str = "",
+) -> InputError:
+    """The error for a name that is none of those allowed: lists them, and asks after the nearest.
+
+    >>> str(unknown("allocation.method", "soa", ["sao", "equal"]))
+    'allocation.method: unknown name (found "soa"; expected equal or sao). Did you mean "sao"?'
+    """
+    names = sorted(allowed)
+    near = nearest(str(name), names)
+    hints = ([f'Did you mean "{near}"?'] if near else []) + ([hint] if hint else [])
+    return InputError(code, key, quoted(name), either(names) if names else "none", " ".join(hints), source)
 
 
 class YourCodeError(InputError):
@@ -132,14 +155,33 @@ def and_more(complaints: int) -> list[str]:
     return [f"... and {complaints - MOST_TOLD:,} more"] if complaints > MOST_TOLD else []
 
 
+def quoted(value: object) -> str:
+    """A value as a TOML file has it, cut where it is long.
+
+    >>> quoted("sao"), quoted(True), quoted(0.5)
+    ('"sao"', 'true', '0.5')
+    """
+    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def either(names: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return " or ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def nearest(found: str, allowed: Sequence[str]) -> str | None:
+    """The name that was probably meant; capitals do not count: "mhz" means MHz, not Hz."""
+    same = [name for name in allowed if name.casefold() == found.casefold()]
+    return next(iter(same or get_close_matches(found, allowed, n=1, cutoff=0.5)), None)
+
+
 def one_of(found: str, allowed: Iterable[str]) -> str:
-    """``allowed: a, b, c`` and, where one is near, ``did you mean "b"?``, to end an error message with.
+    """``allowed: a, b, c`` and, where one is near, ``did you mean "b"?``, for a message that is no InputError.
 
     >>> one_of("soa", ["equal", "sao"])
     'allowed: equal, sao; did you mean "sao"?'
     """
     names = sorted(allowed)
-    same = [name for name in names if name.casefold() == found.casefold()]      # "mhz" means MHz, not Hz
-    near = same or get_close_matches(found, names, n=1, cutoff=0.5)
-    guess = f'; did you mean "{near[0]}"?' if near else ""
-    return f"allowed: {', '.join(names)}{guess}"
+    near = nearest(found, names)
+    return f"allowed: {', '.join(names)}" + (f'; did you mean "{near}"?' if near else "")

@@ -1,0 +1,24 @@
+"""How far numbers may differ and still count as equal, with the reason for each; relative unless a unit says otherwise.
+
+A tolerance stands here if it absorbs rounding, so that one reason has one value everywhere. Where a search stops
+(the step of a solver, the width of a bracket) belongs to the search.
+"""
+
+from __future__ import annotations
+
+# What one or a few operations in double precision differ by: sums in another order, a value and its inverse.
+ROUNDING = 1e-12
+
+# What a plan may miss a constraint by (budget, band, deadline): thousands of operations, and solvers that stop at 1e-10.
+CONSTRAINT = 1e-9
+
+# Times, savings and energies below are differences of larger numbers that agree but for rounding: shown as 0.
+SHOWN_S = 1e-12
+SHOWN_SAVING_S = 1e-9
+SHOWN_SUM = 1e-15
+
+# A plan this near to its lower bound is printed as meeting it: the four digits that are shown are the same.
+MEETS_BOUND = 1e-6
+
+# Units in the last place of the simulated clock: instants nearer to each other are the same but for rounding.
+CLOCK_ULPS = 64
