@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.allocation import METHODS as ALLOCATION
 from netsim.allocation import check_method
-from netsim.base.errors import InputError, found, one_of
+from netsim.base.errors import InputError, found, quoted, unknown
 from netsim.base.registry import Registry
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.fleet.path_loss import PATH_LOSSES, path_loss_options
@@ -67,7 +67,8 @@ def as_scenario(given: Any, changes: Mapping[str, Any] | None = None) -> Scenari
         return load_scenario(given, changes or {})
     if isinstance(given, Mapping):
         return scenario_of(given, changes or {})
-    raise InputError(f"simulate: expected a Scenario, the name or the path of one, or a dict, found {found(given)}")
+    raise InputError("wrong-type", "scenario", found(given), "a Scenario, the name or the path of one, or a dict",
+                     source="simulate")
 
 
 def check_arguments(
@@ -75,24 +76,24 @@ def check_arguments(
 ) -> None:
     """Raise InputError for arguments of ``simulate`` that are of another kind."""
     if not isinstance(learning, bool):
-        raise InputError(f"simulate: learning = expected True or False, found {found(learning)}")
+        raise InputError("wrong-type", "learning", found(learning), "True or False", source="simulate")
     if progress is not None and not callable(progress):
-        raise InputError(f"simulate: progress = expected a function, to be called after each round, found "
-                         f"{found(progress)}")
+        raise InputError("wrong-type", "progress", found(progress), "a function, to be called after each round",
+                         source="simulate")
     if resume and out is None:
-        raise InputError("simulate: resume: say in which folder the run lies that is to go on, as out")
-    unknown = next((name for name in own if name not in BROUGHT), None)
-    if unknown is not None:
-        raise InputError(f'simulate: unknown argument "{unknown}"; objects of your own: {one_of(unknown, BROUGHT)}')
+        raise InputError("needs", "resume", expected="the folder of the run to resume, as out", source="simulate")
+    for name in own:
+        if name not in BROUGHT:
+            raise unknown(name, name, BROUGHT, "unknown-option", "Objects of your own go by these names", "simulate")
     for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
         if not (value is None and name == "workers") and (
                 isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least):
-            raise InputError(f"simulate: {name} = expected a whole number from {least} on, found {found(value)}")
+            raise InputError("out-of-range", name, found(value), f"a whole number from {least} on", source="simulate")
     if out is not None and not isinstance(out, str | Path):
-        raise InputError(f"simulate: out = expected the path of a folder for the run, found {found(out)}")
+        raise InputError("wrong-type", "out", found(out), "the path of a folder for the run", source="simulate")
     if resume and own:
-        raise InputError(f"simulate: resume: a run with objects of a Python session ({', '.join(own)}) cannot be taken "
-                         "up again, since nobody knows whether they are still the same; begin a new one")
+        raise InputError("unsupported", "resume", f"objects of a Python session ({', '.join(own)})", source="simulate",
+                         hint="They may have changed since the run began: start a new run")
 
 
 @contextmanager
@@ -103,8 +104,8 @@ def with_own(given: Any, own: Mapping[str, Any]) -> Iterator[Scenario]:
         for what, thing in own.items():
             registry, key = BROUGHT[what]
             if not callable(thing):
-                raise InputError(f"simulate: {what} = expected a function or class, found {found(thing)}; "
-                                 f"what is built in is named in the scenario, as {key}")
+                raise InputError("wrong-type", what, found(thing), "a function or class", "What is built in is named "
+                                 f"in the scenario, as {key}", source="simulate")
             names[key] = stack.enter_context(registry.lend(thing))
         yield as_scenario(given, names)
 
@@ -122,14 +123,14 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     check_server(scenario, selection)
     aggregation = scenario.learning.aggregation
     if needs_chances(aggregation) and "chances" not in getattr(selection, "gives", ()):
-        raise InputError(
-            f'learning.aggregation "{aggregation}" needs a selection that draws by known chances: take '
-            'selection.method icas, or "weighted"')
+        raise InputError("needs", "learning.aggregation", quoted(aggregation), "a selection that draws by known "
+                         "probabilities", 'Take selection.method icas, or "weighted"')
     if selection.needs and not learning:
         raise InputError(
-            f'selection.method "{scenario.selection.method}" needs {" and ".join(sorted(selection.needs))} of the '
-            "devices, which only learning gives: give the scenario a dataset and let it learn (without --no-learning; "
-            "in a sweep file, without learning = false), or take another method (fedavg, round-robin)")
+            "needs", "selection.method", quoted(scenario.selection.method),
+            f"{' and '.join(sorted(selection.needs))} of the devices, which only learning gives",
+            "Give the scenario a dataset and let it learn (without --no-learning; in a sweep file, without "
+            "learning = false), or take another method (fedavg, round-robin)")
     if learning:
         check_learning(scenario)
     scenario.said.refuse(idle_by_name(scenario, learning=learning))
@@ -149,7 +150,7 @@ def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:
     """Keys that do nothing with the methods, the server and the split that a scenario names, or without learning."""
     if learning and scenario.learning.partition.kind == "file":
         for table in scenario.population:
-            yield Idle(("population", table.name, "samples"), ("learning", "partition"), "the file of the split says "
+            yield Idle(("population", table.name, "samples"), ("learning", "partition"), "The file of the split says "
                        "which samples a device holds (learning.partition); change that", changes_only=True)
     if scenario.server:
         yield from _idle_with_server(scenario, scenario.server.kind, scenario.server.options)
@@ -162,7 +163,7 @@ def refuse_untrained(scenario: Scenario) -> None:
     """Raise InputError for a change of how devices learn, where somebody asks for rounds without learning at once."""
     if scenario.trains:
         scenario.said.refuse(idle_untrained(
-            scenario, "the rounds are played without learning; leave it out, or let it learn", changes_only=True))
+            scenario, "The rounds are played without learning; leave it out, or let it learn", changes_only=True))
 
 
 def _idle_with_server(scenario: Scenario, kind: str, options: Mapping[str, Any]) -> Iterator[Idle]:
@@ -179,10 +180,10 @@ def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[I
         above, radio = ("population", table.name, "radio"), table.radio
         if not chosen:
             for end in ("min_power", "max_power"):
-                yield Idle((*above, end), ("allocation", "method"), f"allocation method {method} sends with the power "
+                yield Idle((*above, end), ("allocation", "method"), f"Allocation method {method} sends with the power "
                            f"that is given; change radio.power, or take sao-joint", changes_only=True)
         elif radio is not None and radio.min_power is not None and radio.max_power is not None:
-            yield Idle((*above, "power"), ("allocation", "method"), f"allocation method {method} chooses the power, "
+            yield Idle((*above, "power"), ("allocation", "method"), f"Allocation method {method} chooses the power, "
                        "between min_power and max_power; change those", changes_only=True)
 
 

@@ -50,7 +50,7 @@ METHODS = Registry("allocation method", "allocation.method", {
     "rra": Solver("netsim.allocation.rra:solve",
                   "least sending energy for a deadline; leaves out devices not worth it", {"lambda": "weight"},
                   keeps="netsim.allocation.rra:kept"),
-}, given=1, check=first_called("problem", "allocation method"))
+}, given=1, check=first_called("problem", "allocation.method"))
 
 
 def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:

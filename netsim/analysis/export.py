@@ -24,7 +24,7 @@ FORMATS = Registry("export format", "--format", {
     "perfetto": Entry("netsim.analysis.perfetto:write_perfetto", "for ui.perfetto.dev and chrome://tracing"),
     "csv": Entry("netsim.analysis.export:write_csv", "the rows of the trace as text"),
     "parquet": Entry("netsim.analysis.export:write_parquet", "the rows of the trace as one table"),
-}, given=2, check=first_called("run", "export format"))
+}, given=2, check=first_called("run", "--format"))
 
 
 def export(run: StoredRun, format: str, path: Path) -> None:

@@ -58,33 +58,47 @@ class InputError(ValueError):
     def text(self) -> str:
         """The message as one sentence, and the hint as another."""
         if self.code not in ERROR_CODES:
-            return self.code            # a message as such, until the last of them is gone
+            return ": ".join(part for part in (self.source, self.code) if part)      # until the last message is gone
         given = None if self.found is None else self.found if isinstance(self.found, str) else repr(self.found)
         details = [f"found {given}"] * bool(given) + [f"expected {self.expected}"] * bool(self.expected)
         problem = ERROR_CODES[self.code] + (f" ({'; '.join(details)})" if details else "")
         message = ": ".join(part for part in (self.source, self.key, problem) if part)
         return f"{message}. {self.hint}{'' if self.hint[-1] in '.?!' else '.'}" if self.hint else message
 
-    def at(self, key: str, source: str = "") -> InputError:
-        """The same fault at another key: who reads a value does not know where it stands."""
-        return InputError(self.code, key, self.found, self.expected, self.hint, source or self.source)
+    def at(self, key: str | None = None, source: str = "") -> InputError:
+        """The same fault at another key or of another source: a reader of values does not know where they stand."""
+        where = self.key if key is None else key
+        return type(self)(self.code, where, self.found, self.expected, self.hint, source or self.source)
 
 
 class SeveralInputErrors(InputError):  # noqa: N818 - several
-    """Several faults at once, a line each; code, key and so on are those of the first."""
+    """Several faults at once, a line each; code, key and so on are those of the first.
 
-    def __init__(self, *errors: InputError) -> None:
+    ``there`` counts them all, where only the first are given: a CSV file may be wrong in each of a million rows.
+    """
+
+    def __init__(self, *errors: InputError, there: int = 0) -> None:
         super().__init__(*errors[0].args)
         self.args = self.errors = errors
+        self.there = max(there, len(errors))
+
+    def at(self, key: str | None = None, source: str = "") -> SeveralInputErrors:
+        return SeveralInputErrors(*(error.at(key, source) for error in self.errors), there=self.there)
 
     def text(self) -> str:
-        return "\n".join([*(error.text() for error in self.errors[:MOST_TOLD]), *and_more(len(self.errors))])
+        return "\n".join([*(error.text() for error in self.errors[:MOST_TOLD]), *and_more(self.there)])
+
+
+OWN_CODE = 'Code of your own: "package.module:Name".'
 
 
 def unknown(
     key: str, name: object, allowed: Iterable[str], code: str = "unknown-name", hint: str = "", source: str = "",
+    *, secret: bool = False,
 ) -> InputError:
     """The error for a name that is none of those allowed: lists them, and asks after the nearest.
+
+    A ``secret`` name is not repeated: any file may be named as a table, and its first line read as names.
 
     >>> str(unknown("allocation.method", "soa", ["sao", "equal"]))
     'allocation.method: unknown name (found "soa"; expected equal or sao). Did you mean "sao"?'
@@ -92,7 +106,8 @@ def unknown(
     names = sorted(allowed)
     near = nearest(str(name), names)
     hints = ([f'Did you mean "{near}"?'] if near else []) + ([hint] if hint else [])
-    return InputError(code, key, quoted(name), either(names) if names else "none", " ".join(hints), source)
+    return InputError(code, key, None if secret else quoted(name), either(names) if names else "none",
+                      " ".join(hints), source)
 
 
 class YourCodeError(InputError):
@@ -114,7 +129,7 @@ class YourCodeError(InputError):
         return cls("your-code", what, f"{where}{code}: {type(error).__name__}: {error}{when}")
 
     def text(self) -> str:
-        return f"{self.key}{self.found}"
+        return f"{self.source}{': ' if self.source else ''}{self.key}{self.found}"
 
     def in_round(self, number: int) -> YourCodeError:
         """The same with the round before it, unless it says that already."""
@@ -162,7 +177,7 @@ def quoted(value: object) -> str:
     ('"sao"', 'true', '0.5')
     """
     text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return (text if len(text) <= 80 else text[:77] + "...").replace("\n", "\\n")
 
 
 def either(names: Sequence[str]) -> str:

@@ -16,15 +16,11 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, core_schema
 
 from netsim.base import units
-from netsim.base.errors import InputError, one_of
-
-
-def refuse(message: str, *at: str | int) -> PydanticCustomError:
-    """A complaint, its text taken as it is; ``at`` leads from the table that complains to the key at fault."""
-    return PydanticCustomError("netsim", "{message}", {"message": message, "at": at})
+from netsim.base.errors import OWN_CODE, InputError, unknown
+from netsim.base.field_errors import as_field_error, field_error
 
 
 def key(description: str) -> Any:
@@ -91,12 +87,13 @@ class Measure:
         try:
             si = self._si(value)
         except InputError as problem:
-            raise refuse(str(problem)) from None
+            raise as_field_error(problem) from None
         if (self.sign == "positive" and si <= 0) or (self.sign == "not negative" and si < 0):
-            bound = "above" if self.sign == "positive" else "at least"
-            raise refuse(f"the {self.dimension} must be {bound} 0")
+            raise field_error("out-of-range", expected=f"a {self.dimension} "
+                              f"{'above' if self.sign == 'positive' else 'of at least'} 0")
         if abs(si) > LARGEST or 0 < abs(si) < 1 / LARGEST or (self.dimension == "decibels" and abs(si) > MOST_DB):
-            raise refuse(f"is out of all proportion for a {self.dimension}")
+            raise field_error("out-of-range", expected=f"at most {MOST_DB} dB" if self.dimension == "decibels" else
+                              f"a {self.dimension} from {1 / LARGEST:g} to {LARGEST:g} in SI units")
         return Quantity(si, str(value))
 
     def _si(self, value: Any) -> float:
@@ -123,7 +120,7 @@ class Named:
 
     def read(self, value: Any) -> str:
         if not isinstance(value, str) or (value not in self.names and ":" not in value):
-            raise refuse(f'{one_of(str(value), self.names)} (one of your own: "package.module:Name")')
+            raise as_field_error(unknown("", value, self.names, hint=OWN_CODE))
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -19,7 +19,7 @@ from tempfile import mkdtemp
 from typing import IO, Any, ClassVar, Literal
 from weakref import WeakSet, finalize
 
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, quoted
 
 MEGABYTE = 1_000_000
 MOST_BYTES = 64 * MEGABYTE       # of a file that is read whole, where the reader says nothing else
@@ -76,15 +76,18 @@ def open_to_write(path: Path, *, keep: bool = False) -> IO[bytes]:
         raise
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
-        raise InputError(f"{path}: is no plain file; take it away")
+        raise InputError("unwritable", str(path), "no plain file", hint="Remove it")
     file = os.fdopen(number, "r+b")
     if not keep:
         file.truncate()
     return file
 
 
-def hold(path: Path, held: str) -> IO[bytes]:
-    """Open a file and keep all other processes from doing so here until it is closed; InputError where one has it."""
+def hold(path: Path, what: str) -> IO[bytes]:
+    """Open a file and lock it until it is closed; InputError for its folder where another process holds it.
+
+    ``what`` the lock protects, for the message: "this run".
+    """
     file = open_to_write(path, keep=True)
     give_up = time.monotonic() + LET_GO_S
     while True:
@@ -94,7 +97,8 @@ def hold(path: Path, held: str) -> IO[bytes]:
         except OSError:
             if time.monotonic() > give_up:
                 file.close()
-                raise InputError(held) from None
+                raise InputError("busy", str(path.parent), hint=f"Another process is writing {what}: wait for it, or "
+                                 "stop it") from None
         time.sleep(0.02)
 
 
@@ -113,7 +117,7 @@ def refuse_link(path: Path) -> None:
 
 
 def _is_link(path: Path) -> InputError:
-    return InputError(f"{path}: is a link, and netsim writes through none here; take it away")
+    return InputError("unwritable", str(path), "a link", "no link here", "Remove it")
 
 
 def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -181,11 +185,11 @@ def open_to_read(path: Path, what: str, most: int = MOST_BYTES) -> IO[bytes]:
     try:
         number = os.open(path, flags)
     except ValueError:
-        raise InputError(f"{str(path)!r}: a path has no zero bytes") from None
+        raise InputError("malformed", repr(str(path)), "a zero byte", "a path") from None
     status = os.fstat(number)
     if not stat.S_ISREG(status.st_mode):
         os.close(number)
-        raise InputError(f"{path}: can't be read as {what}: it is no plain file")
+        raise InputError("unreadable", str(path), "no plain file", what)
     if status.st_size > most:
         os.close(number)
         raise _too_large(path, what, most)
@@ -202,7 +206,7 @@ def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
 
 
 def _too_large(path: Path, what: str, most: int) -> InputError:
-    return InputError(f"{path}: is larger than {most / MEGABYTE:g} MB; that is not {what}")
+    return InputError("unreadable", str(path), "a larger file", f"{what} of at most {most / MEGABYTE:g} MB")
 
 
 def read_text(path: Path, what: str, most: int = MOST_BYTES) -> str:
@@ -210,7 +214,7 @@ def read_text(path: Path, what: str, most: int = MOST_BYTES) -> str:
     try:
         text = read_bytes(path, what, most).decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        raise InputError(f"{path}: is no UTF-8 text ({problem.reason} at byte {problem.start})") from None
+        raise InputError("malformed", str(path), f"{problem.reason} at byte {problem.start}", "UTF-8 text") from None
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
@@ -233,7 +237,7 @@ def _parsed(path: Path, kind: Literal["TOML", "JSON"], parse: Callable[[], Any])
     try:
         content = parse()
     except ValueError as problem:      # also a number of thousands of digits
-        raise InputError(f"{path}: not valid {kind}: {problem}") from None
+        raise InputError("malformed", str(path), str(problem), f"valid {kind}") from None
     except RecursionError:
         raise _too_deep(path) from None
     level: list[Any] = [[content]]
@@ -246,17 +250,17 @@ def _parsed(path: Path, kind: Literal["TOML", "JSON"], parse: Callable[[], Any])
 
 
 def _too_deep(path: Path) -> InputError:
-    return InputError(f"{path}: tables or lists are nested too deeply; {MOST_NESTED} levels are allowed")
+    return InputError("malformed", str(path), "tables or lists nested too deeply", f"at most {MOST_NESTED} levels")
 
 
-def expanded(path: str, where: str) -> Path:
-    """With ~ for the user's own folder; raises InputError for what can be no path."""
+def expanded(path: str, key: str, source: str = "") -> Path:
+    """With ~ for the user's own folder; raises InputError at ``key`` for what can be no path."""
     if "\0" in path:
-        raise InputError(f"{where} = {path!r}; a path has no zero bytes")
+        raise InputError("malformed", key, repr(path), "a path without zero bytes", source=source)
     try:
         return Path(native(path)).expanduser()
     except RuntimeError:
-        raise InputError(f'{where} = "{path}"; there is no such user here') from None
+        raise InputError("no-such-file", key, quoted(path), "a user of this machine after ~", source=source) from None
 
 
 def native(path: str) -> str:

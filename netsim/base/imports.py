@@ -21,48 +21,50 @@ from pkgutil import get_importer
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, quoted
 
 US = "netsim"
-HOW = "if you trust it, allow it with --allow-import (in Python, allow_import=True)"
+MADE_FOR = "code made for netsim"
+HOW = "If you trust it, allow it with --allow-import (in Python, allow_import=True)"
 
 
-def installed_object(path: str, what: str) -> Any:
+def installed_object(path: str, key: str) -> Any:
     """The object that ``"package.module:Name"`` names; importing runs the module, so only installed code is found."""
-    module_name, name = _parts(path, what)
+    module_name, name = _parts(path, key)
     try:
         module = sys.modules.get(module_name) or _import(module_name)
     except (Exception, SystemExit) as error:
-        raise InputError(f'{what} "{path}": cannot import {module_name} ({error}); {INSTALL}') from error
+        raise InputError("import-failed", key, quoted(path), hint=f"{module_name}: {error}. {INSTALL}") from error
     if not hasattr(module, name):
-        raise InputError(f'{what} "{path}": {module_name} has no {name}')
+        raise InputError("import-failed", key, quoted(path), hint=f"{module_name} has no {name}")
     return getattr(module, name)
 
 
-INSTALL = "it must be installed (pip install …) or lie on PYTHONPATH"
+INSTALL = "It must be installed (pip install …) or lie on PYTHONPATH"
 
 
-def check_made_for_netsim(path: str, what: str) -> None:
+def check_made_for_netsim(path: str, key: str) -> None:
     """Raise :class:`InputError` unless all code that importing ``"package.module:Name"`` runs is made for netsim."""
-    module, _ = _parts(path, what)
+    module, _ = _parts(path, key)
     top = module.partition(".")[0]
     if top == US:
         return
     if top in sys.stdlib_module_names:
-        raise InputError(f'{what} "{path}" is not imported: {top} is a part of Python and not made for netsim; {HOW}')
+        raise InputError("import-refused", key, quoted(path), MADE_FOR, f"{top} is a part of Python. {HOW}")
     with _installed_code_only():
         ours = [distribution for distribution in distributions() if _made_for_netsim(distribution)]
-        for name, file in _files_run(module, f'{what} "{path}"'):
+        for name, file in _files_run(module, path, key):
             if file is None or not any(_holds(distribution, file, top) for distribution in ours):
-                raise InputError(f'{what} "{path}" is not imported: {_stranger(name, file, top, ours)}; {HOW}')
+                raise InputError("import-refused", key, quoted(path), MADE_FOR,
+                                 f"{_stranger(name, file, top, ours)}. {HOW}")
 
 
-def _parts(path: str, what: str) -> tuple[str, str]:
+def _parts(path: str, key: str) -> tuple[str, str]:
     module_name, _, name = path.partition(":")
     if not all(part.isidentifier() for part in [*module_name.split("."), name]):
-        raise InputError(f'{what} "{path}" is not of the form "package.module:Name"')
+        raise InputError("malformed", key, quoted(path), 'the form "package.module:Name"')
     if any(part.startswith("_") for part in module_name.split(".")):      # importing __main__ is running a program
-        raise InputError(f'{what} "{path}": {module_name} is private; name a public module')
+        raise InputError("import-refused", key, quoted(path), "a public module", f"{module_name} is private")
     return module_name, name
 
 
@@ -84,7 +86,7 @@ def _installed_code_only() -> Iterator[None]:
         sys.path[:] = before
 
 
-def _files_run(module: str, where: str) -> Iterator[tuple[str, Path | None]]:
+def _files_run(module: str, path: str, key: str) -> Iterator[tuple[str, Path | None]]:
     """The packages around a module and the module itself, each with the file that importing it runs, if it has one.
 
     A folder without ``__init__.py`` runs nothing. What is there already is taken as it is: importing it again would
@@ -97,13 +99,13 @@ def _files_run(module: str, where: str) -> Iterator[tuple[str, Path | None]]:
         there = sys.modules.get(name)
         spec = getattr(there, "__spec__", None) if there else _spec(name, search)
         if there is None and spec is None:
-            raise InputError(f"{where}: cannot import {module} (there is no {name}); {INSTALL}")
+            raise InputError("import-failed", key, quoted(path), hint=f"There is no {name}. {INSTALL}")
         search = getattr(there, "__path__", None) if there else spec and spec.submodule_search_locations
         file = getattr(there, "__file__", None) or (spec.origin if spec and spec.has_location else None)
         if file is not None or search is None or count == len(steps):
             yield name, Path(file).resolve() if file else None
         if search is None and count < len(steps):
-            raise InputError(f"{where}: cannot import {module} ({name} is no package); {INSTALL}")
+            raise InputError("import-failed", key, quoted(path), hint=f"{name} is no package. {INSTALL}")
 
 
 def _spec(name: str, search: Any) -> ModuleSpec | None:
@@ -182,6 +184,6 @@ def _stranger(name: str, file: Path | None, top: str, ours: list[Distribution]) 
     if made:
         return f"{name} would come from {file or 'nowhere'}, which is no file of the package {made[0]}"
     if owners:
-        return (f"the package {owners[0]} is not made for netsim (netsim is not among its requirements, and it has no "
+        return (f"The package {owners[0]} is not made for netsim (netsim is not among its requirements, and it has no "
                 f"entry point in the group {US})")
     return f"{name} ({file or 'without a file'}) belongs to no installed package"

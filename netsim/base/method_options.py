@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, quoted
 
 
 def with_options(text: str) -> tuple[str, dict[str, Any]]:
@@ -25,7 +25,7 @@ def with_options(text: str) -> tuple[str, dict[str, Any]]:
     for pair in rest.split(","):
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise InputError(f'{text}: "{pair}" is no option; write {name}:key=value,key=value')
+            raise InputError("malformed", text, quoted(pair), f"{name}:key=value,key=value")
         try:
             options[key.strip()] = tomllib.loads(f"value = {value}")["value"]
         except (ValueError, RecursionError):      # not TOML, or a number of thousands of digits

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, get_args, get_type_hints
@@ -12,16 +11,10 @@ from typing import Any, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, quoted, unknown
+from netsim.base.field_errors import input_error, merged
 
 RULES = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
-PLAIN = {      # the commonest of pydantic's messages, in words that fit a TOML file
-    "model_type": "expected a table", "model_attributes_type": "expected a table", "dict_type": "expected a table",
-    "int_type": "expected a whole number", "float_type": "expected a number", "string_type": "expected text",
-    "tuple_type": "expected a list", "list_type": "expected a list", "bool_type": "expected true or false",
-    "string_too_short": "must not be empty", "too_long": "has too many entries",
-    "extra_forbidden": "there is no such key",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,21 +59,21 @@ def checked(
     ``table`` is where the options stand in a scenario, ``who`` has them, ``renamed`` are other names for them.
     """
     known = options_of(thing, given)
-    names = [option.name for option in known]
+    names, whose = [option.name for option in known], f"This option of {who}"
     for name in options:
         if name not in names:
-            right = renamed.get(name)
-            allowed = (f'it is called "{right}"' if right else one_of(name, names) if names else "it takes none")
-            raise InputError(f"{table}.{name}: unknown option of {who}; {allowed}")
+            if name in renamed:
+                raise InputError("renamed", f"{table}.{name}", hint=f'{whose} is called "{renamed[name]}"')
+            raise unknown(f"{table}.{name}", name, names, "unknown-option", f"These are the options of {who}")
     for option in known:
         if option.needed and option.name not in options:
-            raise InputError(f"{table}.{option.name}: {who} needs it, and it is missing")
+            raise InputError("missing", f"{table}.{option.name}", hint=f"It has no default in {who}")
     if not options:
         return {}
     try:
         model = _model(thing, given).model_validate(dict(options))
     except ValidationError as problem:
-        raise InputError(_said(problem, options, table, who)) from None
+        raise _first_fault(problem, options, table, who) from None
     return {option.argument: getattr(model, f"field_{place}")
             for place, option in enumerate(known) if option.name in options}
 
@@ -109,16 +102,17 @@ def _alias(hint: Any) -> str | None:
     return next((mark.alias for mark in get_args(hint) if isinstance(mark, FieldInfo) and mark.alias), None)
 
 
-def _said(problem: ValidationError, options: Mapping[str, Any], table: str, who: str) -> str:
+def _first_fault(problem: ValidationError, options: Mapping[str, Any], table: str, who: str) -> InputError:
     """All that is wrong with the first option at fault; of a value with several forms, why it is none of them."""
     errors = problem.errors()
     first = _place(errors[0]["loc"], options)
-    whats = [in_words(error["type"], error["msg"], error.get("ctx", {}), error["input"])
-             for error in errors if _place(error["loc"], options) == first]
-    found: Any = options
+    value: Any = options
     for key in first:
-        found = found[key]
-    return f"{'.'.join((table, *first))} = {shown(found)}: {'; or '.join(dict.fromkeys(whats))} ({who})"
+        value = value[key]
+    fault = merged([input_error(error, value) for error in errors if _place(error["loc"], options) == first])
+    within = [str(step) for step in errors[0].get("ctx", {}).get("at", ())]
+    return InputError(fault.code, ".".join((table, *first, *within)), fault.found or quoted(value), fault.expected,
+                      fault.hint or f"This is an option of {who}")
 
 
 def _place(loc: Sequence[int | str], options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -129,21 +123,3 @@ def _place(loc: Sequence[int | str], options: Mapping[str, Any]) -> tuple[str, .
             keys.append(key)
             found = found[key]
     return tuple(keys)
-
-
-def in_words(kind: str, message: str, context: Mapping[str, Any], found: Any) -> str:
-    """A complaint of pydantic's in words that fit a TOML file."""
-    if kind == "literal_error":
-        return one_of(str(found), quoted(context["expected"]))
-    return PLAIN.get(kind, re.sub(r"^(Input should be|Value error,)", "must be", message))
-
-
-def quoted(text: str) -> Sequence[str]:
-    """The names in a message of pydantic's."""
-    return re.findall(r"'([^']*)'", text)
-
-
-def shown(found: Any) -> str:
-    """A value as a TOML file has it, cut where it is long."""
-    text = f'"{found}"' if isinstance(found, str) else str(found).lower() if isinstance(found, bool) else str(found)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, unknown
 from netsim.base.files import replace_file
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def save_figure(figure: Figure, path: Path, **options: Any) -> None:
     kind = path.suffix[1:].lower()
     allowed = figure.canvas.get_supported_filetypes()
     if kind not in allowed:
-        raise InputError(f'{path}: no picture format "{path.suffix}"; {one_of(kind, allowed)}')
+        raise unknown(str(path), kind, allowed)
     try:
         replace_file(path, lambda file: figure.savefig(file, format=kind, **{"dpi": 150, **options}))
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise InputError("unwritable", str(path), error.strerror or str(error)) from None

@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import OWN_CODE, InputError, quoted, unknown
 from netsim.base.imports import check_made_for_netsim, installed_object
 from netsim.base.options import checked
 
@@ -82,11 +82,11 @@ class Registry(Mapping[str, E], Generic[E]):
         if name in self._lent:
             return
         if name.startswith(SESSION):
-            raise InputError(f'{self.key}: "{name}" was an object of a Python session, which no file can bring back: '
-                             f"give it to simulate(...) again, or put it into an installed package")
+            raise InputError("import-failed", self.key, quoted(name), "something that a file can bring back, which an "
+                             "object of a Python session is not",
+                             "Give it to simulate(...) again, or put it into an installed package")
         if name not in self._entries and ":" not in name:
-            raise InputError(f'{self.key}: unknown {self.what} "{name}" (one of your own: "package.module:Name"); '
-                             f"{one_of(name, self._entries)}")
+            raise unknown(self.key, name, self._entries, hint=OWN_CODE)
         if name not in self._entries and not allow_import:
             check_made_for_netsim(name, self.key)
 
@@ -127,7 +127,7 @@ class Registry(Mapping[str, E], Generic[E]):
         return checked(found, options, self.given, self.table, f"{self.what} {name}", renamed)
 
 
-def first_called(parameter: str, what: str) -> Callable[[str, Any], None]:
+def first_called(parameter: str, key: str) -> Callable[[str, Any], None]:
     """A check for functions that netsim calls: by the name of its first parameter one says what it is made for."""
 
     def check(name: str, found: Any) -> None:
@@ -136,7 +136,8 @@ def first_called(parameter: str, what: str) -> Callable[[str, Any], None]:
         except (TypeError, ValueError):                          # built-in functions without a signature
             parameters = {}
         if next(iter(parameters), None) != parameter:
-            raise InputError(f"{what} {name} is none: its first parameter must be called {parameter}")
+            raise InputError("wrong-interface", key, quoted(name),
+                             f"a function whose first parameter is called {parameter}")
 
     return check
 

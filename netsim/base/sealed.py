@@ -63,14 +63,14 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
     """The object that ``write_object`` wrote; InputError where it is damaged, OSError where it cannot be read."""
     found = read_json(path, what)
     if not isinstance(found, dict):
-        raise InputError(f"{path}: not {what}")
+        raise InputError("damaged", str(path), expected=what)
     return opened(path, found, found.pop(SEAL, None))
 
 
 def opened(path: Path, content: dict[str, Any], seal: object) -> dict[str, Any]:
     """The content of a file if its seal is not broken."""
     if seal != seal_of(content):
-        raise InputError(f"{path}: damaged: it is not what netsim wrote (its checksum differs from what it says)")
+        raise InputError("damaged", str(path), "a checksum that differs from what it says", "what netsim wrote")
     return content
 
 

@@ -85,5 +85,5 @@ def follow(steps: int, what: str, t: float) -> None:
     ``steps`` counts from the beginning of the run, so that a run that is taken up again ends where it would have.
     """
     if steps > MOST_STEPS:
-        raise InputError(f"{t:.6g} s is too far ahead: {what} more than {MOST_STEPS:,} times until then; let that "
-                         "happen less often, or let nothing take so long")
+        raise InputError("too-large", f"{t:.6g} s ahead", f"{what} more than {MOST_STEPS:,} times until then",
+                         hint="Let that happen less often, or let nothing take so long")

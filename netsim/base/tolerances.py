@@ -9,7 +9,7 @@ from __future__ import annotations
 # What one or a few operations in double precision differ by: sums in another order, a value and its inverse.
 ROUNDING = 1e-12
 
-# What a plan may miss a constraint by (budget, band, deadline): thousands of operations, and solvers that stop at 1e-10.
+# What a plan may miss a constraint by (budget, band, deadline): many operations, and solvers that stop at 1e-10.
 CONSTRAINT = 1e-9
 
 # Times, savings and energies below are differences of larger numbers that agree but for rounding: shown as 0.

@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from types import MappingProxyType
 
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, either, nearest, quoted
 
 
 def linear(decibels: float) -> float:
@@ -79,7 +79,7 @@ def parse(value: object, dimension: str) -> float:
     """
     if isinstance(value, str):
         return _parse(value, dimension)
-    raise InputError(f"found {_found(value)}, expected text with a unit of {dimension}, such as {example(dimension)}")
+    raise InputError("wrong-unit", "", _found(value), f"text with a unit of {dimension}, such as {example(dimension)}")
 
 
 @lru_cache(maxsize=4096)      # fleets repeat the same few spellings
@@ -87,19 +87,19 @@ def _parse(text: str, dimension: str) -> float:
     units = DIMENSIONS[dimension]
     match = _QUANTITY.fullmatch(text.translate(_ALIKE).strip())
     if match is None:
-        raise InputError(f'"{text}" is no {dimension}; expected a number and a unit, such as {example(dimension)}')
+        raise InputError("malformed", "", quoted(text), f"a number and a unit of {dimension}: {example(dimension)}")
     number, unit = match.groups()
-    if not unit:
-        raise InputError(f'"{text}" has no unit; {one_of("", units)}')
     if unit not in units:
-        raise InputError(f'"{unit}" is no unit of {dimension}; {one_of(unit, units)}')
+        known, near = sorted(units), nearest(unit, sorted(units))
+        raise InputError("wrong-unit", "", quoted(text), f"{dimension} in {either(known)}",
+                         f'Did you mean "{near}"?' if near else "")
     scale = units[unit]
     try:
         si = float(Decimal(number) * Decimal(scale)) if isinstance(scale, str) else scale(float(number))
     except OverflowError:
         si = math.inf
     if not math.isfinite(si):
-        raise InputError(f'"{text}" is too large to be a {dimension}')
+        raise InputError("out-of-range", "", quoted(text), f"a finite {dimension}")
     return si
 
 

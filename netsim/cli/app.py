@@ -71,13 +71,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on st
 def writable(path: Path, *, force: bool) -> Path:
     """A path that may be written: an existing file is not overwritten unless forced."""
     if path.is_dir():
-        raise InputError(f"{path}: is a folder; give the name of a file")
+        raise InputError("unwritable", str(path), "a folder", "the name of a file")
     if path.exists() and not path.is_file():
-        raise InputError(f"{path}: is no plain file; give another name")
+        raise InputError("unwritable", str(path), "no plain file", "another name")
     if path.exists() and not force:
-        raise InputError(f"{path}: already there; give another name, or --force to overwrite it")
+        raise InputError("exists", str(path), hint="Give another name, or --force to overwrite it")
     if not path.parent.is_dir():
-        raise InputError(f"{path}: no folder {path.parent}")
+        raise InputError("no-such-file", str(path.parent), expected="a folder to write into")
     return path
 
 

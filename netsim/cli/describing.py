@@ -90,7 +90,7 @@ def data(
 
     DATASETS.permit(name, allow_import=allow_import)
     if figure and not partition:
-        raise InputError("--figure draws a split: give --partition too, e.g. --partition majority:sigma=0.8")
+        raise InputError("needs", "--figure", expected="--partition too, e.g. --partition majority:sigma=0.8")
     fetch(name, root)
     print(describe(name, root))
     if partition:

@@ -84,7 +84,7 @@ def sweep(
     from netsim.sweep.sweep_file import load_sweep
 
     if against is not None and not report:
-        raise InputError("--against says what a report compares with: give --report too")
+        raise InputError("needs", "--against", expected="--report too")
     loaded = load_sweep(file, allow_import=allow_import)
     if status:
         console.print_status(loaded.name, sweeps.status(loaded), every=every)

@@ -70,7 +70,7 @@ def breakdown(
     from netsim.run import load_run
 
     if as_json and as_csv:
-        raise InputError("--json and --csv exclude each other")
+        raise InputError("conflict", "--json", expected="no --csv beside it")
     opened = load_run(run)
     found = opened.breakdown()
     shares = None if (round_, device, kind) == (None, None, None) else found.only(round_, device, kind)
@@ -100,7 +100,7 @@ def critical_path(
     from netsim.run import load_run
 
     if as_json and as_csv:
-        raise InputError("--json and --csv exclude each other")
+        raise InputError("conflict", "--json", expected="no --csv beside it")
     opened = load_run(run)
     path = opened.critical_path(round_)
     if as_json:
@@ -152,9 +152,9 @@ def report(
 
     sweeps = [run for run in runs if is_sweep(run)]
     if sweeps and len(runs) > 1:
-        raise InputError(f"{sweeps[0]}: is the folder of a sweep; a page shows one sweep, or runs alone")
+        raise InputError("conflict", str(sweeps[0]), "the folder of a sweep", "one sweep, or runs alone")
     if against is not None and not sweeps:
-        raise InputError("--against names a case of a sweep; give the folder of one")
+        raise InputError("needs", "--against", expected="the folder of a sweep")
     if sweeps:
         file = out if out is None else writable(out, force=force)
         print_report(load_sweep_results(runs[0]), file or runs[0] / "report.html", against)

@@ -103,4 +103,5 @@ def allocate(
         if figure:
             print(f"figure: {figure}")
         if not any(result.feasible for result in results):
-            raise InputError("no plan for this cohort: raise the budgets or the bandwidth, or shrink selection.cohort")
+            raise InputError("infeasible", "allocation.method", "no plan for this cohort", hint="Raise the budgets or "
+                             "the bandwidth, or shrink selection.cohort")

@@ -31,7 +31,7 @@ def lab(
     from netsim.lab.serve import needs_marimo, serve
 
     if force and sheets is None:
-        raise InputError("--force is about sheets: give --sheets DIR too")
+        raise InputError("needs", "--force", expected="--sheets DIR too")
     needs_marimo()
     if sheets is not None:
         _write(sheets, force=force)
@@ -49,7 +49,7 @@ def _write(folder: Path, *, force: bool) -> None:
     from netsim.lab.sheets import NAMES, write_sheets
 
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is no folder; give the name of one, or a new one")
+        raise InputError("exists", str(folder), "a file", "a folder, or a new name")
     make_folder(folder)
     for name in NAMES:
         writable(folder / name, force=force)

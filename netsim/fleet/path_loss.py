@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PATH_LOSSES = Registry("path loss", "cell.path_loss.model", {
     "log-distance": Entry("netsim.fleet.path_loss:log_distance", "so many decibels for each tenfold distance"),
     "free-space": Entry("netsim.fleet.path_loss:free_space", "nothing in the way but distance"),
-}, given=1, check=first_called("distance_m", "cell.path_loss.model: path loss"))
+}, given=1, check=first_called("distance_m", "cell.path_loss.model"))
 
 
 def log_distance(distance_m: Floats, intercept: Decibels, slope: Decibels) -> Floats:

@@ -104,7 +104,7 @@ DATASETS = Registry("dataset", "learning.dataset", {
     "cifar10": Entry("netsim.learning.datasets:CIFAR10", "small colour pictures"),
     "image-folder": Entry("netsim.learning.datasets:IMAGE_FOLDER", "pictures of your own, a folder a class"),
     "arrays": Entry("netsim.learning.datasets:ARRAYS", "arrays of your own in a .npz file, which learning.root names"),
-}, check=first_called("root", "dataset"))
+}, check=first_called("root", "learning.dataset"))
 ROOT = "data"    # where datasets lie unless told otherwise
 # Shape of an image, and classes, of those that are the same everywhere: a model can be tried before they are there.
 KNOWN = {"digits": ((1, 28, 28), 10), "mnist": ((1, 28, 28), 10), "fashion-mnist": ((1, 28, 28), 10),

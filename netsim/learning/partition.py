@@ -169,7 +169,7 @@ PARTITIONS = Registry("partition", "learning.partition.kind", {
     "dirichlet": Entry("netsim.learning.partition:dirichlet", "class shares drawn from Dirichlet(alpha)"),
     "shards": Entry("netsim.learning.partition:shards", "sorted by class and cut, so many pieces a device"),
     "file": Entry("netsim.learning.partition:from_file", "as a JSON file says"),
-}, given=3, check=first_called("labels", "partition"))
+}, given=3, check=first_called("labels", "learning.partition.kind"))
 
 
 class Stock:

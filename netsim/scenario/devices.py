@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, Strict, model_validator
 
 from netsim.base.counts import counted
+from netsim.base.field_errors import field_error
 from netsim.base.fields import (
     Coordinate,
     Energy,
@@ -17,9 +18,8 @@ from netsim.base.fields import (
     Positive,
     Power,
     key,
-    refuse,
 )
-from netsim.scenario.distributions import Drawn, Spread, highest, lowest
+from netsim.scenario.distributions import Drawn, Spread, check_order, highest, lowest
 from netsim.scenario.energy import Charging, Throttle
 from netsim.scenario.faults import Availability, Crash, Loss
 from netsim.scenario.mobility import Mobility
@@ -40,7 +40,7 @@ class Cpu(Model):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        _check_order("min", self.min, "max", self.max)
+        check_order("min", self.min, "max", self.max)
         return self
 
 
@@ -54,11 +54,11 @@ class Radio(Model):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.min_power is not None and self.max_power is not None:
-            _check_order("min_power", self.min_power, "max_power", self.max_power)
+            check_order("min_power", self.min_power, "max_power", self.max_power)
         if self.min_power is not None and self.max_power is None:
-            _check_order("min_power", self.min_power, "power", self.power)
+            check_order("min_power", self.min_power, "power", self.power)
         if self.max_power is not None and self.min_power is None:
-            _check_order("power", self.power, "max_power", self.max_power)
+            check_order("power", self.power, "max_power", self.max_power)
         return self
 
 
@@ -90,11 +90,12 @@ class Fleet(Model):
     def _even(self) -> Self:
         lengths = {name: len(column) for name, column in self.columns().items()}
         if not lengths:
-            raise refuse("a fleet needs at least one column")
+            raise field_error("empty", expected="at least one column")
         if len(set(lengths.values())) > 1:
-            raise refuse(f"all columns need the same number of devices, found {lengths}")
+            raise field_error("wrong-length", found=", ".join(f"{name} {count}" for name, count in lengths.items()),
+                              expected="as many devices in every column")
         if (self.x is None) != (self.y is None):
-            raise refuse("a place needs both x and y")
+            raise field_error("missing", "x" if self.x is None else "y", expected="both x and y for a place")
         return self
 
     def columns(self) -> dict[str, tuple[Any, ...]]:
@@ -134,29 +135,32 @@ class PopulationTable(Model):
     def _whole(self) -> Self:
         columns = self.devices.columns() if self.devices is not None else {}
         if self.devices is not None and (self.count is not None or self.places is not None):
-            raise refuse("devices lists every device: leave out count and places")
+            raise field_error("conflict", "devices", expected="neither count nor places beside it",
+                              hint="It lists every device")
         if self.devices is None and self.count is None and self.places is None:
-            raise refuse("how many devices? give count, places or devices")
+            raise field_error("missing", "count", expected="count, places or devices")
         if self.places is not None and self.count not in (None, len(self.places)):
-            raise refuse(f"places has {counted(len(self.places), 'entry', 'entries')}; leave count out", "count")
+            raise field_error("conflict", "count", expected=f"none beside places, which has "
+                              f"{counted(len(self.places), 'entry', 'entries')}")
         if self.mobility is not None and self.mobility.model == "random-waypoint" and (
                 self.places is not None or "x" in columns):
-            raise refuse("random-waypoint draws where devices begin: leave places, x and y out", "mobility")
+            raise field_error("conflict", "mobility", expected="neither places nor x and y beside random-waypoint",
+                              hint="It draws where devices begin")
         if self.mobility is not None and self.mobility.model == "recorded" and len(self.mobility.tracks) != self.size:
-            raise refuse(f"has {counted(len(self.mobility.tracks), 'track')} for {counted(self.size, 'device')}",
-                         "mobility", "tracks")
+            raise field_error("wrong-length", "mobility", "tracks", found=counted(len(self.mobility.tracks), "track"),
+                              expected=f"one for each of {counted(self.size, 'device')}")
         recorded = getattr(self.availability, "intervals", None)
         if recorded is not None and len(recorded) != self.size:
-            raise refuse(f"has {counted(len(recorded), 'entry', 'entries')} for {counted(self.size, 'device')}",
-                         "availability", "intervals")
+            raise field_error("wrong-length", "availability", "intervals",
+                              found=counted(len(recorded), "entry", "entries"),
+                              expected=f"one for each of {counted(self.size, 'device')}")
         self._check_energy(columns)
         if self.mobility is not None and "gain" in columns:
-            raise refuse("a measured gain belongs to no place: take the column gain away", "mobility")
+            raise field_error("conflict", "mobility", hint="A measured gain has no place: remove the column gain")
         needs = {"cpu": ("cpu_min", "cpu_max", "cycles_per_sample"), "radio": ("power",), "budget": ("budget",)}
         for table, instead in needs.items():
             if getattr(self, table) is None and not set(instead) <= set(columns):
-                other = f" (or give the fleet the columns {', '.join(instead)})" if columns else ""
-                raise refuse(f"is missing{other}", table)
+                raise field_error("missing", table, expected=f"it, or columns {', '.join(instead)}" if columns else "")
         self._check_fleet("cpu_min", self.cpu and self.cpu.min, "cpu_max", self.cpu and self.cpu.max)
         power = columns.get("power", self.radio and self.radio.power)
         self._check_fleet("min_power", (self.radio and self.radio.min_power) or power,
@@ -167,15 +171,15 @@ class PopulationTable(Model):
         """Nothing that is said of batteries and clocks is without effect."""
         for name in ("idle", "harvest", "charging"):
             if getattr(self, name) is not None and set(columns.get("battery", (self.battery,))) == {"mains"}:
-                raise refuse("has no effect on devices on mains: give them a battery", name)
+                raise field_error("no-effect", name, hint="The devices are on mains: give them a battery")
         if self.throttle is None:
             return
         to, fastest = self.throttle.to, columns.get("cpu_max") or (self.cpu and highest(self.cpu.max))
         slowest = columns.get("cpu_min") or (self.cpu and highest(self.cpu.min))
         if fastest and to >= (max(fastest) if isinstance(fastest, tuple) else fastest):
-            raise refuse("has no effect: no processor is ever faster", "throttle", "to")
+            raise field_error("no-effect", "throttle", "to", hint="No processor is ever faster")
         if slowest and to < (max(slowest) if isinstance(slowest, tuple) else slowest):
-            raise refuse("is below the lowest clock of a processor", "throttle", "to")
+            raise field_error("out-of-range", "throttle", "to", expected="at least the lowest clock of every processor")
 
     def _check_fleet(self, low: str, low_else: Any, high: str, high_else: Any) -> None:
         """Each device's least must not be above its most, wherever the two come from: a column or the table."""
@@ -188,7 +192,8 @@ class PopulationTable(Model):
             most = highs[row] if isinstance(highs, tuple) else lowest(highs)
             if least > most:
                 at = high if high in columns else low
-                raise refuse(f"{low} must not be above {high} ({least:g} > {most:g} in SI units)", "devices", at, row)
+                raise field_error("out-of-range", "devices", at, row, found=f"{low} {float(least)!r} and {high} "
+                                  f"{float(most)!r} in SI units", expected=f"{low} at most {high}")
 
     @property
     def size(self) -> int:
@@ -196,8 +201,3 @@ class PopulationTable(Model):
         if self.devices is not None:
             return len(self.devices)
         return self.count if self.count is not None else len(self.places or ())
-
-
-def _check_order(low_name: str, low: Spread, high_name: str, high: Spread) -> None:
-    if highest(low) > lowest(high):
-        raise refuse(f"{low_name} may be above {high_name} ({highest(low):g} > {lowest(high):g} in SI units)")

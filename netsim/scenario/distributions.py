@@ -9,7 +9,8 @@ from pydantic import Discriminator, Field, GetCoreSchemaHandler, Strict, Tag, mo
 from pydantic_core import CoreSchema
 
 from netsim.base.counts import counted
-from netsim.base.fields import Model, NotNegative, Quantity, refuse
+from netsim.base.field_errors import field_error
+from netsim.base.fields import Model, NotNegative, Quantity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +52,7 @@ class Uniform(Distribution, Generic[Q]):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        _check_order("low", self.low, "high", self.high)
+        check_order("low", self.low, "high", self.high)
         return self
 
     @property
@@ -75,7 +76,7 @@ class Bounded(Distribution, Generic[Q]):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.min is not None and self.max is not None:
-            _check_order("min", self.min, "max", self.max)
+            check_order("min", self.min, "max", self.max)
         return self
 
     def reach(self) -> tuple[float, float]:
@@ -101,9 +102,10 @@ class Normal(Bounded[Q], Generic[Q]):
     @model_validator(mode="after")
     def _sensible(self) -> Self:
         if isinstance(self.sd, Quantity) and "dB" in self.sd.text:
-            raise refuse(f'sd = "{self.sd.text}" is a level; draws are made in watts, so give sd in W or mW')
+            raise field_error("wrong-unit", "sd", expected="W or mW", hint="Draws are made in watts; dBm is a level")
         if self.lowest <= 0:
-            raise refuse(f"draws may fall to 0 and below (mean less than {TAIL:g} sd); give min")
+            raise field_error("out-of-range", found=f"a mean of less than {TAIL:g} sd", expected="draws above 0",
+                              hint="Give min")
         return self
 
     def reach(self) -> tuple[float, float]:
@@ -151,10 +153,10 @@ class OneOf(Distribution, Generic[Q]):
     def _fits(self) -> Self:
         if self.weights is not None:
             if len(self.weights) != len(self.values):
-                raise refuse(f"{counted(len(self.weights), 'weight')} for {counted(len(self.values), 'value')}; "
-                             "give one for each")
+                raise field_error("wrong-length", "weights", found=counted(len(self.weights), "weight"),
+                                  expected=f"one for each of {counted(len(self.values), 'value')}")
             if not 0 < sum(self.weights) < math.inf:
-                raise refuse("the weights must not all be 0")
+                raise field_error("out-of-range", "weights", expected="a weight above 0, and a finite sum")
         return self
 
     @property
@@ -214,7 +216,11 @@ def highest(value: Spread) -> float:
     return value.highest if isinstance(value, Distribution) else value
 
 
-def _check_order(low_name: str, low: float, high_name: str, high: float) -> None:
-    if low > high:
-        shown = [value.text if isinstance(value, Quantity) else f"{value:g}" for value in (low, high)]
-        raise refuse(f"{low_name} ({shown[0]}) must not be above {high_name} ({shown[1]})")
+def check_order(low_name: str, low: Spread, high_name: str, high: Spread) -> None:
+    """Raise a fault where a draw of the one may be above a draw of the other."""
+    most, least = highest(low), lowest(high)
+    if most > least:
+        shown = [value.text if isinstance(value, Quantity) else f"{float(value)!r} (SI)" for value in (most, least)]
+        upto = "up to " if isinstance(low, Distribution) else ""
+        raise field_error("out-of-range", low_name, found=f"{upto}{shown[0]}",
+                          expected=f"at most {high_name}, which may be {shown[1]}")

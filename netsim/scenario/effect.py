@@ -25,7 +25,7 @@ LONGEST = 60               # characters of a value in a title
 
 @dataclass(frozen=True)
 class Idle:
-    """A key without effect, what overrides it, and the rest of the sentence."""
+    """A key without effect, what overrides it, and a sentence about it."""
 
     key: Key
     by: Key                         # where a change made it so, the file below is not to blame
@@ -34,9 +34,9 @@ class Idle:
     changes_only: bool = False      # a file may say it for another command or method
     called: str = ""                # what it is, where it is no key
 
-    @property
-    def sentence(self) -> str:
-        return f"{self.called or '.'.join(self.key)}: has no effect: {self.why}"
+    def error(self, source: str) -> InputError:
+        """The error for the file or change that set it."""
+        return InputError("no-effect", self.called or ".".join(self.key), hint=self.why, source=source)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Said:
         for key in idle:
             told = next(self._in_vain(key), None)
             if told is not None:
-                raise InputError(f"{told.source}: {key.sentence}")
+                raise key.error(told.source)
 
     def _in_vain(self, idle: Idle) -> Iterator[Layer]:
         """Those who set a key that does nothing, and should have known."""
@@ -102,22 +102,22 @@ def _of_the_cell(scenario: Scenario) -> Iterator[Idle]:
     measured = all(table.devices is not None and table.devices.gain is not None for table in scenario.population)
     if cell.gain_trace is not None:
         by: Key = ("cell", "gain_trace")
-        why = "the gains are recorded (cell.gain_trace); leave it out"
+        why = "The gains are recorded (cell.gain_trace); leave it out"
         for table in scenario.population:
             if table.devices is not None and table.devices.gain is not None:
-                yield Idle(("population", table.name, "devices"), by, "the gains are recorded (cell.gain_trace); take "
+                yield Idle(("population", table.name, "devices"), by, "The gains are recorded (cell.gain_trace); take "
                            "the column away", called=f"population.{table.name}.devices, column gain")
     elif measured:
-        by, why = ("population",), "the gains are measured (the column gain of all devices); leave it out"
+        by, why = ("population",), "The gains are measured (the column gain of all devices); leave it out"
     if cell.channel is None and (cell.gain_trace is not None or measured):
         for name in ("shadowing", "path_loss"):
             yield Idle(("cell", name), by, why)
         yield Idle(("cell", "radius"), by, why, needed=True)
     elif not any(_is_placed_at_random(table) for table in scenario.population):
-        yield Idle(("cell", "radius"), ("population",), "every device has a place of its own; change that", needed=True)
+        yield Idle(("cell", "radius"), ("population",), "Every device has a place of its own; change that", needed=True)
     if cell.fading == "none" and cell.channel is None:
         yield Idle(("allocation", "channel"), ("cell", "fading"),
-                   "without fading (cell.fading) the gains of the moment are the mean ones; leave it out")
+                   "Without fading (cell.fading) the gains of the moment are the mean ones; leave it out")
 
 
 def _is_placed_at_random(table: PopulationTable) -> bool:
@@ -140,7 +140,7 @@ def _of_a_population(table: PopulationTable) -> Iterator[Idle]:
     above = ("population", table.name)
     for path, column in (*COLUMNS.items(), *MORE_COLUMNS.items()):
         if column in columns:
-            yield Idle((*above, *path), (*above, "devices"), f"the devices are listed with a column {column}; take the "
+            yield Idle((*above, *path), (*above, "devices"), f"The devices are listed with a column {column}; take the "
                        "column away, or change it there", needed=path in COLUMNS)
     for name in ("cpu", "radio") if columns else ():
         of_table = {path: column for path, column in (*COLUMNS.items(), *MORE_COLUMNS.items()) if path[0] == name}
@@ -148,7 +148,7 @@ def _of_a_population(table: PopulationTable) -> Iterator[Idle]:
         more = [path for path, column in of_table.items() if path not in COLUMNS and column not in columns]
         if set(needed) <= set(columns) and not any(_says(table, path) for path in more):
             yield Idle((*above, name), (*above, "devices"),
-                       f"the devices are listed with their own {', '.join(needed)}; leave the table out")
+                       f"The devices are listed with their own {', '.join(needed)}; leave the table out")
 
 
 def _says(table: PopulationTable, path: tuple[str, ...]) -> bool:
@@ -164,7 +164,7 @@ ONLY_TRAINED = ("root", "model", "partition", "buffers", "batch_size", "learning
 
 def _of_learning(scenario: Scenario) -> Iterator[Idle]:
     if not scenario.trains:
-        yield from idle_untrained(scenario, "without a dataset (learning.dataset) nothing is trained; leave it out",
+        yield from idle_untrained(scenario, "Without a dataset (learning.dataset) nothing is trained; leave it out",
                                   changes_only=False)
 
 

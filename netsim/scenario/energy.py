@@ -6,7 +6,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from netsim.base.fields import Frequency, Model, Power, Time, key, refuse
+from netsim.base.field_errors import field_error
+from netsim.base.fields import Frequency, Model, Power, Time, key
 
 HOUR_S, MINUTE_S = 3600.0, 60.0
 CLOCK = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
@@ -16,7 +17,7 @@ def _of_a_day(value: Any) -> Any:
     hours, colon, minutes = value.partition(":") if isinstance(value, str) else ("", "", "")
     if not (colon and hours.isdecimal() and minutes.isdecimal() and len(minutes) == 2
             and int(hours) < 24 and int(minutes) < 60):
-        raise refuse('is no time of day, such as "22:00"')
+        raise field_error("malformed", expected='a time of day, such as "22:00"')
     return f"{int(hours):02}:{int(minutes):02}"
 
 
@@ -39,7 +40,7 @@ class Charging(Model):
     @model_validator(mode="after")
     def _some_hours(self) -> Self:
         if self.start == self.end:
-            raise refuse(f"from {self.start} to {self.end} is no time at all; for all day, give harvest", "end")
+            raise field_error("out-of-range", "end", expected="a time after start", hint="For all day, give harvest")
         return self
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from netsim.base.errors import MOST_TOLD, and_more, one_of
-from netsim.base.options import in_words, quoted, shown
+from netsim.base.counts import counted
+from netsim.base.errors import MOST_TOLD, InputError, SeveralInputErrors, either, quoted, unknown
+from netsim.base.field_errors import TYPES, input_error, merged, names_in
 from netsim.scenario.fleet import Sheet
 
 Path = tuple[str | int, ...]
@@ -27,8 +28,8 @@ class Layer:
 def explain(
     problem: ValidationError, table: dict[str, Any], layers: Sequence[Layer], classes: Mapping[int, type[BaseModel]],
     sheets: Mapping[int, Sheet],
-) -> str:
-    """All complaints about a scenario, a line each.
+) -> InputError:
+    """All faults of a scenario as one error.
 
     ``classes`` tells which model checked which table (by the table's id), ``sheets`` which CSV file a population's
     devices came from.
@@ -37,11 +38,13 @@ def explain(
     for error in problem.errors(include_url=False):
         complaints.setdefault(_path(table, error), []).append(error)
     around = {path[:length] for path in complaints for length in range(len(path))}      # all tables with one inside
-    told = [path for path, errors in complaints.items() if not (path in around and _too_short(errors))]
-    lines = [f"{_place(path, table, layers, sheets)}: "
-             f"{_join([_what(error, path, table, classes) for error in complaints[path]])}"
-             for path in told[:MOST_TOLD]]      # only these: a CSV file may be wrong in each of a million rows
-    return "\n".join([*lines, *and_more(len(told))])
+    told = [path for path, errors in complaints.items() if not (path in around and _of_its_form(errors))]
+    faults = []
+    for path in told[:MOST_TOLD]:
+        fault = merged([_fault(error, path, table, classes) for error in complaints[path]])
+        source, key = _place(path, table, layers, sheets)
+        faults.append(fault.at(f"{key}{fault.key}", source))
+    return faults[0] if len(told) == 1 else SeveralInputErrors(*faults, there=len(told))
 
 
 def _path(table: Any, error: ErrorDetails) -> Path:
@@ -75,56 +78,52 @@ def _at(table: Any, path: Path) -> Any:
     return table
 
 
-def _place(path: Path, table: dict[str, Any], layers: Sequence[Layer], sheets: Mapping[int, Sheet]) -> str:
-    """File, key and value."""
-    found = _at(table, path)
+def _place(
+    path: Path, table: dict[str, Any], layers: Sequence[Layer], sheets: Mapping[int, Sheet],
+) -> tuple[str, str]:
+    """File and key."""
     if len(path) == 5 and path[1] in sheets and path[2] == "devices":
         _, place, _, column, row = path
         sheet = sheets[int(place)]
-        return f'{sheet.path}, line {sheet.lines[int(row) + 1]}, column "{column}": {shown(found)}'
+        return f"{sheet.path}, line {sheet.lines[int(row) + 1]}", f'column "{column}"'
     named = _by_name(table, path)
-    key = ".".join(str(step) for step in named) or "the scenario"
-    value = "" if found is None or isinstance(found, dict | list) else f" = {shown(found)}"
-    return f"{_source(layers, named)}: {key}{value}"
+    return _source(layers, named), ".".join(str(step) for step in named) or "the scenario"
 
 
-def _join(whats: Sequence[str]) -> str:
-    """Several complaints about one value: it fits none of the forms that are allowed."""
-    return "; or ".join(dict.fromkeys(whats))
-
-
-def _too_short(errors: Sequence[ErrorDetails]) -> bool:
-    """Whether a list is only found too short, which it is where its entries are at fault."""
-    return all(error["type"] == "too_short" for error in errors)
+def _of_its_form(errors: Sequence[ErrorDetails]) -> bool:
+    """Whether a list is only found too short, or a table no value of another form: its entries are at fault."""
+    return all(error["type"] in ("too_short", "literal_error", "wrong-unit", *TYPES) for error in errors)
 
 
 TAGS = {"uniform": "dist", "log-distance": "model"}     # the key that says which table it is, where it is not `kind`
 
 
-def _what(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, type[BaseModel]]) -> str:
-    """What is wrong, and what would be right."""
-    kind, context = error["type"], error.get("ctx", {})
+def _fault(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, type[BaseModel]]) -> InputError:
+    """What is wrong, and what would be right; its key is what is to be added to the path, if anything."""
+    kind, context, value = error["type"], error.get("ctx", {}), _at(table, path)
     last = str(path[-1]) if path else ""
     checked_by = classes.get(id(_at(table, path[:-1])))
     if kind == "extra_forbidden":
-        return f"unknown key; {one_of(last, checked_by.model_fields)}" if checked_by else "unknown key"
+        fault = unknown("", last, checked_by.model_fields if checked_by else (), "unknown-key")
+        given = "" if isinstance(value, dict | list) else f" = {quoted(value)}"
+        return InputError("unknown-key", "", f"{last}{given}", fault.expected, fault.hint)
     if kind == "missing" and isinstance(error["input"], list):
-        return f"{len(error['input'])} entries are too few"
-    if kind == "missing":
+        return InputError("wrong-length", "", counted(len(error["input"]), "entry", "entries"), "more")
+    if kind == "missing" and "expected" not in context:
         field = checked_by.model_fields.get(last) if checked_by else None
-        return f"is missing ({field.description})" if field is not None and field.description else "is missing"
+        return InputError("missing", "", None, (field.description or "") if field is not None else "")
     if kind == "union_tag_invalid":
-        kinds = [name for name in quoted(context["expected_tags"]) if name not in ("constant", "word", "own")]
+        kinds = [name for name in names_in(context["expected_tags"]) if name not in ("constant", "word", "own")]
         if context["tag"] == "no dist":
-            return f"a table here is a distribution and needs dist; {one_of('', kinds)}"
+            return InputError("missing", ".dist", None, either(sorted(kinds)), "A table here is a distribution")
         tag = next((tag for name, tag in TAGS.items() if name in kinds), "kind")
-        return f'unknown {tag} "{context["tag"]}"; {one_of(str(context["tag"]), kinds)}'
+        return unknown(f".{tag}", context["tag"], kinds)
     if kind == "union_tag_not_found":
-        tag = next(iter(quoted(context["discriminator"])), "kind")
-        return f'expected a table with a {tag}, such as {{ {tag} = "..." }}'
-    if kind == "too_short":
-        return f"needs at least {context['min_length']} {'entry' if context['min_length'] == 1 else 'entries'}"
-    return in_words(kind, error["msg"], context, error["input"])
+        tag = next(iter(names_in(context["discriminator"])), "kind")
+        such = f'a table with a {tag}, such as {{ {tag} = "..." }}'
+        return InputError("missing", f".{tag}", None, such) if isinstance(value, dict) else InputError(
+            "wrong-type", "", quoted(value), such)
+    return input_error(error, value)
 
 
 def _by_name(table: dict[str, Any], path: Path) -> Path:

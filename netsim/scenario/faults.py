@@ -7,7 +7,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Strict, Tag, model_validator
 
-from netsim.base.fields import Model, Natural, Time, key, refuse
+from netsim.base.counts import counted
+from netsim.base.field_errors import field_error
+from netsim.base.fields import Model, Natural, Time, key
 
 LEAST_S = 1e-3       # of a mean dwell time: with shorter ones a run would do nothing but count changes
 
@@ -41,12 +43,11 @@ class Intervals(Model):
     @model_validator(mode="after")
     def _even(self) -> Self:
         if len(self.on) != len(self.off):
-            raise refuse(f"needs an end for each start, found {len(self.on)} and {len(self.off)}")
+            raise field_error("wrong-length", "off", found=counted(len(self.off), "end"),
+                              expected=f"one for each of {counted(len(self.on), 'start')}")
         edges = [edge for pair in zip(self.on, self.off, strict=True) for edge in pair]
         for place, (before, after) in enumerate(pairwise(edges), 1):
-            if not before < after:
-                name = ("on", "off")[place % 2]
-                raise refuse(f"times must rise, found {after:g} s after {before:g} s", name, place // 2)
+            check_rises(before, after, ("on", "off")[place % 2], place // 2)
         return self
 
 
@@ -64,7 +65,7 @@ class RecordedOnOff(Model):
     def _within_the_period(self) -> Self:
         for device, each in enumerate(self.intervals):
             if self.period is not None and each.off and each.off[-1] > self.period:
-                raise refuse(f"device {device} goes at {each.off[-1]:g} s, after the end of the period", "period")
+                raise field_error("out-of-range", "period", expected=f"at least {each.off[-1]:g} s (device {device})")
         return self
 
 
@@ -97,4 +98,10 @@ class Loss(Model):
 
 def _check_dwell(name: str, seconds: float) -> None:
     if seconds < LEAST_S:
-        raise refuse(f"a mean of {seconds:g} s is too short; at least 1 ms", name)
+        raise field_error("out-of-range", name, expected="a mean of at least 1 ms")
+
+
+def check_rises(before: float, after: float, *at: str | int) -> None:
+    """Raise a fault for instants that do not rise."""
+    if not before < after:
+        raise field_error("out-of-range", *at, found=f"{after:g} s after {before:g} s", expected="times that rise")

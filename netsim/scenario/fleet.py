@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.base.counts import counted
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, quoted, unknown
 from netsim.base.files import MEGABYTE, read_text
 
 MOST_BYTES = 500 * MEGABYTE
@@ -35,16 +35,17 @@ def read_sheet(path: Path) -> Sheet:
                 rows.append([cell.strip() for cell in row])
                 lines.append(reader.line_num)
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
+        raise InputError("no-such-file", str(path)) from None
     except OSError as problem:
-        raise InputError(f"{path}: can't be read: {problem.strerror}") from None
+        raise InputError("unreadable", str(path), problem.strerror) from None
     except csv.Error as problem:
-        raise InputError(f"{path}, line {len(lines) + 1} or after: {problem}") from None
+        raise InputError("malformed", str(path), f"line {len(lines) + 1} or after: {problem}", "CSV") from None
     if not rows:
-        raise InputError(f"{path}: is empty")
+        raise InputError("empty", str(path))
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(rows[0]):
-            raise InputError(f"{path}, line {line}: {counted(len(row), 'cell')}, but the first row has {len(rows[0])}")
+            raise InputError("wrong-length", f"{path}, line {line}", counted(len(row), "cell"),
+                             f"{len(rows[0])}, as the first row has")
     return Sheet(path, rows, lines)
 
 
@@ -55,18 +56,18 @@ def read_fleet(path: Path, columns: dict[str, bool]) -> tuple[dict[str, list[Any
     """
     sheet = read_sheet(path)
     header, body = sheet.rows[0], sheet.rows[1:]
-    for name in header:
+    for place, name in enumerate(header, 1):
         if name not in columns:
-            raise InputError(f'{path}, line {sheet.lines[0]}: unknown column "{name}"; {one_of(name, columns)}')
+            raise unknown(f"column {place}", name, columns, "unknown-key", source=f"{path}, line {sheet.lines[0]}",
+                          secret=True)
         if header.count(name) > 1:
-            raise InputError(f'{path}, line {sheet.lines[0]}: the column "{name}" is there twice')
+            raise InputError("duplicate", f'column "{name}"', source=f"{path}, line {sheet.lines[0]}")
     if not body:
-        raise InputError(f"{path}: has a header, but no device below it")
+        raise InputError("empty", str(path), "a header", "a device below it")
     for row, line in zip(body, sheet.lines[1:], strict=True):
         if "" in row:
-            raise InputError(
-                f'{path}, line {line}, column "{header[row.index("")]}": is empty; fill it in, or leave the whole '
-                "column out, and the population's own keys hold")
+            raise InputError("empty", f'column "{header[row.index("")]}"', hint="Fill it in, or leave the whole column "
+                             "out, and the population's own keys hold", source=f"{path}, line {line}")
     return {
         name: [_number(row[place]) if columns[name] else row[place] for row in body]
         for place, name in enumerate(header)
@@ -82,7 +83,7 @@ def read_gains(path: Path) -> dict[str, Any]:
     start = 0 if all(isinstance(_number(cell), float | int) for cell in sheet.rows[0]) else 1
     gains = [list(_gains(sheet, row)) for row in range(start, len(sheet.rows))]
     if not gains:
-        raise InputError(f"{path}: has a header, but no gains below it")
+        raise InputError("empty", str(path), "a header", "gains below it")
     if start and sheet.rows[0][0].strip() == "t":
         return {"t": [row[0] for row in gains], "db": [row[1:] for row in gains]}
     return {"db": gains}
@@ -103,7 +104,7 @@ def _read_by_device(path: Path, columns: tuple[str, ...]) -> list[dict[str, list
     sheet = read_sheet(path)
     names = [cell.strip() for cell in sheet.rows[0]]
     if sorted(names) != sorted(("device", *columns)):
-        raise InputError(f"{path}: needs the columns device, {', '.join(columns)}, found {', '.join(names)}")
+        raise InputError("malformed", str(path), "other columns", f"device, {', '.join(columns)}")
     devices: dict[int, dict[str, list[float]]] = {}
     for row in range(1, len(sheet.rows)):
         cells = dict(zip(names, (_number(cell) for cell in sheet.rows[row]), strict=False))
@@ -111,12 +112,14 @@ def _read_by_device(path: Path, columns: tuple[str, ...]) -> list[dict[str, list
         wrong = [name for name in columns if not isinstance(cells.get(name), float | int)]
         if not isinstance(device, int) or wrong:
             at = "device" if not isinstance(device, int) else wrong[0]
-            raise InputError(f'{path}, line {sheet.lines[row]}: {at} = "{cells.get(at, "")}" is no number')
+            raise InputError("wrong-type", f'column "{at}"', quoted(cells.get(at, "")), "a number",
+                             source=f"{path}, line {sheet.lines[row]}")
         of = devices.setdefault(device, {name: [] for name in columns})
         for name, values in of.items():
             values.append(float(cells[name]))
     if sorted(devices) != list(range(len(devices))):
-        raise InputError(f"{path}: devices are numbered from 0 without gaps, found {sorted(devices)[:10]}")
+        raise InputError("malformed", str(path), f"devices {str(sorted(devices)[:10])[1:-1]}",
+                         "devices numbered from 0 without gaps")
     return [devices[device] for device in sorted(devices)]
 
 
@@ -128,8 +131,8 @@ def _gains(sheet: Sheet, row: int) -> Iterator[float]:
             yield float(value)
             continue
         if not isinstance(value, float | int) or not -500 <= value <= 500:
-            raise InputError(
-                f'{sheet.path}, line {sheet.lines[row]}, column {column + 1}: "{cell}" is no gain in dB, such as -95.2')
+            raise InputError("malformed", f"column {column + 1}", None, "a gain in dB, such as -95.2",
+                             source=f"{sheet.path}, line {sheet.lines[row]}")
         yield float(value)
 
 

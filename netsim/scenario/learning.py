@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from netsim.base.fields import OWN, DataSize, Fraction, Model, Named, Natural, NotNegative, Positive, key, refuse
+from netsim.base.field_errors import field_error
+from netsim.base.fields import OWN, DataSize, Fraction, Model, Named, Natural, NotNegative, Positive, key
 
 
 class Majority(Model):
@@ -174,18 +175,19 @@ class LearningTable(Model):
         """Scenarios of stored runs call the optimiser ``server``, which is the name of another table now."""
         if isinstance(data, Mapping) and "server" in data:
             if "optimiser" in data:
-                raise refuse("is the old name of optimiser, which is given too: leave it out", "server")
+                raise field_error("renamed", "server", hint="It is the old name of optimiser, which is given too")
             return {("optimiser" if name == "server" else name): value for name, value in data.items()}
         return data
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.local_iterations is not None and self.local_steps is not None:
-            raise refuse("local_iterations and local_steps exclude each other")
+            raise field_error("conflict", "local_steps", expected="no local_iterations beside it")
         if self.dataset is None and self.bits == "auto":
-            raise refuse('without a dataset, give the size of an upload, such as "448 kbit"', "bits")
+            raise field_error("missing", "bits", expected='the size of an upload, such as "448 kbit"',
+                              hint="Without a dataset there is no model whose size it could be")
         if self.dataset is None and self.buffers is not None:
-            raise refuse("has no effect without a dataset: nothing is trained", "buffers")
+            raise field_error("no-effect", "buffers", hint="Without a dataset nothing is trained")
         if self.dataset is not None and self.model is None:
-            raise refuse('is missing: the network to train, such as "mnist-cnn"', "model")
+            raise field_error("missing", "model", expected='the network to train, such as "mnist-cnn"')
         return self

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from netsim.base.errors import InputError, found, one_of
+from netsim.base.errors import InputError, found, quoted, unknown
 from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
 from netsim.scenario.devices import Fleet
 from netsim.scenario.effect import Said
@@ -27,6 +27,7 @@ from netsim.scenario.schema import Scenario
 
 MOST_BYTES = 500 * MEGABYTE      # a fleet of millions, written out with the run
 MOST_BASES = 20
+NEEDS_ENDING = "A file needs its ending .toml."
 PATHS = (    # and population.*.devices, and those of IN_TIME
     ("cell", "gain_trace"), ("learning", "root"), ("learning", "partition", "path"), ("selection", "policy"))
 # Tables of a population, with the key that may be the path of a CSV file, and how that is read.
@@ -60,7 +61,7 @@ def load_scenario(name_or_path: str | Path, overrides: Overrides = (), on_top: O
     10000000.0
     """
     if not isinstance(name_or_path, str | Path):
-        raise InputError(f"load_scenario: expected the name or the path of a scenario, found {found(name_or_path)}; "
+        raise InputError("wrong-type", "load_scenario", found(name_or_path), "the name or the path of a scenario",
                          "Scenario.of(…) makes one of a dict")
     path = _find(str(name_or_path))
     return _assembled(as_text(path.stem), _read_layers(path), (overrides, on_top), "--set")
@@ -74,9 +75,8 @@ def scenario_of(
     ``said`` is who said what of it, where the tables are those of a scenario that was loaded before.
     """
     if not isinstance(table, Mapping):
-        raise InputError(f"{source}: expected a dict such as {{'cell': {{…}}, 'population': […], …}}, "
-                         f"found {found(table)}")
-    plain = _plain(table, source)
+        raise InputError("wrong-type", source, found(table), "a dict such as {'cell': {…}, 'population': […], …}")
+    plain = _plain(table, "", source)
     layers = _layers_of(source, plain, Path.cwd() / "scenario.toml")
     return _assembled("scenario", layers, (overrides,), "with_", said)
 
@@ -101,7 +101,7 @@ def _assembled(
     try:
         scenario = Scenario.model_validate(below, context=tables)
     except ValidationError as problem:
-        raise InputError(explain(problem, below, layers, tables, sheets)) from None
+        raise explain(problem, below, layers, tables, sheets) from None
     return scenario.as_said(said)
 
 
@@ -111,7 +111,7 @@ def _find(name: str) -> Path:
         return Path(name)
     builtin = builtin_scenarios()
     if name not in builtin:
-        raise InputError(f'no built-in scenario "{name}" (a file needs its ending .toml); {one_of(name, builtin)}')
+        raise unknown("scenario", name, builtin, hint=NEEDS_ENDING)
     return builtin[name]
 
 
@@ -120,30 +120,30 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
     place = path.resolve()
     if place in above:
         chain = " -> ".join(str(file) for file in (*above[above.index(place):], place))
-        raise InputError(f"{path}: the base files go round in a circle: {chain}")
+        raise InputError("conflict", "base", f"a circle of base files: {chain}", source=str(path))
     if len(above) > MOST_BASES:
-        raise InputError(f"{path}: more than {MOST_BASES} base files on top of each other")
+        raise InputError("too-large", "base", "more base files on top of each other", f"at most {MOST_BASES}",
+                         source=str(path))
     return _layers_of(str(path), _read_toml(path), place, above)
 
 
 def _layers_of(source: str, table: dict[str, Any], place: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
     """A table that lies in a place and, below it, the files that it is based on."""
-    path, layer = source, Layer(source, table)
+    layer = Layer(source, table)
     _absolute(layer, place.parent)
     base = table.pop("base", None)
     if base is None:
         return [layer]
     if not isinstance(base, str):
-        raise InputError(f'{path}: base = {base!r}; expected a file or a built-in scenario, such as "paper.toml"')
+        raise InputError("wrong-type", "base", quoted(base), 'a file or a built-in scenario, such as "paper.toml"',
+                         source=source)
     beside = place.parent / native(base)
     builtin = builtin_scenarios().get(base.removesuffix(".toml"))
     lower = beside if base.endswith(".toml") and (beside.exists() or builtin is None) else builtin
     if lower is None:
-        raise InputError(
-            f'{path}: base = "{base}": no built-in scenario (a file needs its ending .toml); '
-            f"{one_of(base, builtin_scenarios())}")
+        raise unknown("base", base, builtin_scenarios(), hint=NEEDS_ENDING, source=source)
     if not lower.exists():
-        raise InputError(f'{path}: base = "{base}": there is no file {lower}')
+        raise InputError("no-such-file", "base", quoted(base), hint=f"There is no file {lower}", source=source)
     return [*_read_layers(lower, (*above, place)), layer]
 
 
@@ -151,10 +151,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return read_toml(path, "a scenario", MOST_BYTES)
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; built-in scenarios have no ending: "
+        raise InputError("no-such-file", str(path), hint="Built-in scenarios have no ending: "
                          f"{', '.join(builtin_scenarios())}") from None
     except OSError as problem:
-        raise InputError(f"{path}: can't be read: {problem.strerror}") from None
+        raise InputError("unreadable", str(path), problem.strerror) from None
 
 
 def _absolute(layer: Layer, folder: Path) -> None:
@@ -164,15 +164,14 @@ def _absolute(layer: Layer, folder: Path) -> None:
         for step in way:
             parent = parent.get(step) if isinstance(parent, dict) else None
         if isinstance(parent, dict) and isinstance(parent.get(last), str) and parent[last]:
-            parent[last] = str(folder / expanded(parent[last], f"{layer.source}: {'.'.join([*way, last])}"))
+            parent[last] = str(folder / expanded(parent[last], ".".join([*way, last]), layer.source))
     for population in _populations(layer.table):
         if isinstance(population.get("devices"), str):
-            where = f"{layer.source}: population.devices"
-            population["devices"] = str(folder / expanded(population["devices"], where))
+            population["devices"] = str(folder / expanded(population["devices"], "population.devices", layer.source))
         for name, (last, _) in IN_TIME.items():
             table = population.get(name)
             if isinstance(table, dict) and isinstance(table.get(last), str):
-                table[last] = str(folder / expanded(table[last], f"{layer.source}: population.{name}.{last}"))
+                table[last] = str(folder / expanded(table[last], f"population.{name}.{last}", layer.source))
 
 
 def _populations(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -226,73 +225,74 @@ def _merge_by_name(below: list[Any], above: list[Any]) -> list[Any]:
 def _layer_of(overrides: Iterable[tuple[str, str, Any]], below: dict[str, Any]) -> dict[str, Any]:
     """Overrides as one layer; a population is addressed by its name."""
     layer: dict[str, Any] = {}
-    for where, path, value in overrides:
-        steps = _key_path(path, where)
+    for source, path, value in overrides:
+        steps = _key_path(path, source)
         if steps == ["population"] and isinstance(value, list):
             layer["population"] = value
             continue
         if steps[0] == "population":
             if steps[2:] == ["name"]:
-                raise InputError(f"{where}: a population is addressed by its name, so the name can't be set")
-            table = _population_layer(steps, layer, below, where)
+                raise InputError("unsupported", path, quoted(value), source=source,
+                                 hint="A population is addressed by its name, so the name can't be set")
+            table = _population_layer(path, steps, layer, below, source)
             steps = steps[2:]
         else:
             table = layer
         for step in steps[:-1]:
             table = table.setdefault(step, {})
             if not isinstance(table, dict):
-                raise InputError(f'{where}: "{step}" is set as a value and as a table')
+                raise InputError("conflict", path, hint=f'"{step}" is set as a value and as a table', source=source)
         table[steps[-1]] = value
     return layer
 
 
 def _each_override(overrides: Overrides, source: str) -> Iterator[tuple[str, str, Any]]:
-    """What to say of an override, its key path, and its value."""
+    """Where an override comes from, its key path, and its value."""
     if isinstance(overrides, Mapping):
         for path, value in overrides.items():
             if not isinstance(path, str):
-                raise InputError(f'{source}: expected key paths such as "cell.bandwidth", found {found(path)}')
-            yield f"{source} {path}", path, _plain(value, f"{source} {path}")
+                raise InputError("wrong-type", source, found(path), 'key paths such as "cell.bandwidth"')
+            yield source, path, _plain(value, path, source)
         return
     if isinstance(overrides, str) or not isinstance(overrides, Iterable):
-        raise InputError(f'{source}: expected a list such as ["cell.bandwidth=10MHz"] or a dict such as '
-                         f'{{"cell.bandwidth": "10 MHz"}}, found {found(overrides)}')
+        raise InputError("wrong-type", source, found(overrides), 'a list such as ["cell.bandwidth=10MHz"] or a dict '
+                         'such as {"cell.bandwidth": "10 MHz"}')
     for override in overrides:
         if not isinstance(override, str):
-            raise InputError(f"{source}: expected texts such as cell.bandwidth=10MHz, found {found(override)}")
+            raise InputError("wrong-type", source, found(override), "text such as cell.bandwidth=10MHz")
         text = as_text(override)
         path, equals, value = text.partition("=")
         if not equals:
-            raise InputError(f"--set {text}: expected key.path=value, such as cell.bandwidth=10MHz")
-        yield f"--set {text}", path, _toml_value(value.strip())
+            raise InputError("malformed", source, quoted(text), "key.path=value, such as cell.bandwidth=10MHz")
+        yield source, path, _toml_value(value.strip())
 
 
-def _plain(value: Any, where: str) -> Any:
+def _plain(value: Any, key: str, source: str = "") -> Any:
     """A value as a file could hold it: copied, so that what was given stays as it is."""
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
-                raise InputError(f"{where}: expected names as keys, found {found(name)}")
-        return {name: _plain(item, f"{where}.{name}") for name, item in value.items()}
+                raise InputError("wrong-type", key, found(name), "names as keys", source=source)
+        return {name: _plain(item, f"{key}.{name}" if key else name, source) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, where) for item in value]
+        return [_plain(item, key, source) for item in value]
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:      # a number of numpy's
         return value.item()
     if isinstance(value, bool | int | float | str):
         return value
-    raise InputError(f"{where}: expected a number, a text such as \"10 MHz\", true or false, a list or a dict, "
-                     f"found {found(value)}")
+    raise InputError("wrong-type", key, found(value), 'a number, text such as "10 MHz", true or false, a list or a '
+                     "dict", source=source)
 
 
 def _population_layer(
-    steps: list[str], layer: dict[str, Any], below: dict[str, Any], where: str) -> dict[str, Any]:
+    path: str, steps: list[str], layer: dict[str, Any], below: dict[str, Any], source: str,
+) -> dict[str, Any]:
     names = [str(table.get("name", "device")) for table in _populations(below)]
     if len(steps) < 3 or steps[1] not in names:
-        raise InputError(
-            f"{where}: a population is addressed by its name, such as population.{names[0] if names else 'phone'}."
-            f"count=10; {one_of(steps[1] if len(steps) > 1 else '', names)}")
+        raise unknown(path, steps[1] if len(steps) > 1 else "", names, "unknown-key", "A population is addressed by "
+                      f"its name, such as population.{names[0] if names else 'phone'}.count=10", source)
     tables: list[dict[str, Any]] = layer.setdefault("population", [])
     found = next((table for table in tables if table["name"] == steps[1]), None)
     if found is None:
@@ -301,18 +301,18 @@ def _population_layer(
     return found
 
 
-def _key_path(text: str, where: str) -> list[str]:
+def _key_path(text: str, source: str) -> list[str]:
     """``a.b."c d"`` as its steps, by TOML's own rules for keys."""
     try:
         table: Any = tomllib.loads(f"{text} = 0")
     except tomllib.TOMLDecodeError:
-        raise InputError(f'{where}: "{text}" is no key path, such as cell.bandwidth') from None
+        table = {}
     steps: list[str] = []
     while isinstance(table, dict) and len(table) == 1:
         step, table = next(iter(table.items()))
         steps.append(step)
-    if isinstance(table, dict):      # more than one key: the text held a line break or the like
-        raise InputError(f'{where}: "{text}" is no key path, such as cell.bandwidth')
+    if isinstance(table, dict):      # none, or more than one: the text held a line break or the like
+        raise InputError("malformed", source, quoted(text), "a key path such as cell.bandwidth")
     return steps
 
 

@@ -7,8 +7,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Strict, Tag, model_validator
 
-from netsim.base.fields import MOST, Duration, Model, Speed, Time, default, key, refuse
+from netsim.base.field_errors import field_error
+from netsim.base.fields import MOST, Duration, Model, Speed, Time, default, key
 from netsim.scenario.distributions import Drawn, Spread, Uniform, highest, lowest
+from netsim.scenario.faults import check_rises
 
 Instants = tuple[Annotated[float, Field(ge=0, le=1e12), Strict(False)], ...]
 LEAST_S = 1e-3      # from a change of places to the next
@@ -17,7 +19,7 @@ Metres = tuple[Annotated[float, Field(ge=-MOST, le=MOST), Strict(False)], ...]
 
 def _not_too_often(seconds: float) -> float:
     if seconds < LEAST_S:
-        raise refuse("must be at least 1 ms: nobody gets far meanwhile, and every change costs time")
+        raise field_error("out-of-range", expected="at least 1 ms", hint="Every change takes time to compute")
     return seconds
 
 
@@ -33,7 +35,8 @@ class RandomWaypoint(Model):
     @model_validator(mode="after")
     def _one_or_uniform(self) -> Self:
         if not isinstance(self.speed, float | Uniform):
-            raise refuse('one speed such as "1.4 m/s", or { dist = "uniform", low = "1 m/s", high = "2 m/s" }', "speed")
+            raise field_error("unsupported", "speed", expected='one speed such as "1.4 m/s", or { dist = "uniform", '
+                              'low = "1 m/s", high = "2 m/s" }')
         return self
 
     @property
@@ -52,10 +55,10 @@ class Track(Model):
     @model_validator(mode="after")
     def _even(self) -> Self:
         if not len(self.t) == len(self.x) == len(self.y):
-            raise refuse(f"needs as many places as instants, found {len(self.t)}, {len(self.x)} and {len(self.y)}")
+            raise field_error("wrong-length", found=f"{len(self.t)} times, {len(self.x)} x and {len(self.y)} y",
+                              expected="as many places as times")
         for row, (before, after) in enumerate(pairwise(self.t), 1):
-            if not before < after:
-                raise refuse(f"times must rise, found {after:g} s after {before:g} s", "t", row)
+            check_rises(before, after, "t", row)
         return self
 
 

@@ -21,6 +21,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from netsim.base.counts import counted
+from netsim.base.field_errors import field_error
 from netsim.base.fields import (
     MOST_DB,
     OWN,
@@ -37,8 +38,8 @@ from netsim.base.fields import (
     SpectralEfficiency,
     default,
     key,
-    refuse,
 )
+from netsim.scenario.faults import check_rises
 
 
 class OrPath:
@@ -106,7 +107,8 @@ class TimeOrRound(Measure):
     def _lasting(self, value: Any) -> Quantity:
         seconds = self.read(value)
         if seconds < LEAST_COHERENCE_S:
-            raise refuse("must be at least 0.01 ms: no channel changes faster, and every change costs time")
+            raise field_error("out-of-range", expected="at least 0.01 ms", hint="No channel changes faster, and every "
+                              "change takes time to compute")
         return seconds
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -150,14 +152,15 @@ class GainTrace(Model):
     def _even(self) -> Self:
         widths = {len(row) for row in self.db}
         if len(widths) != 1 or 0 in widths:
-            raise refuse(f"all rows need the same number of devices, found {sorted(widths)}")
+            raise field_error("wrong-length", found=f"rows of {str(sorted(widths))[1:-1]} gains",
+                              expected="one for each device in every row")
         if self.t is not None and len(self.t) != len(self.db):
-            raise refuse(f"has {counted(len(self.t), 'instant')} for {counted(len(self.db), 'row')}", "t")
+            raise field_error("wrong-length", "t", found=counted(len(self.t), "instant"),
+                              expected=f"one for each of {counted(len(self.db), 'row')}")
         if self.t is not None and self.t[0] != 0:
-            raise refuse(f"the first row must hold from 0 s on, found {self.t[0]:g}", "t", 0)
+            raise field_error("out-of-range", "t", 0, found=f"{self.t[0]:g} s", expected="0 s for the first row")
         for row, (before, after) in enumerate(pairwise(self.t or ()), 1):
-            if not before < after:
-                raise refuse(f"times must rise, found {after:g} s after {before:g} s", "t", row)
+            check_rises(before, after, "t", row)
         return self
 
     @property
@@ -180,8 +183,8 @@ class Rate(Model):
     @model_validator(mode="after")
     def _of_a_radio(self) -> Self:
         if self.cap is not None and self.cap < LEAST_CAP:
-            raise refuse(f"must be at least {LEAST_CAP:g} bit/s/Hz: no radio is so slow at its best, and an upload "
-                         "would not end", "cap")
+            raise field_error("out-of-range", "cap", expected=f"at least {LEAST_CAP:g} bit/s/Hz", hint="No radio is so "
+                              "slow at its best, and an upload would not end")
         return self
 
 
@@ -221,9 +224,10 @@ class Cell(Model):
     @model_validator(mode="after")
     def _one_channel(self) -> Self:
         if self.gain_trace is not None and self.fading != "none":
-            raise refuse('a recorded gain_trace has its fading in it; allowed beside it: "none"', "fading")
+            raise field_error("conflict", "fading", expected='"none"', hint="A recorded gain_trace includes fading")
         if self.channel is not None and (self.gain_trace is not None or self.fading != "none"):
-            raise refuse("a channel of your own says how gains change: take fading and gain_trace away", "channel")
+            raise field_error("conflict", "channel", expected="neither fading nor gain_trace beside it",
+                              hint="A channel of your own says how gains change")
         return self
 
     @property

@@ -16,7 +16,8 @@ from pydantic import ConfigDict, Field, PrivateAttr, Strict, model_validator
 from netsim.base import html
 from netsim.base.counts import counted
 from netsim.base.errors import InputError, found
-from netsim.base.fields import Model, Natural, Quantity, Time, key, refuse
+from netsim.base.field_errors import field_error
+from netsim.base.fields import Model, Natural, Quantity, Time, key
 from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
 from netsim.scenario.devices import IN_TIME, MOST_DEVICES, PopulationTable
@@ -136,25 +137,26 @@ class Scenario(Model):
         names = [table.name for table in self.population]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise refuse(f'the name "{twice[0]}" stands for more than one table; give each its own', "population")
+            raise field_error("duplicate", "population", found=f'the name "{twice[0]}"', expected="one for each table")
         there = self.size
         if there > MOST_DEVICES:
-            raise refuse(f"{there:,} devices; at most {MOST_DEVICES:,} are allowed", "population")
+            raise field_error("out-of-range", "population", found=f"{there:,} devices",
+                              expected=f"at most {MOST_DEVICES:,}")
         if self.selection.cohort > there:
-            raise refuse(f"the scenario has only {counted(there, 'device')}", "selection", "cohort")
+            raise field_error("more-than-devices", "selection", "cohort", expected=f"at most {there:,}")
         trace = self.cell.gain_trace
         if trace is not None and len(trace.db[0]) != there:
-            raise refuse(f"has {counted(len(trace.db[0]), 'column')} for {counted(there, 'device')}", "cell",
-                         "gain_trace")
+            raise field_error("wrong-length", "cell", "gain_trace", found=counted(len(trace.db[0]), "column"),
+                              expected=f"one for each of {counted(there, 'device')}")
         self._check_movers()
         if self.rounds.starts_at is not None and all(table.charging is None for table in self.population):
-            raise refuse("has no effect: no population has charging hours", "rounds", "starts_at")
+            raise field_error("no-effect", "rounds", "starts_at", hint="No population has charging hours")
         auto = [place for place, table in enumerate(self.population) if table.samples == "auto"]
         if auto and not self.trains:
-            raise refuse("there is no dataset to split; give a number", "population", auto[0], "samples")
+            raise field_error("needs", "population", auto[0], "samples", expected="a dataset to split, or a number")
         if auto and len(auto) < len(self.population):
-            whole = "shares out the whole dataset: give it for every population or for none"
-            raise refuse(whole, "population", auto[0], "samples")
+            raise field_error("conflict", "population", auto[0], "samples", expected='"auto" for every population or '
+                              "for none", hint="It shares out the whole dataset")
         return self
 
     @classmethod
@@ -178,7 +180,7 @@ class Scenario(Model):
         from netsim.scenario.loading import scenario_of
 
         if changes is not None and not isinstance(changes, Mapping):
-            raise InputError('with_: expected a dict such as {"cell.bandwidth": "10 MHz"}, found ' + found(changes))
+            raise InputError("wrong-type", "with_", found(changes), 'a dict such as {"cell.bandwidth": "10 MHz"}')
         return scenario_of(tomllib.loads(self.to_toml()), {**(changes or {}), **more}, source=f"scenario {self.name}",
                            said=self._said)
 
@@ -222,11 +224,11 @@ class Scenario(Model):
         moving = [table.name for table in self.population if table.mobility is not None]
         if moving and (self.cell.gain_trace is not None or self.cell.channel is not None):
             other = "gain_trace" if self.cell.gain_trace is not None else "channel"
-            raise refuse(f"{other} says what the gains are, so places have no effect: take mobility away from "
-                         f"{moving[0]}", "cell", other)
+            raise field_error("conflict", "cell", other, expected=f"no mobility of {moving[0]} beside it",
+                              hint="It says what the gains are, so places have no effect")
         if not moving and isinstance(self.cell.shadowing, Shadowing):
-            raise refuse("nobody moves, so shadowing does not change on the way: give a population mobility, or "
-                         f'shadowing = "{self.cell.shadowing.sd:g} dB"', "cell", "shadowing", "correlation")
+            raise field_error("no-effect", "cell", "shadowing", "correlation", hint="No device moves: give a "
+                              f'population mobility, or shadowing = "{self.cell.shadowing.sd:g} dB"')
 
     @property
     def size(self) -> int:
@@ -243,9 +245,8 @@ class Scenario(Model):
         if isinstance(self.learning.bits, float):
             return float(self.learning.bits)
         if parameters is None:
-            raise InputError(
-                'learning.bits = "auto" is the size of the model, which is not built without learning: give the size, '
-                'such as --set learning.bits="448 kbit"')
+            raise InputError("needs", "learning.bits", '"auto"', "the size of an upload, such as --set "
+                             'learning.bits="448 kbit"', "The model is not built without learning")
         return float(BITS_A_PARAMETER * parameters)
 
     def to_toml(self) -> str:

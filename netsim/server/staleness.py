@@ -9,7 +9,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from netsim.base.arrays import Floats, Ints
-from netsim.base.fields import Model, refuse
+from netsim.base.errors import either
+from netsim.base.field_errors import field_error
+from netsim.base.fields import Model
 
 USES = {"constant": (), "polynomial": ("a",), "hinge": ("a", "b")}      # which parameters each function has
 BY_DEFAULT = {"polynomial": {"a": 0.5}, "hinge": {"a": 10.0, "b": 4.0}}
@@ -26,8 +28,8 @@ class Staleness(Model):
     def _only_what_it_has(self) -> Self:
         for name in ("a", "b"):
             if getattr(self, name) is not None and name not in USES[self.kind]:
-                raise refuse(f'{name} has no effect: "{self.kind}" has '
-                             + (f"only {' and '.join(USES[self.kind])}" if USES[self.kind] else "no parameters"))
+                raise field_error("no-effect", name, hint=f'"{self.kind}" has '
+                                  + (f"only {' and '.join(USES[self.kind])}" if USES[self.kind] else "no parameters"))
         return self
 
     def __repr__(self) -> str:
@@ -50,7 +52,7 @@ class Staleness(Model):
 def _by_name(given: Any) -> Any:
     """A name alone stands for the function with its usual parameters."""
     if isinstance(given, Mapping) and "kind" not in given:
-        raise refuse(f"kind is missing: one of {', '.join(USES)}")
+        raise field_error("missing", "kind", expected=either(list(USES)))
     return {"kind": given} if isinstance(given, str) else given
 
 

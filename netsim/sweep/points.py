@@ -231,7 +231,7 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
 def sole_user(folder: Path) -> Iterator[None]:
     """Hold a folder for as long as the block takes, so that no other process runs its cells meanwhile."""
     make_folder(folder, levels=2)
-    with hold(folder / "lock", f"{folder}: another process is running these cells; wait for it, or stop it"):
+    with hold(folder / "lock", "these points"):
         yield
 
 

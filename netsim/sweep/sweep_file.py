@@ -129,7 +129,7 @@ def _base(path: Path, table: Mapping[str, Any]) -> str:
     if not isinstance(named, str) or not named:
         raise InputError(f"{path}: scenario = {named!r}; give a built-in scenario or a file; "
                          f"{one_of(str(named or ''), builtin_scenarios())}")
-    return named if named in builtin_scenarios() else str(path.parent / expanded(named, f"{path}: scenario"))
+    return named if named in builtin_scenarios() else str(path.parent / expanded(named, "scenario", str(path)))
 
 
 def _seeds(path: Path, table: Mapping[str, Any]) -> list[int]:
@@ -200,8 +200,8 @@ def _scenario(
             refuse_untrained(scenario)
         prepare(scenario, learning=learning and scenario.trains, allow_import=allow_import)
     except InputError as error:
-        message = str(error).removeprefix("--set").lstrip(": ")      # they were set here, not on the command line
-        raise InputError(f"{path}: {message}") from None
+        elsewhere = f": {error.source}" if error.source not in ("", "--set") else ""
+        raise error.at(source=f"{path}{elsewhere}") from None      # set here, not on the command line
     return scenario
 
 
@@ -211,7 +211,7 @@ def _overrides(path: Path, settings: Mapping[str, Any]) -> list[str]:
     overrides = []
     for key, value in settings.items():
         if isinstance(value, str) and (key in paths or (key.startswith("population.") and key.endswith(".devices"))):
-            value = str((path.parent / expanded(value, f"{path}: {key}")).resolve())
+            value = str((path.parent / expanded(value, key, str(path))).resolve())
         overrides.append(override(key, value))
     return overrides
 

@@ -199,7 +199,7 @@ class Journal:
         write_object(self.path / "run.json", info)
 
     def _take_lock(self) -> None:
-        self._lock = hold(self.path / "lock", f"{self.path}: another process is writing this run")
+        self._lock = hold(self.path / "lock", "this run")
 
 
 def rows_a_part(learning: bool) -> int:

@@ -35,14 +35,10 @@ def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path, read: Calla
         os.mkfifo(tmp_path / "pipe")
         place.symlink_to("pipe")
     began = time.process_time()
-    with pytest.raises(InputError, match=r"no plain file|is larger than 64 MB; that is not a test"):
+    with pytest.raises(InputError) as error:
         read(place, "a test")
+    assert (error.value.code, error.value.key) == ("unreadable", str(place))
     assert time.process_time() - began < 1
-
-
-def test_a_file_that_does_not_tell_its_size_is_bounded_too() -> None:
-    with pytest.raises(InputError, match="larger than 1e-05 MB"):
-        files.read_bytes(Path("/proc/self/status"), "a test", most=10)
 
 
 @pytest.mark.parametrize("text", [
@@ -72,19 +68,11 @@ def test_json_that_is_nested_too_deeply(tmp_path: Path, text: str) -> None:
         files.read_json(tmp_path / "deep.json", "a test")
 
 
-@pytest.mark.parametrize(("content", "said"), [
-    (b"\xff\xfe\x00", "no UTF-8 text"), (b"9" * 5000, "not valid JSON"), (b"{", "not valid JSON"),
-    (b"", "not valid JSON"),
-])
-def test_what_is_no_json(tmp_path: Path, content: bytes, said: str) -> None:
-    (tmp_path / "bad.json").write_bytes(content)
-    with pytest.raises(InputError, match=said):
+def test_a_number_of_thousands_of_digits_is_no_json(tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_bytes(b"9" * 5000)
+    with pytest.raises(InputError) as error:
         files.read_json(tmp_path / "bad.json", "a test")
-
-
-def test_a_zero_byte_in_a_path() -> None:
-    with pytest.raises(InputError, match="zero bytes"):
-        files.read_text(Path("a\0b"), "a test")
+    assert error.value.code == "malformed"
 
 
 WRITERS: dict[str, Callable[[Path], Any]] = {
@@ -106,8 +94,9 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, write: Callable[[Path
         outside.mkdir()
     link = tmp_path / "link"
     link.symlink_to(outside)
-    with pytest.raises(InputError, match="link: is a link"):
+    with pytest.raises(InputError) as error:
         write(link)
+    assert (error.value.code, error.value.key, error.value.found) == ("unwritable", str(link), "a link")
     if target == "a file":
         assert outside.read_bytes() == b"precious"
     else:
@@ -123,12 +112,6 @@ def test_a_file_that_is_replaced_takes_the_place_of_a_link(tmp_path: Path, name:
     assert outside.read_bytes() == b"precious"
     assert not (tmp_path / "file").is_symlink()
     assert (tmp_path / "file").read_bytes() == b"new"
-
-
-def test_a_pipe_is_not_written_to(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="is no plain file"):
-        files.open_to_write(tmp_path / "pipe")
 
 
 def test_a_file_that_is_kept_or_emptied(tmp_path: Path) -> None:
@@ -148,17 +131,19 @@ def test_a_lock_waits_for_workers_that_are_about_to_die_and_for_nobody_else(tmp_
     taken.close()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "LET_GO_S", 0.0)
-        with pytest.raises(InputError, match="^held$"):
+        with pytest.raises(InputError) as error:
             files.hold(tmp_path / "lock", "held")
+        assert (error.value.code, error.value.key) == ("busy", str(tmp_path))
     files.hold(tmp_path / "lock", "held").close()
     os.waitpid(worker, 0)
 
 
 def test_a_message_is_short_and_steers_no_terminal() -> None:
-    assert len(str(InputError("x" * 100_000))) == MOST_CHARACTERS
-    assert str(InputError("begin" + "x" * 100_000 + "end")).startswith("begin")
-    assert str(InputError("begin" + "x" * 100_000 + "end")).endswith("end")
-    assert str(InputError("x" * MOST_CHARACTERS)) == "x" * MOST_CHARACTERS
+    long = str(InputError("missing", "begin" + "x" * 100_000, hint="end!"))
+    assert len(long) == MOST_CHARACTERS
+    assert long.startswith("begin")
+    assert long.endswith("end!")
+    assert readable("x" * MOST_CHARACTERS) == "x" * MOST_CHARACTERS
     assert readable("a\x1b[31mb\r\u202ec\nd\te") == "a\\x1b[31mb\\r\\u202ec\nd\te"
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from netsim.base.errors import InputError
 from netsim.base.method_options import with_options
 
 
@@ -15,9 +14,3 @@ from netsim.base.method_options import with_options
 ])
 def test_methods_with_and_without_options(text, found):
     assert with_options(text) == found
-
-
-@pytest.mark.parametrize("text", ["fedl:lambda=2,", "fedl:lambda=2,tuned", "fedl:=2"])
-def test_what_is_no_option_is_named(text):
-    with pytest.raises(InputError, match="is no option; write fedl:key=value"):
-        with_options(text)

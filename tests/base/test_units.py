@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netsim.base import units
-from netsim.base.errors import InputError
 
 
 @pytest.mark.parametrize(("text", "dimension", "si"), [
@@ -39,26 +38,6 @@ def test_reads_values_with_units(text, dimension, si):
 def test_linear_units_lose_no_digit():
     assert units.parse("30 mJ", "energy") == units.parse("0.03 J", "energy") == 0.03
     assert units.parse("0.3 GHz", "frequency") == 3e8
-
-
-@pytest.mark.parametrize(("value", "dimension", "message"), [
-    ("20 mhz", "frequency", 'allowed: GHz, Hz, MHz, kHz; did you mean "MHz"'),
-    ("20 MHzz", "frequency", 'did you mean "MHz"'),
-    ("20", "frequency", 'no unit; allowed: GHz'),
-    ("MHz", "frequency", 'expected a number and a unit, such as "20 MHz"'),
-    ("", "energy", "expected a number"),
-    ("nan J", "energy", "expected a number"),
-    ("1e999 J", "energy", "too large"),
-    ("1e300 dBm", "power", "too large"),
-    (20, "frequency", "the bare number 20"),
-    (2.5, "energy", "the bare number 2.5"),
-    (True, "energy", "found true"),
-    ({"low": 1}, "energy", "found a table"),
-    ("20 mJ", "power", '"mJ" is no unit of power'),
-])
-def test_says_what_is_allowed(value, dimension, message):
-    with pytest.raises(InputError, match=re.escape(message)):
-        units.parse(value, dimension)
 
 
 @pytest.mark.parametrize(("value", "dimension", "text"), [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -39,46 +40,13 @@ def cell(
     return made
 
 
-def refused(table: dict[str, Any], **changes: Any) -> str:
-    """The sentence with which a scenario is refused, when it is read or when it is about to be run."""
-    def run() -> None:
-        scenario = Scenario.of(table).with_(changes)
-        prepare(scenario, learning=scenario.trains)
-
+@contextmanager
+def refused(code: str, key: str, source: str | None = None) -> Iterator[None]:
+    """Something is refused with this code, at this key, which the source has set."""
     with pytest.raises(InputError) as error:
-        run()
-    assert "\n" not in str(error.value)
-    return str(error.value)
-
-
-@pytest.mark.parametrize(("table", "key", "why"), [
-    (cell(cell={**TRACE, "shadowing": "4 dB"}), "cell.shadowing", "the gains are recorded (cell.gain_trace)"),
-    (cell(cell={**TRACE, "path_loss": {"slope": "20 dB"}}), "cell.path_loss", "the gains are recorded"),
-    (cell(phone={"devices": {"gain": ["-95 dB"] * 2}}, without=("count",), cell=TRACE),
-     "population.phone.devices, column gain", "the gains are recorded"),
-    (cell(phone={"devices": {"gain": ["-95 dB"] * 2}}, without=("count",), cell={"shadowing": "4 dB"}),
-     "cell.shadowing", "the gains are measured"),
-    (cell(phone={"devices": {"budget": ["9 mJ"] * 2}}, without=("count",)), "population.phone.budget",
-     "the devices are listed with a column budget"),
-    (cell(phone={"devices": {"samples": [9, 9]}, "samples": 5}, without=("count",)), "population.phone.samples",
-     "the devices are listed with a column samples"),
-    (cell(phone={"devices": FLEET}, without=("count", "radio")), "population.phone.cpu", "leave the table out"),
-    (cell(phone={"devices": FLEET}, without=("count", "cpu")), "population.phone.radio", "leave the table out"),
-    (cell(allocation={"channel": "mean"}), "allocation.channel", "without fading (cell.fading)"),
-    (cell(rounds={"first": "cohort", "first_infeasible": "relax"}), "rounds.first_infeasible", "one like every other"),
-    *((cell(learning={name: value}), f"learning.{name}", "without a dataset (learning.dataset) nothing is trained")
-      for name, value in {"model": "mnist-cnn", "partition": {"kind": "iid"}, "batch_size": 20, "learning_rate": 0.1,
-                          "momentum": 0.9, "weight_decay": 0.1, "proximal": 0.1, "fedl": 0.1, "aggregation": "mean",
-                          "optimiser": {"kind": "adam"}, "target_accuracy": 0.9, "evaluation": {"every": 2},
-                          "root": "data"}.items()),
-    (cell(server={"kind": "fedbuff", "buffer": 2}, rounds={"first": "all"}), "rounds.first", 'server.kind "fedbuff"'),
-    (cell(server={"kind": "fedasync"}, cell={"downlink": {"power": "1 W", "to": "each"}}), "cell.downlink.to",
-     "lets every device start alone"),
-])
-def test_a_file_is_held_to_what_it_says(table: dict[str, Any], key: str, why: str) -> None:
-    said = refused(table)
-    assert said.startswith(f"Scenario.of: {key}: has no effect: ")
-    assert why in said
+        yield
+    assert (error.value.code, error.value.key) == (code, key)
+    assert source is None or error.value.source == source
 
 
 @pytest.mark.parametrize("table", [
@@ -96,18 +64,6 @@ def test_what_must_be_given_or_matters_is_fine(table: dict[str, Any]) -> None:
     prepare(scenario, learning=scenario.trains)
 
 
-@pytest.mark.parametrize(("table", "changes", "told"), [
-    (CELL, {"cell.radius": "200 m", "population.phone.places": [["9 m", "0 m"], ["0 m", "9 m"]]}, "cell.radius"),
-    (cell(cell=TRACE), {"cell.radius": "200 m"}, "cell.radius: has no effect: the gains are recorded"),
-    (CELL, {"population.phone.radio.max_power": "30 dBm"}, "max_power: has no effect: allocation method sao sends"),
-    (cell(phone={"radio": {"power": "20 dBm", "min_power": "10 dBm", "max_power": "23 dBm"}}),
-     {"population.phone.radio.power": "15 dBm", "allocation.method": "sao-joint"}, "power: has no effect: .*chooses"),
-    (cell(server={"kind": "fedbuff", "buffer": 2, "concurrency": 2}), {"selection.cohort": 1}, "cohort: has no effect"),
-])
-def test_changes_are_held_to_it_too(table: dict[str, Any], changes: dict[str, Any], told: str) -> None:
-    assert re.search(f"^with_: .*{told}", refused(table, **changes))
-
-
 def test_a_base_may_say_what_comes_to_nothing_above_it(tmp_path: Path) -> None:
     (tmp_path / "lower.toml").write_text(toml_text.dumps(cell(
         cell={"shadowing": "4 dB"}, rounds={"first": "all"}, learning={**DIGITS, "learning_rate": 0.1})))
@@ -118,10 +74,10 @@ def test_a_base_may_say_what_comes_to_nothing_above_it(tmp_path: Path) -> None:
     prepare(load_scenario(upper), learning=False)                         # as with --no-learning
     prepare(load_scenario(tmp_path / "lower.toml", ["server.kind=fedbuff", "server.buffer=2"]), learning=True)
     upper.write_text(f'base = "lower.toml"\n{above}[rounds]\nfirst = "all"\n')
-    with pytest.raises(InputError, match=r"upper.toml: rounds\.first: has no effect"):
+    with refused("no-effect", "rounds.first", str(upper)):
         prepare(load_scenario(upper), learning=True)
     upper.write_text('base = "lower.toml"\n[cell]\nradius = "9 m"\ngain_trace = { db = [[-95.0, -99.0]] }\n')
-    with pytest.raises(InputError, match=r"upper.toml: cell\.radius: has no effect"):        # the base has given it
+    with refused("no-effect", "cell.radius", str(upper)):                 # the base has given it
         load_scenario(upper)
 
 
@@ -131,7 +87,7 @@ def test_a_scenario_that_spells_out_every_key_is_not_held_to_them() -> None:
         again = Scenario.of(tomllib.loads(made.to_toml()))
         assert again == made
         prepare(again, learning=made.trains)
-        with pytest.raises(InputError, match=r"with_: cell\.noise = "):                      # though changes are
+        with refused("malformed", "cell.noise", "with_"):                 # though changes are
             again.with_({"cell.noise": "loud"})
 
 
@@ -141,7 +97,7 @@ def test_without_learning_a_change_of_it_is_in_vain_and_the_file_is_not() -> Non
     refuse_untrained(quickstart)
     for key, value in {"learning_rate": 0.5, "target_accuracy": 0.5}.items():
         changed = quickstart.with_(learning={key: value})
-        with pytest.raises(InputError, match=f"with_: learning.{key}: has no effect: .*without learning"):
+        with refused("no-effect", f"learning.{key}", "with_"):
             refuse_untrained(changed)
     refuse_untrained(quickstart.with_({"learning.model": "fashion-cnn", "learning.bits": "auto"}))
 
@@ -154,14 +110,12 @@ def test_a_sweep_varies_nothing_in_vain(tmp_path: Path) -> None:
 
     fixed = '[set]\nrounds.first = "all"\n[[list]]\nserver.kind = "{}"\n[[list]]\nserver.kind = "fedbuff"\n'
     assert len(sweep(fixed.format("synchronous")).cases) == 2             # a setting for all may be for some
-    with pytest.raises(InputError, match=r"sweep.toml: rounds\.first: has no effect: server\.kind"):
+    with refused("no-effect", "rounds.first"):
         sweep('[set]\nserver.kind = "fedbuff"\n[grid]\nrounds.first = ["all", "cohort"]\n')
-    with pytest.raises(InputError, match=r"sweep.toml: population\.phone\.radio\.max_power: has no effect"):
+    with refused("no-effect", "population.phone.radio.max_power"):
         sweep('[grid]\npopulation.phone.radio.max_power = ["23 dBm", "25 dBm"]\n')
 
 
 def test_methods_to_compare_override_that_of_the_scenario() -> None:
     changed = load_scenario("tiny", ["allocation.method=fedl", "allocation.lambda=2"])
     assert len(compare_methods(changed, ["fedl", "equal"], 0)) == 2
-    with pytest.raises(InputError, match=r"--set: allocation\.method: has no effect: --method says"):
-        compare_methods(changed, ["sao", "equal"], 0)
