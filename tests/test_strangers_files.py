@@ -136,6 +136,25 @@ def test_no_export_writes_through_a_link(tmp_path: Path, words: list[str], name:
     assert not (tmp_path / name).is_symlink()
 
 
+@pytest.mark.parametrize("words", [
+    ["run", "tiny"], ["sweep", "pair.toml"], ["reproduce", "--quick", "table2"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("dangling", [False, True])
+def test_results_that_are_a_link_lead_nowhere(tmp_path: Path, sweep: Sweep, words: list[str], dangling: bool) -> None:
+    elsewhere = tmp_path / "missing" if dangling else outside(tmp_path)
+    (tmp_path / "results").symlink_to(elsewhere)
+    assert "results: " in refused(tmp_path, *words)
+    assert dangling != elsewhere.exists()
+    assert dangling or [file.name for file in elsewhere.iterdir()] == ["precious.npz"]
+
+
+@pytest.mark.parametrize("name", ["quick", "paper", "beyond"])
+def test_a_folder_of_results_that_is_a_link_leads_nowhere(tmp_path: Path, name: str) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / name).symlink_to(outside(tmp_path))
+    refused(tmp_path, "reproduce", "table2", *(["--quick"] if name == "quick" else []))
+    assert [file.name for file in (tmp_path / "outside").iterdir()] == ["precious.npz"]
+
+
 # Endless and huge files.
 
 KINDS: dict[str, Callable[[Path], object]] = {

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from netsim.base.errors import InputError
+from netsim.base.files import refuse_link
 from netsim.cli import completion
 from netsim.cli.help_pages import Program
 
@@ -22,6 +24,7 @@ INPUT_AT_FAULT = 2
 INTERRUPTED = 130
 TERMINATED = 143
 SOME_FAILED = 1
+RESULTS = Path("results")
 
 SIMULATE, LOOK, DESCRIBE, EXPERIMENT, TEACH = (
     "Simulate", "Look into a run", "Scenarios and data", "Experiments", "Teaching")
@@ -107,3 +110,23 @@ def resumable(again: str) -> Iterator[None]:
         raise typer.Exit(code) from None
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def run_folder(out: Path | None, name: str, *, resume: bool) -> Iterator[Path]:
+    """The folder for a run: the one given, or the next free one in ``results``; an interruption names the way on."""
+    from netsim.trace.run_directory import next_free
+
+    with (nullcontext(out) if out else next_free(results_folder(), name, resume=resume)) as folder:
+        again = [arg for arg in sys.argv[1:] if arg != "--resume"] + ([] if out else ["--out", str(folder)])
+        with resumable(shlex.join([*again, "--resume"])):
+            yield folder
+
+
+def results_folder(*names: str) -> Path:
+    """``results`` in the current folder, or one of these names below it, where commands write unless another place is
+    given; none of them may be a link."""
+    folder = RESULTS.joinpath(*names)
+    for place in (RESULTS, folder):
+        refuse_link(place)
+    return folder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 
 from netsim.cli import completion
-from netsim.cli.app import SIMULATE, AllowImport, AsJson, Overrides, Seed, app, resumable
+from netsim.cli.app import SIMULATE, AllowImport, AsJson, Overrides, Seed, app, run_folder
 
 
 @app.command(rich_help_panel=SIMULATE)
@@ -46,17 +45,14 @@ def flower(
     from netsim.flower.cell_alone import refuse_without_effect
     from netsim.flower.library import require_flower
     from netsim.scenario import load_scenario
-    from netsim.trace.run_directory import next_free
 
     require_flower()
     refuse_without_effect(overrides)
     from netsim.flower.running import run_app
 
     loaded = load_scenario(scenario, overrides)
-    path = out or next_free(
-        Path("results"), f"{folder.resolve().name}-{loaded.name}-seed{seed}", resume=resume)
-    again = [arg for arg in sys.argv[1:] if arg != "--resume"] + ([] if out else ["--out", str(path)])
-    with resumable(shlex.join([*again, "--resume"])), progress_bar(folder.resolve().name) as progress:
+    name = folder.resolve().name
+    with run_folder(out, f"{name}-{loaded.name}-seed{seed}", resume=resume) as path, progress_bar(name) as progress:
         result = run_app(folder, loaded, path, seed, workers=workers, run_config=run_config, resume=resume,
                          progress=progress, allow_import=allow_import)
     if as_json:

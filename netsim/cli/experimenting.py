@@ -24,6 +24,7 @@ from netsim.cli.app import (
     Seed,
     app,
     print_report,
+    results_folder,
     resumable,
     writable,
 )
@@ -85,7 +86,7 @@ def sweep(
 
     if against is not None and not report:
         raise InputError("needs", "--against", expected="--report too")
-    loaded = load_sweep(file, allow_import=allow_import)
+    loaded = load_sweep(file, results_folder(), allow_import=allow_import)
     if status:
         console.print_status(loaded.name, sweeps.status(loaded), every=every)
         return
@@ -138,8 +139,8 @@ def reproduce(
     from netsim.paper.reproduce import Context
     from netsim.paper.reproduce import reproduce as make
 
-    folder = out or Path("results") / ("quick" if quick else "paper")
-    beyond = None if out or quick else Path("results") / "beyond"
+    folder = out or results_folder("quick" if quick else "paper")
+    beyond = None if out or quick else results_folder("beyond")
     context = Context(folder, quick, trials, str(data), workers, stored, tuple(datasets), cluster, beyond)
     began = time.time()
     with resumable(shlex.join(sys.argv[1:])):

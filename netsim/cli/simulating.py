@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +21,7 @@ from netsim.cli.app import (
     ScenarioName,
     Seed,
     app,
-    resumable,
+    run_folder,
     writable,
 )
 
@@ -48,16 +47,13 @@ def run(
     from netsim.prepare import refuse_untrained
     from netsim.scenario import load_scenario
     from netsim.simulate import simulate
-    from netsim.trace.run_directory import next_free
 
     loaded = load_scenario(scenario, overrides)
     if no_learning:
         refuse_untrained(loaded)
-    folder = out or next_free(Path("results"), f"{loaded.name}-seed{seed}", resume=resume)
-    if resume and not (folder / "run.json").exists():
-        print(f"{folder}: no run to go on with, so a new one begins", file=sys.stderr)
-    again = [arg for arg in sys.argv[1:] if arg != "--resume"] + ([] if out else ["--out", str(folder)])
-    with resumable(shlex.join([*again, "--resume"])), progress_bar(loaded.name) as progress:
+    with run_folder(out, f"{loaded.name}-seed{seed}", resume=resume) as folder, progress_bar(loaded.name) as progress:
+        if resume and not (folder / "run.json").exists():
+            print(f"{folder}: no run to go on with, so a new one begins", file=sys.stderr)
         result = simulate(
             loaded, folder, seed, learning=not no_learning, workers=workers, resume=resume, progress=progress,
             allow_import=allow_import)

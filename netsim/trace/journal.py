@@ -75,18 +75,24 @@ class Journal:
 
     def claim(self) -> None:
         """Take the folder for a new run; it must be missing or empty, or hold a run that never began."""
+        self._refuse_content()              # before anything is made in a folder that is not ours
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        self._refuse_content()              # another process may have run here while this one waited for the lock
+        for table in TABLES:
+            make_folder(self.path / table)
+
+    def _refuse_content(self) -> None:
+        """Raise InputError where the folder holds more than a run that never began leaves."""
         if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"{self.path}: is a file; --out names a folder for the run")
+            raise InputError("exists", f"--out {self.path}", "a file", "a folder for the run")
         written = {"scenario.toml", "devices.parquet", CHECKSUMS, *TABLES, "lock"}     # before run.json makes it a run
         leftovers = written | {f"{name}.tmp" for name in (*written, "run.json")}
         found = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
         if found - leftovers:
             raise InputError(
-                f"{self.path}: the folder is not empty; give --out another one, or --resume to go on with a run")
-        self.path.mkdir(parents=True, exist_ok=True)
-        for table in TABLES:
-            make_folder(self.path / table)
-        self._take_lock()
+                "exists", str(self.path), "a folder that is not empty", "a new or empty folder",
+                "Give --out another folder, or --resume to go on with the run in this one")
 
     def begin(self, scenario_toml: str, devices: bytes) -> None:
         """Start a new run in the claimed folder."""

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import fcntl
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,16 +70,38 @@ def read_info(path: Path) -> dict[str, Any]:
     return info
 
 
-def next_free(results: Path, name: str, *, resume: bool) -> Path:
-    """A folder for a run under ``results``: NAME, NAME-2, NAME-3, …; to resume, the last one that is there.
+@contextmanager
+def next_free(results: Path, name: str, *, resume: bool) -> Iterator[Path]:
+    """A new folder for a run under ``results``: NAME, NAME-2, NAME-3, …; to resume, the last one that is there.
 
-    A scenario's name may hold anything; what could lead out of ``results`` is replaced.
+    The folder is made here, so that of processes that start together each gets its own; if nothing is written into it,
+    it is removed at the end. A scenario's name may hold anything; what could lead out of ``results`` is replaced.
     """
     name = re.sub(r"[^\w.-]+", "-", name).lstrip(".")
     number = 1
-    while _numbered(results, name, number + 1 if resume else number).exists():
+    if resume:
+        while _numbered(results, name, number + 1).exists():
+            number += 1
+        yield _numbered(results, name, number)
+        return
+    results.mkdir(exist_ok=True)
+    while not _made(_numbered(results, name, number)):
         number += 1
-    return _numbered(results, name, number)
+    path = _numbered(results, name, number)
+    try:
+        yield path
+    finally:
+        with suppress(OSError):
+            path.rmdir()
+
+
+def _made(path: Path) -> bool:
+    """Whether this call made the folder; the system lets one process alone make it."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    return True
 
 
 def _numbered(results: Path, name: str, number: int) -> Path:

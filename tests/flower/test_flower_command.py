@@ -146,8 +146,9 @@ def test_an_apps_modules_and_path_are_gone_afterwards(tmp_path):
 def test_a_folder_that_holds_a_run_is_not_touched(tmp_path):
     app, out = write_app(tmp_path / "app"), tmp_path / "run"
     run_app(app, tiny(), out, workers=1)
-    with pytest.raises(InputError, match="the folder is not empty"):
+    with pytest.raises(InputError) as refused:
         run_app(app, tiny(), out, workers=1)
+    assert refused.value.code == "exists"
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """A run directory is whole after every step, and belongs to one run."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -8,9 +10,10 @@ import pytest
 from netsim.base import files
 from netsim.base.errors import InputError
 from netsim.learning.none import NoLearning
+from netsim.trace import journal as journals
 from netsim.trace.journal import Journal
 from netsim.trace.recorder import Recorder
-from netsim.trace.run_directory import is_being_written, read_info
+from netsim.trace.run_directory import is_being_written, next_free, read_info
 from netsim.trace.schema import SERVER
 
 IDENTITY = {"scenario": "toy", "scenario_sha256": "ab", "seed": 1, "learning": False}
@@ -81,8 +84,9 @@ def test_the_directory_of_another_run_is_refused_and_left_alone(tmp_path, key, v
 
 def test_a_folder_with_something_in_it_is_not_written_to(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(InputError, match="not empty"):
+    with pytest.raises(InputError) as refused:
         created(tmp_path)
+    assert refused.value.code == "exists"
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
@@ -91,8 +95,9 @@ def test_a_finished_run_is_not_overwritten(tmp_path):
     commit(directory, 1)
     directory.finish({"rounds": 1})
     directory.close()
-    with pytest.raises(InputError, match="not empty"):
+    with pytest.raises(InputError) as refused:
         created(tmp_path)
+    assert refused.value.code == "exists"
     assert json.loads((tmp_path / "summary.json").read_text()) == {"rounds": 1}
 
 
@@ -112,6 +117,46 @@ def test_two_processes_cannot_write_one_run(tmp_path, monkeypatch):
         opened(tmp_path).resume()
     directory.close()
     assert not is_being_written(tmp_path)
+
+
+def test_a_run_that_came_while_the_lock_was_awaited_is_not_overwritten(tmp_path, monkeypatch):
+    """The other process began and finished between the first look and the lock."""
+    def hold(path, held):
+        monkeypatch.undo()
+        other = created(tmp_path)
+        commit(other, 1)
+        other.finish({"rounds": 1})
+        other.close()
+        return files.hold(path, held)
+
+    monkeypatch.setattr(journals, "hold", hold)
+    with pytest.raises(InputError) as refused:
+        created(tmp_path)
+    assert refused.value.code == "exists"
+    assert json.loads((tmp_path / "summary.json").read_text()) == {"rounds": 1}
+
+
+def test_starts_at_the_same_time_get_a_folder_each(tmp_path):
+    together = Barrier(64)
+
+    def start(_):
+        together.wait()
+        with next_free(tmp_path / "results", "toy", resume=False) as folder:
+            together.wait()
+            created(folder).close()
+        return folder
+
+    with ThreadPoolExecutor(64) as pool:
+        folders = set(pool.map(start, range(64)))
+    assert len(folders) == 64
+    assert all(read_info(folder) for folder in folders)
+
+
+def test_a_folder_that_nothing_was_written_into_is_removed(tmp_path):
+    for _ in range(2):
+        with pytest.raises(InputError), next_free(tmp_path, "toy", resume=False) as folder:
+            raise InputError("needs", "a key")
+        assert (folder, list(tmp_path.iterdir())) == (tmp_path / "toy", [])
 
 
 def test_a_broken_checkpoint_is_named(tmp_path):
