@@ -46,12 +46,17 @@ def lab(
 def _write(folder: Path, *, force: bool) -> None:
     """Write the sheets, and say where they are."""
     from netsim.base.files import make_folder
-    from netsim.lab.sheets import NAMES, write_sheets
+    from netsim.lab.serve import no_configuration
 
     if folder.exists() and not folder.is_dir():
         raise InputError("exists", str(folder), "a file", "a folder, or a new name")
     make_folder(folder)
+    place = folder.absolute()
+    with no_configuration():      # which marimo would read already when it is imported
+        from netsim.lab.sheets import NAMES, write_sheets
+
+        for name in NAMES:
+            writable(place / name, force=force)
+        write_sheets(place, lambda text: print(text, file=sys.stderr, flush=True))
     for name in NAMES:
-        writable(folder / name, force=force)
-    for path in write_sheets(folder, lambda text: print(text, file=sys.stderr, flush=True)):
-        print(f"sheet: {path}")
+        print(f"sheet: {folder / name}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import secrets
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
+
+from netsim.base.errors import readable
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -48,7 +51,10 @@ class Guard:
         if kind not in ("http", "websocket"):      # the server's own start and end
             await self._pages(scope, receive, send)
         elif self.lets_in(scope):
-            await self._pages(scope, receive, _with_headers(send) if kind == "http" else send)
+            try:
+                await self._pages(scope, receive, _with_headers(send) if kind == "http" else send)
+            except Exception as error:      # marimo answers a request without a session, and raises too
+                print(f"lab: request refused: {readable(f'{type(error).__name__}: {error}')}", file=sys.stderr)
         elif kind == "http":
             await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
             await send({"type": "http.response.body", "body": b"Open the lab by the address that it printed.\n"})

@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 import webbrowser
-from contextlib import suppress
+from contextlib import AbstractContextManager, chdir, suppress
 from importlib.resources import files
 from importlib.util import find_spec
 
@@ -41,11 +41,20 @@ def serve(port: int = PORT, *, open_browser: bool = True, link: str | None = Non
     print(f"netsim lab: {address}  (stop with Ctrl+C)", flush=True)
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
-    with suppress(KeyboardInterrupt):      # also while the pages are being put together, which takes seconds
+    with suppress(KeyboardInterrupt), no_configuration():      # also while the pages are put together, for seconds
         # between two programs of one machine, compression only takes time
         uvicorn.Server(uvicorn.Config(
             pages(token, taken), log_level="error", ws_per_message_deflate=False, timeout_graceful_shutdown=PATIENCE_S,
         )).run(sockets=[listening])
+
+
+def no_configuration() -> AbstractContextManager[None]:
+    """Keep marimo from what the current folder and those above it hold: pyproject.toml, .marimo.toml, .env.
+
+    They name code to import (``pythonpath``) and files to show (``custom_css``). marimo looks for them in the current
+    folder and above, when it is imported and whenever a page is opened; above ``/`` there is nothing.
+    """
+    return chdir("/")
 
 
 def needs_marimo() -> None:

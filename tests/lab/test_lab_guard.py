@@ -43,7 +43,7 @@ class Lab:
         while not self.server.started:
             time.sleep(0.01)
 
-    def status(self, path: str, method: str = "GET", **headers: str | None) -> int:
+    def status(self, path: str, method: str = "GET", body: bytes | None = None, **headers: str | None) -> int:
         """The status of an answer; None for a header leaves it out."""
         given = {"Host": f"127.0.0.1:{self.port}", **{name.replace("_", "-"): value for name, value in headers.items()}}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -51,7 +51,9 @@ class Lab:
         for name, value in given.items():
             if value is not None:
                 connection.putheader(name, value)
-        connection.endheaders()
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
         status = connection.getresponse().status
         connection.close()
         return status
@@ -136,6 +138,17 @@ def test_no_file_of_this_machine_is_read_by_its_path(lab: Lab, page: str, path: 
     for method in ("GET", "POST"):
         assert lab.status(f"/{TOKEN}/{page}{path}", method, Origin=f"http://127.0.0.1:{lab.port}") in (403, 404)
     assert lab.shakes_hands(f"/{TOKEN}/{page}{path}") in (403, 404)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[1", b"[]", b"\xff", b'{"objectIds": [], "values": []}'])
+@pytest.mark.parametrize("session", [None, "s-unknown"])
+@pytest.mark.parametrize("call", ["instantiate", "set_ui_element_value", "set_model_value", "function_call"])
+def test_a_call_without_session_or_sense_is_refused_without_a_traceback(
+        lab: Lab, capfd: pytest.CaptureFixture[str], call: str, session: str | None, body: bytes) -> None:
+    for page in PAGES:
+        path = f"/{TOKEN}/{page}api/kernel/{call}"
+        assert lab.status(path, "POST", body, Marimo_Session_Id=session, Content_Type="application/json") >= 400
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_the_session_of_a_page_that_was_closed_is_freed(lab: Lab) -> None:
