@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from reference_cell.band import ROUNDING, Link, shares
-from reference_cell.energy import Batteries, Heat
 
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import RoundProblems
 from netsim.world.faults import Faults
 from netsim.world.own_channel import channel_of
 from netsim.world.supply import supplies_of
+from reference_cell.band import ROUNDING, Link, shares
+from reference_cell.energy import Batteries, Heat
 
 POLICIES = ("pause", "lose", "drop")              # the most severe last
 REASONS = {"availability": "went off", "crash": "crashed"}

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from reference_cell.band import Link
-from reference_cell.cell import Cell, Job
 
 from netsim.allocation import Infeasible
 from netsim.allocation.waves import MOST_SCALING, planner_of
 from netsim.base.streams import stream
 from netsim.base.units import parse
 from netsim.selection import METHODS, View
+from reference_cell.band import Link
+from reference_cell.cell import Cell, Job
 
 MOST_WAITS = 366
 MOST_FAILURES = 100
