@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OBJECTS = 50_000       # made between two collections; with Python's own 700 all jobs in flight are visited many times
+OBJECTS = 200_000      # made between two collections; with Python's own 700 all jobs in flight are visited many times
 
 
 @contextmanager
