@@ -7,6 +7,8 @@ noise density, in Hz too, so that J/b is the signal-to-noise ratio and J/ln 2 th
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -89,6 +91,100 @@ def bandwidth_for_rate(rate: Values, snr_hz: Values) -> Floats:
     nats = np.asarray(rate, dtype=np.float64) * LN2
     with np.errstate(divide="ignore"):
         return np.asarray(nats / efficiency(nats / np.asarray(snr_hz)))
+
+
+class LinkModel(Protocol):
+    """What a radio link carries: the rate in a bandwidth, and the bandwidth for a rate.
+
+    Plans, the cell's uplink and downlink and selection methods know radio links by this alone. Arguments are arrays
+    that broadcast, or numbers; ``snr_hz`` is J = h p / N0 in Hz, the received power over the noise density, so that
+    J/b is the signal-to-noise ratio in bandwidth b.
+    """
+
+    def rate(self, hz: Values, snr_hz: Values) -> Floats:
+        """Bits per second in so many Hz: finite, at least 0, and 0 without bandwidth."""
+
+    def bandwidth(self, rate: Values, snr_hz: Values) -> Floats:
+        """The least Hz in which the rate, in bit/s, is reached; inf where none is enough. Never falls with the rate."""
+
+
+@dataclass(frozen=True)
+class Shannon:
+    """Shannon's limit as far as a radio reaches it: efficiency * min(b log2(1 + J/b), cap * b) bit/s.
+
+    Parameters
+    ----------
+    efficiency : float
+        Share of the limit that is reached, above 0.
+    cap : float
+        Spectral efficiency of the highest modulation and code, in bit/s/Hz.
+
+    Examples
+    --------
+    >>> link = Shannon(efficiency=0.8, cap=5.0)
+    >>> float(link.rate(1e6, 3e6)), float(link.rate(1e6, 1e9)), float(link.bandwidth(1.6e6, 3e6))
+    (1600000.0, 4000000.0, 1000000.0)
+    """
+
+    efficiency: float = 1.0
+    cap: float = math.inf
+
+    def rate(self, hz: Values, snr_hz: Values) -> Floats:
+        """Bits per second in so many Hz."""
+        rate = fdma_rate(hz, snr_hz)
+        if self.cap < math.inf:
+            rate = np.minimum(rate, np.multiply(hz, self.cap))
+        return rate if self.efficiency == 1.0 else rate * self.efficiency
+
+    def bandwidth(self, rate: Values, snr_hz: Values) -> Floats:
+        """The least Hz in which the rate is reached; inf where none is enough."""
+        limit = np.divide(rate, self.efficiency)
+        hz = bandwidth_for_rate(limit, snr_hz)
+        return hz if self.cap == math.inf else np.maximum(hz, limit / self.cap)
+
+    @property
+    def most_nats(self) -> float:
+        """The cap in nats per second and Hz."""
+        return self.cap * LN2
+
+    def need(self, nats: Floats, limit_s: Floats, seconds: Floats) -> tuple[Floats, Floats]:
+        """The Hz that send ``nats`` = z ln 2 / efficiency in this time, and their elasticity -(db/b) / (dt/t).
+
+        ``limit_s`` = nats/J is the time that no bandwidth undercuts. With y = limit/t and s the spectral efficiency,
+        b = nats / (t s) and the elasticity is v/(v - 1), v = s + y; beyond the cap that stands for s, and the
+        elasticity is 1.
+        """
+        fraction = limit_s / seconds
+        s = efficiency(fraction)
+        v = s + fraction
+        if self.cap == math.inf:
+            return nats / (seconds * s), v / (v - ONE)
+        most = self.most_nats
+        return nats / (seconds * np.minimum(s, most)), np.where(s > most, ONE, v / (v - ONE))
+
+
+SHANNON = Shannon()
+
+
+def best_hz(link: LinkModel, most_hz: float, snr_hz: Floats) -> Floats:
+    """The bandwidth up to ``most_hz`` in which a link carries most, for each J: all of it by Shannon's.
+
+    By steps of modulation and code less may carry more: the largest rate whose bandwidth fits is bisected.
+    """
+    whole = np.full(len(snr_hz), most_hz)
+    if type(link) is Shannon:
+        return whole
+    low = link.rate(whole, snr_hz)
+    high = np.full(len(snr_hz), np.maximum(low, 1.0).max())
+    while high[0] < 1e300 and (link.bandwidth(high, snr_hz) <= most_hz).any():
+        high *= 2.0
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        fits = link.bandwidth(middle, snr_hz) <= most_hz
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        if (high - low <= 4e-16 * high).all():
+            break
+    return np.where(link.rate(whole, snr_hz) < low, link.bandwidth(low, snr_hz), whole)
 
 
 def compute_time(cycles: Values, cpu_hz: Values) -> Floats:

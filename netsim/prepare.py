@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.allocation import METHODS as ALLOCATION
 from netsim.allocation import check_method
+from netsim.allocation.methods import require_link
 from netsim.base.errors import InputError, found, quoted, unknown
 from netsim.base.registry import Registry
 from netsim.cell.schedulers import SCHEDULERS
+from netsim.fleet.link_model import LINKS, link_of, link_options
 from netsim.fleet.path_loss import PATH_LOSSES, path_loss_options
 from netsim.learning.aggregation import needs_chances
 from netsim.learning.named import DATASETS, MODELS, check_learning, layers_of, permit_learning
@@ -40,11 +42,12 @@ def permit(scenario: Scenario, *, allow_import: bool = False) -> None:
 
 def brought(scenario: Scenario) -> list[tuple[Registry[Any], str, Mapping[str, Any]]]:
     """What else a scenario names, with where it is looked up and its options: scheduler, channel, server, law."""
-    server, loss = scenario.server, scenario.cell.path_loss
+    server, loss, rate = scenario.server, scenario.cell.path_loss, scenario.cell.rate
     named: list[tuple[Registry[Any], str | None, Mapping[str, Any]]] = [
         (SCHEDULERS, scenario.allocation.sharing, {}), (CHANNELS, scenario.cell.channel, {}),
         (SERVERS, server.kind if server else None, server.options if server else {}),
-        (PATH_LOSSES, loss.model, path_loss_options(loss))]
+        (PATH_LOSSES, loss.model, path_loss_options(loss)),
+        (LINKS, rate.model if rate else None, link_options(scenario.cell))]
     return [(registry, name, options) for registry, name, options in named if name is not None]
 
 
@@ -52,7 +55,7 @@ def brought(scenario: Scenario) -> list[tuple[Registry[Any], str, Mapping[str, A
 BROUGHT: dict[str, tuple[Registry[Any], str]] = {
     "allocation": (ALLOCATION, "allocation.method"), "selection": (SELECTION, "selection.method"),
     "model": (MODELS, "learning.model"), "dataset": (DATASETS, "learning.dataset"),
-    "channel": (CHANNELS, "cell.channel"),
+    "channel": (CHANNELS, "cell.channel"), "link": (LINKS, "cell.rate.model"),
 }
 
 
@@ -116,10 +119,12 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     ``allow_import`` lets it name code of packages that are not made for netsim.
     """
     permit(scenario, allow_import=allow_import)
-    check_method(scenario.allocation.method, scenario.allocation.options)
     for registry, name, options in brought(scenario):
         registry.options(name, options)
+    link = link_of(scenario.cell)
+    check_method(scenario.allocation.method, scenario.allocation.options, link)
     selection = make_selection(scenario.selection.method, scenario.selection.options)
+    require_link("selection.method", scenario.selection.method, getattr(selection, "links", "any"), link)
     check_server(scenario, selection)
     aggregation = scenario.learning.aggregation
     if needs_chances(aggregation) and "chances" not in getattr(selection, "gives", ()):
@@ -140,10 +145,10 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
 def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> None:
     """Check what a scenario names of the cell alone, where another framework's app selects, serves and learns."""
     ALLOCATION.permit(scenario.allocation.method, allow_import=allow_import)
-    check_method(scenario.allocation.method, scenario.allocation.options)
     for registry, name, options in brought(scenario):
         registry.permit(name, allow_import=allow_import)
         registry.options(name, options)
+    check_method(scenario.allocation.method, scenario.allocation.options, link_of(scenario.cell))
 
 
 def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:

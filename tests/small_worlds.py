@@ -17,10 +17,10 @@ from netsim.cell.channel import Gains, TimeVaryingChannel
 from netsim.cell.charging import ChargedBatteries
 from netsim.cell.job import Job
 from netsim.cell.packet_loss import PacketLoss
-from netsim.cell.radio import SHANNON, RateLaw
 from netsim.cell.schedulers import Scheduler
 from netsim.cell.schedulers.planned import Planned
 from netsim.cell.uplink import Uplink
+from netsim.physics import SHANNON, LinkModel
 from netsim.server.recording import record_ended
 from netsim.trace.recorder import Part, Recorder
 from netsim.world.devices import DevicesInTime
@@ -66,9 +66,9 @@ class World:
         return Device(number, **what)
 
     def open(
-        self, *devices: Device, gains: Gains | None = None, radio: RateLaw = SHANNON, faults: Faults | None = None,
+        self, *devices: Device, gains: Gains | None = None, link: LinkModel = SHANNON, faults: Faults | None = None,
         supplies: Sequence[Supply] = (), heat_limits: Sequence[HeatLimit] = (), reception_w: float = 0.0,
-        least_j: float = 0.0,
+        least_j: float = 0.0, abort_over_budget: bool = False,
     ) -> SimulatedCell:
         """A cell with these devices' batteries."""
         battery_j = np.full(self.most_devices, np.inf)
@@ -77,7 +77,7 @@ class World:
         self.batteries = Batteries(self.env, battery_j) if not supplies else ChargedBatteries(
             self.env, battery_j, np.full(self.most_devices, least_j), supplies)
         self.uplink = Uplink(
-            self.env, self.bandwidth_hz, self.scheduler, link=radio, abort_over_budget=radio.drops_over_budget,
+            self.env, self.bandwidth_hz, self.scheduler, link=link, abort_over_budget=abort_over_budget,
             channel=None if gains is None else TimeVaryingChannel(self.env, gains, NOISE),
             loss=PacketLoss(faults) if faults and faults.losses else None)
         self.cell = SimulatedCell(self.env, self.uplink, self.batteries, DevicesInTime(faults, supplies, heat_limits),

@@ -6,6 +6,7 @@ import pytest
 
 from netsim import load_scenario, simulate
 from netsim.allocation import METHODS, allocate
+from netsim.cell.wave_jobs import jobs_of
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import problem_for
 from netsim.world.channel import round_gain
@@ -107,11 +108,15 @@ def test_fifty_random_scenarios(tmp_path, method):
 @pytest.mark.parametrize("wrong", [1 + 1e-6, 1 - 1e-6])
 def test_a_rate_of_the_cell_that_is_wrong_by_a_millionth_is_seen(monkeypatch, wrong):
     """The comparison above can fail: the cell works out rates itself, it does not play the plan's seconds back."""
-    from netsim.cell import radio
-
     scenario = load_scenario("paper", ["selection.method=fedavg", "end.rounds=2", "rounds.first=cohort"])
     assert check(scenario, seed=1) == 2
-    rate = radio.fdma_rate
-    monkeypatch.setattr(radio, "fdma_rate", lambda hz, snr_hz: rate(hz, snr_hz) * wrong)
+
+    def faster(*args, **options):
+        jobs = jobs_of(*args, **options)
+        for job in jobs:
+            job.planned_rate *= wrong
+        return jobs
+
+    monkeypatch.setattr("netsim.server.radio_cell.jobs_of", faster)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         check(scenario, seed=1)

@@ -114,7 +114,8 @@ def test_netsim_itself_keeps_few_modules():
 
 
 def test_physics_leans_on_numpy_and_scipy_alone():
-    allowed = {"__future__", "collections.abc", "math", "numpy", "scipy", "scipy.special", "netsim.base.arrays"}
+    allowed = {"__future__", "collections.abc", "dataclasses", "math", "typing", "numpy", "scipy", "scipy.special",
+               "netsim.base.arrays"}
     assert imports(PACKAGE / "physics.py") <= allowed
 
 

@@ -6,7 +6,9 @@ from netsim.allocation.methods import METHODS, allocate, check_method
 from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
 from netsim.allocation.slot_plan import plan_in_slots
 from netsim.allocation.slots import Slots
+from netsim.physics import SHANNON, LinkModel, Shannon
 
 __all__ = [
-    "METHODS", "Infeasible", "Plan", "Problem", "Slots", "allocate", "check_method", "plan_for", "plan_in_slots",
+    "METHODS", "SHANNON", "Infeasible", "LinkModel", "Plan", "Problem", "Shannon", "Slots", "allocate", "check_method",
+    "plan_for", "plan_in_slots",
 ]

@@ -42,7 +42,7 @@ def solve(problem: Problem, tolerance: Tolerance = 1e-6) -> Plan:
         reason = (f"algorithm5 does not end: in a round of {format(t, 'time')} its shares still add up to "
                   f"{ratio:.4g} times the band")
         raise Infeasible(range(len(problem)), reason)
-    upload_s = problem.bits / physics.fdma_rate(bandwidth_hz, problem.snr_hz)
+    upload_s = problem.bits / problem.link.rate(bandwidth_hz, problem.snr_hz)
     with np.errstate(divide="ignore", invalid="ignore"):                               # line 21, eq. (21) for f
         spare = np.maximum(problem.budget_j - problem.power_w * upload_s, 0.0)
         cpu_hz = np.fmin(np.sqrt(spare / problem.compute_weight), problem.cpu_max_hz)
@@ -53,4 +53,4 @@ def _from_energy(problem: Problem, cpu_hz: Floats) -> Floats:
     """The bandwidth at which computing at f and sending use up the budget, eq. (21); inf where there is none."""
     spare = problem.budget_j - physics.compute_energy(problem.cycles, cpu_hz, problem.capacitance)
     rate = problem.bits * problem.power_w / np.where(spare > 0.0, spare, 1e-300)
-    return physics.bandwidth_for_rate(rate, problem.snr_hz)
+    return problem.link.bandwidth(rate, problem.snr_hz)

@@ -12,24 +12,26 @@ from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.base.arrays import Floats, Ints
 from netsim.base.units import format
+from netsim.physics import best_hz
 
 
 @dataclass(frozen=True, eq=False)
 class Alone:
     """Each device with the whole band: the least time on the air, and how soon it can be ready for it."""
 
-    air_s: Floats       # z / Q(B), or what a cap on the rate leaves of that
+    hertz: Floats       # the part of the band that carries most: all of it by Shannon's link
+    air_s: Floats       # z / Q(B)
     ready_s: Floats     # with the CPU as fast as the rest of the budget allows; inf: its budget allows nothing
 
     @classmethod
     @np.errstate(all="ignore")
-    def of(cls, problem: Problem, cap: float = np.inf) -> Alone:
-        """By Shannon's rate, or by at most ``cap`` bits a second and hertz."""
+    def of(cls, problem: Problem) -> Alone:
         devices = InSeconds.of(problem)
-        air_s = np.maximum(devices.upload_time(problem.bandwidth_hz), problem.bits / (cap * problem.bandwidth_hz))
+        hertz = best_hz(problem.link, problem.bandwidth_hz, problem.snr_hz)
+        air_s = problem.bits / problem.link.rate(hertz, problem.snr_hz)
         spare = devices.budget - air_s
         ready_s = np.maximum(np.sqrt(devices.work / spare), devices.fastest)
-        return cls(air_s, np.where((spare > 0.0) & (ready_s <= devices.slowest), ready_s, np.inf))
+        return cls(hertz, air_s, np.where((spare > 0.0) & (ready_s <= devices.slowest), ready_s, np.inf))
 
     @property
     def bound_s(self) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from netsim import physics
 from netsim.allocation.sao import foreseen
 from netsim.base.arrays import Floats
-from netsim.physics import LN2, ONE
+from netsim.physics import LN2, SHANNON, LinkModel, Shannon, best_hz
 
 ROUNDING = 1e-9     # needs may exceed the band by so much: a plan that uses all of it does, by rounding
 LAST_STEP = 1e-8    # needs so near to the band that a straight line leads to it
@@ -17,46 +18,63 @@ NO_BITS = 1e-100    # stands for what rounding has left of nothing, so that it s
 
 
 @np.errstate(all="ignore")
-def common_end(left_bits: Floats, snr_hz: Floats, left_s: Floats, bandwidth_hz: float) -> Floats:
+def common_end(
+    left_bits: Floats, snr_hz: Floats, left_s: Floats, bandwidth_hz: float, link: LinkModel = SHANNON,
+) -> Floats:
     """Hertz for each of those with bits left, the whole band in all.
 
     In x seconds a device needs the b with Q(b) = left / min(x, what its budget pays for); x is where the needs add up
     to the band. ``left_s`` may be NaN: no budget. A budget that even the whole band could not keep no longer counts;
-    where the budgets cannot all be kept, none does.
+    where the budgets cannot all be kept, none does. By a link whose needs jump, a part of the band may stay free.
     """
     bits = np.maximum(left_bits, NO_BITS)
-    alone = bits / physics.fdma_rate(bandwidth_hz, snr_hz)
+    alone = bits / link.rate(best_hz(link, bandwidth_hz, snr_hz), snr_hz)
+    needs = _needs(bits, snr_hz, link)
     lasts = np.where(alone <= left_s * (1.0 + ROUNDING), left_s, np.inf)
     bound = np.isfinite(lasts)
-    if bound.any() and _needs(bits[bound], snr_hz[bound], lasts[bound])[0].sum() > bandwidth_hz * (1.0 + ROUNDING):
+    if bound.any() and needs(np.where(bound, lasts, 1.0))[0][bound].sum() > bandwidth_hz * (1.0 + ROUNDING):
         lasts = np.full(len(bits), np.inf)
-    equal = bits / physics.fdma_rate(bandwidth_hz / len(bits), snr_hz)
+    equal = bits / link.rate(bandwidth_hz / len(bits), snr_hz)
     low = float(alone.max())
     high = max(float(equal.max()), float(lasts[np.isfinite(lasts)].max(initial=0.0)))
+    while np.isfinite(lasts).any() and needs(np.minimum(high, lasts))[0].sum() > bandwidth_hz * (1.0 + ROUNDING):
+        high *= 2.0                                          # some budgets are tight: the others have to be slower
+    if type(link) is not Shannon:
+        return _first_that_fits(needs, lasts, bandwidth_hz, low, high)
     start, _ = foreseen(alone, equal, low)
-    hertz = _filled(bits, snr_hz, lasts, bandwidth_hz, low, start, high)
+    last_step = LAST_STEP if link.cap == math.inf else 0.0            # a cap bends the line
+    hertz = _filled(needs, lasts, bandwidth_hz, low, start, high, last_step)
     return np.asarray(hertz * (bandwidth_hz / np.add.reduce(hertz)))
 
 
-def _needs(bits: Floats, snr_hz: Floats, seconds: Floats) -> tuple[Floats, Floats]:
-    """The bandwidth that sends so many bits in so many seconds, and its elasticity -(db/b) / (dt/t)."""
-    nats = bits * LN2
-    fraction = nats / (snr_hz * seconds)
-    s = physics.efficiency(fraction)
-    v = s + fraction
-    return nats / (seconds * s), v / (v - ONE)
+Needs = Callable[[Floats], tuple[Floats, Floats]]
+
+
+def _needs(bits: Floats, snr_hz: Floats, link: LinkModel) -> Needs:
+    """The bandwidths that send so many bits in so many seconds, and their elasticities (by other links 0)."""
+    if type(link) is Shannon:
+        nats = bits * (LN2 / link.efficiency)
+        return partial(link.need, nats, nats / snr_hz)
+    return lambda seconds: (link.bandwidth(bits / seconds, snr_hz), np.zeros(len(bits)))
+
+
+def _first_that_fits(needs: Needs, lasts: Floats, bandwidth_hz: float, low: float, high: float) -> Floats:
+    """The needs at the least x at which they fit the band, by bisection."""
+    from netsim.allocation.roots import first_not_positive  # scipy, which takes its time to load
+
+    def overfull(x: float) -> float:
+        return float(needs(np.minimum(x, lasts))[0].sum()) / bandwidth_hz - 1.0
+
+    return needs(np.minimum(first_not_positive(overfull, low, high), lasts))[0]
 
 
 def _filled(
-    bits: Floats, snr_hz: Floats, lasts: Floats, bandwidth_hz: float, low: float, x: float, high: float,
+    needs: Needs, lasts: Floats, bandwidth_hz: float, low: float, x: float, high: float, last_step: float,
 ) -> Floats:
     """The needs at the x where they are the band: Newton on their reciprocal, nearly a straight line, in a bracket."""
-    while np.isfinite(lasts).any() and (
-            _needs(bits, snr_hz, np.minimum(high, lasts))[0].sum() > bandwidth_hz * (1.0 + ROUNDING)):
-        high *= 2.0                                          # some budgets are tight: the others have to be slower
     x = x if low <= x <= high else math.sqrt(low * high)
     for _ in range(200):
-        hertz, elasticity = _needs(bits, snr_hz, np.minimum(x, lasts))
+        hertz, elasticity = needs(np.minimum(x, lasts))
         total = float(np.add.reduce(hertz))
         low, high = (low, x) if total <= bandwidth_hz else (x, high)
         over = total / bandwidth_hz - 1.0
@@ -65,7 +83,7 @@ def _filled(
         elasticity = np.where(x < lasts, elasticity, 0.0)
         slope = float(hertz.dot(elasticity)) / (total * total * x)
         guess = x + (1.0 / bandwidth_hz - 1.0 / total) / slope if slope > 0.0 else high
-        if abs(over) < LAST_STEP and not ((min(x, guess) <= lasts) & (lasts <= max(x, guess))).any():
+        if abs(over) < last_step and not ((min(x, guess) <= lasts) & (lasts <= max(x, guess))).any():
             return hertz * (1.0 - elasticity * (guess / x - 1.0))       # to the last digits: the square is below them
         x = guess if low < guess < high else (low + high) / 2.0
     return hertz

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from netsim.allocation.diagnosis import Obstacles, obstacles
-from netsim.allocation.methods import METHODS
+from netsim.allocation.methods import METHODS, require_link
 from netsim.allocation.prices import Prices, Saving, prices_of, savings
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.base.arrays import Ints
@@ -85,6 +85,8 @@ def _result(problem: Problem, method: str, options: Mapping[str, Any], devices: 
     solver = METHODS.make(method, options)
     label = ":".join([method, ",".join(f"{name}={value}" for name, value in options.items())] if options else [method])
     loaded = len(sys.modules)
+    if method in METHODS:
+        require_link("allocation.method", method, METHODS[method].links, problem.link)
     plan, reason, solve_s = _timed(solver, problem)
     if len(sys.modules) > loaded:      # the time went into loading scipy
         plan, reason, solve_s = _timed(solver, problem)

@@ -16,6 +16,7 @@ from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.counts import counted
 from netsim.base.registry import load
 from netsim.base.units import format, short_up
+from netsim.physics import best_hz
 
 ROUNDING = 1e-12      # of a deadline
 MOST_PARTS = 16       # of a cohort, by their channels, that are tried
@@ -194,8 +195,9 @@ def listing(problem: Problem, positions: Ints, most: int = 8) -> str:
 
 
 def _least_energy(problem: Problem, bandwidth_hz: float) -> Floats:
-    """What a device spends with this bandwidth and its CPU at its slowest."""
-    return plan_for(problem, np.full(len(problem), bandwidth_hz), problem.cpu_min_hz).device_energy_j
+    """What a device spends with this bandwidth, or the part of it that carries most, and its CPU at its slowest."""
+    hertz = best_hz(problem.link, bandwidth_hz, problem.snr_hz)
+    return plan_for(problem, hertz, problem.cpu_min_hz).device_energy_j
 
 
 def _cheapest(need_hz: Floats, band_hz: float) -> Ints:

@@ -7,6 +7,7 @@ min(T - t, E - K/t^2) seconds to upload, and the bandwidth needed is what sends 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from netsim import physics
 from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats
-from netsim.physics import HALF, ONE, THIRD, TINY, TWO_THIRDS, ZERO
+from netsim.physics import HALF, ONE, THIRD, TINY, TWO_THIRDS, ZERO, LinkModel, Shannon
 
 INSTANT_S = 1e-80    # stands for "no time" where a device has nothing to compute, so that K/t^2 stays defined
 BLOCK = 1 << 13      # devices worked on at once: 64 kB an array stays in the cache and is not mapped afresh each time
@@ -23,20 +24,22 @@ BLOCK = 1 << 13      # devices worked on at once: 64 kB an array stays in the ca
 class InSeconds(NamedTuple):
     """What the devices can do, one array entry each."""
 
-    nats: Floats          # z ln 2, what is to be sent
+    nats: Floats          # z ln 2 over the link's efficiency, what is to be sent
     limit: Floats         # the upload time that no bandwidth undercuts, z ln 2 / J
     budget: Floats        # E, the sending time that the energy budget pays for
     work: Floats          # K
     scale: Floats         # K^(1/3), in which the cubic has one parameter
     fastest: Floats       # computing time at cpu_max
     slowest: Floats       # computing time at cpu_min
+    link: LinkModel
 
     @classmethod
     def of(cls, problem: Problem, power_w: Floats | None = None) -> InSeconds:
         """The problem at its own powers, or at others; several for each device give a row each."""
         power = problem.power_w if power_w is None else power_w
         snr_hz = problem.snr_hz if power_w is None else problem.gain * power / problem.noise_w_per_hz
-        nats = problem.bits * physics.LN2
+        link = problem.link
+        nats = problem.bits * (physics.LN2 / link.efficiency if type(link) is Shannon else physics.LN2)
         work = problem.compute_weight * np.square(problem.cycles) / power
         return cls(
             nats=nats,
@@ -46,6 +49,7 @@ class InSeconds(NamedTuple):
             scale=np.maximum(np.cbrt(work), 1e-60),
             fastest=np.maximum(problem.cycles / problem.cpu_max_hz, INSTANT_S),
             slowest=np.maximum(problem.cycles / problem.cpu_min_hz, INSTANT_S),
+            link=link,
         )
 
     def blocks(self) -> list[InSeconds]:
@@ -54,7 +58,7 @@ class InSeconds(NamedTuple):
             return [self]
         parts = [slice(start, start + BLOCK) for start in range(0, len(self.nats), BLOCK)]
         return [InSeconds(self.nats[part], self.limit[part], self.budget[part], self.work[part],
-                          self.scale[part], self.fastest[part], self.slowest[part]) for part in parts]
+                          self.scale[part], self.fastest[part], self.slowest[part], self.link) for part in parts]
 
     def longest(self) -> Floats:
         """The round beyond which a device needs no less: its CPU at its slowest, its budget used up."""
@@ -87,20 +91,30 @@ class InSeconds(NamedTuple):
         return x
 
     def bandwidth(self, upload_s: Floats) -> tuple[Floats, Floats]:
-        """The bandwidth that uploads in this time (inf if none does), and its elasticity -(db/b) / (dt/t).
+        """The bandwidth that uploads in this time (inf if none does), and its elasticity, by Shannon's link."""
+        assert isinstance(self.link, Shannon)
+        return self.link.need(self.nats, self.limit, np.maximum(upload_s, TINY))
 
-        With y = limit/t and s the spectral efficiency, b = z ln 2 / (t s) and the elasticity is v/(v - 1), v = s + y.
-        """
-        upload_s = np.maximum(upload_s, TINY)
-        fraction = self.limit / upload_s
-        s = physics.efficiency(fraction)
-        v = s + fraction
-        return self.nats / (upload_s * s), v / (v - ONE)
+    @property
+    def most(self) -> float:
+        """Nats a second that a hertz carries at most, by Shannon's link."""
+        assert isinstance(self.link, Shannon)
+        return self.link.most_nats
+
+    def needed(self, upload_s: Floats) -> Floats:
+        """The bandwidth that uploads in this time, by any link; inf if none does, or in no time."""
+        if type(self.link) is Shannon:
+            return self.bandwidth(upload_s)[0]
+        some = upload_s > 0.0
+        hz = np.full(len(upload_s), np.inf)
+        if some.any():
+            hz[some] = self.link.bandwidth((self.nats / physics.LN2 / upload_s)[some], (self.nats / self.limit)[some])
+        return hz
 
     def least_bandwidth_ever(self) -> Floats:
         """The bandwidth needed if the round may last for ever: the CPU at its slowest, what is left to send."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self.bandwidth(self.budget - self.work / np.square(self.slowest))[0]
+            return self.needed(self.budget - self.work / np.square(self.slowest))
 
     def least_bandwidth(self, round_s: float) -> Floats:
         """The bandwidth needed in a round of so many seconds, which may be inf."""
@@ -109,11 +123,12 @@ class InSeconds(NamedTuple):
         with np.errstate(all="ignore"):
             compute_s = self.compute_time(round_s)
             upload_s = np.minimum(round_s - compute_s, self.budget - self.work / np.square(compute_s))
-            return np.where(upload_s > ZERO, self.bandwidth(upload_s)[0], np.inf)
+            return np.where(upload_s > ZERO, self.needed(upload_s), np.inf)
 
     def upload_time(self, bandwidth_hz: float | Floats) -> Floats:
-        """Each device's upload with this bandwidth: z / Q(b)."""
-        return self.nats / (bandwidth_hz * np.log1p(self.nats / (self.limit * bandwidth_hz)))
+        """Each device's upload with this bandwidth: z / Q(b), by Shannon."""
+        s = np.log1p(self.nats / (self.limit * bandwidth_hz))
+        return self.nats / (bandwidth_hz * (s if self.most == math.inf else np.minimum(s, self.most)))
 
     def round_time(self, bandwidth_hz: float | Floats) -> Floats:
         """Each device's shortest round with this bandwidth; inf where its budget does not allow one.

@@ -76,10 +76,11 @@ class Devices:
     def of(cls, problem: Problem, powers: tuple[Floats, Floats] | None = None) -> Devices:
         """The problem with its own power ranges, or with others; several for each device give a row each."""
         low, high = powers or problem.power_range_w
+        strong = InSeconds.of(problem, high)
         return cls(
-            weak=InSeconds.of(problem, low), strong=InSeconds.of(problem, high), low_w=low, high_w=high,
+            weak=InSeconds.of(problem, low), strong=strong, low_w=low, high_w=high,
             budget_j=problem.budget_j, work=problem.compute_weight * np.square(problem.cycles),
-            least_j=problem.bits * physics.LN2 * problem.noise_w_per_hz / problem.gain,
+            least_j=strong.nats * problem.noise_w_per_hz / problem.gain,
         )
 
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from netsim.allocation.problem import Plan, Problem
 from netsim.allocation.slots import Slots
 from netsim.base.errors import InputError, found
 from netsim.base.registry import Entry, Registry, first_called
+from netsim.physics import SHANNON, LinkModel, Shannon
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Solver(Entry):
     bound: str | None = None      # where a function of problem and plan says what no schedule can undercut
     powers: bool = False          # whether it chooses the powers, within radio.min_power and max_power
     dear: bool = False            # whether a plan takes seconds: then nobody tries it without being asked
+    links: str = "any"            # the link models that it is right for, see :func:`require_link`
 
 
 METHODS = Registry("allocation method", "allocation.method", {
@@ -31,25 +34,27 @@ METHODS = Registry("allocation method", "allocation.method", {
                   prices="netsim.allocation.prices:shadow_prices"),
     "equal": Solver("netsim.allocation.equal:solve", "equal bandwidth, each CPU as fast as its budget allows",
                     prices="netsim.allocation.prices:equal_prices"),
-    "algorithm5": Solver("netsim.allocation.algorithm5:solve", "the paper's Algorithm 5 to the letter"),
+    "algorithm5": Solver("netsim.allocation.algorithm5:solve", "the paper's Algorithm 5 to the letter",
+                         links="shannon"),
     "algorithm6": Solver("netsim.allocation.power:algorithm6", "the paper's Algorithm 6 to the letter: a common power",
-                         powers=True),
+                         powers=True, links="shannon"),
     "sao-common-power": Solver("netsim.allocation.power:common", "sao with the best power common to all", powers=True,
-                               prices="netsim.allocation.prices:common_power_prices"),
+                               prices="netsim.allocation.prices:common_power_prices", links="shannon"),
     "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device", powers=True,
-                        prices="netsim.allocation.prices:joint_prices"),
+                        prices="netsim.allocation.prices:joint_prices", links="uncapped"),
     "tdma": Solver("netsim.allocation.tdma:solve",
                    "the whole band for one after the other: shortest such round, then least energy",
                    keeps="netsim.allocation.alone:kept", bound="netsim.allocation.alone:solo_bound"),
     "sao-adaptive": Solver("netsim.allocation.sao_adaptive:solve",
                            "bands that change in time and CPUs together: the best that a search finds",
                            keeps="netsim.allocation.alone:kept",
-                           bound="netsim.allocation.price_bound:price_bound", dear=True),
+                           bound="netsim.allocation.price_bound:price_bound", dear=True, links="shannon"),
     "fedl": Solver("netsim.allocation.fedl:solve",
-                   "least total energy + lambda x round; keeps budgets only if lambda is tuned", {"weight": "lambda"}),
+                   "least total energy + lambda x round; keeps budgets only if lambda is tuned", {"weight": "lambda"},
+                   links="uncapped"),
     "rra": Solver("netsim.allocation.rra:solve",
                   "least sending energy for a deadline; leaves out devices not worth it", {"lambda": "weight"},
-                  keeps="netsim.allocation.rra:kept"),
+                  keeps="netsim.allocation.rra:kept", links="uncapped"),
 }, given=1, check=first_called("problem", "allocation.method"))
 
 
@@ -70,10 +75,29 @@ def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
         raise InputError(f"allocate: expected a Problem, found {found(problem)}")
     if not isinstance(method, str):
         raise InputError(f"allocate: method = expected the name of a method, such as \"sao\", found {found(method)}")
+    if method in METHODS:
+        require_link("method", method, METHODS[method].links, problem.link)
     plan: Plan = METHODS.make(method, options)(problem)
     if method not in METHODS:
         check_plan(plan, problem, method)
     return plan
+
+
+NEEDED_LINKS = {"shannon": "Shannon's link, with or without efficiency and cap",
+                "uncapped": "Shannon's link without a cap on the rate"}
+
+
+def takes_link(links: str, link: LinkModel) -> bool:
+    """Whether a method that is right for ``links`` ("any", "shannon", "uncapped") is so for this link model."""
+    return links == "any" or (type(link) is Shannon and (links == "shannon" or link.cap == math.inf))
+
+
+def require_link(key: str, name: str, links: str, link: LinkModel) -> None:
+    """Raise :class:`InputError` for a method that is not right for the link model of the cell."""
+    if not takes_link(links, link):
+        what = "a cap on the rate (cell.rate.cap)" if type(link) is Shannon else "a link model of your own (cell.rate)"
+        raise InputError("unsupported", key, f'"{name}" with {what}', NEEDED_LINKS[links],
+                         "Take sao, equal or tdma, which are exact for any link model, or change cell.rate")
 
 
 def check_plan(plan: Any, problem: Problem, method: str) -> None:
@@ -116,6 +140,8 @@ def _check_slots(plan: Plan, problem: Problem, where: str) -> None:
                          f"{plan.start_s[early[0]]:g} s, before it has computed ({plan.compute_s[early[0]]:g} s)")
 
 
-def check_method(method: str, options: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError` unless the method is there and takes these options."""
+def check_method(method: str, options: Mapping[str, Any], link: LinkModel = SHANNON) -> None:
+    """Raise :class:`InputError` unless the method is there, takes these options, and is right for the link model."""
     METHODS.options(method, options)
+    if method in METHODS:
+        require_link("allocation.method", method, METHODS[method].links, link)

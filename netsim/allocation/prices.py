@@ -13,7 +13,7 @@ from netsim.allocation.problem import KEPT_BACK, Plan, Problem
 from netsim.allocation.sao import Need
 from netsim.base.arrays import Floats, frozen
 from netsim.base.registry import load
-from netsim.physics import rate_slope
+from netsim.physics import Shannon, rate_slope
 
 KINK = 1e-10     # of a time: nearer to the end of a CPU's range, a device is at the kink itself
 TIED = 1e-12     # of a round: devices that end so close to each other are last together
@@ -58,8 +58,8 @@ class Prices:
 
 
 def prices_of(problem: Problem, plan: Plan, method: str = "sao") -> Prices | None:
-    """The prices at a method's plan; None of a method that has none."""
-    place = METHODS[method].prices if method in METHODS else None
+    """The prices at a method's plan; None of a method, or by a link model, that has none."""
+    place = METHODS[method].prices if method in METHODS and type(problem.link) is Shannon else None
     found: Prices | None = load(place)(problem, plan) if place else None
     return found
 
@@ -110,8 +110,11 @@ def equal_prices(problem: Problem, plan: Plan) -> Prices:
     slower = plan.cpu_hz < problem.cpu_max_hz * (1.0 - KINK)              # its budget holds the CPU back
     per_joule = np.where(slower, plan.compute_s / (2.0 * plan.compute_energy_j), 0.0)
     by_upload = 1.0 + problem.power_w * per_joule                         # an upload that is shorter also saves energy
-    per_band = -plan.upload_s * rate_slope(share, snr) / rate / len(problem) * by_upload
-    per_rate = snr / problem.power_w / (1.0 + snr / share) / np.log(2.0) / rate           # d ln Q / dp
+    assert isinstance(problem.link, Shannon)
+    capped, reached = np.log1p(snr / share) > problem.link.most_nats, problem.link.efficiency
+    slope = np.where(capped, rate / share, reached * rate_slope(share, snr))
+    per_band = -plan.upload_s * slope / rate / len(problem) * by_upload
+    per_rate = np.where(capped, 0.0, reached * snr / problem.power_w / (1.0 + snr / share) / np.log(2.0) / rate)
     per_power = -plan.upload_s * per_rate * by_upload + plan.upload_s * per_joule
     per_clock = np.where(slower, 0.0, -plan.compute_s / problem.cpu_max_hz)
     total = plan.compute_s + plan.upload_s

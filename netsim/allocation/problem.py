@@ -14,7 +14,8 @@ from netsim.allocation.slots import Slots
 from netsim.base import html
 from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.counts import counted
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, found
+from netsim.physics import SHANNON, LinkModel
 
 TOLERANCE = 1e-9                                 # how far, relatively, a plan may miss a constraint by rounding
 KEPT_BACK = 2 * TOLERANCE                        # of a battery, so that a plan that misses by so much does not empty it
@@ -48,6 +49,7 @@ class Problem:
     power_max_w: Floats | None = None
     numbers: Ints | None = None           # the devices' numbers; None: their positions
     names: Callable[[int], str] | None = None      # what a device of a number is called; None: "device 3"
+    link: LinkModel = SHANNON             # what a bandwidth carries
 
     def __post_init__(self) -> None:
         given = {name: _numbers(name, getattr(self, name)) for name in (*DEVICE, "numbers")}
@@ -65,6 +67,9 @@ class Problem:
                 raise InputError(f"{name}: one number for the whole cell is needed, found {getattr(self, name)!r}")
             _check_range(name, value, None)
             object.__setattr__(self, name, float(value))
+        if not (callable(getattr(self.link, "rate", None)) and callable(getattr(self.link, "bandwidth", None))):
+            raise InputError("wrong-interface", "link", found(self.link),
+                             "an object with rate(hz, snr_hz) and bandwidth(rate, snr_hz)")
         _check_order(self, "cpu_min_hz", self.cpu_min_hz, "cpu_max_hz", self.cpu_max_hz)
         low, high = self.power_range_w
         _check_order(self, "power_min_w", low, "power_max_w", high)
@@ -154,10 +159,7 @@ class Problem:
     @cached_property
     def _cell(self) -> dict[str, Any]:
         """All that was given, without what follows from it."""
-        return {"names": self.names, **{name: getattr(self, name) for name in FIELDS}}
-
-
-FIELDS = tuple(each.name for each in fields(Problem) if each.name != "names")      # numbers, and arrays of them
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +209,7 @@ def plan_for(problem: Problem, bandwidth_hz: Floats, cpu_hz: Floats, power_w: Fl
     snr_hz = problem.snr_hz if power_w is None else problem.gain * power / problem.noise_w_per_hz
     compute_s = problem.cycles / cpu_hz                                                # eq. (5)
     compute_energy_j = problem.compute_weight * np.square(cpu_hz)                      # eq. (6)
-    upload_s = physics.upload_time(problem.bits, physics.fdma_rate(bandwidth_hz, snr_hz))      # eqs. (7) and (8)
+    upload_s = physics.upload_time(problem.bits, problem.link.rate(bandwidth_hz, snr_hz))      # eqs. (7) and (8)
     energy_j = compute_energy_j + power * upload_s                                     # eq. (9)
     over_budget = energy_j > problem.budget_j * (1.0 + TOLERANCE)
     for array in (compute_s, compute_energy_j, upload_s, energy_j, over_budget):

@@ -22,7 +22,7 @@ from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.fields import Joules, Seconds, key
 from netsim.base.units import format
-from netsim.physics import LN2
+from netsim.physics import LN2, Shannon
 
 NOTHING = 1e-9       # a smaller part of a device counts as none
 MOST_NATS = 700.0    # nats a symbol at an equal share beyond which the energy leaves the floating-point range
@@ -58,7 +58,7 @@ def solve(problem: Problem, deadline: Deadline = None, weight: Reward = math.inf
                else f"not worth {format(weight, 'energy')} each at a deadline of {format(round_s, 'time')}")
         raise Infeasible(out, f"{listing(problem, out)}: left out by rra, {why}")
     bandwidth_hz = fill(shares.gamma, problem.bandwidth_hz)
-    nats = problem.bits * LN2 / (bandwidth_hz * left)
+    nats = _to_send(problem) / (bandwidth_hz * left)
     power_w = problem.noise_w_per_hz * bandwidth_hz / problem.gain * np.expm1(nats)
     return plan_for(problem, bandwidth_hz, problem.cpu_max_hz, power_w)
 
@@ -123,7 +123,13 @@ def rra_alternation(problem: Problem, deadline_s: float, weight: float, beta: Fl
 def _worthwhile(problem: Problem, weight: float) -> Floats:
     """Nats a symbol at which the marginal cost of a device is ``weight`` joules; inf where nothing is too dear."""
     with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(np.log(weight * problem.gain / (problem.noise_w_per_hz * problem.bits * LN2)))
+        return np.asarray(np.log(weight * problem.gain / (problem.noise_w_per_hz * _to_send(problem))))
+
+
+def _to_send(problem: Problem) -> Floats:
+    """Nats to send: z ln 2 over the efficiency of the link."""
+    assert isinstance(problem.link, Shannon)
+    return problem.bits * (LN2 / problem.link.efficiency)
 
 
 def _time_left(problem: Problem, deadline_s: float) -> Floats:
@@ -135,7 +141,7 @@ def _terms(problem: Problem, deadline_s: float) -> tuple[Floats, Floats, Bools]:
     """Nats a symbol with the whole band, z ln2 / (B T_k); joules for the whole band, B T_k N0 / h; who can make it."""
     left = _time_left(problem, deadline_s)
     whole = problem.bandwidth_hz * np.where(left > 0.0, left, 1.0)
-    full = problem.bits * LN2 / whole
+    full = _to_send(problem) / whole
     reach = (left > 0.0) & (full * len(problem) < MOST_NATS)
     return full, whole * problem.noise_w_per_hz / problem.gain, reach
 

@@ -1,4 +1,7 @@
-"""`sao`: the exact optimum of the spectrum allocation problem (19), by one scalar root."""
+"""`sao`: the exact optimum of the spectrum allocation problem (19), by one scalar root.
+
+It takes any link model: for Shannon's, with efficiency and cap, by closed forms and Newton; for others by bisection.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Plan, Problem, fill, plan_for
 from netsim.base.arrays import Floats
-from netsim.physics import HALF, ONE, TINY, ZERO
+from netsim.physics import HALF, ONE, TINY, ZERO, Shannon
 
 TENTH = np.array(0.1)
 NEAR = 2e-5          # relative changes so small that their cube is below the last digits
@@ -28,12 +31,34 @@ def solve(problem: Problem) -> Plan:
     T every device whose computing is not at its slowest ends exactly at T, and the whole band is used.
     """
     devices = InSeconds.of(problem)
+    if type(problem.link) is not Shannon:
+        return _by_any_link(problem, devices)
     bracket = Bracket.of(devices, problem.bandwidth_hz)
     if not bracket.sure:
         require_feasible(problem, devices)
     best = shortest_round(devices, problem.bandwidth_hz, bracket)
-    cpu_hz = np.minimum(np.maximum(problem.cycles / best.compute_s, problem.cpu_min_hz), problem.cpu_max_hz)
-    return plan_for(problem, fill(best.bandwidth_hz, problem.bandwidth_hz), cpu_hz)
+    return plan_for(problem, fill(best.bandwidth_hz, problem.bandwidth_hz), _cpu_hz(problem, best.compute_s))
+
+
+def _cpu_hz(problem: Problem, compute_s: Floats) -> Floats:
+    return np.minimum(np.maximum(problem.cycles / compute_s, problem.cpu_min_hz), problem.cpu_max_hz)
+
+
+def _by_any_link(problem: Problem, devices: InSeconds) -> Plan:
+    """The same where all that is known of a link is that its bandwidth never falls with the rate.
+
+    Then no need rises with T: the shortest round is the first whose needs fit the band, found by bisection. Needs may
+    jump, so that a part of the band stays free; more of it need not make an upload shorter.
+    """
+    from netsim.allocation.roots import first_not_positive  # scipy, which takes its time to load
+
+    require_feasible(problem, devices)
+
+    def overfull(round_s: float) -> float:
+        return 1.0 - problem.bandwidth_hz / float(devices.least_bandwidth(round_s).sum())
+
+    round_s = first_not_positive(overfull, float(devices.fastest.max()), float(devices.longest().max()))
+    return plan_for(problem, devices.least_bandwidth(round_s), _cpu_hz(problem, devices.compute_time(round_s)))
 
 
 class Need(NamedTuple):
@@ -72,7 +97,15 @@ class Need(NamedTuple):
     def little_moved_by(self, step: float) -> bool:
         """Whether a step of T changes this so little that :class:`Nearby` is exact."""
         quickest = np.maximum(self.per_second * self.gained / self.bandwidth_hz, self.delayed / self.crossing_s)
-        return bool(abs(step) * np.maximum.reduce(quickest) <= NEAR)
+        return bool(abs(step) * np.maximum.reduce(quickest) <= NEAR and not self._meets_cap())
+
+    def _meets_cap(self) -> bool:
+        """Whether a link's cap begins to bind so near that a step may go over that bend."""
+        most = self.devices.most
+        if most == math.inf:
+            return False
+        snr = self.devices.nats / (self.devices.limit * self.bandwidth_hz)
+        return bool(np.logical_or.reduce(np.abs(np.log1p(snr) - most) <= 2 * NEAR * most))
 
 
 class Nearby:
@@ -91,6 +124,8 @@ class Nearby:
         rest = ONE / (self.rise - ONE)                                           # v - 1
         y = need.devices.limit / need.upload_s
         self.bend = HALF * (rest + y - (ONE - y) / rest) / (rest * rest)         # v + y - s/(v - 1), s = v - y
+        if need.devices.most < math.inf:
+            self.bend = np.where(self.rise == ONE, ZERO, self.bend)              # b u is constant at the cap
 
     def by(self, step: float) -> tuple[Floats, Floats]:
         """Computing times and bandwidths in a round that is longer by this."""
@@ -181,12 +216,14 @@ def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -
     the T at which the shares add up to B. None where a CPU would have to be slower than it can, or where it does not
     settle.
     """
-    nats, limit, budget, work, _, fastest, slowest = devices
+    nats, limit, budget, work, _, fastest, slowest, _ = devices
+    most = devices.most
     snr_hz, least_s = nats / limit, work / (slowest * slowest)
     b, t = bracket.shares_hz, bracket.start
     for attempt in range(10):
         snr = snr_hz / b
-        efficiency = np.log1p(snr)
+        shannon = np.log1p(snr)
+        efficiency = shannon if most == math.inf else np.minimum(shannon, most)
         upload_s = nats / (b * efficiency)
         spare_s = budget - upload_s
         if not np.logical_and.reduce(spare_s >= least_s):    # not enough for its CPU at its slowest
@@ -194,6 +231,8 @@ def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -
         compute_s = np.sqrt(work / spare_s)                  # the least that the budget allows
         rounds = upload_s + np.maximum(compute_s, fastest)
         elasticity = ONE - snr / ((ONE + snr) * efficiency)
+        if most < math.inf:
+            elasticity = np.where(shannon < most, elasticity, ONE)
         slower = np.where(compute_s > fastest, compute_s / (spare_s + spare_s), ZERO)
         rise = ONE / (upload_s * elasticity * (ONE + slower))          # of the reciprocal, relative, for a second of T
         for _ in range(1 if attempt else 2):
@@ -206,6 +245,7 @@ def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -
         b = b / np.maximum(ONE + change, TENTH)
         if np.maximum.reduce(np.abs(change)) <= TINY_STEP:
             bends = np.logical_or.reduce(np.abs(compute_s - fastest) <= NEAR * fastest)      # a step may go over one
+            bends |= most < math.inf and np.logical_or.reduce(np.abs(shannon - most) <= NEAR * most)
             if np.maximum.reduce(np.abs(missed_s)) <= (1e-14 if bends else TINY_STEP) * t:
                 return Shortest(t, np.maximum(t - upload_s * (ONE + elasticity * change), fastest), b)
     return None

@@ -10,6 +10,7 @@ then the round is made shorter, in turns. The whole is not concave: the answer i
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from netsim.allocation.slot_plan import plan_in_slots, shared_plan
 from netsim.allocation.windows import Division, divide, worth
 from netsim.base.arrays import Floats
 from netsim.base.errors import InputError
+from netsim.physics import LN2
 
 MOST_REPLAYED = 300      # devices: beyond, the plan of `sao` is left as it is
 BARRIER, SHARP = 1e-6, 1e-10     # while starts are looked for, and at the end
@@ -48,7 +50,7 @@ def solve(problem: Problem, search_up_to: Searched = 30) -> Plan:
         return plans[0]
     with contextlib.suppress(Infeasible, InputError):
         plans.append(replayed(problem, sao.solve(problem)))
-    if len(problem) <= search_up_to:
+    if len(problem) <= search_up_to and problem.link.cap == math.inf:
         search = StartSearch(problem, alone)
         plans += [found for plan in plans if (found := search.from_(plan)) is not None]
     return min(plans, key=lambda plan: plan.round_s)
@@ -60,7 +62,7 @@ def replayed(problem: Problem, plan: Plan) -> Plan:
         return plan
 
     def share(active: Active, now: float) -> Floats:
-        return common_end(active.left_bits, active.snr_hz, active.left_s, active.bandwidth_hz)
+        return common_end(active.left_bits, active.snr_hz, active.left_s, active.bandwidth_hz, active.link)
 
     return shared_plan(problem, plan, share)
 
@@ -80,7 +82,8 @@ class StartSearch:
     def __init__(self, problem: Problem, alone: Alone) -> None:
         self.problem, self.alone = problem, alone
         self.devices = InSeconds.of(problem)
-        self.bits, self.snr = problem.bits / problem.bandwidth_hz, problem.snr_hz / problem.bandwidth_hz
+        self.bits = self.devices.nats / (LN2 * problem.bandwidth_hz)
+        self.snr = problem.snr_hz / problem.bandwidth_hz
         self.weight: Floats | None = None            # of the bits, where the last division ended
 
     def from_(self, plan: Plan) -> Plan | None:

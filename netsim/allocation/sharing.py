@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim import physics
 from netsim.allocation.problem import Plan, Problem
 from netsim.base.arrays import Bools, Floats, Ints
+from netsim.physics import SHANNON, LinkModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +23,7 @@ class Active:
     left_s: Floats                # of sending that the budget still pays for; NaN: there is no budget
     sending: Floats               # hertz that each has now; 0: still waiting
     bandwidth_hz: float           # of the whole band
+    link: LinkModel = SHANNON     # what a bandwidth carries
 
 
 Share = Callable[[Active, float], Floats]      # hertz for each of those who want to send
@@ -86,10 +87,10 @@ def share_out(
         who = np.array(sorted(active, key=lambda device: hertz[device] == 0.0), np.int64)
         if len(who):
             given = share(Active(plan.bandwidth_hz[who], left[who], snr_hz[who], budget_s[who] - sent_s[who],
-                                 hertz[who], problem.bandwidth_hz), began + now)
+                                 hertz[who], problem.bandwidth_hz, problem.link), began + now)
             rows += [(device, now, hz) for device, hz in zip(who.tolist(), given.tolist(), strict=True)
                      if hz != hertz[device]]
-            hertz[who], rate[who] = given, physics.fdma_rate(given, snr_hz[who])
+            hertz[who], rate[who] = given, problem.link.rate(given, snr_hz[who])
     table = np.array(rows).reshape(-1, 3)
     return Shared(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], np.where(np.isnan(end_s), until_s, end_s),
                   sent_s, done)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim import physics
 from netsim.allocation.problem import TOLERANCE, Plan, Problem
 from netsim.allocation.sharing import Share, share_out
 from netsim.allocation.slots import Slots
@@ -45,7 +44,7 @@ def _until_the_last_bit(
     problem: Problem, device: Ints, t0_s: Floats, hertz: Floats,
 ) -> tuple[Slots, Floats, Floats]:
     """Slots cut where the bits are sent, the seconds from first to last, and the mean band of each device."""
-    rate = physics.fdma_rate(hertz, problem.snr_hz[device])
+    rate = problem.link.rate(hertz, problem.snr_hz[device])
     lasts = np.append(np.diff(t0_s), 0.0)
     first = np.flatnonzero(np.diff(device, prepend=-1))
     before = np.zeros(len(device))                           # bits sent before a slot

@@ -33,8 +33,7 @@ def solve(problem: Problem, guard: Guard = 0.0) -> Plan:
     starts = np.empty(len(problem))
     starts[order] = float((alone.ready_s[order] + rest).max()) - rest
     starts = np.maximum(starts, alone.ready_s)           # rounding must not make a CPU faster than its budget allows
-    return plan_in_slots(problem, np.arange(len(problem)), starts, np.full(len(problem), problem.bandwidth_hz),
-                         slowest_cpu(problem, starts))
+    return plan_in_slots(problem, np.arange(len(problem)), starts, alone.hertz, slowest_cpu(problem, starts))
 
 
 def to_come(air_s: Floats, guard: float = 0.0) -> Floats:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from netsim.allocation import METHODS, Problem
+from netsim.allocation import METHODS, SHANNON, Problem
+from netsim.allocation.methods import takes_link
 from netsim.allocation.prices import ON_TIME
 from netsim.allocation.problem import KEPT_BACK, TOLERANCE
 from netsim.allocation.waves import Agenda, MakePlanner, Wave, planner_of
@@ -120,12 +121,14 @@ class Replays:
                              + ("" if run.last_round else "; no round is complete yet"))
         self.run = run
         self.scenario = run.scenario
-        self.other_methods = [each for each in METHODS                                          # to be tried
-                              if methods and each != self.method and not METHODS[each].dear]
         METHODS.permit(self.method, allow_import=allow_import)
         SCHEDULERS.permit(self.sharing, allow_import=allow_import)
         self._planners: dict[str, MakePlanner] = {}
         self.again = self._play_again(allow_import=allow_import)
+        self.link = SHANNON if self.again is None else self.again.parts.problems.link
+        self.other_methods = [each for each, method in METHODS.items()                          # to be tried
+                              if methods and each != self.method and not method.dear
+                              and takes_link(method.links, self.link)]
 
     def _play_again(self, *, allow_import: bool) -> Again | None:
         """The rounds to be played in the cell; None where their plans say how they go."""
@@ -218,7 +221,7 @@ class Replays:
         problem = Problem(
             **arrays,
             bandwidth_hz=float(self.scenario.cell.bandwidth), noise_w_per_hz=self.scenario.cell.noise_w_per_hz,
-            numbers=who)
+            numbers=who, link=self.link)
         first = number == 1 and rounds.first == "all"
         found = Replay(
             number, float(jobs["t0"].to_numpy().min()), problem, charge_j=_charge(jobs, devices),

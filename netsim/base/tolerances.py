@@ -22,3 +22,6 @@ MEETS_BOUND = 1e-6
 
 # Units in the last place of the simulated clock: instants nearer to each other are the same but for rounding.
 CLOCK_ULPS = 64
+
+# A user's link model: how far bandwidth(rate) may miss being the inverse of rate(bandwidth).
+INVERSE = 1e-9

@@ -63,9 +63,9 @@ class FixedShares:
         affordable = [job.affordable_s() - (now - job.since if job.hz else 0.0) for job in jobs]
         snr_hz = np.array([job.snr_hz for job in jobs])
         hertz = uplink.ask(Active(
-            planned_hz=np.array([job.planned_hz for job in jobs]), left_bits=np.array(left) / uplink.link.efficiency,
+            planned_hz=np.array([job.planned_hz for job in jobs]), left_bits=np.array(left),
             snr_hz=snr_hz, left_s=np.array(affordable), sending=np.array([job.hz for job in jobs]),
-            bandwidth_hz=uplink.bandwidth_hz))
+            bandwidth_hz=uplink.bandwidth_hz, link=uplink.link))
         for each, hz, rate in zip(everyone, hertz.tolist(), uplink.link.rate(hertz, snr_hz).tolist(), strict=True):
             job = each.job
             if job not in self.active:

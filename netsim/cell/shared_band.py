@@ -73,8 +73,8 @@ class SharedBand:
             seen = table.view()
             seen.flags.writeable = False          # a scheduler only looks
             hertz = uplink.ask(Active(
-                planned_hz=seen[PLANNED], left_bits=seen[LEFT] / uplink.link.efficiency, snr_hz=seen[SNR],
-                left_s=seen[PAYS] - seen[AIR], sending=seen[HZ], bandwidth_hz=uplink.bandwidth_hz))
+                planned_hz=seen[PLANNED], left_bits=seen[LEFT], snr_hz=seen[SNR],
+                left_s=seen[PAYS] - seen[AIR], sending=seen[HZ], bandwidth_hz=uplink.bandwidth_hz, link=uplink.link))
             table[HZ], table[RATE] = hertz, uplink.link.rate(hertz, table[SNR])
             if self.sending < len(self.all):
                 self._start(np.flatnonzero(hertz[self.sending:] > 0.0) + self.sending)

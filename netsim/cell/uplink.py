@@ -21,9 +21,9 @@ from netsim.cell.fixed_shares import FixedShares
 from netsim.cell.interruption import Interruption
 from netsim.cell.job import DONE, UPLOAD, WAIT, Job
 from netsim.cell.packet_loss import PacketLoss
-from netsim.cell.radio import SHANNON, RateLaw
 from netsim.cell.schedulers import Scheduler
 from netsim.cell.shared_band import SharedBand
+from netsim.physics import SHANNON, LinkModel
 from netsim.trace.schema import ARRIVED
 
 OVERSHOOT = 1e-9       # shares may exceed the band by rounding, and by no more
@@ -136,7 +136,7 @@ class Uplink:
         Width of the band in Hz.
     scheduler : Scheduler
         Decides who gets how much of the band.
-    link : RateLaw
+    link : LinkModel
         Bits per second that a bandwidth carries.
     channel : TimeVaryingChannel, optional
         Gains that change during uploads; without one they stay as each job has them.
@@ -147,7 +147,7 @@ class Uplink:
     """
 
     def __init__(
-        self, env: simpy.Environment, bandwidth_hz: float, scheduler: Scheduler, *, link: RateLaw = SHANNON,
+        self, env: simpy.Environment, bandwidth_hz: float, scheduler: Scheduler, *, link: LinkModel = SHANNON,
         channel: TimeVaryingChannel | None = None, loss: PacketLoss | None = None, abort_over_budget: bool = False,
     ) -> None:
         self.env, self.bandwidth_hz, self.scheduler, self.link = env, bandwidth_hz, scheduler, link

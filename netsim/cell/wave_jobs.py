@@ -9,11 +9,10 @@ import numpy as np
 from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats, State
 from netsim.cell.job import Job
-from netsim.cell.radio import SHANNON, RateLaw
 
 
 def jobs_of(
-    wave: Wave, gain: Floats, link: RateLaw = SHANNON, download_s: Floats | None = None, now: float = 0.0, *,
+    wave: Wave, gain: Floats, download_s: Floats | None = None, now: float = 0.0, *,
     first: int = 0, version: int = 0, cause: int = -1, lasting: bool = False,
 ) -> list[Job]:
     """Make a job for each device of a wave; their numbers start with ``first``.
@@ -24,9 +23,9 @@ def jobs_of(
     plan, problem = wave.plan, wave.problem
     snr_hz = gain * plan.power_w / problem.noise_w_per_hz
     columns = [
-        problem.cycles, plan.cpu_hz, problem.capacitance * plan.cpu_hz**3, problem.bits * link.efficiency, plan.power_w,
+        problem.cycles, plan.cpu_hz, problem.capacitance * plan.cpu_hz**3, problem.bits, plan.power_w,
         snr_hz, plan.bandwidth_hz, problem.budget_j, wave.devices, problem.gain, plan.end_s,
-        np.zeros(len(gain)) if download_s is None else download_s, link.rate(plan.bandwidth_hz, snr_hz)]
+        np.zeros(len(gain)) if download_s is None else download_s, problem.link.rate(plan.bandwidth_hz, snr_hz)]
     jobs = list(map(Job, *(column.tolist() for column in columns), count(first), repeat(version), repeat(cause)))
     if plan.slots is not None:
         starts = now + (0.0 if download_s is None else float(download_s.max()))
@@ -34,10 +33,10 @@ def jobs_of(
     return jobs
 
 
-def decided_by(wave: Wave, link: RateLaw = SHANNON) -> State:
+def decided_by(wave: Wave) -> State:
     """What a wave's plan decided for its jobs, in columns as the trace has them."""
     plan, problem = wave.plan, wave.problem
-    return {"device": wave.devices, "gain": problem.gain, "bits": problem.bits * link.efficiency,
+    return {"device": wave.devices, "gain": problem.gain, "bits": problem.bits,
             "cycles": problem.cycles, "budget_j": problem.budget_j, "cpu_hz": plan.cpu_hz, "power_w": plan.power_w,
             "bandwidth_hz": plan.bandwidth_hz, "planned_s": plan.end_s}
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.base.arrays import Floats
-from netsim.physics import fdma_rate
+from netsim.fleet.link_model import link_of
+from netsim.physics import SHANNON, LinkModel
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -24,8 +25,7 @@ class Downlink:
     noise_w_per_hz: float
     each: bool = False
     reception_w: float = 0.0
-    efficiency: float = 1.0
-    cap: float = np.inf
+    link: LinkModel = SHANNON
 
     @classmethod
     def of(cls, scenario: Scenario, bits: float) -> Downlink | None:
@@ -36,7 +36,7 @@ class Downlink:
             bits=float(bits if table.bits is None else table.bits),
             bandwidth_hz=float(cell.bandwidth if table.bandwidth is None else table.bandwidth),
             power_w=float(table.power), noise_w_per_hz=cell.noise_w_per_hz, each=table.to == "each",
-            reception_w=float(table.reception or 0.0), efficiency=cell.efficiency, cap=cell.rate_cap)
+            reception_w=float(table.reception or 0.0), link=link_of(cell))
 
     def in_part(self, parts: int) -> Downlink:
         """With one of so many equal parts of band and power: the rate is as many times lower."""
@@ -47,8 +47,7 @@ class Downlink:
 
         A broadcast of z bits takes z / min_n Q_n(B), one of S transmissions S z / Q_n(B).
         """
-        rate = fdma_rate(self.bandwidth_hz, gain * self.power_w / self.noise_w_per_hz)
-        rate = self.efficiency * np.minimum(rate, self.cap * self.bandwidth_hz)
+        rate = self.link.rate(self.bandwidth_hz, gain * self.power_w / self.noise_w_per_hz)
         return self.bits * len(gain) / rate if self.each else np.full(len(gain), self.bits / rate.min())
 
     def joules(self, gain: Floats) -> Floats:

@@ -12,8 +12,9 @@ from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats, Ints
 from netsim.fleet.device_table import DeviceNames
 from netsim.fleet.downlink import Downlink
+from netsim.fleet.link_model import link_of
 from netsim.fleet.population import Population
-from netsim.physics import fdma_rate, upload_time
+from netsim.physics import best_hz, upload_time
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -39,6 +40,7 @@ class RoundProblems:
         self.downlink = Downlink.of(scenario, bits)
         self._scenario = scenario
         self.cycles = self.whole.cycles
+        self.link = self.whole.link
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
 
     def least_j(self, *, channel_changes: bool) -> Floats:
@@ -48,7 +50,8 @@ class RoundProblems:
         if channel_changes:
             return compute_j
         power_w, _ = whole.power_range_w
-        rate = fdma_rate(whole.bandwidth_hz, whole.gain * power_w / whole.noise_w_per_hz)
+        snr_hz = whole.gain * power_w / whole.noise_w_per_hz
+        rate = self.link.rate(best_hz(self.link, whole.bandwidth_hz, snr_hz), snr_hz)
         return compute_j + power_w * upload_time(whole.bits, rate)
 
     def with_limits(self, part: Problem) -> RoundProblems:
@@ -64,7 +67,7 @@ class RoundProblems:
     def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
         """From now on these devices have so much to send and to compute in a job, and all so much to receive before."""
         all_bits, all_cycles = self.whole.bits.copy(), self.whole.cycles.copy()
-        all_bits[devices], all_cycles[devices] = bits / self._scenario.cell.efficiency, cycles
+        all_bits[devices], all_cycles[devices] = bits, cycles
         self.whole = replace(self.whole, bits=all_bits, cycles=all_cycles)
         self.cycles = self.whole.cycles
         self.downlink = Downlink.of(self._scenario, download_bits)
@@ -82,7 +85,7 @@ def _problem(
 ) -> Problem:
     """The problem of these devices; a slice shares the population's arrays."""
     return Problem(
-        bits=np.array(float(bits) / scenario.cell.efficiency),      # as many bits at Shannon's rate take as long
+        bits=np.array(float(bits)),
         cycles=samples_trained(scenario, population.samples[devices]) * population.cycles_per_sample[devices],
         capacitance=population.capacitance[devices],
         gain=gain[devices],
@@ -96,6 +99,7 @@ def _problem(
         power_max_w=population.power_max_w[devices],
         numbers=numbers,
         names=DeviceNames(scenario),
+        link=link_of(scenario.cell),
     )
 
 

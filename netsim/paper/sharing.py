@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.allocation import Problem, allocate
+from netsim.allocation import Problem, Shannon, allocate
 from netsim.allocation.alone import Alone, solo_bound
 from netsim.allocation.price_bound import price_bound
 from netsim.allocation.problem import TOLERANCE
@@ -119,7 +119,7 @@ def measured(name: str, seed: int) -> list[Row]:
         note(sharing, float(max(jobs["t1"])), float(energy_j.sum()),
              int((energy_j > problem.budget_j * (1 + TOLERANCE)).sum()))
     for limited, (cap, guard) in LIMITS.items():
-        note(limited, round_of(Alone.of(problem, cap), guard))
+        note(limited, round_of(Alone.of(replace(problem, link=Shannon(cap=cap))), guard))
     note("solo", solo_bound(problem))
     if seed < SEARCHED[setting.cohort]:
         best = allocate(problem, "sao-adaptive")

@@ -35,7 +35,7 @@ IN_TIME = {"mobility": ("tracks", read_tracks), "availability": ("intervals", re
 
 # Keys that exclude each other: a layer that gives one of them takes the others of the layers below away.
 ALTERNATIVES = ({"count", "places", "devices"}, {"local_iterations", "local_steps"})
-BY_MODEL = {"path_loss", "availability"}      # tables that are something else with another model
+BY_MODEL = {"path_loss", "availability", "rate"}      # tables that are something else with another model
 METHOD_KEEPS = {"cohort"}      # another method has other options, but the cohort stays
 
 

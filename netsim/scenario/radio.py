@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
@@ -72,14 +71,15 @@ class OwnPathLoss(Model):
     model: Annotated[str, Field(pattern=OWN)]
 
 
-def _law(table: Any) -> Any:
-    law = table.get("model", "log-distance") if isinstance(table, Mapping) else getattr(table, "model", None)
-    return "own" if isinstance(law, str) and ":" in law else law
+def _kind(table: Any, usual: str) -> Any:
+    """The model that a table names, "own" for the user's."""
+    model = (table.get("model") if isinstance(table, Mapping) else getattr(table, "model", None)) or usual
+    return "own" if isinstance(model, str) and ":" in model else model
 
 
 PathLoss = Annotated[
     Annotated[LogDistance, Tag("log-distance")] | Annotated[FreeSpace, Tag("free-space")]
-    | Annotated[OwnPathLoss, Tag("own")], Discriminator(_law)]
+    | Annotated[OwnPathLoss, Tag("own")], Discriminator(lambda table: _kind(table, "log-distance"))]
 
 
 class Shadowing(Model):
@@ -177,6 +177,7 @@ LEAST_CAP = 0.1      # bit/s/Hz; the most robust code of LTE carries 0.15
 class Rate(Model):
     """How far a real radio stays behind Shannon's limit: efficiency * min(b log2(1 + J/b), cap * b)."""
 
+    model: Literal["shannon"] | None = None
     cap: Annotated[SpectralEfficiency | None, key("what the highest modulation and code carry")] = None
     efficiency: Annotated[float, Field(gt=0, le=1), key("share of the limit that is reached")] = 1.0
 
@@ -186,6 +187,17 @@ class Rate(Model):
             raise field_error("out-of-range", "cap", expected=f"at least {LEAST_CAP:g} bit/s/Hz", hint="No radio is so "
                               "slow at its best, and an upload would not end")
         return self
+
+
+class OwnRate(Model):
+    """A link model of your own: a class with rate(hz, snr_hz) and its inverse bandwidth(rate, snr_hz)."""
+
+    model_config = ConfigDict(extra="allow")
+    model: Annotated[str, Field(pattern=OWN)]
+
+
+LinkTable = Annotated[Annotated[Rate, Tag("shannon")] | Annotated[OwnRate, Tag("own")],
+                      Discriminator(lambda table: _kind(table, "shannon"))]
 
 
 class DownlinkTable(Model):
@@ -216,7 +228,8 @@ class Cell(Model):
         key('"rayleigh": every round and device draws a power factor of mean 1; a table says more')] = "none"
     gain_trace: Annotated[GainTrace | None, OrPath(), key("recorded gains instead of path loss and shadowing")] = None
     channel: Annotated[str | None, key('a channel of your own, "package.module:Name" of installed code')] = None
-    rate: Annotated[Rate | None, key("what a real radio makes of Shannon's limit")] = None
+    rate: Annotated[LinkTable | None, key(
+        "what a bandwidth carries: Shannon's limit with efficiency and cap, or a link model of your own")] = None
     noise_figure: Annotated[Deviation | None, key("noise that the receiver adds; raises N0 by so many dB")] = None
     downlink: Annotated[DownlinkTable | None, key(
         "how the model gets to the devices; without it in no time, as in the paper")] = None
@@ -240,13 +253,3 @@ class Cell(Model):
         """Noise density with what the receiver adds."""
         added = 1.0 if self.noise_figure is None else 10.0 ** (self.noise_figure / 10.0)
         return float(self.noise) * added
-
-    @property
-    def rate_cap(self) -> float:
-        """Bits a second that a hertz carries at most."""
-        return math.inf if self.rate is None or self.rate.cap is None else float(self.rate.cap)
-
-    @property
-    def efficiency(self) -> float:
-        """Share of Shannon's rate that is reached below the cap."""
-        return 1.0 if self.rate is None else self.rate.efficiency

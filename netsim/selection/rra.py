@@ -32,6 +32,7 @@ class Rra(Method):
 
     barrier: ClassVar[bool] = True
     varies: ClassVar[bool] = True
+    links: ClassVar[str] = "uncapped"
 
     deadline: Time | None = None
     weight: Energy = 1e-3
@@ -58,4 +59,4 @@ def problem_of(view: View, devices: Ints) -> Problem:
         bits=np.full(len(devices), view.bits), cycles=view.cycles[devices], capacitance=kinds.capacitance[devices],
         gain=view.gain[devices], power_w=kinds.power_w[devices], budget_j=kinds.budget_j[devices],
         cpu_min_hz=kinds.cpu_min_hz[devices], cpu_max_hz=kinds.cpu_max_hz[devices],
-        bandwidth_hz=view.bandwidth_hz, noise_w_per_hz=view.noise_w_per_hz)
+        bandwidth_hz=view.bandwidth_hz, noise_w_per_hz=view.noise_w_per_hz, link=view.link)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.base.arrays import Floats
-from netsim.physics import compute_time, fdma_rate, upload_time
+from netsim.physics import compute_time, upload_time
 from netsim.selection.view import View
 
 
@@ -17,7 +17,7 @@ def compute_s(view: View) -> Floats:
 def upload_s(view: View, bandwidth_hz: float) -> Floats:
     """Each device's upload time over this much bandwidth, at this round's gain; inf where nothing gets through."""
     snr_hz = view.gain * view.population.power_w / view.noise_w_per_hz
-    return upload_time(view.bits, fdma_rate(bandwidth_hz, snr_hz))
+    return upload_time(view.bits, view.link.rate(bandwidth_hz, snr_hz))
 
 
 def typical_s(view: View) -> float:

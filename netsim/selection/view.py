@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.base.arrays import Bools, Floats, Ints, State, Weights
 from netsim.fleet.population import Population
+from netsim.physics import SHANNON, LinkModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,7 @@ class View:
     # loss of the global model on these devices' own data
     local_loss: Callable[[Ints], Floats] | None = field(default_factory=lambda: None)
     accuracy: Sequence[float] = field(default_factory=tuple)                    # test accuracy after each round so far
+    link: LinkModel = field(default_factory=lambda: SHANNON)                   # what a bandwidth carries
     classes: int = field(default_factory=int)            # number of classes in the data; 0 without learning
 
     @classmethod

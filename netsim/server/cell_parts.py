@@ -9,7 +9,6 @@ import simpy
 
 from netsim.allocation.waves import MakePlanner, planner_of
 from netsim.cell.cell import LocalTraining
-from netsim.cell.radio import RateLaw
 from netsim.cell.schedulers import SCHEDULERS, Scheduler
 from netsim.fleet.population import Population
 from netsim.fleet.work import RoundProblems
@@ -32,24 +31,24 @@ class CellParts:
     problems: RoundProblems
     scheduler: Scheduler
     planner: MakePlanner
-    radio: RateLaw
     believes: str                 # what a plan takes for the gain of a channel
     devices: DevicesInTime        # who goes off, what comes into batteries, whose clocks fall
+    abort_over_budget: bool       # whether an upload ends when its budget is spent
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int, population: Population, bits: float) -> CellParts:
         """As described; ``bits`` is the size of an upload."""
-        cell, allocation, rounds = scenario.cell, scenario.allocation, scenario.rounds
+        allocation, rounds = scenario.allocation, scenario.rounds
         return cls(
             population, channel_of(scenario, population, seed),
             RoundProblems(scenario, population, bits=bits), SCHEDULERS.make(allocation.sharing or "planned", {}),
             planner_of(allocation.method, allocation.options, rounds.deadline),
-            RateLaw(cell.efficiency, cell.rate_cap, rounds.over_budget == "drop"), allocation.channel or "now",
-            DevicesInTime.of(scenario, seed))
+            allocation.channel or "now", DevicesInTime.of(scenario, seed), rounds.over_budget == "drop")
 
     def build(
         self, env: simpy.Environment, recorder: Recorder, training: LocalTraining | None = None,
     ) -> RadioCell:
         """The cell; ``training`` is what trains while devices compute."""
         return RadioCell(env, self.population, self.channel, self.problems, self.scheduler, recorder, self.planner,
-                         self.radio, self.believes, self.devices, training)
+                         self.believes, self.devices, training,
+                         abort_over_budget=self.abort_over_budget)

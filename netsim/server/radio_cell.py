@@ -21,7 +21,6 @@ from netsim.cell.channel import TimeVaryingChannel
 from netsim.cell.charging import ChargedBatteries
 from netsim.cell.job import Job
 from netsim.cell.packet_loss import PacketLoss
-from netsim.cell.radio import SHANNON, RateLaw
 from netsim.cell.schedulers import Scheduler
 from netsim.cell.uplink import Uplink
 from netsim.cell.wave_jobs import decided_by, jobs_of
@@ -68,8 +67,9 @@ class RadioCell:
 
     def __init__(
         self, env: simpy.Environment, population: Population, channel: GainTimeline, problems: RoundProblems,
-        scheduler: Scheduler, recorder: Recorder, planner: MakePlanner, radio: RateLaw = SHANNON,
-        believes: str = "now", devices: DevicesInTime = STEADY, training: LocalTraining | None = None,
+        scheduler: Scheduler, recorder: Recorder, planner: MakePlanner, believes: str = "now",
+        devices: DevicesInTime = STEADY, training: LocalTraining | None = None,
+        *, abort_over_budget: bool = False,
     ) -> None:
         self.env = env
         self.population = population
@@ -84,14 +84,14 @@ class RadioCell:
         changes = gains.next_change(env.now) < math.inf         # during a round
         faults = devices.faults
         self.uplink = Uplink(
-            env, problems.bandwidth_hz, scheduler, link=radio, abort_over_budget=radio.drops_over_budget,
+            env, problems.bandwidth_hz, scheduler, link=problems.link, abort_over_budget=abort_over_budget,
             channel=TimeVaryingChannel(env, gains, problems.noise_w_per_hz) if changes else None,
             loss=PacketLoss(faults) if faults and faults.losses else None)
         self.cell = SimulatedCell(env, self.uplink, self.batteries, devices, training=training,
                          receive_w=self.downlink.reception_w if self.downlink else 0.0)
         self._surprises = bool(changes or faults or devices.heat_limits)      # that plans do not know
         self.faults = devices.faults if devices.faults and devices.faults.presences else None
-        self.radio, self.believes = radio, believes
+        self.believes = believes
         self._charge = self.batteries.level_j if self.batteries.any_finite else None
         self._planner_of = planner
         self.planner = self._planner(self.problem, self._charge, self.downlink)
@@ -174,6 +174,7 @@ class RadioCell:
             "battery_j": lambda: batteries.level_j(slice(None)), "gain": lambda: self.gain,
             "bits": lambda: problems.bits, "cycles": lambda: problems.cycles,
             "bandwidth_hz": lambda: problems.bandwidth_hz, "noise_w_per_hz": lambda: problems.noise_w_per_hz,
+            "link": lambda: problems.link,
         }
 
     def absence(self, device: int) -> str | None:
@@ -237,8 +238,7 @@ class RadioCell:
         self._left_out = np.concatenate([self._left_out, agenda.dropped])
         if len(agenda.dropped):
             asked = self.planner.posed(agenda.dropped)
-            columns = {name: getattr(asked, name) for name in ("gain", "cycles", "budget_j")}
-            columns["bits"] = asked.bits * self.radio.efficiency
+            columns = {name: getattr(asked, name) for name in ("gain", "cycles", "budget_j", "bits")}
             record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.now,
                             self.version, int(self._cause[0]), columns)
         return agenda
@@ -272,14 +272,14 @@ class RadioCell:
         self._dispatched += len(wave.devices)
         gain = self.channel.gain(wave.devices, self.now, self.version + 1)
         jobs = jobs_of(
-            wave, gain, self.radio, None if self._download is None else self._download.seconds(gain), self.now,
+            wave, gain, None if self._download is None else self._download.seconds(gain), self.now,
             first=first, version=self.version, cause=allocated, lasting=self._surprises)
         if self.uplink.scheduler.fixed and float(wave.plan.bandwidth_hz.max()) > self.uplink.limit_hz:
             raise ValueError(f"shares of {wave.plan.bandwidth_hz} Hz do not fit a band of "
                              f"{self.uplink.bandwidth_hz} Hz")
         self.cell.submit(jobs)
         numbers, every = np.arange(first, first + len(jobs)), np.full(len(jobs), 1)
-        self._decided = {**decided_by(wave, self.radio), "number": numbers, "version": every * self.version,
+        self._decided = {**decided_by(wave), "number": numbers, "version": every * self.version,
                          "cause": every * allocated, "t0": every * self.now}
         return numbers
 

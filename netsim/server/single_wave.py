@@ -25,7 +25,7 @@ def play_wave(wave: Wave, scheduler: Scheduler | None = None, gains: Gains | Non
     """
     env, recorder, problem = simpy.Environment(), Recorder(), wave.problem
     channel = None if gains is None else TimeVaryingChannel(env, gains, problem.noise_w_per_hz)
-    uplink = Uplink(env, problem.bandwidth_hz, scheduler or Planned(), channel=channel)
+    uplink = Uplink(env, problem.bandwidth_hz, scheduler or Planned(), link=problem.link, channel=channel)
     cell = SimulatedCell(env, uplink, Batteries(env, np.full(int(wave.devices.max()) + 1, np.inf)))
     allocated = recorder.instant("allocate", SERVER, env.now, value=len(wave.devices))
     jobs = jobs_of(wave, problem.gain, cause=allocated)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.allocation import Problem
+from netsim.allocation import SHANNON, Problem, Shannon
 
 if TYPE_CHECKING:
     import cvxpy as cp  # at run time only where it is used: it takes longer to load than many a test
@@ -26,11 +26,12 @@ class Scaled:
         self.B = problem.bandwidth_hz / 1e6
 
 
-def upload(b: cp.Expression, J: np.ndarray) -> cp.Expression:
-    """1 / (b log2(1 + J/b)), convex in b."""
+def upload(b: cp.Expression, J: np.ndarray, link: Shannon = SHANNON) -> cp.Expression:
+    """1 / (efficiency min(b log2(1 + J/b), cap b)), convex in b."""
     import cvxpy as cp
 
-    return cp.inv_pos(-cp.rel_entr(b, b + J) / np.log(2))
+    per_bit = cp.inv_pos(-cp.rel_entr(b, b + J) / np.log(2))
+    return (per_bit if link.cap == np.inf else cp.maximum(per_bit, cp.inv_pos(b) / link.cap)) / link.efficiency
 
 
 def sao(problem: Problem) -> float:
@@ -39,7 +40,7 @@ def sao(problem: Problem) -> float:
 
     c = Scaled(problem)
     b, f, T = cp.Variable(len(problem)), cp.Variable(len(problem)), cp.Variable()
-    per_bit = upload(b, c.J)
+    per_bit = upload(b, c.J, problem.link)
     task = cp.Problem(cp.Minimize(T), [
         cp.multiply(c.G, cp.square(f)) + cp.multiply(c.H, per_bit) <= c.e,
         cp.multiply(c.z, per_bit) + cp.multiply(c.U, cp.inv_pos(f)) <= T,

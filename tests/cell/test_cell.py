@@ -12,6 +12,7 @@ from netsim.cell.schedulers.adaptive import Adaptive
 from netsim.cell.schedulers.equal import Equal
 from netsim.cell.schedulers.planned import Planned
 from netsim.cell.schedulers.tdma import Tdma
+from netsim.physics import Shannon
 from netsim.trace.recorder import Recorder
 
 MBIT = 1e6
@@ -232,12 +233,8 @@ def test_a_job_that_has_finished_counts_as_running_until_it_is_collected(world):
     assert not cell.running
 
 
-def test_a_rate_that_is_a_little_wrong_shows(monkeypatch, world):
-    from netsim.cell import radio
-
+def test_a_rate_that_is_a_little_wrong_shows(world):
     right = world.play(world.device())
-    rate = radio.fdma_rate
-    monkeypatch.setattr(radio, "fdma_rate", lambda hz, snr: rate(hz, snr) * (1 + 1e-6))
-    wrong = World().play(world.device())
+    wrong = World().play(world.device(), link=Shannon(efficiency=1 + 1e-6))
     assert wrong[1][2] == pytest.approx(right[1][2] - 1e-6, rel=1e-9)
     assert isinstance(world.recorder, Recorder)

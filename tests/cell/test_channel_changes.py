@@ -8,8 +8,8 @@ from small_worlds import NOISE, World
 
 from netsim.base.errors import InputError
 from netsim.cell import channel
-from netsim.cell.radio import RateLaw
 from netsim.cell.schedulers.equal import Equal
+from netsim.physics import Shannon
 from netsim.world.fading import block_at
 
 MBIT = 1e6
@@ -31,8 +31,8 @@ class Blocks:
         return edge if edge < len(self.snr) * self.length else math.inf
 
 
-def play(world, device, air, radio=None):
-    return world.play(device, gains=air, **({} if radio is None else {"radio": radio}))
+def play(world, device, air, **more):
+    return world.play(device, gains=air, **more)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_an_upload_that_would_not_be_done_for_hours_is_told_at_once(world, monke
 def test_a_budget_that_is_spent_in_mid_upload(world):
     rates = (2, 0.5, 4)
     device = sender(world, 4 * MBIT, 0.0, budget_j=0.3)               # pays for 1.5 s
-    assert play(world, device, Blocks(rates, 0.2), RateLaw(drops_over_budget=True))[1] == (
+    assert play(world, device, Blocks(rates, 0.2), abort_over_budget=True)[1] == (
         "upload", 0.0, pytest.approx(1.5, rel=1e-8))
     job = {name: values[0] for name, values in world.part.jobs.items()}
     assert job["outcome"] == "over budget"
@@ -116,11 +116,11 @@ def test_a_budget_that_is_spent_in_mid_upload(world):
 
 def test_a_budget_that_just_suffices_is_kept(world):
     device = sender(world, 4 * MBIT, 0.0, budget_j=0.2 * 2.375)
-    play(world, device, Blocks((2, 0.5, 4), 0.2), RateLaw(drops_over_budget=True))
+    play(world, device, Blocks((2, 0.5, 4), 0.2), abort_over_budget=True)
     assert world.part.jobs["outcome"] == ["arrived"]
 
 
 def test_what_radios_make_of_the_limit():
-    radio = RateLaw(efficiency=0.5, cap=4.0)
+    radio = Shannon(efficiency=0.5, cap=4.0)
     assert float(radio.rate(1e6, 3e6)) == pytest.approx(1e6)           # half of 2 bit/s/Hz
     assert float(radio.rate(1e6, 1e9)) == pytest.approx(2e6)           # half of the cap

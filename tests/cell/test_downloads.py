@@ -5,6 +5,7 @@ import pytest
 from small_worlds import World
 
 from netsim.fleet.downlink import Downlink
+from netsim.physics import Shannon
 from netsim.world.faults import Absence, Faults, Presence
 from netsim.world.switches import Switches
 
@@ -72,6 +73,6 @@ def test_one_for_each_shares_band_and_power():
 
 
 def test_real_radios_are_slower():
-    assert Downlink(**PLAIN, cap=2.0).seconds(np.array([7.0])).tolist() == [0.5]
-    assert Downlink(**PLAIN, efficiency=0.5).seconds(np.array([7.0])) == pytest.approx([2 / 3])
+    assert Downlink(**PLAIN, link=Shannon(cap=2.0)).seconds(np.array([7.0])).tolist() == [0.5]
+    assert Downlink(**PLAIN, link=Shannon(efficiency=0.5)).seconds(np.array([7.0])) == pytest.approx([2 / 3])
     assert Downlink(**PLAIN, reception_w=3.0).joules(np.array([1.0])).tolist() == [3.0]

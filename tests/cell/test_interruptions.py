@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from small_worlds import World, random_switches
 
 from netsim.cell.availability import MOST_RESTARTS
-from netsim.cell.radio import RateLaw
 from netsim.cell.schedulers.adaptive import Adaptive
 from netsim.cell.schedulers.equal import Equal
 from netsim.cell.schedulers.tdma import Tdma
@@ -168,15 +167,14 @@ def test_a_battery_drains_only_at_work(world):
 def test_a_budget_counts_what_was_lost(world):
     """6 J: computing twice takes 4, of 2 s of sending (1 W) one was before the crash, so that one is left."""
     device = world.device(cycles=2e9, bits=2e6, budget_j=6.0)
-    drops = RateLaw(drops_over_budget=True)
-    world.play(device, radio=drops, faults=Faults(1, [goes(3.0, 4.0, work="lose")]))
+    world.play(device, abort_over_budget=True, faults=Faults(1, [goes(3.0, 4.0, work="lose")]))
     assert job(world)["outcome"] == "over budget"
     assert (job(world)["t1"], job(world)["energy_j"]) == (pytest.approx(7.0), pytest.approx(6.0))
 
 
 def test_a_budget_is_not_spent_in_a_pause(world):
     device = world.device(cycles=2e9, bits=2e6, budget_j=4.0)
-    world.play(device, radio=RateLaw(drops_over_budget=True), faults=Faults(1, [goes(3.0, 9.0)]))
+    world.play(device, abort_over_budget=True, faults=Faults(1, [goes(3.0, 9.0)]))
     assert (job(world)["outcome"], job(world)["t1"]) == ("arrived", 10.0)
 
 

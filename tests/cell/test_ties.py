@@ -16,7 +16,6 @@ from small_worlds import World
 from netsim.allocation import allocate
 from netsim.allocation.waves import Wave
 from netsim.cell import Adaptive, Equal, Tdma
-from netsim.cell.radio import RateLaw
 from netsim.scenario.faults import Loss
 from netsim.server.single_wave import play_wave
 from netsim.world.faults import Faults
@@ -92,5 +91,5 @@ def test_an_end_comes_before_a_start_at_the_same_instant():
 def test_a_budget_that_is_spent_before_an_upload_starts_ends_it_at_once(scheduler):
     """1 J for computing at 1 W, and a budget of 1 J: nothing is left for the radio."""
     world = World(scheduler=scheduler())
-    world.play(world.device(budget_j=1.0), radio=RateLaw(drops_over_budget=True))
+    world.play(world.device(budget_j=1.0), abort_over_budget=True)
     assert (world.part.jobs["outcome"], world.part.jobs["t1"]) == (["over budget"], [1.0])

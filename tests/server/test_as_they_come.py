@@ -56,7 +56,7 @@ def test_staleness_functions(staleness, expected):
 
 
 def test_a_band_shared_in_equal_parts(monkeypatch):
-    monkeypatch.setattr("netsim.cell.radio.fdma_rate", lambda hertz, snr_hz: hertz / 5)   # 6 Mbit/s in all
+    monkeypatch.setattr("netsim.physics.fdma_rate", lambda hertz, snr_hz: hertz / 5)   # 6 Mbit/s in all
     computing = {A: 1.0, B: 1.5, C: 3.0}
     done = play(FedBuff, computing, lambda device: 6e6, scheduler=Equal(), buffer=2, rounds=4)
     assert arrivals(done)[:6] == [

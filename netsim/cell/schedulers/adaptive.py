@@ -17,4 +17,4 @@ class Adaptive:
     fixed = False
 
     def bandwidth(self, active: Active, now: float) -> Floats:
-        return common_end(active.left_bits, active.snr_hz, active.left_s, active.bandwidth_hz)
+        return common_end(active.left_bits, active.snr_hz, active.left_s, active.bandwidth_hz, active.link)
