@@ -75,7 +75,7 @@ def main() -> int:
 
 def played(numbers: range, kinds: list[str], seed: int) -> Iterator[dict[str, Any]]:
     """Kills, one after the other, and how each ended."""
-    import netsim.simulate  # here, so that those who are forked need not import anything  # noqa: F401
+    import netsim.simulation  # here, so that those who are forked need not import anything  # noqa: F401
     from netsim.learning.learner import open_learner  # noqa: F401
 
     with TemporaryDirectory(prefix="netsim-crash-") as name:

@@ -309,9 +309,7 @@ def python() -> str:
         module = import_module(module_name)
         parts.append(f"## {module_name}\n")
         for name in names:
-            found = getattr(module, name)
-            found = getattr(found, name) if inspect.ismodule(found) else found      # netsim.simulate is both
-            parts += [f"### {name}\n", *described(name, found)]
+            parts += [f"### {name}\n", *described(name, getattr(module, name))]
     return "\n".join(parts)
 
 

@@ -24,7 +24,7 @@ ROLES = {
     "server": "dispatches, aggregates", "learning": "training and aggregation", "trace": "what a run leaves",
     "analysis": "breakdown, explanations", "report": "pages and figures", "lab": "the teaching page",
     "sweep": "many runs", "paper": "its tables and figures", "run": "a run read back",
-    "simulate": "a run of a scenario", "cli": "the commands", "random_cohort": "one round, many methods",
+    "simulation": "a run of a scenario", "cli": "the commands", "random_cohort": "one round, many methods",
     "prepare": "checks what is named", "stage": "folder, world and cell", "flower": "Flower apps in the cell",
 }
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from netsim.base.errors import InputError
     from netsim.run import Run, load_run
     from netsim.scenario import Scenario, load_scenario
-    from netsim.simulate import simulate
+    from netsim.simulation import simulate
     from netsim.sweep.in_python import run_sweep
     from netsim.sweep.results import SweepResults, load_sweep_results
 
@@ -24,7 +24,7 @@ __all__ = ["InputError", "Run", "Scenario", "SweepResults", "load_run", "load_sc
 # Loaded when first used: `import netsim` and `netsim --help` stay light.
 _HOMES = {
     "InputError": "netsim.base.errors", "Run": "netsim.run", "load_run": "netsim.run", "Scenario": "netsim.scenario",
-    "load_scenario": "netsim.scenario", "simulate": "netsim.simulate", "run_sweep": "netsim.sweep.in_python",
+    "load_scenario": "netsim.scenario", "simulate": "netsim.simulation", "run_sweep": "netsim.sweep.in_python",
     "SweepResults": "netsim.sweep.results", "load_sweep_results": "netsim.sweep.results",
 }
 
@@ -33,8 +33,7 @@ def __getattr__(name: str) -> "Any":
     if name in _HOMES:
         from importlib import import_module
 
-        home = import_module(_HOMES[name])
-        return globals().get(name) or getattr(home, name)      # netsim.simulate is a module that can be called
+        return getattr(import_module(_HOMES[name]), name)
     if name == "__version__":
         from importlib.metadata import version
 

@@ -2,31 +2,277 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from netsim.analysis.analysed_run import AnalysedRun
+import numpy as np
+
 from netsim.base import html
 from netsim.base.counts import counted
-from netsim.base.errors import InputError
-from netsim.trace.run_directory import is_being_written
+from netsim.base.errors import MOST_TOLD, InputError, found
+from netsim.base.files import PassingFolder, read_json
+from netsim.trace.overlap import seconds_within
+from netsim.trace.run_directory import is_being_written, read_info
+from netsim.trace.schema import DROPS
+from netsim.trace.store import read_checksums, scan, verify
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.figure import Figure
 
+    from netsim.scenario import Scenario
 
-class Run(AnalysedRun):
+# Where a device's time in a round goes, and the spans that show it: a device that is off in mid-job waits for itself.
+PARTS = {"compute": ("compute", "throttled"), "upload": ("upload",), "wait": ("wait", "off")}
+DOWNLOAD = "download"                   # a part more, in runs with a downlink
+ALL_PARTS = {DOWNLOAD: (DOWNLOAD,), **PARTS}
+LARGEST = 1e150                         # seconds or joules: beyond it, squares and sums are no numbers any more
+
+
+class Run:
     """What happened in a run: frames that are read when they are first asked for.
 
     ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy,
-                 loss; the three parts are means over the devices that took part, and sum to round_s. Where jobs reach
-                 from one round into the next, they say what those at work did meanwhile, whenever that ended
+                 loss; the parts (with download_s in runs with a downlink) are means over the devices that took part,
+                 and sum to round_s. Where jobs reach from one round into the next, they are the shares of what all
+                 jobs did meanwhile
     ``jobs``     what was decided for each job and what came of it; columns as in netsim.trace.schema
     ``spans``    the trace's spans: round, name, device, job, t0, t1, value, energy_j
     ``events``   the whole trace; columns as in netsim.trace.schema
     ``links``    src, dst: what caused what
     ``devices``  the population as drawn
     """
+
+    def __init__(self, path: Path | str, keep: PassingFolder | None = None) -> None:
+        if not isinstance(path, str | Path):
+            raise InputError("wrong-type", "load_run", found(path), "the folder of a run")
+        self.path = Path(path)
+        self._keep = keep               # a run without a folder of its own lives as long as this object
+        self.info = read_info(self.path)
+        self.last_round: int = self.info["round"]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The result, as ``netsim run --json`` prints it."""
+        file = self.path / "summary.json"
+        if not file.exists():
+            raise InputError("missing", str(file), hint=f"Round {self.last_round} is complete; go on with --resume")
+        verify(self.path, file.name, {file.name: self.info.get("summary_sha256", "")}, "run.json")
+        return dict(read_json(file, "a run's result"))
+
+    @property
+    def changed(self) -> list[str]:
+        """What was changed of the scenario by ``--set`` or ``with_``, each as ``cell.bandwidth = 10MHz``."""
+        given = self.info.get("changed", [])
+        return [str(each) for each in given] if isinstance(given, list) else []
+
+    @property
+    def title(self) -> str:
+        """What people know the run by: scenario, what was changed of it, and seed."""
+        changed, more = self.changed[:MOST_TOLD], len(self.changed) - MOST_TOLD
+        told = f" with {', '.join(changed)}{f' and {more} more' if more > 0 else ''}" if changed else ""
+        return f"{self.info['scenario']}{told}, seed {self.info['seed']}"
+
+    @property
+    def app(self) -> str | None:
+        """The app of another framework that selected and learned; None in a run of ours."""
+        return str(self.info["app"]) if "app" in self.info else None
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario that was run."""
+        from netsim.scenario import load_scenario
+
+        verify(self.path, "scenario.toml", self._checksums)
+        return load_scenario(str(self.path / "scenario.toml"))
+
+    @cached_property
+    def _checksums(self) -> dict[str, str]:
+        return read_checksums(self.path)
+
+    def scan(self) -> pl.LazyFrame:
+        """The whole trace, lazily: for runs too large to hold in memory."""
+        return self._trace
+
+    @cached_property
+    def _trace(self) -> pl.LazyFrame:
+        """The trace, once it is clear that its parts are all there, fit together and hold numbers."""
+        import polars as pl
+
+        trace = scan(self.path, "trace", self.last_round, self._checksums)
+        seq, name, round_ = pl.col("seq"), pl.col("name"), pl.col("round")
+        gaps, rounds = self.collect(trace.select(
+            seq.ne_missing(pl.int_range(pl.len())).sum().alias("gaps"),
+            round_.filter(name == "round").n_unique().alias("rounds"))).row(0)
+        if gaps or rounds != self.last_round:
+            raise InputError("damaged", str(self.path / "trace"), f"{rounds} of {counted(self.last_round, 'round')}"
+                             f"{', and row numbers with gaps' if gaps else ''}",
+                             hint="A part is missing, or is of another run")
+        # a counter may be without bound: a battery that never runs out, the loss of a model that came to nothing
+        count = (pl.col("kind") == "counter") | pl.col("value").is_between(-LARGEST, LARGEST)
+        sound = trace.select(pl.col("t0", "t1", "energy_j").is_between(-LARGEST, LARGEST), value=count)
+        if not all(self.collect(sound.select(pl.all().all(ignore_nulls=False))).row(0)):
+            raise InputError("damaged", str(self.path / "trace"), "times, energies or counts that are no numbers")
+        return trace
+
+    def collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
+        """Read what a lazy frame over this run's files asks for."""
+        import polars as pl
+
+        try:
+            return frame.collect()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError("unreadable", str(self.path / "trace"), str(error)) from None
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        return self.collect(self.scan())
+
+    @cached_property
+    def spans(self) -> pl.DataFrame:
+        import polars as pl
+
+        return self.collect(self.scan().filter(pl.col("kind") == "span").drop("kind"))
+
+    @cached_property
+    def links(self) -> pl.DataFrame:
+        return self.collect(self.scan_links())
+
+    def scan_links(self) -> pl.LazyFrame:
+        """The links, lazily, once they are known to be whole."""
+        return scan(self.path, "links", self.last_round, self._checksums)
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        return self.collect(self.scan_jobs())
+
+    def scan_jobs(self) -> pl.LazyFrame:
+        """The jobs, lazily, once they are known to be whole."""
+        return scan(self.path, "jobs", self.last_round, self._checksums)
+
+    @cached_property
+    def devices(self) -> pl.DataFrame:
+        import polars as pl
+
+        file = self.path / "devices.parquet"
+        verify(self.path, file.name, self._checksums)
+        try:
+            found = pl.read_parquet(file, glob=False)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError("unreadable", str(file), str(error), "a table of devices") from None
+        missing = [name for name in ("device", "kind") if name not in found.columns]
+        if missing:
+            raise InputError("damaged", str(file), f"no column {missing[0]}", "a table of devices")
+        return found
+
+    @cached_property
+    def rounds(self) -> pl.DataFrame:
+        import polars as pl
+
+        trace = self.scan()
+        name, device = pl.col("name"), pl.col("device")
+        length = pl.col("t1") - pl.col("t0")
+        whole = trace.filter(name == "round").select(
+            "round", "t0", "t1", length.alias("round_s"), pl.col("value").cast(pl.Int32).alias("arrived"))
+        # in the order of the rows: sums over threads would differ in the last digit from time to time
+        played = trace.filter((pl.col("kind") == "span") & (device >= 0)).group_by("round", maintain_order=True).agg(
+            pl.col("energy_j").sum(), device.n_unique().alias("took_part"),
+            *(length.filter(name.is_in(spans)).sum().alias(f"{part}_s") for part, spans in ALL_PARTS.items()),
+        ).with_columns((pl.col(f"{part}_s") / pl.col("took_part")) for part in ALL_PARTS)
+        dropped = trace.filter((pl.col("kind") == "instant") & name.is_in(DROPS)).group_by("round").agg(
+            pl.len().cast(pl.Int32).alias("dropped"))
+        joined = whole.join(played, on="round", how="left").join(dropped, on="round", how="left")
+        for counter in ("accuracy", "loss"):
+            values = trace.filter((pl.col("kind") == "counter") & (name == counter))
+            joined = joined.join(values.select("round", pl.col("value").alias(counter)), on="round", how="left")
+        filled = joined.with_columns(
+            pl.col("dropped").fill_null(0), pl.col("energy_j", "download_s", "compute_s", "upload_s").fill_null(0.0),
+            pl.col("wait_s").fill_null(pl.col("round_s")))        # nobody took part: all of it was waiting
+        if not self.in_rounds:
+            filled = self._by_overlap(self.collect(filled)).lazy()
+        told = self.collect(filled.with_columns(
+            (pl.col("arrived") + pl.col("dropped")).alias("cohort"),
+        ).select(
+            "round", "t0", "t1", "round_s", "cohort", "arrived", "dropped", "energy_j",
+            *(f"{part}_s" for part in ALL_PARTS), "accuracy", "loss",
+        ).sort("round"))
+        return told if (told["download_s"] > 0.0).any() else told.drop("download_s")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Where a device's time goes: computing, sending and waiting, and in runs with a downlink receiving first."""
+        return tuple(part for part in ALL_PARTS if f"{part}_s" in self.rounds.columns)
+
+    @cached_property
+    def in_rounds(self) -> bool:
+        """Whether all work lies within its round, as with a server that waits for it."""
+        import polars as pl
+
+        trace, name = self.scan(), pl.col("name")
+        began = trace.filter(name == "round").select("round", began="t0")
+        work = trace.filter((pl.col("kind") == "span") & (pl.col("device") >= 0))
+        early = work.join(began, on="round").select((pl.col("t0") < pl.col("began")).any())
+        return not self.collect(early).item()
+
+    def _by_overlap(self, rounds: pl.DataFrame) -> pl.DataFrame:
+        """The rounds with their parts by what went on in each, be it of jobs that end in a later one."""
+        import polars as pl
+
+        spans = self.spans.filter(pl.col("device") >= 0)
+        begins, ends = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
+        within = {}
+        for part, told in ALL_PARTS.items():
+            own = spans.filter(pl.col("name").is_in(told))
+            within[part] = seconds_within(own["t0"].to_numpy(), own["t1"].to_numpy(), begins, ends)
+        whole = sum(within.values())
+        scale = np.divide(ends - begins, whole, out=np.zeros(len(begins)), where=whole > 0.0)
+        return rounds.with_columns(**{f"{part}_s": within[part] * scale for part in ALL_PARTS})
+
+    # What analysis and report make of a run. They read runs, and nothing that simulates imports them: each is loaded
+    # when its method is called.
+
+    def breakdown(self) -> Any:
+        """Where time, energy and band went, a :class:`~netsim.analysis.breakdown.Breakdown`.
+
+        ``.rounds``, ``.devices`` and ``.shares`` are frames, ``.totals`` a dict.
+        """
+        return self._breakdown
+
+    @cached_property
+    def _breakdown(self) -> Any:
+        return _loaded("netsim.analysis.breakdown", "break_down")(self)
+
+    def critical_path(self, round: int | None = None) -> Any:
+        """What set the length of the run, or of a round, a :class:`~netsim.analysis.critical_path.CriticalPath`.
+
+        ``.steps``, ``.causes`` and ``.slack`` are frames, ``.length_s`` seconds.
+        """
+        return self._critical_path if round is None else _loaded(
+            "netsim.analysis.critical_path", "find_critical_path")(self, round)
+
+    @cached_property
+    def _critical_path(self) -> Any:
+        return _loaded("netsim.analysis.critical_path", "find_critical_path")(self)
+
+    def explain(self, round: int | None = None, *, allow_import: bool = False, methods: bool = True) -> Any:
+        """Why a round took so long, and what would shorten it; by default the slowest, and the run as a whole.
+
+        Returns an :class:`~netsim.analysis.explain.Explanation`: ``.binding`` are the limits that hold the round up,
+        ``.what_if`` the changes, the largest saving first; ``methods=False`` leaves out other allocation methods,
+        some of which take long to plan.
+        """
+        return _loaded("netsim.analysis.explain", "explain")(self, round, allow_import=allow_import, methods=methods)
+
+    def graph(self, round: int | None = None) -> Any:
+        """The links of the run, or of one round, as a networkx graph; its longest path is as long as the run."""
+        return _loaded("netsim.analysis.critical_path", "causal_graph")(self, round)
+
+    def figure(self, kind: str, round: int | None = None) -> Figure:
+        """A matplotlib figure: "gantt" (of one ``round``), "breakdown", "energy", "band", "accuracy"."""
+        drawn: Figure = _loaded("netsim.report.figures", "draw")(self, kind, round)
+        return drawn
 
     def _repr_html_(self) -> str:
         info, rounds = self.info, self.rounds
@@ -36,16 +282,17 @@ class Run(AnalysedRun):
         title = f"{self.title}: {counted(rounds.height, 'round')} ({info['status']})"
         return html.table(title, columns, rounds.select(columns).rows())
 
-    def figure(self, kind: str, round: int | None = None) -> Figure:
-        """A matplotlib figure: "gantt" (of one ``round``), "breakdown", "energy", "band", "accuracy"."""
-        from netsim.report.figures import draw
-
-        return draw(self, kind, round)
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r}, {counted(self.last_round, 'round')}, {self.info['status']})"
 
 
 def load_run(path: Path | str) -> Run:
     """Open the run that lies in a folder; one that was interrupted shows its complete rounds."""
     run = Run(path)
     if is_being_written(run.path):
-        raise InputError(f"{path}: still being written (round {run.last_round} is complete); wait for it to finish")
+        raise InputError("busy", str(path), hint=f"Round {run.last_round} is complete; wait for the run to finish")
     return run
+
+
+def _loaded(module: str, function: str) -> Any:
+    return getattr(import_module(module), function)

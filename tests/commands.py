@@ -107,7 +107,7 @@ if __name__ == "__main__":
     import matplotlib.pyplot  # noqa: F401
     import sklearn.datasets  # noqa: F401
 
-    import netsim.simulate
+    import netsim.simulation
     import netsim.sweep.sweep  # noqa: F401
     from netsim.cli import main
     from netsim.learning.learner import open_learner  # noqa: F401

@@ -282,8 +282,7 @@ def test_the_line_to_go_on_with_can_be_pasted(netsim, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("netsim.simulate.simulate", interrupted)
-    monkeypatch.setattr("netsim.simulate", interrupted, raising=False)
+    monkeypatch.setattr("netsim.simulation.simulate", interrupted)
     code, _, err = netsim("run", "tiny", "--set", "cell.bandwidth=10 MHz", "--out", "r")
     assert code == 130
     assert "--set 'cell.bandwidth=10 MHz'" in err
@@ -295,8 +294,7 @@ def test_a_dead_worker_is_one_message(netsim, monkeypatch):
     def died(*_, **__):
         raise WorkerError("a training worker ended without an answer")
 
-    monkeypatch.setattr("netsim.simulate.simulate", died)
-    monkeypatch.setattr("netsim.simulate", died, raising=False)
+    monkeypatch.setattr("netsim.simulation.simulate", died)
     code, _, err = netsim("run", "tiny", "--out", "r")
     assert code == 1
     assert err.startswith("error: a training worker ended")

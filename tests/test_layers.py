@@ -24,26 +24,26 @@ KNOWS = {
     "world": {"base", "fleet", "physics", "scenario"},
     "learning": {"base", "fleet", "models", "scenario"},
     "selection": {"allocation", "base", "fleet", "learning", "physics"},
-    "trace": {"base", "scenario"},
+    "trace": {"base"},
     "cell": {"allocation", "base", "physics", "trace", "world"},
     "server": {"allocation", "base", "cell", "fleet", "learning", "scenario", "selection", "trace", "world"},
     # of cell and server, how the band is shared, and how a round is played again
-    "analysis": {"allocation", "base", "cell", "prepare", "server", "trace"},
-    "report": {"analysis", "base", "trace"},
-    "run": {"analysis", "base", "report", "trace"},
+    "analysis": {"allocation", "base", "cell", "prepare", "run", "server", "trace"},
+    "report": {"analysis", "base", "run", "trace"},
+    "run": {"base", "scenario", "trace"},
     "random_cohort": {"allocation", "base", "fleet", "learning", "scenario", "world"},
     "prepare": {"allocation", "base", "cell", "fleet", "learning", "scenario", "selection", "server", "world"},
     "stage": {"base", "fleet", "learning", "run", "scenario", "server", "trace"},
-    "simulate": {"base", "learning", "prepare", "run", "scenario", "selection", "server", "stage"},
+    "simulation": {"base", "learning", "prepare", "run", "scenario", "selection", "server", "stage"},
     "flower": {"base", "cell", "fleet", "learning", "prepare", "run", "scenario", "server", "stage", "trace"},
-    "sweep": {"analysis", "base", "learning", "prepare", "report", "run", "scenario", "selection", "simulate",
+    "sweep": {"analysis", "base", "learning", "prepare", "report", "run", "scenario", "selection", "simulation",
               "trace"},
     "paper": {"allocation", "base", "cell", "fleet", "learning", "models", "random_cohort", "run", "scenario",
-              "selection", "server", "simulate", "sweep"},
+              "selection", "server", "simulation", "sweep"},
     "lab": {"allocation", "analysis", "base", "cell", "fleet", "learning", "random_cohort", "report", "scenario",
             "server", "trace", "world"},
     "cli": {"allocation", "analysis", "base", "flower", "lab", "learning", "paper", "prepare", "random_cohort",
-            "report", "run", "scenario", "server", "simulate", "sweep", "trace"},
+            "report", "run", "scenario", "server", "simulation", "sweep", "trace"},
 }
 LIGHT = {"__init__", "__main__"}      # the door: they name what they open
 MOST_LINES = 400
@@ -106,7 +106,7 @@ def test_no_module_has_grown_out_of_its_name():
     for _, path in files():
         lines = len(path.read_text(encoding="utf-8").splitlines())
         assert lines <= MOST_LINES, f"{path.name} has {lines} lines"
-    assert len((PACKAGE / "simulate.py").read_text(encoding="utf-8").splitlines()) < 150
+    assert len((PACKAGE / "simulation.py").read_text(encoding="utf-8").splitlines()) < 150
 
 
 def test_netsim_itself_keeps_few_modules():
@@ -137,6 +137,19 @@ def test_a_scenario_is_checked_without_torch():
     program = ("from netsim import load_scenario\nfrom netsim.prepare import prepare\n"
                "prepare(load_scenario('paper'), learning=True)")
     assert not loaded_by(program) & {"torch", "torchvision", "sklearn", "matplotlib"}
+
+
+def test_simulating_imports_neither_analysis_nor_report():
+    program = ("import sys, netsim\nnetsim.simulate('tiny').summary\n"
+               "print(*[name for name in sys.modules if name.startswith(('netsim.analysis', 'netsim.report'))])")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_simulate_is_a_function_however_it_is_imported():
+    program = ("import netsim.simulation, netsim, types\nfrom netsim import simulate\n"
+               "assert type(simulate) is types.FunctionType and netsim.simulate is simulate")
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_every_package_is_installed():

@@ -235,7 +235,7 @@ MORE_MISTAKES = {
     "a word for yes or no": (lambda: simulate("tiny", learning="no"), "learning = expected True or False"),
     "a word for a function": (lambda: simulate("tiny", progress="bar"), "progress = expected a function"),
     "to go on with nothing": (lambda: simulate("tiny", resume=True), "in which folder the run lies"),
-    "nothing for a run": (lambda: netsim.load_run(None), "load_run: expected the folder of a run"),
+    "nothing for a run": (lambda: netsim.load_run(None), "load_run: has the wrong type"),
     "nothing for a sweep": (lambda: netsim.load_sweep_results(None), "expected the folder of a sweep"),
     "a number for a problem": (lambda: allocate(3), "allocate: expected a Problem, found int 3"),
     "a number for a method": (lambda: allocate(PROBLEM, 3), 'such as "sao", found int 3'),

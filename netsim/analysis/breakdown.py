@@ -13,12 +13,12 @@ import polars as pl
 from netsim.analysis.names import device_names
 from netsim.base import html
 from netsim.base.errors import InputError, one_of
+from netsim.run import ALL_PARTS
 from netsim.trace.overlap import held_within
 from netsim.trace.schema import BOOKS, CELL, DROPS, UNDELIVERED
-from netsim.trace.stored_run import ALL_PARTS
 
 if TYPE_CHECKING:
-    from netsim.trace.stored_run import StoredRun
+    from netsim.run import Run
 
 WORK = ("download", "compute", "throttled", "upload")      # spans in which a device spends energy
 TOGETHER = 1e-3                   # devices that end within this share of the round's time end together
@@ -124,7 +124,7 @@ class Breakdown:
                 "rounds": self.rounds.to_dicts(), "devices": self.devices.to_dicts(), "kinds": self.kinds.to_dicts()}
 
 
-def break_down(run: StoredRun) -> Breakdown:
+def break_down(run: Run) -> Breakdown:
     """Take a run apart."""
     if not run.last_round:
         raise InputError(f"{run.path}: no round is complete yet, so there is nothing to show")
@@ -141,7 +141,7 @@ def break_down(run: StoredRun) -> Breakdown:
     return Breakdown(rounds, _devices(run, rounds, shares, names), shares, bandwidth_hz)
 
 
-def _shares(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+def _shares(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Each device's time and energy in each round that it took part in."""
     name, length = pl.col("name"), pl.col("t1") - pl.col("t0")
     played = run.collect(
@@ -161,19 +161,19 @@ def _shares(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.Dat
     )
 
 
-def spends(run: StoredRun) -> tuple[str, ...]:
+def spends(run: Run) -> tuple[str, ...]:
     """The parts of its time in which a device spends energy."""
     return tuple(part for part in run.parts if part != "wait")
 
 
-def _undelivered(run: StoredRun, reasons: Sequence[str]) -> pl.DataFrame:
+def _undelivered(run: Run, reasons: Sequence[str]) -> pl.DataFrame:
     """Who did not deliver in which round for one of these reasons, and why."""
     return run.collect(
         run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(reasons))
         .select("round", "device", pl.col("name").alias("outcome")))
 
 
-def _band(run: StoredRun, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
+def _band(run: Run, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
     """How much of the band was on lease in each round, and for how long nobody was on the air."""
     counter = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth") & (pl.col("device") == CELL))
@@ -195,7 +195,7 @@ def _energy(shares: pl.DataFrame) -> pl.DataFrame:
     return shares.group_by("round").agg(pl.col("^.*_j$").exclude("budget_j").sum())
 
 
-def _books(run: StoredRun, rounds: pl.DataFrame) -> pl.DataFrame:
+def _books(run: Run, rounds: pl.DataFrame) -> pl.DataFrame:
     """What came into all batteries in each round, what was drawn at rest, and what was lost; nothing where none do."""
     told = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("device") == CELL) & pl.col("name").is_in(BOOKS))
@@ -209,7 +209,7 @@ def _books(run: StoredRun, rounds: pl.DataFrame) -> pl.DataFrame:
     return books
 
 
-def _stragglers(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Who ended last in each round, and how long after the one before; nobody where several ended together."""
     ends = run.collect(
         run.scan().filter((pl.col("kind") == "span") & pl.col("name").is_in(WORK))
@@ -226,7 +226,7 @@ def _stragglers(run: StoredRun, rounds: pl.DataFrame, names: pl.DataFrame) -> pl
         named, on="straggler", how="left").select("round", "straggler", "straggler_name", "margin_s", "last_together")
 
 
-def _devices(run: StoredRun, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+def _devices(run: Run, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """What each device of the population did in the whole run."""
     summed = [*(f"{part}_s" for part in run.parts), *(f"{part}_j" for part in spends(run)), "energy_j"]
     did = shares.group_by("device").agg(

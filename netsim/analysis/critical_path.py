@@ -18,7 +18,7 @@ from netsim.base.errors import InputError
 if TYPE_CHECKING:
     import networkx as nx
 
-    from netsim.trace.stored_run import StoredRun
+    from netsim.run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class CriticalPath:
                 "causes": self.causes.to_dicts(), "slack": self.slack.to_dicts(), "steps": self.steps.to_dicts()}
 
 
-def find_critical_path(run: StoredRun, round: int | None = None) -> CriticalPath:
+def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
     """The critical path of a run, or of one round: the work in it that its aggregation waited for.
 
     A link says that a row could not begin before another had ended. It is tight when the row did begin
@@ -133,7 +133,7 @@ def _noun(part: str) -> str:
     return {"off": "absence", "throttled": "throttled computing"}.get(part, part)
 
 
-def causal_graph(run: StoredRun, round: int | None = None) -> nx.DiGraph:
+def causal_graph(run: Run, round: int | None = None) -> nx.DiGraph:
     """The links of a run, or of one round, as a networkx graph.
 
     Nodes are rows of the trace (by ``seq``) with round, name, device, t0 and t1; the weight of an edge
@@ -155,7 +155,7 @@ def causal_graph(run: StoredRun, round: int | None = None) -> nx.DiGraph:
     return graph
 
 
-def _links(run: StoredRun, rows: int) -> tuple[Ints, Ints]:
+def _links(run: Run, rows: int) -> tuple[Ints, Ints]:
     links = run.links
     src, dst = links["src"].to_numpy(), links["dst"].to_numpy()
     if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < rows):
@@ -245,14 +245,14 @@ def _by_device(steps: pl.DataFrame, worked: pl.DataFrame, names: pl.DataFrame) -
     )
 
 
-def _together(run: StoredRun, worked: pl.DataFrame, rounds: int) -> float:
+def _together(run: Run, worked: pl.DataFrame, rounds: int) -> float:
     near = pl.col("slack_s") <= TOGETHER * pl.col("round_s")
     waves = worked.join(run.rounds.select("round", "round_s"), on="round").group_by("round", "wave").agg(
         (near.sum() >= 2).alias("together"))
     return float(waves.group_by("round").agg(pl.col("together").all())["together"].sum() / rounds)
 
 
-def _pace(run: StoredRun, round: int | None) -> str:
+def _pace(run: Run, round: int | None) -> str:
     """What sets the pace where all end together: the trace does not show it, only a plan made anew does.
 
     One round is enough, the slowest: the others would take as long again each.

@@ -31,7 +31,7 @@ from netsim.base.errors import InputError
 from netsim.cell.schedulers import SCHEDULERS
 
 if TYPE_CHECKING:
-    from netsim.trace.stored_run import StoredRun
+    from netsim.run import Run
 
 MOST_PLANS = 4_000       # for the run as a whole; of a longer one, some rounds say which changes matter
 MOST_CHANGES = 12        # that are then played in all its rounds
@@ -117,7 +117,7 @@ class Explanation:
 
 
 def explain(
-    run: StoredRun, round: int | None = None, *, allow_import: bool = False, methods: bool = True,
+    run: Run, round: int | None = None, *, allow_import: bool = False, methods: bool = True,
 ) -> Explanation:
     """One round, by default the slowest one with the run as a whole beside it.
 

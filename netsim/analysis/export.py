@@ -17,7 +17,7 @@ from netsim.base.registry import Entry, Registry, first_called
 from netsim.base.spreadsheet import safe_table
 
 if TYPE_CHECKING:
-    from netsim.trace.stored_run import StoredRun
+    from netsim.run import Run
 
 
 FORMATS = Registry("export format", "--format", {
@@ -27,7 +27,7 @@ FORMATS = Registry("export format", "--format", {
 }, given=2, check=first_called("run", "--format"))
 
 
-def export(run: StoredRun, format: str, path: Path) -> None:
+def export(run: Run, format: str, path: Path) -> None:
     """Write a run to a file, whole or not at all.
 
     ``format`` is a name in :data:`FORMATS`, or ``"package.module:function"`` for the user's own: a function of a run
@@ -40,7 +40,7 @@ def export(run: StoredRun, format: str, path: Path) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def _tables(run: StoredRun) -> Iterator[pl.DataFrame]:
+def _tables(run: Run) -> Iterator[pl.DataFrame]:
     """The trace with the devices' names, and in ``after`` the rows that a row had to wait for."""
     names = all_names(run.devices).rename({"name": "device_name"})
     for rows, links in each_part(run):
@@ -53,13 +53,13 @@ def _tables(run: StoredRun) -> Iterator[pl.DataFrame]:
         )
 
 
-def write_csv(run: StoredRun, file: IO[bytes]) -> None:
+def write_csv(run: Run, file: IO[bytes]) -> None:
     """The rows as text, the causes of a row separated by spaces."""
     for number, table in enumerate(_tables(run)):
         spaced = pl.col("after").list.eval(pl.element().cast(pl.String)).list.join(" ").fill_null("")
         safe_table(table.with_columns(spaced)).write_csv(file, include_header=number == 0)
 
 
-def write_parquet(run: StoredRun, file: IO[bytes]) -> None:
+def write_parquet(run: Run, file: IO[bytes]) -> None:
     """The rows as one table."""
     packed(partial(pl.concat(_tables(run)).write_parquet, compression="zstd"))(file)

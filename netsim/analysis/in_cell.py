@@ -24,7 +24,7 @@ from netsim.server.again import Again
 from netsim.trace.schema import ARRIVED, INFEASIBLE
 
 if TYPE_CHECKING:
-    from netsim.trace.stored_run import StoredRun
+    from netsim.run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class ReplayInCell(Replay):
             sum(seconds >= self.deadline_s * (1 - ON_TIME) for seconds in waves.values()))
 
 
-def play_again(run: StoredRun, cohorts: dict[int, Ints], *, allow_import: bool) -> Again:
+def play_again(run: Run, cohorts: dict[int, Ints], *, allow_import: bool) -> Again:
     """The rounds of a run, to be played again; refuses a run whose rounds do not stand alone."""
     scenario = run.scenario
     for registry, name, _ in brought(scenario):

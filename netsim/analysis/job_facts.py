@@ -9,12 +9,12 @@ import polars as pl
 from netsim.trace.schema import ARRIVED
 
 if TYPE_CHECKING:
-    from netsim.trace.stored_run import StoredRun
+    from netsim.run import Run
 
 FACTS = ("bandwidth_hz", "cpu_hz", "rate_bit_per_s", "gain_db", "power_w", "budget_j")
 
 
-def job_facts(run: StoredRun) -> pl.DataFrame:
+def job_facts(run: Run) -> pl.DataFrame:
     """A row a job: job, outcome and the FACTS; null where there is none, as without a plan.
 
     The rate is that of the upload: as it went, or, where it did not arrive, as it was planned.

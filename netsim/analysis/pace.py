@@ -18,7 +18,7 @@ from netsim.base import units
 from netsim.base.errors import InputError
 
 if TYPE_CHECKING:
-    from netsim.trace.stored_run import StoredRun
+    from netsim.run import Run
 
 MOST_PLANS = 2_000      # for many rounds: a few seconds of work
 
@@ -75,13 +75,13 @@ class Pace:
         return f"{'' if change.key == WITHOUT else 'with '}{change.change}{comma} it would be {shorter}"
 
 
-def pace(run: StoredRun, round: int | None = None) -> Pace:
+def pace(run: Run, round: int | None = None) -> Pace:
     """What holds up a round, by default the slowest one."""
     replays = Replays(run)
     return _pace(replays, replays.slowest if round is None else round, dict(device_names(run.devices).iter_rows()))
 
 
-def paces(run: StoredRun, rounds: Iterable[int], left: int = MOST_PLANS) -> dict[int, Pace]:
+def paces(run: Run, rounds: Iterable[int], left: int = MOST_PLANS) -> dict[int, Pace]:
     """The same of many rounds, as far as so many plans reach; those that cannot be planned again are left out."""
     try:
         replays = Replays(run)

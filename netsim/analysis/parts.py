@@ -11,10 +11,10 @@ from netsim.base.errors import InputError
 from netsim.trace.store import part_files
 
 if TYPE_CHECKING:
-    from netsim.trace.stored_run import StoredRun
+    from netsim.run import Run
 
 
-def each_part(run: StoredRun) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+def each_part(run: Run) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """The rows and the links of each part in turn; a link lies in the part of the row that it leads to."""
     run.scan()           # both complain about a damaged trace
     run.scan_links()

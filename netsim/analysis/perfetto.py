@@ -21,7 +21,7 @@ from netsim.analysis.parts import each_part
 from netsim.trace.schema import CELL, SERVER, UNDELIVERED
 
 if TYPE_CHECKING:
-    from netsim.trace.stored_run import StoredRun
+    from netsim.run import Run
 
 # what a counter counts, where it is no plain number
 UNITS = {"battery": "J", "bandwidth": "Hz", "harvest": "J", "idle": "J", "spilt": "J"}
@@ -32,7 +32,7 @@ TS, DUR = pl.col("ts"), pl.col("dur")           # an aggregation would be drawn 
 PID, TID = pl.col("pid"), pl.col("tid")
 
 
-def write_perfetto(run: StoredRun, file: IO[bytes]) -> None:
+def write_perfetto(run: Run, file: IO[bytes]) -> None:
     """Write a run as Chrome trace JSON, part by part: a large run needs the memory of one part, and of its jobs."""
     names = all_names(run.devices)
     facts = job_facts(run)

@@ -28,8 +28,8 @@ from netsim.base.errors import InputError
 from netsim.cell.schedulers import SCHEDULERS, Scheduler
 
 if TYPE_CHECKING:
+    from netsim.run import Run
     from netsim.server.again import Again
-    from netsim.trace.stored_run import StoredRun
 
 OF_DEVICES = ("capacitance", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz", "power_min_w", "power_max_w")
 OF_JOBS = ("bits", "cycles", "gain")
@@ -115,7 +115,7 @@ class Replay:
 class Replays:
     """The rounds of one run, each rebuilt when it is asked for."""
 
-    def __init__(self, run: StoredRun, *, allow_import: bool = False, methods: bool = True) -> None:
+    def __init__(self, run: Run, *, allow_import: bool = False, methods: bool = True) -> None:
         if run.jobs.is_empty():
             raise InputError(f"{run.path}: no job is recorded, so there is nothing to explain"
                              + ("" if run.last_round else "; no round is complete yet"))

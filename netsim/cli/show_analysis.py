@@ -11,7 +11,7 @@ from rich.table import Table
 from netsim.base import units
 from netsim.base.counts import counted, times
 from netsim.base.screen import screen
-from netsim.trace.stored_run import ALL_PARTS
+from netsim.run import ALL_PARTS
 
 if TYPE_CHECKING:
     from netsim.analysis.breakdown import Breakdown

@@ -46,7 +46,7 @@ def run(
     from netsim.cli.show_runs import ended_early, print_summary, progress_bar
     from netsim.prepare import refuse_untrained
     from netsim.scenario import load_scenario
-    from netsim.simulate import simulate
+    from netsim.simulation import simulate
 
     loaded = load_scenario(scenario, overrides)
     if no_learning:

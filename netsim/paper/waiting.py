@@ -165,7 +165,7 @@ def _course(record: Record, columns: Mapping[str, Any]) -> Course:
 
 def replays(training: ServerTrial, record: Record, context: Context) -> dict[tuple[str, str], dict[str, list[float]]]:
     """Seconds and joules of a synchronous training's rounds: in each cell, allocated by `sao` and by `tdma`."""
-    from netsim.simulate import simulate
+    from netsim.simulation import simulate
 
     found, cohorts = {}, set()
     for spread in SPREADS:

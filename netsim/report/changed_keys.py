@@ -14,7 +14,7 @@ from netsim.base.errors import InputError
 from netsim.base.files import MEGABYTE, read_text
 
 if TYPE_CHECKING:
-    from netsim.analysis.analysed_run import AnalysedRun
+    from netsim.run import Run
 
 LONGEST = 80        # characters of a value
 MOST_KEYS = 200     # that a page lists
@@ -22,12 +22,12 @@ NOT_SET = "not set"
 PROSE = ("name", "description")     # change nothing
 
 
-def scenario_text(run: AnalysedRun) -> str:
+def scenario_text(run: Run) -> str:
     """The scenario as it was run, with all defaults filled in."""
     return read_text(run.path / "scenario.toml", "a scenario", 500 * MEGABYTE)
 
 
-def changed_keys(runs: Sequence[AnalysedRun]) -> list[tuple[str, list[str]]]:
+def changed_keys(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """The keys that are not alike in all runs, each with its value in every run, and how the runs were started."""
     found = [{**_started(run), **dict(_flat(tomllib.loads(scenario_text(run))))} for run in runs]
     keys = dict.fromkeys(key for each in found for key in each if key not in PROSE)
@@ -35,7 +35,7 @@ def changed_keys(runs: Sequence[AnalysedRun]) -> list[tuple[str, list[str]]]:
     return [(key, [_short(value) for value in values]) for key, values in rows if len(set(map(_meaning, values))) > 1]
 
 
-def _started(run: AnalysedRun) -> dict[str, str]:
+def _started(run: Run) -> dict[str, str]:
     return {"--seed": str(run.info["seed"]), "--no-learning": "no" if run.info.get("learning", True) else "yes",
             "app": run.app or NOT_SET}
 

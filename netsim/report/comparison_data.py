@@ -13,15 +13,15 @@ from netsim.report.figures import sample
 from netsim.report.frames import columns, left_out
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
 from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy, staleness
-from netsim.trace.stored_run import ALL_PARTS
+from netsim.run import ALL_PARTS
 
 if TYPE_CHECKING:
-    from netsim.analysis.analysed_run import AnalysedRun
+    from netsim.run import Run
 
 MOST_GANTTS = 4         # runs whose rounds stand side by side
 
 
-def comparison_data(runs: Sequence[AnalysedRun], labels: list[str]) -> dict[str, Any]:
+def comparison_data(runs: Sequence[Run], labels: list[str]) -> dict[str, Any]:
     """Everything that the page draws, run by run."""
     longest = max(run.last_round for run in runs)
     changed = changed_keys(runs)
@@ -42,7 +42,7 @@ def comparison_data(runs: Sequence[AnalysedRun], labels: list[str]) -> dict[str,
     }
 
 
-def one(run: AnalysedRun, label: str) -> dict[str, Any]:
+def one(run: Run, label: str) -> dict[str, Any]:
     """One run's part of the comparison."""
     breakdown = run.breakdown()
     rounds = sample(breakdown.rounds.with_columns(
@@ -124,7 +124,7 @@ def _difference(first: Any, other: Any, kind: str) -> str:
     return f"{100 * (other / first - 1):+.1f} %" if abs(other / first - 1) > 5e-4 else "="
 
 
-def gantts(runs: Sequence[AnalysedRun], labels: list[str], notes: dict[str, str]) -> list[dict[str, Any]]:
+def gantts(runs: Sequence[Run], labels: list[str], notes: dict[str, str]) -> list[dict[str, Any]]:
     """The same rounds of each of the first few runs, as far as all of them have these."""
     shown = runs[:MOST_GANTTS]
     last = min(run.last_round for run in shown)
@@ -142,14 +142,14 @@ def gantts(runs: Sequence[AnalysedRun], labels: list[str], notes: dict[str, str]
     return found
 
 
-def same_world(runs: Sequence[AnalysedRun]) -> bool:
+def same_world(runs: Sequence[Run]) -> bool:
     """Whether all runs drew the very same devices from the same seed; their data count where all runs learn."""
     shared = [name for name in runs[0].devices.columns if all(name in run.devices.columns for run in runs)]
     first = runs[0].devices.select(shared)
     return all(run.info["seed"] == runs[0].info["seed"] and run.devices.select(shared).equals(first) for run in runs)
 
 
-def labels_of(runs: Sequence[AnalysedRun]) -> list[str]:
+def labels_of(runs: Sequence[Run]) -> list[str]:
     """The names of the runs' folders, with as much of the path as tells them apart."""
     paths = [run.path.resolve().parts for run in runs]
     deepest = max(map(len, paths))

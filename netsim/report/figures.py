@@ -12,13 +12,13 @@ from netsim.base import units
 from netsim.base.counts import counted
 from netsim.base.errors import InputError, one_of
 from netsim.base.pictures import new_figure
-from netsim.trace.stored_run import PARTS
+from netsim.run import PARTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from netsim.analysis.analysed_run import AnalysedRun
+    from netsim.run import Run
 
 COLOURS = {"download": "#4f9d86", "compute": "#3d6fb4", "throttled": "#8fb0dd", "upload": "#e0862c", "wait": "#d3d6db",
            "off": "#7a7f87"}
@@ -28,7 +28,7 @@ MOST_ROWS = 60          # devices in a Gantt chart or bars in a diagram that one
 MOST_BARS = 300
 
 
-def draw(run: AnalysedRun, kind: str, round: int | None = None) -> Figure:
+def draw(run: Run, kind: str, round: int | None = None) -> Figure:
     """A figure by name; "gantt" needs a ``round``, the others show the whole run."""
     kinds = OF_A_RUN.keys() | OF_A_ROUND.keys()
     if kind not in kinds:
@@ -46,7 +46,7 @@ def draw(run: AnalysedRun, kind: str, round: int | None = None) -> Figure:
     return figure
 
 
-def gantt(run: AnalysedRun, axes: Axes, round: int) -> None:
+def gantt(run: Run, axes: Axes, round: int) -> None:
     """What each device of a round did when, the slowest on top; outlined is who sets the pace."""
     from matplotlib.patches import Patch
 
@@ -78,7 +78,7 @@ def gantt(run: AnalysedRun, axes: Axes, round: int) -> None:
     axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=5, frameon=False, fontsize=8)
 
 
-def outline(run: AnalysedRun, round: int) -> tuple[pl.DataFrame, str]:
+def outline(run: Run, round: int) -> tuple[pl.DataFrame, str]:
     """What a Gantt chart outlines, as device, t0 and t1, and what that means.
 
     It is the work of those whom plans made anew name; of a round that cannot be planned again, the critical path, if
@@ -97,7 +97,7 @@ def outline(run: AnalysedRun, round: int) -> tuple[pl.DataFrame, str]:
     return work.group_by("device").agg(pl.col("t0").min(), pl.col("t1").max()), "sets the pace"
 
 
-def breakdown(run: AnalysedRun, axes: Axes) -> None:
+def breakdown(run: Run, axes: Axes) -> None:
     """Where the time of each round went."""
     rounds = sample(run.breakdown().rounds, MOST_BARS)
     scale, unit = _scale(rounds["round_s"])
@@ -111,7 +111,7 @@ def breakdown(run: AnalysedRun, axes: Axes) -> None:
     axes.legend(frameon=False)
 
 
-def energy(run: AnalysedRun, axes: Axes) -> None:
+def energy(run: Run, axes: Axes) -> None:
     """What each round cost, by cause."""
     rounds = sample(run.breakdown().rounds, MOST_BARS)
     bottom = pl.zeros(rounds.height, eager=True)
@@ -124,7 +124,7 @@ def energy(run: AnalysedRun, axes: Axes) -> None:
     axes.legend(frameon=False)
 
 
-def band(run: AnalysedRun, axes: Axes) -> None:
+def band(run: Run, axes: Axes) -> None:
     """How much of the band was in use, round by round."""
     rounds = run.breakdown().rounds
     axes.plot(rounds["round"], 100 * rounds["band_used"], color=COLOURS["upload"])
@@ -133,7 +133,7 @@ def band(run: AnalysedRun, axes: Axes) -> None:
     axes.set_ylabel(f"of {units.format(run.breakdown().bandwidth_hz, 'frequency')} in use (%)")
 
 
-def accuracy(run: AnalysedRun, axes: Axes) -> None:
+def accuracy(run: Run, axes: Axes) -> None:
     """Accuracy against simulated time."""
     rounds = run.rounds.drop_nulls("accuracy")
     if rounds.is_empty():
@@ -162,7 +162,7 @@ def _scale(seconds: pl.Series) -> tuple[float, str]:
     return next((step for step in steps if largest >= step[0]), steps[0])
 
 
-OF_A_RUN: dict[str, Callable[[AnalysedRun, Axes], None]] = {
+OF_A_RUN: dict[str, Callable[[Run, Axes], None]] = {
     "breakdown": breakdown, "energy": energy, "band": band, "accuracy": accuracy,
 }
-OF_A_ROUND: dict[str, Callable[[AnalysedRun, Axes, int], None]] = {"gantt": gantt}
+OF_A_ROUND: dict[str, Callable[[Run, Axes, int], None]] = {"gantt": gantt}

@@ -16,7 +16,7 @@ from netsim.report.frames import Columns, columns, left_out
 from netsim.trace.schema import DROPS, OVER
 
 if TYPE_CHECKING:
-    from netsim.analysis.analysed_run import AnalysedRun
+    from netsim.run import Run
 
 MOST_JOBS = 5000           # in all Gantt charts of a page together
 MOST_ROWS = 60             # devices in one of them
@@ -26,12 +26,12 @@ FEWEST = 10                # rounds, however many devices they have
 DIGITS, FACT_DIGITS = 7, 5     # of times in a round, and of what a slice tells: more than one can see
 
 
-def slowest(run: AnalysedRun, last: int | None = None) -> int:
+def slowest(run: Run, last: int | None = None) -> int:
     """The longest round, or the longest until some round; of several, the first."""
     return int(_by_length(_until(run, last))["round"][0])
 
 
-def choose_rounds(run: AnalysedRun, most_jobs: int, last: int | None = None) -> pl.DataFrame:
+def choose_rounds(run: Run, most_jobs: int, last: int | None = None) -> pl.DataFrame:
     """The rounds that fit the page: evenly spread ones, and the longest."""
     rounds = _until(run, last)
     sizes = run.breakdown().shares.group_by("round").len()["len"].clip(upper_bound=MOST_ROWS)
@@ -42,7 +42,7 @@ def choose_rounds(run: AnalysedRun, most_jobs: int, last: int | None = None) -> 
     return chosen
 
 
-def _until(run: AnalysedRun, last: int | None) -> pl.DataFrame:
+def _until(run: Run, last: int | None) -> pl.DataFrame:
     return run.rounds if last is None else run.rounds.filter(pl.col("round") <= last)
 
 
@@ -51,7 +51,7 @@ def _by_length(rounds: pl.DataFrame) -> pl.DataFrame:
 
 
 def gantt(
-    run: AnalysedRun, chosen: pl.DataFrame, notes: dict[str, str], *, last: int | None = None, share: float = 1.0,
+    run: Run, chosen: pl.DataFrame, notes: dict[str, str], *, last: int | None = None, share: float = 1.0,
 ) -> dict[str, Any]:
     """The chosen rounds with their devices, those that waited least on top; ``notes`` says what was left out.
 
@@ -104,7 +104,7 @@ def _how_outlined(paced: int, rounds: int) -> str:
 
 
 def _participants(
-    run: AnalysedRun, chosen: pl.DataFrame, found: dict[int, Pace],
+    run: Run, chosen: pl.DataFrame, found: dict[int, Pace],
 ) -> tuple[int, pl.DataFrame]:
     """How many there were, and round and device of those that are shown, row by row.
 
@@ -123,7 +123,7 @@ def _participants(
     return ranked.height, shown.sort("round", "wait_s", "device", nulls_last=True).select("round", "device")
 
 
-def _bars(run: AnalysedRun, chosen: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
+def _bars(run: Run, chosen: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
     """What the devices did, in seconds from the beginning of the round."""
     began = chosen.select("round", began="t0").lazy()
     since = ((pl.col(time) - pl.col("began")).round_sig_figs(DIGITS) for time in ("t0", "t1"))
@@ -138,7 +138,7 @@ def _told(pace: Pace) -> dict[str, Any]:
             "changes": [[each.change, each.saves_s] for each in pace.helpful[:MOST_CHANGES]]}
 
 
-def _paths(run: AnalysedRun, chosen: pl.DataFrame) -> dict[str, Columns]:
+def _paths(run: Run, chosen: pl.DataFrame) -> dict[str, Columns]:
     """The critical path in those of some rounds in which one device ends last: where several do, it could be any."""
     alone = run.breakdown().rounds.drop_nulls("straggler").select("round", began="t0")
     steps = run.critical_path().steps.filter(pl.col("name").is_in(WORK)).join(

@@ -19,7 +19,7 @@ from netsim.report.comparison_data import comparison_data, labels_of
 from netsim.report.run_data import run_data
 
 if TYPE_CHECKING:
-    from netsim.analysis.analysed_run import AnalysedRun
+    from netsim.run import Run
 
 # id of a chart, key of its data, heading, what one sees
 CHARTS = (
@@ -61,7 +61,7 @@ COMPARED = (
 SCRIPTS = ("draw.js", "rounds.js", "sweep.js", "page.js")     # one after the other, in one function
 
 
-def write_report(runs: Sequence[AnalysedRun], path: Path) -> None:
+def write_report(runs: Sequence[Run], path: Path) -> None:
     """Write the page about one run, or the page that compares several."""
     page = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
     try:
@@ -70,7 +70,7 @@ def write_report(runs: Sequence[AnalysedRun], path: Path) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def run_page(run: AnalysedRun) -> str:
+def run_page(run: Run) -> str:
     """The page about one run."""
     data = run_data(run)
     notes = data["notes"]
@@ -118,7 +118,7 @@ def run_page(run: AnalysedRun) -> str:
     return page(run.title, body, data)
 
 
-def comparison_page(runs: Sequence[AnalysedRun]) -> str:
+def comparison_page(runs: Sequence[Run]) -> str:
     """The page that compares runs."""
     labels = labels_of(runs)
     data = comparison_data(runs, labels)
@@ -164,7 +164,7 @@ def chart(name: str, title: str, text: str, note: str) -> str:
             f"<p class=note>{escape(note)}</p></section>")
 
 
-def methods(run: AnalysedRun) -> str:
+def methods(run: Run) -> str:
     """Who selects, who allocates and who aggregates, in words."""
     selection, allocation, server = run.scenario.selection, run.scenario.allocation, run.scenario.server
     cohorts = (f"cohorts of {selection.cohort} by <b>{escape(selection.method)}</b>" if run.app is None
@@ -173,12 +173,12 @@ def methods(run: AnalysedRun) -> str:
     return f"{cohorts}, band and power by <b>{escape(allocation.method)}</b>{aggregated}"
 
 
-def unfinished(run: AnalysedRun) -> str:
+def unfinished(run: Run) -> str:
     """A warning for a run that was interrupted."""
     return "" if run.info["status"] == "finished" else f"; <b>interrupted after round {run.last_round}</b>"
 
 
-def shown_text(run: AnalysedRun) -> str:
+def shown_text(run: Run) -> str:
     """The scenario as it was run, cut where it is too long for a page (a fleet of thousands, say)."""
     text = scenario_text(run)
     return text if len(text) < 50_000 else text[:50_000] + "\n… (the rest is in scenario.toml)\n"

@@ -14,7 +14,7 @@ from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
 from netsim.trace.schema import ARRIVED
 
 if TYPE_CHECKING:
-    from netsim.analysis.analysed_run import AnalysedRun
+    from netsim.run import Run
 
 MOST_ROUNDS = 1000         # bars side by side
 MOST_DEVICES = 1000        # points on the map, rows of a table, columns of a matrix
@@ -25,7 +25,7 @@ MOST_BINS = 40             # of a histogram
 OF_ROUNDS = ("round", "t0", "t1", "round_s", "band_used", "energy_j", "arrived", "dropped")
 
 
-def run_data(run: AnalysedRun) -> dict[str, Any]:
+def run_data(run: Run) -> dict[str, Any]:
     """Everything that the page about one run draws; ``notes`` says for each chart what it had to leave out."""
     breakdown = run.breakdown()
     rounds = with_round(sample(breakdown.rounds, MOST_ROUNDS), breakdown.rounds, slowest(run))
@@ -65,7 +65,7 @@ def with_round(shown: pl.DataFrame, rounds: pl.DataFrame, number: int) -> pl.Dat
     return pl.concat([shown, more]).sort("round") if more.height else shown
 
 
-def map_of_cell(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
+def map_of_cell(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     """Where the devices are, and what one may colour them by."""
     did = run.breakdown().devices.select("device", "name", "kind", "rounds", "energy_j", "straggler_rounds")
     place = run.devices.select(pl.col("device").cast(pl.Int32), "x_m", "y_m", gain_db=10 * pl.col("gain").log10(),
@@ -78,14 +78,14 @@ def map_of_cell(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
     return {"radius_m": run.scenario.cell.radius, "devices": columns(shown)}
 
 
-def cluster_numbers(run: AnalysedRun) -> pl.DataFrame:
+def cluster_numbers(run: Run) -> pl.DataFrame:
     """The cluster that each device was in at the end, where the selection method made clusters."""
     return run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "cluster"))
         .group_by("device").agg(pl.col("value").last().cast(pl.Int64).alias("cluster")))
 
 
-def budgets(run: AnalysedRun, notes: dict[str, str]) -> Columns:
+def budgets(run: Run, notes: dict[str, str]) -> Columns:
     """A device's energy in a round, on average and at most, beside what it may spend."""
     took_part = run.breakdown().devices.filter(pl.col("rounds") > 0)
     shown = took_part.sort("most_j", descending=True, maintain_order=True).head(MOST_BARS).sort("device")
@@ -95,7 +95,7 @@ def budgets(run: AnalysedRun, notes: dict[str, str]) -> Columns:
         upload_j=pl.col("upload_j") / pl.col("rounds")))
 
 
-def band_over_time(run: AnalysedRun, notes: dict[str, str]) -> Columns:
+def band_over_time(run: Run, notes: dict[str, str]) -> Columns:
     """Bandwidth in use: every change, or means over equal windows where there are too many."""
     changes = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth")).select("t0", "value"))
@@ -111,7 +111,7 @@ def band_over_time(run: AnalysedRun, notes: dict[str, str]) -> Columns:
     return {"t": edges.tolist(), "hz": [*means.tolist(), 0.0]}
 
 
-def batteries(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
+def batteries(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     """What is left in the batteries over time, for the devices that used the largest share of theirs.
 
     ``quantity`` is "left", a share of the full battery, or "taken", in J, where hardly any of it is gone.
@@ -135,7 +135,7 @@ def batteries(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
     return {"quantity": "taken" if nearly_full else "left", "lines": lines}
 
 
-def accuracy(run: AnalysedRun) -> dict[str, Any]:
+def accuracy(run: Run) -> dict[str, Any]:
     """Accuracy and loss after each round that was evaluated, and what had been spent by then."""
     spent = run.rounds.with_columns(spent_j=pl.col("energy_j").cum_sum())
     evaluated = sample(spent.drop_nulls("accuracy"), MOST_POINTS)
@@ -145,7 +145,7 @@ def accuracy(run: AnalysedRun) -> dict[str, Any]:
             **columns(evaluated.select("round", "t1", "spent_j", "accuracy", "loss"))}
 
 
-def staleness(run: AnalysedRun) -> dict[str, Any]:
+def staleness(run: Run) -> dict[str, Any]:
     """How many updates arrived how stale, in bins of whole numbers; nothing where a server waits for all."""
     tau = run.jobs.filter(pl.col("outcome") == ARRIVED)["staleness"].to_numpy()
     most = int(tau.max(initial=0))
@@ -157,7 +157,7 @@ def staleness(run: AnalysedRun) -> dict[str, Any]:
             "mean": float(tau.mean())}
 
 
-def delivered(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
+def delivered(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     """How often each device delivered, from the fastest to the slowest; nothing where a server waits for all."""
     if not staleness(run):
         return {}
@@ -172,7 +172,7 @@ def delivered(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
     return {**columns(shown.select("name", "arrived", "planned_s")), "tenth": tenth, "fast": fast, "slow": slow}
 
 
-def classes(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
+def classes(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     """How many samples of each class each device holds; devices in the order of their clusters."""
     labels = [name for name in run.devices.columns if name.startswith("class_")]
     if not labels:
@@ -187,7 +187,7 @@ def classes(run: AnalysedRun, notes: dict[str, str]) -> dict[str, Any]:
             "counts": [shown[label].to_list() for label in labels]}
 
 
-def clusters(run: AnalysedRun) -> dict[str, Any]:
+def clusters(run: Run) -> dict[str, Any]:
     """How many devices with which majority class each cluster holds."""
     found = cluster_numbers(run)
     if found.is_empty() or "majority_class" not in run.devices.columns:

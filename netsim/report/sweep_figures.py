@@ -14,7 +14,7 @@ from netsim.base.files import make_folder
 from netsim.base.pictures import new_figure, save_figure
 from netsim.report.figures import COLOURS
 from netsim.report.sweep_tables import scale_of
-from netsim.trace.stored_run import PARTS
+from netsim.run import PARTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -106,7 +106,7 @@ def play(
     """
     from netsim.learning.shared import InCommon
     from netsim.run import Run
-    from netsim.simulate import simulate
+    from netsim.simulation import simulate
     from netsim.trace.run_directory import is_finished
 
     start = time.monotonic()

@@ -13,7 +13,7 @@ from small_runs import say
 from netsim.base import files
 from netsim.base.errors import InputError
 from netsim.learning.pool import InProcess
-from netsim.simulate import simulate
+from netsim.simulation import simulate
 from netsim.sweep import points as cells
 from netsim.sweep.executor import Place, this_machine
 from netsim.sweep.points import (

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from inspect import signature
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError, WorkerError, YourCodeError
@@ -99,13 +96,3 @@ def open_learning(
     with open_learner(scenario, seed, workers, shared, allow_import=True) as learner:
         check_layers(selection, learner.layers)     # now, and not when the first round is over
         yield TorchLearning(scenario, learner, folder, keeps_models="weights" in selection.needs)
-
-
-class _Callable(ModuleType):
-    """`netsim.simulate` names this module and the function in it: whichever is imported first, it can be called."""
-
-    __call__ = staticmethod(simulate)
-    __signature__ = signature(simulate)
-
-
-sys.modules[__name__].__class__ = _Callable
