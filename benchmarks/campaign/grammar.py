@@ -8,6 +8,7 @@ more populations. The dice are a :class:`random.Random`.
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import Any
 
@@ -119,8 +120,8 @@ def living_population(dice: Random, on: Any, place: int, count: int, *, moves: b
     return table
 
 
-def availability(dice: Random, count: int) -> Table:
-    if dice.random() < 0.6:
+def availability(dice: Random, count: int, *, recorded: bool = False) -> Table:
+    if not recorded and dice.random() < 0.6:
         return {"model": "on-off", "on": ms(dice, 60, 3000), "off": ms(dice, 5, 500), "work": dice.choice(INTERRUPTS)}
     intervals = []
     for _ in range(count):
@@ -156,3 +157,68 @@ def server_options(dice: Random, kind: str, cohort: int) -> Table:
     if kind == "window":
         return {"period": ms(dice, 20, 600)}
     return {} if kind == "fedasync" else {"buffer": dice.randint(1, cohort)}
+
+
+# Worlds without random properties.
+
+def exact(dice: Random, *, static: bool) -> Table:
+    """A scenario whose devices are alike within a population and whose gains are recorded.
+
+    Budgets are a drawn multiple of what an equal share of the band takes at the slowest clock, so that most cohorts
+    have a plan. With ``static`` nothing changes in time and the server waits; else what changes is recorded.
+    """
+    sizes = [dice.randint(1, 3) for _ in range(dice.choice((1, 2, 3)))]
+    size = sum(sizes)
+    hz, bits = between(dice, 1e4, 1e8), between(dice, 1e2, 1e7)
+    gains = [[round(dice.uniform(-130, -70), 2) for _ in range(size)]
+             for _ in range(1 if static else dice.randint(1, 3))]
+    times = [round(0.13 * place, 3) for place in range(len(gains))]
+    cohort = size if static and dice.random() < 0.5 else dice.randint(1, size)
+    first = [0, *sizes]
+    scenario: Table = {
+        "cell": {"radius": "500 m", "bandwidth": f"{hz / 1e3:.7g} kHz",
+                 "gain_trace": {"db": gains, **({} if len(gains) == 1 else {"t": times})}},
+        "population": [exact_population(dice, place, count, hz / size, bits, gains[0][sum(first[:place + 1]):])
+                       for place, count in enumerate(sizes)],
+        "learning": {"bits": f"{bits / 1e3:.7g} kbit", "local_iterations": dice.randint(1, 3)},
+        "selection": {"method": dice.choice(("fedavg", "round-robin")), "cohort": cohort},
+        "allocation": {"method": dice.choice(("sao", "equal", "tdma", "algorithm5"))},
+        "rounds": {"first": dice.choice(("all", "cohort"))},
+        "end": {"rounds": dice.randint(1, 3)},
+    }
+    return scenario if static else changing(dice, scenario, sizes, cohort)
+
+
+def exact_population(dice: Random, place: int, count: int, hz: float, bits: float, db: list[float]) -> Table:
+    """Devices with a budget that suffices for the worst of their gains on a share of ``hz``."""
+    power_dbm, low_hz, samples = dice.randint(0, 30), between(dice, 1e7, 5e8), dice.randint(1, 500)
+    cycles, capacitance = between(dice, 1e3, 1e6), between(dice, 1e-29, 1e-27)
+    watts = 10 ** (power_dbm / 10) / 1e3
+    snr_hz = 10 ** (min(db[:count]) / 10) * watts / 10 ** (-174 / 10 - 3)
+    least_j = capacitance * cycles * samples * 3 * low_hz ** 2 + watts * bits / (hz * math.log2(1 + snr_hz / hz))
+    budget_j = least_j * between(dice, 1.02, 30.0)
+    return {"name": f"kind-{place}", "count": count,
+            "cpu": {"min": f"{low_hz / 1e6:.7g} MHz", "max": f"{low_hz * between(dice, 1.01, 30) / 1e9:.7g} GHz",
+                    "cycles_per_sample": cycles, "capacitance": capacitance},
+            "radio": {"power": f"{power_dbm} dBm"}, "samples": samples, "budget": f"{budget_j * 1e3:.7g} mJ"}
+
+
+def changing(dice: Random, scenario: Table, sizes: list[int], cohort: int) -> Table:
+    """The same with recorded absences, batteries, heat, downloads, and any server."""
+    kind = dice.choice(SERVERS)
+    scenario["allocation"]["sharing"] = dice.choice(SCHEDULERS)
+    scenario["rounds"] = {**living_rounds(dice, None, kind)}
+    if dice.random() < 0.4:
+        scenario["cell"]["downlink"] = {"power": "500 mW", "reception": "12 mW"}
+    for table, count in zip(scenario["population"], sizes, strict=True):
+        if dice.random() < 0.5:
+            table["battery"] = f"{float(table['budget'].split()[0]) * dice.uniform(1.5, 9):.7g} mJ"
+            table.update({key: f"{dice.randint(1, 90)} mW" for key in ("idle", "harvest") if dice.random() < 0.5})
+        if dice.random() < 0.5:
+            table["availability"] = availability(dice, count, recorded=True)
+        if dice.random() < 0.4:
+            to_ghz = dice.uniform(0.1, 0.99) * float(table["cpu"]["max"].split()[0])
+            table["throttle"] = {"after": ms(dice, 5, 200), "to": f"{to_ghz:.7g} GHz", "recovers": ms(dice, 5, 500)}
+    if kind != "synchronous":
+        scenario["server"] = {"kind": kind, **server_options(dice, kind, cohort)}
+    return scenario

@@ -207,7 +207,7 @@ class RadioCell:
 
     def _planned(self, planner: Planner, devices: Ints, rule: str, size: int) -> Agenda:
         try:
-            return self._noted(planner.agenda(devices, rule, size))
+            return self._noted(planner.agenda(devices, rule, size), planner)
         except YourCodeError as fault:
             raise fault.in_round(self.version + 1) from None
 
@@ -231,13 +231,13 @@ class RadioCell:
         """The model's way to one of so many, in as large a part of band and power as its upload has."""
         return self.downlink if self.downlink is None or self._alone else self.downlink.in_part(among)
 
-    def _noted(self, agenda: Agenda) -> Agenda:
-        """The same; whoever is left out is written down."""
+    def _noted(self, agenda: Agenda, planner: Planner) -> Agenda:
+        """Record the devices that a planner has left out, with the problem that they posed; return the agenda."""
         if agenda.relaxed != 1.0:
             self.recorder.instant(RELAX, SERVER, self.now, value=agenda.relaxed, after=self._cause.tolist())
         self._left_out = np.concatenate([self._left_out, agenda.dropped])
         if len(agenda.dropped):
-            asked = self.planner.posed(agenda.dropped)
+            asked = planner.posed(agenda.dropped)
             columns = {name: getattr(asked, name) for name in ("gain", "cycles", "budget_j", "bits")}
             record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.now,
                             self.version, int(self._cause[0]), columns)

@@ -84,6 +84,6 @@ def common_end(jobs: list[Any], band_hz: float, efficiency: float) -> list[float
     while sum(needs(high)) > band_hz * (1.0 + ROUNDING):
         high *= 2.0
     if sum(needs(low)) > band_hz and sum(needs(high)) < band_hz:
-        high = brentq(lambda x: min(sum(needs(x)), 1e300) / band_hz - 1.0, low, high, xtol=1e-300, rtol=9e-16)
+        high = float(brentq(lambda x: min(sum(needs(x)), 1e300) / band_hz - 1.0, low, high, xtol=1e-300, rtol=9e-16))
     found = needs(high)
     return [hz * band_hz / sum(found) for hz in found]

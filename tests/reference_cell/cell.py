@@ -226,7 +226,7 @@ class Cell:
     def settle(self, ends: dict[Job, float] | None = None, empty: list[int] | None = None, *,
                fades: bool = False) -> None:
         """What happens at this instant: ends, then failures, then starts; the band is divided once."""
-        ends, changed = ends or {}, fades
+        ends, changed, sharing = ends or {}, fades, list(self.queue)
         for job in sorted(ends, key=lambda job: job.device):
             changed |= self.is_due(job, ends[job])
         for job in list(self.at_work.values()):
@@ -237,10 +237,10 @@ class Cell:
             if job is not None and self.load_w(device) > 0.0 and self.end_of(job) - self.now > self.hair(job):
                 self.batteries.level[device] = 0.0
                 self.end(job, "battery empty")
-                changed = True
         for job in list(self.at_work.values()):
-            changed |= self.look(job)
-        if changed or any(not job.on_air for job in self.queue):
+            self.look(job)
+        ready = any(job.phase == "upload" and not job.away and job not in self.queue for job in self.at_work.values())
+        if changed or ready or sharing != self.queue:
             self.divide(fades=fades)
 
     def hair(self, job: Job) -> float:
@@ -248,7 +248,7 @@ class Cell:
         return 32 * math.ulp(self.now) + 1e-11 * (self.now - job.t0)
 
     def is_due(self, job: Job, end: float) -> bool:
-        """Let a stretch of a job end if its end has come; return whether the band is divided differently."""
+        """Let a stretch of a job end if its end has come; return whether an upload has ended."""
         if job.phase == "upload":
             near = 16 * math.ulp(self.now) + ROUNDING * (self.now - self.divided)
             if not job.away and job.on_air and self.sent_in(job) <= near:
@@ -262,11 +262,11 @@ class Cell:
         if job.phase == "download":
             job.phase, job.left = "compute", job.cycles
             self.start_clock(job)
-        elif job.left <= 1e-12 * job.cycles:
+        elif job.left / job.clock_hz <= job.hot_in:
             self.computed(job)
-            return True
         else:
-            self.start_clock(job)                            # hot: at a lower clock from now on
+            self.heat.is_hot(job.device)
+            self.start_clock(job)                            # at a lower clock from now on
         return False
 
     def start_clock(self, job: Job) -> None:
@@ -308,26 +308,25 @@ class Cell:
         if job in self.queue:
             self.queue.remove(job)
 
-    def look(self, job: Job) -> bool:
+    def look(self, job: Job) -> None:
         """A device that is off pauses, restarts or aborts its job; one that is back continues it."""
         absences = self.faults.absences(job.device, self.now)
         if not absences:
             back, job.away = job.away, False
             if back and job.phase == "compute":
                 self.start_clock(job)
-            return back
+            return
         worst = max(absences, key=lambda absence: POLICIES.index(absence.work))
         never = self.faults.back_at(job.device, self.now) == math.inf or job.restarts >= MOST_RESTARTS
         if worst.work == "drop" or never:
             self.end(job, REASONS[worst.why])
-            return True
-        was_there, job.away = not job.away, True
+            return
+        job.away = True
         self.leave(job)
         begin = ("download", job.download_s) if job.phase == "download" else ("compute", job.cycles)
         if worst.work == "lose" and (job.phase, job.left) != begin:
             (job.phase, job.left), job.packets_lost = begin, None
             job.restarts += 1
-        return was_there
 
     # The band.
 

@@ -92,7 +92,11 @@ class Heat:
             return hz, math.inf
         after, to, _ = self.limit[device]
         left = after - self.warmth[device]
-        return (to, math.inf) if left <= 1e-12 * after else (hz, left)
+        return (to, math.inf) if left <= 0.0 else (hz, left)
+
+    def is_hot(self, device: int) -> None:
+        """The limit is reached, whatever rounding has left of it."""
+        self.warmth[device] = self.limit[device][0]
 
     def advance(self, device: int, seconds: float, hz: float) -> None:
         """``hz`` is 0 at rest."""

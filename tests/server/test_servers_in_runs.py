@@ -130,6 +130,19 @@ def test_a_device_that_fits_the_whole_band_but_not_its_part_of_it_is_left_out():
     assert simulate(load_scenario("tiny", [*changes, "allocation.sharing=tdma"])).summary["dropped"] == 0
 
 
+def test_a_device_without_a_plan_has_the_budget_that_its_part_of_the_downlink_leaves():
+    """Receiving in one of four parts takes four times as long: the budget of the job is less by that."""
+    changes = ["server.kind=fedasync", "server.concurrency=4", "population.node.budget=4.5 mJ", "end.rounds=4",
+               "cell.downlink={power='1 W', reception='20 mW'}"]
+    scenario = load_scenario("tiny", changes)
+    run = simulate(scenario)
+    left_out = run.jobs.filter(run.jobs["outcome"] == "infeasible").row(0, named=True)
+    snr_hz = left_out["gain"] * 1.0 / scenario.cell.noise_w_per_hz
+    hz = float(scenario.cell.bandwidth)
+    receives_s = 4 * left_out["bits"] / (hz * np.log2(1 + snr_hz / hz))
+    assert left_out["budget_j"] == pytest.approx(4.5e-3 - 0.02 * receives_s, rel=1e-9)
+
+
 def test_selection_says_who_starts_next():
     run = simulate(load_scenario("tiny", ["server.kind=fedasync", "server.concurrency=2", "end.rounds=10",
                                           "selection.method=round-robin"]))

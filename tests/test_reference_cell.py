@@ -1,0 +1,60 @@
+"""The cell against an exact reference that shares no code with it; benchmarks/reference.py plays more worlds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+from reference_cell.band import bandwidth, common_end, shannon
+from reference_cell.cell import Job
+from reference_cell.compare import compare
+from reference_cell.server import Server
+
+from netsim import simulate
+from netsim.base.errors import InputError
+from netsim.cell.device import Device
+from netsim.cell.shared_band import SharedBand
+from netsim.scenario import Scenario
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from campaign.grammar import living
+
+
+def differences(number: int) -> tuple[int, list[str]]:
+    """Jobs of a world, and how netsim's run differs from the reference."""
+    scenario = Scenario.of(living(Random(f"test {number}")))
+    jobs, _, found = compare(simulate(scenario, None, number, learning=False), Server(scenario, number).run())
+    return jobs, found
+
+
+@pytest.mark.parametrize("group", range(5))
+def test_every_job_has_the_times_energies_and_outcome_of_the_reference(group):
+    for number in range(5 * group, 5 * group + 5):
+        try:
+            jobs, found = differences(number)
+        except InputError:
+            continue
+        assert not found, f"world {number}, {jobs} jobs: {found[:2]}"
+
+
+@pytest.mark.parametrize(("owner", "name"), [(SharedBand, "channel_changed"), (Device, "come_back")])
+def test_the_reference_sees_a_broken_cell(owner, name, monkeypatch):
+    """A change of the channel that is missed; a device that does not continue when it is back."""
+    monkeypatch.setattr(owner, name, lambda *_: None)
+    with pytest.raises((AssertionError, RuntimeError)):
+        for number in range(12):
+            try:
+                _, found = differences(number)
+            except InputError:
+                continue
+            assert not found
+
+
+def test_the_common_end_of_two_uploads_by_hand():
+    """1 MHz, J = 1 MHz: bands of 1/3 and 2/3 MHz carry 1 and 1.321928 Mbit in 1.5 s (living-cell example 1)."""
+    jobs = [Job(0, 0, 0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, float("inf"), 1.0, 0.0, 0.0, 1e6, left=left)
+            for left in (1e6, 1.321928094887362e6)]
+    assert common_end(jobs, 1e6, 1.0) == pytest.approx([1e6 / 3, 2e6 / 3], rel=1e-12)
+    assert bandwidth(shannon(1.7e5, 3.3e7), 3.3e7) == pytest.approx(1.7e5, rel=1e-13)
