@@ -12,7 +12,7 @@ from reference_cell.cell import Job
 from reference_cell.compare import compare
 from reference_cell.server import Server
 
-from netsim import simulate
+from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.cell.device import Device
 from netsim.cell.shared_band import SharedBand
@@ -20,6 +20,8 @@ from netsim.scenario import Scenario
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from campaign.grammar import living
+
+LOSS = "population.phone.loss={probability=0.3,tries=4}"
 
 
 def differences(number: int) -> tuple[int, list[str]]:
@@ -43,13 +45,42 @@ def test_every_job_has_the_times_energies_and_outcome_of_the_reference(group):
 def test_the_reference_sees_a_broken_cell(owner, name, monkeypatch):
     """A change of the channel that is missed; a device that does not continue when it is back."""
     monkeypatch.setattr(owner, name, lambda *_: None)
-    with pytest.raises((AssertionError, RuntimeError)):
-        for number in range(12):
-            try:
-                _, found = differences(number)
-            except InputError:
-                continue
-            assert not found
+    assert any(is_seen(number) for number in range(12))
+
+
+def is_seen(number: int) -> bool:
+    """Whether a world shows that the cell is broken."""
+    try:
+        return bool(differences(number)[1])
+    except InputError:
+        return False
+    except RuntimeError:              # jobs that never end
+        return True
+
+
+# Ties at which an earlier cell gave remainders of finished uploads a new common end.
+
+@pytest.mark.parametrize(("changes", "seed", "rounds"), [
+    (["allocation.method=tdma", "allocation.sharing=adaptive"], 3, 6),
+    (["allocation.sharing=adaptive", LOSS], 11, 6), ([LOSS], 11, 6),
+    (["allocation.method=sao-adaptive", "allocation.sharing=adaptive", "selection.cohort=4"], 11, 3),
+], ids=["tdma", "sao with loss, adaptive", "sao with loss", "sao-adaptive"])
+def test_uploads_of_the_papers_cell_that_end_together_are_those_of_the_reference(changes, seed, rounds):
+    scenario = load_scenario("paper", ["rounds.first=cohort", "selection.method=fedavg", f"end.rounds={rounds}",
+                                       *changes])
+    run = simulate(scenario, None, seed, learning=False)
+    jobs, worst, found = compare(run, Server(scenario, seed).run())
+    assert (jobs, found) == (rounds * scenario.selection.cohort, [])
+    assert worst < 1e-11
+
+
+def test_a_device_of_a_tdma_plan_sends_as_fast_as_alone():
+    """Round 4, device 39 has the band to itself: 2.285 ms; with remainders of others on the air it took 42.08 ms."""
+    run = simulate(load_scenario("paper", ["rounds.first=cohort", "selection.method=fedavg", "end.rounds=4",
+                                           "allocation.method=tdma", "allocation.sharing=adaptive"]), None, 3,
+                   learning=False)
+    job = run.jobs.filter((run.jobs["round"] == 4) & (run.jobs["device"] == 39)).row(0, named=True)
+    assert job["upload_s"] == pytest.approx(2.284675e-3, rel=1e-6)
 
 
 def test_the_common_end_of_two_uploads_by_hand():

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from campaign.grammar import Table, exact, living
 
+from campaign.grammar import Table, exact, living
 from netsim import simulate
 from netsim.run import Run
 from netsim.scenario import Scenario
@@ -64,24 +64,25 @@ def rescaled(dice: Random, item: Any) -> Any:
 
 
 def any_world(dice: Random) -> Table:
-    return living(dice) if dice.random() < 0.4 else exact(dice, static=dice.random() < 0.3)
+    return living(dice) if dice.random() < 0.1 else exact(dice, static=dice.random() < 0.3)
 
 
 def order_of_tables(dice: Random, seed: int) -> int:
-    """Tables and keys in another order: the same bytes."""
+    """Tables and keys in another order: the same digest and bytes."""
     world = any_world(dice)
-    return same_bytes(world, shuffled(dice, world), seed)
+    other = shuffled(dice, world)
+    assert Scenario.of(world).digest == Scenario.of(other).digest, "the digests differ"
+    return same_bytes(world, other, seed)
 
 
 def units(dice: Random, seed: int) -> int:
-    """Quantities in other units: the same bytes."""
+    """Quantities in other units: the same bytes. The digest has options of methods and servers as they are written."""
     world = any_world(dice)
     return same_bytes(world, rescaled(dice, world), seed)
 
 
 def same_bytes(world: Table, other: Table, seed: int) -> int:
     run, again = play(world, seed), play(other, seed)
-    assert Scenario.of(world).digest == Scenario.of(other).digest, "the digests differ"
     assert run.summary["trace_sha256"] == again.summary["trace_sha256"], "the traces differ"
     return run.jobs.height
 
