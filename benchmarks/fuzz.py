@@ -1,6 +1,6 @@
-"""Mutated scenarios, damaged run folders and odd tables, through the real command line: python benchmarks/fuzz.py.
+"""Mutated scenarios, damaged and forged run folders and odd tables, through the real command line: python benchmarks/fuzz.py.
 
-    python benchmarks/fuzz.py --scenarios 10000 --folders 2000 --tables 1000 --counted fuzz.jsonl      # goes on there
+    python benchmarks/fuzz.py --scenarios 10000 --folders 2000 --tables 1000 --forged 500 --counted fuzz.jsonl      # goes on there
     python benchmarks/fuzz.py --only folders:17 --keep DIR      # one case again, with what it read and said
 
 Every case follows from the campaign's seed and its own number alone, so that each finding can be played again. Cases
@@ -45,13 +45,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from fuzzing.commands import FaultError
 from fuzzing.folders import folder_case, make_runs
+from fuzzing.forged import forged_case, make_forged
 from fuzzing.scenarios import scenario_case
 from fuzzing.tables import table_case
 
 LIMIT_S = 20      # of computing
 WAIT_S = 300.0    # on the clock
 MOST_BYTES = 8 << 30
-KINDS = {"scenarios": 10_000, "folders": 2_000, "tables": 1_000}
+KINDS = {"scenarios": 10_000, "folders": 2_000, "tables": 1_000, "forged": 500}
 FAULTS = ("traceback", "wrong", "hang")
 TOGETHER = 100     # cases that a process plays
 End = tuple[str, str]      # how a case ended, and what was said
@@ -72,12 +73,19 @@ def main() -> int:
     home = Path(mkdtemp(prefix="netsim-fuzz-"))
     try:
         load_everything()
-        for _ in ends([("runs", 0)], lambda _kind, _number: (make_runs(home), ("ok", ""))[1], 1):  # type: ignore[func-returns-value]
+        for _ in ends([("runs", 0)], lambda _kind, _number: made_runs(home), 1):
             pass
         return again(given, home) if given.only else play(given, home)
     finally:
         os.chdir("/")
         shutil.rmtree(home, ignore_errors=True)
+
+
+def made_runs(home: Path) -> End:
+    """Make the runs that cases damage or forge."""
+    make_runs(home)
+    make_forged(home)
+    return "ok", ""
 
 
 def load_everything() -> None:
@@ -154,8 +162,8 @@ def case(kind: str, seed: int, number: int, home: Path, keep: Path | None = None
     folder.mkdir(exist_ok=True)
     os.chdir(folder)
     try:
-        if kind == "folders":
-            return folder_case(chance, folder, home), ""
+        if kind in ("folders", "forged"):
+            return {"folders": folder_case, "forged": forged_case}[kind](chance, folder, home), ""
         return {"scenarios": scenario_case, "tables": table_case}[kind](chance, folder), ""
     except FaultError as fault:
         return fault.how, str(fault)

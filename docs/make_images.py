@@ -7,12 +7,12 @@ import sys
 import time
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import polars as pl
 import simpy
 
 from netsim import load_scenario, simulate
+from netsim.base.pictures import new_figure
 from netsim.cell import Battery, Device, Equal, Job, Uplink
 from netsim.cell.shared_band import HZ
 
@@ -43,8 +43,8 @@ def round_events() -> None:
         bands.append([held.get(0, 0.0), held.get(1, 0.0)])
         levels.append(battery.level_j)
     colours = {"compute": "#4878a8", "upload": "#e08a3c"}
-    figure, (work, band, charge) = plt.subplots(
-        3, 1, figsize=(7.5, 5.2), sharex=True, height_ratios=[1.2, 1, 1], layout="constrained")
+    figure = new_figure(7.5, 5.2)
+    work, band, charge = figure.subplots(3, 1, sharex=True, height_ratios=[1.2, 1, 1])
     for job in jobs:
         work.barh(job.device, job.computed_at, color=colours["compute"], height=0.6)
         work.barh(job.device, job.ended_at - job.sent_from, left=job.sent_from, color=colours["upload"], height=0.6)

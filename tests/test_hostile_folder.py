@@ -66,3 +66,65 @@ def test_workers_of_a_script_find_what_the_script_finds(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "own/script.py"], cwd=tmp_path, capture_output=True, text=True, check=False,
                           timeout=60)
     assert (done.stdout, ran(tmp_path)) == ("42\n", ""), done.stderr
+
+
+# Figures: no matplotlibrc of the current folder is opened; it could have programs called, and did run code once.
+
+RC = "figure.facecolor: red\ntext.usetex: True\nsavefig.dpi: 7\n"
+WATCHED = """
+import os, sys
+def watch(event, arguments):
+    if event == "open" and os.path.basename(str(arguments[0])) == "matplotlibrc":
+        found.append(os.path.realpath(str(arguments[0])))
+found, here = [], os.path.realpath("matplotlibrc")
+sys.addaudithook(watch)
+import atexit
+atexit.register(lambda: print("drawn" if "matplotlib.figure" in sys.modules else "not drawn", here in found))
+"""
+COMMAND = "from netsim.cli import main\nmain()\n"
+API = """
+import netsim
+run = netsim.simulate("tiny", learning=False)
+for kind, round in (("gantt", 1), ("breakdown", None), ("energy", None), ("band", None)):
+    run.figure(kind, round).savefig(f"{kind}.png")
+run._repr_html_()
+"""
+
+
+@pytest.mark.parametrize("words", [
+    ["allocate", "tiny", "--figure", "x.png"], ["breakdown", "run", "--figure", "x.svg"],
+    ["data", "digits", "--partition", "iid", "--figure", "x.pdf"], ["sweep", "two.toml", "--report"],
+    ["reproduce", "--quick", "fig5", "--out", "out"], ["reproduce", "--quick", "fig14", "--out", "out"], [],
+], ids=lambda words: words[0] + words[2][:4] if words else "python")
+def test_figures_do_not_obey_the_current_folder(tmp_path: Path, words: list[str]) -> None:
+    from netsim import simulate
+
+    if "run" in words:
+        simulate("tiny", tmp_path / "run", learning=False)
+    (tmp_path / "matplotlibrc").write_text(RC, encoding="utf-8")
+    (tmp_path / "two.toml").write_text(SWEEP, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-P", "-c", WATCHED + (COMMAND if words else API), *words], cwd=tmp_path,
+                          capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "drawn False"
+
+
+def test_matplotlib_is_imported_in_one_place() -> None:
+    """At run time: names for type checkers alone are no imports."""
+    import ast
+
+    import netsim.base.pictures as pictures
+
+    root = Path(pictures.__file__).parents[1]
+
+    def imports(node: ast.AST) -> bool:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return False
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [
+            node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        return any(name.split(".")[0] == "matplotlib" for name in names) or any(
+            imports(child) for child in ast.iter_child_nodes(node))
+
+    found = {str(file.relative_to(root)) for file in root.rglob("*.py")
+             if imports(ast.parse(file.read_text(encoding="utf-8")))}
+    assert found == {"base/pictures.py", "report/figures.py"}      # of the second, what a figure that is there needs

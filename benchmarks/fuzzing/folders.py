@@ -22,6 +22,10 @@ RUNS: dict[str, tuple[object, ...]] = {
 }
 
 
+class Cut(BaseException):
+    """Ends a run as a signal would."""
+
+
 def make_runs(home: Path) -> None:
     """The undamaged runs, and what the commands say of them."""
     for name, words in RUNS.items():
@@ -38,9 +42,6 @@ def make_runs(home: Path) -> None:
 def cut_off(words: tuple[object, ...], folder: Path) -> None:
     """Stop a run after its second round, as a signal would."""
     from netsim.server import synchronous
-
-    class Cut(BaseException):
-        pass
 
     was = synchronous.Synchronous.ended
 

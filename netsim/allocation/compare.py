@@ -16,7 +16,7 @@ from netsim.allocation.methods import METHODS, require_link
 from netsim.allocation.prices import Prices, Saving, prices_of, savings
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.base.arrays import Ints
-from netsim.base.pictures import save_figure
+from netsim.base.pictures import as_it_stands, new_figure, save_figure
 from netsim.base.registry import load
 
 
@@ -113,30 +113,28 @@ def _timed(solver: Callable[[Problem], Plan], problem: Problem) -> tuple[Plan | 
 
 def figure(results: Sequence[Result], path: Path) -> None:
     """Draw each device's compute and upload time as stacked bars, one bar for each method; PNG, SVG or PDF."""
-    from matplotlib.figure import Figure
-
     plans = [(result.method, result.plan) for result in results if result.plan is not None]
     numbers = results[0].devices
     longest = max((plan.round_s for _, plan in plans), default=0.0)
     scale, unit = (1e3, "ms") if longest < 10.0 else (1.0, "s")
     wide = min(max(6.4, 1.6 + 0.22 * len(numbers) * len(plans)), 40.0)
-    canvas = Figure(figsize=(wide, 4.2), layout="constrained")
+    canvas = new_figure(wide, 4.2)
     axes = canvas.subplots()
     width = 0.8 / max(len(plans), 1)
     handles: list[Any] = []
     for k, (method, plan) in enumerate(plans):
         x = np.arange(len(numbers)) - 0.4 + (k + 0.5) * width
-        label = f"{method}: round {plan.round_s * scale:.4g} {unit}, {plan.energy_j * 1e3:.4g} mJ"
+        label = f"{as_it_stands(method)}: round {plan.round_s * scale:.4g} {unit}, {plan.energy_j * 1e3:.4g} mJ"
         handles.append(axes.bar(x, plan.compute_s * scale, width * 0.92, color=f"C{k}", label=label))
         axes.bar(x, plan.upload_s * scale, width * 0.92, bottom=plan.start_s * scale, color=f"C{k}", alpha=0.4)
         axes.axhline(plan.round_s * scale, color=f"C{k}", linewidth=0.8, linestyle=":")
     for result in results:
         if result.plan is None:
-            handles.extend(axes.plot([], [], " ", label=f"{result.method}: no plan"))
+            handles.extend(axes.plot([], [], " ", label=f"{as_it_stands(result.method)}: no plan"))
     every = max(1, len(numbers) // 50)
     named = results[0].problem.names is not None      # then a number alone says less
-    axes.set_xticks(np.arange(len(numbers))[::every],
-                    (results[0].names if named else [str(n) for n in numbers])[::every], rotation=90 if named else 0)
+    names = [as_it_stands(name) for name in results[0].names] if named else [str(n) for n in numbers]
+    axes.set_xticks(np.arange(len(numbers))[::every], names[::every], rotation=90 if named else 0)
     axes.set(xlabel="device", ylabel=f"time ({unit})", xlim=(-0.6, len(numbers) - 0.4))
     axes.set_title("solid: compute, pale: upload, dotted: the round", loc="right", fontsize="small", color="0.4")
     axes.spines[["top", "right"]].set_visible(False)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import chdir
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError, unknown
@@ -12,11 +15,30 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def library() -> ModuleType:
+    """matplotlib, imported without the ``matplotlibrc`` that may lie in the current folder.
+
+    That file could have programs called (``text.usetex``) and, before matplotlib 3.10.9, ran code. matplotlib looks for
+    it when it is first imported, so every module of netsim that draws gets it here. The user's own settings
+    (``MATPLOTLIBRC``, ``~/.config/matplotlib``) hold, as do those of a Python session that has imported it before.
+    """
+    if "matplotlib" not in sys.modules:
+        with chdir("/"):
+            import matplotlib  # noqa: F401
+    return sys.modules["matplotlib"]
+
+
+def as_it_stands(text: str) -> str:
+    """A text for a figure in which ``$`` is a dollar sign, not the beginning of a formula."""
+    return text.replace("$", r"\$")
+
+
 def new_figure(width: float, height: float) -> Figure:
     """A figure that notebooks show as it is, without a line of magic: nobody has to have loaded pyplot before."""
     from base64 import b64encode
     from io import BytesIO
 
+    library()
     from matplotlib.figure import Figure
 
     class ShownFigure(Figure):

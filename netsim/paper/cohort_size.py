@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.pictures import library
 from netsim.paper import trials
 from netsim.paper.learned import (
     Records,
@@ -133,6 +134,4 @@ def _joined(sizes: list[int]) -> str:
 
 
 def _shade(size: int, sizes: list[int]) -> Any:
-    from matplotlib import colormaps
-
-    return colormaps["viridis"](0.9 * sizes.index(size) / max(1, len(sizes) - 1))
+    return library().colormaps["viridis"](0.9 * sizes.index(size) / max(1, len(sizes) - 1))

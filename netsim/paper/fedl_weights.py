@@ -12,6 +12,7 @@ import numpy as np
 from netsim.allocation import Infeasible, Plan, Problem, allocate
 from netsim.allocation.fedl import tune
 from netsim.base.counts import counted
+from netsim.base.pictures import new_figure
 from netsim.paper.layouts import LAYOUTS, QUICK_LAYOUTS, layouts, with_budget
 from netsim.paper.plots import plain, quartiles, spread
 from netsim.paper.report import Finding, Report
@@ -128,9 +129,7 @@ def _rows(cases: list[Case]) -> list[dict[str, Any]]:
 
 def _draw(cases: list[Case]) -> Any:
     """Energies of one layout's devices above, delay and energy over all layouts below."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 7.5), layout="constrained")
+    figure = new_figure(11, 7.5)
     panels = figure.subplot_mosaic([["devices", "devices"], ["delay", "energy"]])
     for panel in panels.values():
         plain(panel)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.base.arrays import Floats
+from netsim.base.pictures import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,9 +32,7 @@ NAMES = {
 
 def canvas(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
     """A figure of this size in inches, and its panels as an array (rows, columns)."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = new_figure(width, height)
     panels = figure.subplots(rows, columns, squeeze=False, **options)
     for panel in panels.flat:
         plain(panel)

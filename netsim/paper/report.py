@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from netsim.base.files import make_folder, read_json, replace_file, replace_text
+from netsim.base.pictures import library
 from netsim.base.spreadsheet import safe_cell
 
 if TYPE_CHECKING:
@@ -97,11 +98,9 @@ def read_report(folder: Path) -> tuple[About, list[Finding]] | None:
 
 def save_figure(figure: Figure, path: Path, **options: Any) -> None:
     """The same bytes every time: without dates, and with ids that do not depend on chance."""
-    import matplotlib as mpl
-
     stamp = {"Date": None} if path.suffix == ".svg" else {"Software": None}
     kind = path.suffix[1:]
-    with mpl.rc_context({"svg.hashsalt": "netsim", "svg.fonttype": "none"}):
+    with library().rc_context({"svg.hashsalt": "netsim", "svg.fonttype": "none"}):
         replace_file(path, lambda file: figure.savefig(file, format=kind, metadata=stamp, **options))
 
 

@@ -11,7 +11,7 @@ from netsim.analysis.breakdown import WORK, spends
 from netsim.base import units
 from netsim.base.counts import counted
 from netsim.base.errors import InputError, one_of
-from netsim.base.pictures import new_figure
+from netsim.base.pictures import as_it_stands, new_figure
 from netsim.run import PARTS
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def gantt(run: Run, axes: Axes, round: int) -> None:
     framed = outlined.filter(pl.col("device").is_in(list(rows)))
     axes.barh([rows[device] for device in framed["device"]], (framed["t1"] - framed["t0"]) / scale,
               left=(framed["t0"] - began) / scale, facecolor="none", edgecolor=CRITICAL, linewidth=1.5, height=0.8)
-    axes.set_yticks(range(len(rows)), shown["name"].to_list(), fontsize=7)
+    axes.set_yticks(range(len(rows)), [as_it_stands(name) for name in shown["name"]], fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel(f"time in the round ({unit})")
     left_out = len(run.breakdown().round(round)) - len(rows)

@@ -11,7 +11,7 @@ import polars as pl
 
 from netsim.base.errors import InputError, one_of
 from netsim.base.files import make_folder
-from netsim.base.pictures import new_figure, save_figure
+from netsim.base.pictures import as_it_stands, library, new_figure, save_figure
 from netsim.report.figures import COLOURS
 from netsim.report.sweep_tables import scale_of
 from netsim.run import PARTS
@@ -38,15 +38,13 @@ DASHES: tuple[Any, ...] = ("-", "--", ":", "-.")
 
 def draw_sweep(sweep: AnalysedSweep, kind: str) -> Figure:
     """A figure by name: "accuracy-rounds", "accuracy-time", "accuracy-energy", "round-time" or "energy"."""
-    import matplotlib as mpl
-
     if kind not in KINDS:
         raise InputError(f'no figure "{kind}" of a sweep; {one_of(kind, KINDS)}')
     if not any(case.rows for case in sweep.cases):
         raise InputError(f"{sweep.name}: no cell is finished, so there is nothing to draw")
     if kind.startswith("accuracy") and not sweep.learns:
         raise InputError(f'{sweep.name}: nothing was learned, so there is no "{kind}"; take round-time or energy')
-    with mpl.rc_context(PRINT):
+    with library().rc_context(PRINT):
         figure = new_figure(COLUMN_IN, 2.4)
         KINDS[kind](sweep, figure.subplots())
     return figure
@@ -54,8 +52,6 @@ def draw_sweep(sweep: AnalysedSweep, kind: str) -> Figure:
 
 def write_figures(sweep: AnalysedSweep, folder: Path) -> list[Path]:
     """All figures that the sweep has, as PNG, SVG and PDF."""
-    import matplotlib as mpl
-
     make_folder(folder)
     written = []
     for kind in KINDS:
@@ -65,7 +61,7 @@ def write_figures(sweep: AnalysedSweep, folder: Path) -> list[Path]:
         for ending in FORMATS:
             path = folder / f"{kind}.{ending}"
             dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)      # the same bytes again
-            with mpl.rc_context(PRINT):
+            with library().rc_context(PRINT):
                 save_figure(figure, path, dpi=300, **({"metadata": dated} if dated else {}))
             written.append(path)
     return written
@@ -81,7 +77,7 @@ def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
         for at, (case, (places, found)) in enumerate(drawn[:MOST_LINES]):
             colour, dash = COLOUR[at % len(COLOUR)], DASHES[at // len(COLOUR) % len(DASHES)]
             axes.plot(places / scale, [100 * one.mean for one in found if one.mean is not None], color=colour,
-                      linestyle=dash, label=case.label, drawstyle="steps-post" if step else "default")
+                      linestyle=dash, label=as_it_stands(case.label), drawstyle="steps-post" if step else "default")
             if all(one.low is not None for one in found):
                 axes.fill_between(places / scale, [100 * (one.low or 0) for one in found],
                                   [100 * (one.high or 0) for one in found], color=colour, alpha=0.18, linewidth=0,
@@ -131,7 +127,7 @@ def _whiskers(axes: Axes, cases: list[Any], measure: str, scale: float) -> None:
     axes.errorbar([(one.mean or 0.0) / scale for one in found], range(len(cases)),
                   xerr=[(one.half or 0.0) / scale for one in found], fmt="none", ecolor="black", elinewidth=0.8,
                   capsize=2)
-    axes.set_yticks(range(len(cases)), [case.label for case in cases])
+    axes.set_yticks(range(len(cases)), [as_it_stands(case.label) for case in cases])
     axes.invert_yaxis()
     axes.get_figure().set_size_inches(COLUMN_IN, 1.0 + 0.24 * max(4, len(cases)))      # type: ignore[union-attr]
 
