@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from refusals import refused
+from expect_refusal import refused
 from small_runs import say, sign
 
 from netsim.analysis.export import export
