@@ -44,5 +44,5 @@ def device_table(scenario: Scenario, population: Population, more: Mapping[str, 
         "kind": pl.Series(population.kinds, dtype=pl.String).gather(population.kind),
         **{name: getattr(population, name) for name in population.columns},
         **more,
-    }).write_parquet(file, compression="lz4", statistics=False)      # drawn values hardly repeat: quick, nearly as small
+    }).write_parquet(file, compression="lz4", statistics=False)     # drawn values hardly repeat
     return file.getvalue()
