@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from contextlib import suppress
@@ -27,3 +28,13 @@ def processor() -> str:
         units = [unit for flag, unit in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in about["flags"].split()]
         return ", ".join([about["model name"], *units[:1]])
     return platform.processor() or platform.machine()
+
+
+def available_memory() -> int:
+    """Bytes that a new array may take without swapping; where the system does not say, a number larger than any."""
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        return 1024 * int(re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)[1])      # type: ignore[index]
+    with suppress(OSError, ValueError, AttributeError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 1 << 62

@@ -30,7 +30,7 @@ from netsim.base.counts import counted
 from netsim.base.errors import InputError, YourCodeError
 from netsim.base.files import expanded
 from netsim.base.registry import Entry, Registry, first_called
-from netsim.learning import sources
+from netsim.learning import array_file, sources
 from netsim.learning.cache import cached
 
 Images = NDArray[np.uint8]    # (samples, height, width, channels)
@@ -94,8 +94,8 @@ IMAGE_FOLDER = Source(
     sources.find_folder, sources.read_folder, None, "train/CLASS/* and test/CLASS/*, with the same classes in both")
 
 ARRAYS = Source(
-    sources.find_arrays, sources.read_arrays, None,
-    f"a .npz file with {', '.join(sources.ARRAYS)}, and names if classes have some")
+    array_file.find_arrays, array_file.read_arrays, None,
+    f"a .npz file with {', '.join(array_file.ARRAYS)}, and names if classes have some")
 
 DATASETS = Registry("dataset", "learning.dataset", {
     "digits": Entry("netsim.learning.sources:read_digits", "1,797 small handwritten digits; always there"),
@@ -122,31 +122,34 @@ def _load(name: str, root: str, source: Any) -> Dataset:
         return _dataset(name, _checked(name, source(Path(root)) if name in DATASETS else _asked(name, source, root)))
     files = source.find(Path(root))
     if not files:
-        fetch = f'run "netsim data {name} --root {root}" where there is a network, or ' if source.fetch else ""
-        raise InputError(f'dataset "{name}" is not in {root}: {fetch}put there {source.hint}')
+        fetch = f'Run "netsim data {name} --root {root}" where there is a network, or put' if source.fetch else "Put"
+        raise InputError("no-such-file", f"dataset {name}", root, hint=f"{fetch} there {source.hint}")
     return _dataset(name, cached(name, Path(root), files, source.read))
 
 
 def _asked(name: str, source: Callable[[Path], Any], root: str) -> Any:
-    """What the user's own function answers; an error in it is told with its line."""
+    """Call the user's own function; an error in it is reported with its line."""
     try:
         return source(Path(root))
     except InputError as error:
-        raise InputError(f"dataset {name}: {error}") from None
+        raise error.at(error.key, source=f"dataset {name}") from None
     except Exception as error:
         raise YourCodeError.of(f"dataset {name}", error) from None
 
 
 def _checked(name: str, data: Any) -> sources.Decoded:
-    """What a function of the root folder answers: ours, or the user's own."""
+    """Check what a function of the root folder returned: ours, or the user's own."""
+    key = f"dataset {name}"
     if not isinstance(data, sources.Decoded):
-        raise InputError(f"dataset {name}: answered with {type(data).__name__}, expected what "
-                         "netsim.learning.sources.decoded(images, labels, train, names) makes")
+        raise InputError("wrong-answer", key, type(data).__name__,
+                         "what netsim.learning.sources.decoded(images, labels, train, names) makes")
     if data.images.ndim != 4 or data.images.dtype != np.uint8 or len(data.images) != len(data.labels):
-        raise InputError(f"dataset {name}: images must be bytes, (samples, height, width, channels), with a label each")
+        raise InputError("wrong-answer", key, f"{data.images.dtype} {data.images.shape}",
+                         "images as bytes, (samples, height, width, channels), with a label each")
     if not 0 < data.train < len(data.labels) or data.labels.min() < 0 or data.labels.max() >= len(data.names):
-        raise InputError(f"dataset {name}: needs samples to train and to test on, with labels 0 to "
-                         f"{len(data.names) - 1}")
+        raise InputError("wrong-answer", key, f"{data.train} of {len(data.labels)} samples to train on, labels "
+                         f"{data.labels.min()} to {data.labels.max()}",
+                         f"samples to train and to test on, with labels 0 to {len(data.names) - 1}")
     return data
 
 
@@ -166,7 +169,8 @@ def fetch(name: str, root: str | Path = ROOT) -> Dataset:
         try:
             source.fetch(folder)
         except InputError as error:
-            raise InputError(f"{error}; without a network put into {folder} {source.hint}") from None
+            raise InputError(error.code, error.key, error.found,
+                             hint=f"Without a network, put into {folder} {source.hint}") from None
     return load_dataset(name, folder)
 
 

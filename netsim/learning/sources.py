@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import struct
 import warnings
-import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
 from netsim.base.files import MEGABYTE, open_to_read, read_bytes
+from netsim.base.machine import available_memory
 
 DEBIAN_FASHION_MNIST = Path("/usr/share/dataset-fashion-mnist")
 FASHION_CLASSES = (
@@ -27,8 +26,11 @@ IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-
 MOST_BYTES = 500 * MEGABYTE          # of an IDX file, packed or not; MNIST's largest has 47 MB
 MOST_PIXELS = 16_000_000             # of one image: those that devices learn from have a thousandth of that
 MOST_IMAGE_BYTES = 100 * MEGABYTE
-MOST_DECODED = 32_000 * MEGABYTE     # of all images of a folder together
+MOST_DECODED = 32_000 * MEGABYTE     # of all images of a dataset together
 IMAGE_ENDINGS = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+IMAGE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")      # Pillow's names of what these endings promise
+IMAGE_SHAPES = "(uint8, 0 to 255) of shape (samples, height, width) or (samples, height, width, channels)"
+FETCH_AGAIN = "Fetch it again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +53,9 @@ def decoded(images: NDArray[np.uint8], labels: Ints, train: int, names: Sequence
     images, labels = _as_images(images), _as_labels(labels)
     if len(labels) != len(images) or isinstance(train, bool) or not (
             hasattr(train, "__index__") and 0 < train < len(images)):
-        raise InputError(f"decoded: {len(images)} images need a label each, found {len(labels)}, and train says how "
-                         f"many are to train on, 1 to {len(images) - 1}, found {train!r}")
+        raise InputError("wrong-length", "decoded", f"{len(images)} images, {len(labels)} labels, train = {train!r}",
+                         f"a label for each image, and train, how many of them are to train on, from 1 to "
+                         f"{len(images) - 1}")
     # Counting grey levels instead of averaging pixels keeps it exact, and needs no copy of the images as floats.
     levels = np.arange(256)
     counts = [np.bincount(images[:train, :, :, channel].ravel(), minlength=256) for channel in range(images.shape[3])]
@@ -68,16 +71,15 @@ def _as_images(images: Any) -> NDArray[np.uint8]:
         array = np.empty(0, dtype=object)
     array = array[..., None] if array.ndim == 3 else array
     if array.ndim != 4 or array.dtype != np.uint8:
-        raise InputError("decoded: images must be bytes (uint8, 0 to 255), (samples, height, width) or (samples, "
-                         f"height, width, channels), found {array.dtype} {array.shape}")
+        raise InputError("wrong-type", "decoded: images", f"{array.dtype} {array.shape}", f"bytes {IMAGE_SHAPES}")
     return array
 
 
 def _as_labels(labels: Any) -> Ints:
     array = np.asarray(labels)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputError("decoded: labels must be whole numbers, one for each image, found "
-                         f"{array.dtype} {array.shape}")
+        raise InputError("wrong-type", "decoded: labels", f"{array.dtype} {array.shape}",
+                         "whole numbers, one for each image")
     return array.astype(np.int64, copy=False)
 
 
@@ -119,17 +121,19 @@ def find_idx(folders: list[Path]) -> list[Path]:
 def read_idx(files: list[Path], names: Sequence[str]) -> Decoded:
     """Training images, training labels, test images, test labels."""
     train_images, train_labels, test_images, test_labels = (_idx(file) for file in files)
-    for shown, told, file in ((train_images, train_labels, files[0]), (test_images, test_labels, files[2])):
-        if shown.ndim != 3 or told.ndim != 1 or len(shown) != len(told) or len(told) == 0:
-            raise InputError(f"{file}: {shown.shape} images do not go with {told.shape} labels; fetch it again")
-        if told.max() >= len(names):
-            raise InputError(f"{file}: label {told.max()} is beyond the {len(names)} classes; fetch it again")
+    for images, labels, file in ((train_images, train_labels, files[0]), (test_images, test_labels, files[2])):
+        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels) or len(labels) == 0:
+            raise InputError("wrong-length", str(file), f"{images.shape} images and {labels.shape} labels",
+                             "a label for each image", FETCH_AGAIN)
+        if labels.max() >= len(names):
+            raise InputError("out-of-range", str(file), f"label {labels.max()}", f"at most {len(names) - 1}",
+                             FETCH_AGAIN)
     if train_images.shape[1:] != test_images.shape[1:]:
-        raise InputError(f"{files[0]} and {files[2]} hold images of different sizes; fetch them again")
-    images = np.concatenate([train_images, test_images])[..., None]
-    labels: Ints = np.concatenate([train_labels, test_labels]).astype(np.int64)
-    _check_classes(labels, len(train_labels), names, files[0].parent)
-    return decoded(images, labels, len(train_labels), names)
+        raise InputError("conflict", str(files[0]), f"images of {train_images.shape[1:]}",
+                         f"the size of those of {files[2]}, {test_images.shape[1:]}", FETCH_AGAIN)
+    every: Ints = np.concatenate([train_labels, test_labels]).astype(np.int64)
+    check_classes(every, len(train_labels), names, files[0].parent)
+    return decoded(np.concatenate([train_images, test_images])[..., None], every, len(train_labels), names)
 
 
 def _idx(file: Path) -> NDArray[np.uint8]:
@@ -137,21 +141,21 @@ def _idx(file: Path) -> NDArray[np.uint8]:
     try:
         raw = _unpacked(file) if file.suffix == ".gz" else read_bytes(file, "an IDX file", MOST_BYTES)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{file} cannot be read ({error}); fetch it again") from error
+        raise InputError("unreadable", str(file), str(error), "an IDX file", FETCH_AGAIN) from error
     dimensions = raw[3] if len(raw) >= 4 and raw[:3] == b"\0\0\x08" else 0
     start = 4 + 4 * dimensions
     shape = tuple(int(size) for size in np.frombuffer(raw[4:start], ">i4")) if len(raw) >= start else ()
     if not dimensions or len(shape) != dimensions or len(raw) != start + int(np.prod(shape)):
-        raise InputError(f"{file} is not a whole IDX file ({len(raw):,} bytes); fetch it again")
+        raise InputError("damaged", str(file), f"{len(raw):,} bytes", "a whole IDX file", FETCH_AGAIN)
     return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
 
 
 def _unpacked(file: Path) -> bytes:
-    """A small file may unpack to more than any memory holds, so it is not unpacked further than it may go."""
+    """Unpack at most MOST_BYTES: a small file may unpack to more than the memory holds."""
     with open_to_read(file, "an IDX file", MOST_BYTES) as packed, gzip.open(packed) as content:
         raw = content.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
-        raise InputError(f"{file}: unpacks to more than {MOST_BYTES / MEGABYTE:g} MB; that is no IDX file")
+        raise InputError("out-of-range", str(file), f"more than {MOST_BYTES / MEGABYTE:g} MB unpacked", "an IDX file")
     return raw
 
 
@@ -176,88 +180,38 @@ def read_folder(files: list[Path]) -> Decoded:
     names = {part: [folder.name for folder in _classes(root / part)] for part in ("train", "test")}
     odd = set(names["train"]) ^ set(names["test"])
     if odd:
-        raise InputError(f"{root}: class {', '.join(sorted(odd))} is only in one of train/ and test/")
+        raise InputError("conflict", str(root), f"class {', '.join(sorted(odd))} in one of train/ and test/",
+                         "the same classes in both")
     number = {name: label for label, name in enumerate(names["train"])}
     labels = np.array([number[file.parent.name] for file in files], dtype=np.int64)
     train = sum(file.parents[1].name == "train" for file in files)
-    _check_classes(labels, train, names["train"], root)
+    check_classes(labels, train, names["train"], root)
     return decoded(_decode(files), labels, train, names["train"])
 
 
-ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
-
-
-def find_arrays(root: Path) -> list[Path]:
-    """The root itself where it is a file, else the one ``.npz`` in it."""
-    files = [root] if root.is_file() else sorted(root.glob("*.npz"))
-    if len(files) > 1:
-        raise InputError(f"{root}: there are several .npz files ({', '.join(file.name for file in files[:5])}); let "
-                         "learning.root name one of them")
-    return files
-
-
-def read_arrays(files: list[Path]) -> Decoded:
-    """Arrays in a ``.npz``: images as bytes, (samples, height, width) or with channels last, and whole labels."""
-    file = files[0]
-    try:
-        with open_to_read(file, "numpy arrays", MOST_DECODED) as content:
-            with zipfile.ZipFile(content) as members:
-                size = sum(member.file_size for member in members.infolist())
-            content.seek(0)
-            with np.load(content, allow_pickle=False) as found:
-                arrays = {name: found[name] for name in (*ARRAYS, "names") if name in found and size <= MOST_DECODED}
-    except InputError:
-        raise
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        why = "an array holds Python objects: save numbers" if "allow_pickle" in str(error) else error
-        raise InputError(f"{file}: not a file of numpy arrays ({why})") from None
-    if size > MOST_DECODED:
-        raise InputError(f"{file}: {size // MEGABYTE:,} MB unpacked; allowed are {MOST_DECODED // MEGABYTE:,}")
-    missing = [name for name in ARRAYS if name not in arrays]
-    if missing:
-        raise InputError(f"{file}: no array {', '.join(missing)}; needed: {', '.join(ARRAYS)}, and names if classes "
-                         "have some")
-    return _of_arrays(file, arrays)
-
-
-def _of_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> Decoded:
-    """Arrays by name, checked and put together."""
-    images = [arrays[name][..., None] if arrays[name].ndim == 3 else arrays[name] for name in ARRAYS[::2]]
-    labels = [arrays[name] for name in ARRAYS[1::2]]
-    for name, array in zip(ARRAYS[::2], images, strict=True):
-        if array.ndim != 4 or array.dtype != np.uint8 or array.shape[1:] != images[0].shape[1:] or not array.size:
-            raise InputError(f"{file}: {name} must be bytes (uint8) of one shape, (samples, height, width) or "
-                             f"(samples, height, width, channels), found {array.dtype} {array.shape}")
-    for name, array, beside in zip(ARRAYS[1::2], labels, images, strict=True):
-        if array.dtype.kind not in "iu" or array.shape != beside.shape[:1] or array.min() < 0:
-            raise InputError(f"{file}: {name} must be a whole number from 0 on for each image, found {array.dtype} "
-                             f"{array.shape}")
-        if array.max() >= len(labels[0]):
-            raise InputError(f"{file}: {name} has the label {array.max()}, but there are only {len(labels[0])} "
-                             "training images, and every class from 0 on needs one")
-    every = np.concatenate(labels).astype(np.int64)
-    names = [str(name) for name in arrays["names"]] if "names" in arrays else [str(k) for k in range(every.max() + 1)]
-    if every.max() >= len(names):
-        raise InputError(f"{file}: label {every.max()} has no name; there are {len(names)} names")
-    _check_classes(every, len(labels[0]), names, file)
-    return decoded(np.concatenate(images), every, len(labels[0]), names)
-
-
-def _check_classes(labels: Ints, train: int, names: Sequence[str], where: Path) -> None:
+def check_classes(labels: Ints, train: int, names: Sequence[str], where: Path) -> None:
     for part, found in (("training", labels[:train]), ("test", labels[train:])):
         counts = np.bincount(found, minlength=len(names))
         missing = [name for name, count in zip(names, counts, strict=True) if not count]
         if missing:
-            raise InputError(f"{where}: no {part} image of class {', '.join(missing)}")
+            raise InputError("missing", str(where), f"no {part} image of class {', '.join(missing)}",
+                             "training and test images of every class")
 
 
 def _check_size(file: Path, size: tuple[int, int], count: int) -> None:
     width, height = size
     if width * height > MOST_PIXELS:
-        raise InputError(f"{file} is {width}x{height} pixels; at most {MOST_PIXELS / 1e6:g} million are allowed")
-    if 3 * width * height * count > MOST_DECODED:
-        raise InputError(f"{file} is {width}x{height} pixels, and there are {count:,} images: together they are more "
-                         f"than {MOST_DECODED // MEGABYTE:,} MB; bring them to a smaller size")
+        raise InputError("out-of-range", str(file), f"{width}x{height} pixels",
+                         f"at most {MOST_PIXELS / 1e6:g} million")
+    check_memory(file, 3 * width * height * count, f"{count:,} images of {width}x{height} pixels")
+
+
+def check_memory(file: Path, size: int, what: str) -> None:
+    """Refuse data before they are unpacked where they are larger than any dataset, or than the free memory."""
+    room = min(MOST_DECODED, available_memory())
+    if size > room:
+        raise InputError("out-of-memory", str(file), f"{what}, {size // MEGABYTE:,} MB unpacked",
+                         f"at most {room // MEGABYTE:,} MB", "Bring fewer or smaller images")
 
 
 def _decode(files: list[Path]) -> NDArray[np.uint8]:
@@ -268,24 +222,24 @@ def _decode(files: list[Path]) -> NDArray[np.uint8]:
     for position, file in enumerate(files):
         try:
             with (warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
-                  open_to_read(file, "an image", MOST_IMAGE_BYTES) as opened, Image.open(opened) as image):
+                  open_to_read(file, "an image", MOST_IMAGE_BYTES) as opened,
+                  Image.open(opened, formats=IMAGE_FORMATS) as image):      # others run decoders that fail in many ways
                 _check_size(file, image.size, len(files))      # before anything is decoded
-                if image.mode.startswith(("I", "F")):      # PIL would cut off all that is brighter than 255
-                    raise InputError(f"{file} has more than 8 bits a pixel; turn it into 8 bits")
+                if image.mode.startswith(("I", "F")):      # Pillow would clip all that is brighter than 255
+                    raise InputError("unsupported", str(file), f"mode {image.mode}", "8 bits a pixel and channel")
                 colour = colour or image.mode not in ("1", "L", "LA")
                 pixels = np.asarray(image.convert("RGB"))
         except InputError:
             raise
-        except (OSError, SyntaxError, ValueError, EOFError, zlib.error, struct.error,
-                Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-            raise InputError(f"{file} cannot be decoded ({error}); replace it or take it away") from error
+        except Exception as error:      # damaged images fail in all sorts of ways
+            raise InputError("unreadable", str(file), f"{type(error).__name__}: {error}",
+                             f"an image ({', '.join(IMAGE_FORMATS)})", "Replace it, or take it away") from error
         if images is None:
             images = np.empty((len(files), *pixels.shape), dtype=np.uint8)
         if pixels.shape != images.shape[1:]:
             (height, width), (first_height, first_width) = pixels.shape[:2], images.shape[1:3]
-            raise InputError(
-                f"{file} is {width}x{height} pixels, {files[0]} is {first_width}x{first_height}: bring all to one size"
-            )
+            raise InputError("conflict", str(file), f"{width}x{height} pixels",
+                             f"{first_width}x{first_height}, the size of {files[0]}", "Bring all to one size")
         images[position] = pixels
     assert images is not None
     return images if colour else np.ascontiguousarray(images[..., :1])
@@ -307,7 +261,7 @@ def read_cifar10(files: list[Path]) -> Decoded:
     try:    # torchvision compares checksums before it unpickles
         train, test = (datasets.CIFAR10(root, train=part) for part in (True, False))
     except (RuntimeError, OSError, EOFError) as error:
-        raise InputError(f"{root}: CIFAR-10 cannot be read ({error}); fetch it again") from error
+        raise InputError("unreadable", str(root), str(error), "CIFAR-10", FETCH_AGAIN) from error
     labels = np.array([*train.targets, *test.targets], dtype=np.int64)
     return decoded(np.concatenate([train.data, test.data]), labels, len(train.targets), train.classes)
 
@@ -318,7 +272,7 @@ def download(kind: str, root: Path) -> None:
         getattr(torchvision_datasets(), kind)(root, download=True)
     except (RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{kind} cannot be downloaded to {root} ({reason})") from error
+        raise InputError("unreadable", str(root), f"{kind} cannot be downloaded: {reason}") from error
 
 
 def torchvision_datasets() -> Any:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import tracemalloc
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from refused import refused
 
 from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
-from netsim.learning import datasets, sources
+from netsim.learning import array_file, datasets, sources
 from netsim.learning.datasets import describe, fetch, load_dataset
 from netsim.learning.figure import class_counts, partition_figure
 
@@ -135,11 +139,9 @@ def test_the_cache_goes_to_the_user_where_the_data_are_read_only(
 def test_what_is_missing_is_said_with_what_to_do(tmp_path: Path) -> None:
     hints = {"mnist": "netsim data mnist", "cifar10": "cifar-10-batches-py", "image-folder": "train/CLASS"}
     for name, says in hints.items():
-        with pytest.raises(InputError, match=says):
+        with refused("no-such-file", f"dataset {name}"):
             load_dataset(name, tmp_path)
         assert says in describe(name, tmp_path)
-    with pytest.raises(InputError, match='did you mean "mnist"'):
-        load_dataset("mnst", tmp_path)
 
 
 def test_a_fetch_without_a_network_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,8 +151,10 @@ def test_a_fetch_without_a_network_says_so(tmp_path: Path, monkeypatch: pytest.M
             raise RuntimeError("Error downloading")
 
     monkeypatch.setattr(sources, "torchvision_datasets", lambda: Offline)
-    with pytest.raises(InputError, match="cannot be downloaded"):
+    with refused("unreadable", str(tmp_path)) as error:
         fetch("mnist", tmp_path)
+    assert "Error downloading" in str(error.value.found)
+    assert "MNIST/raw" in error.value.hint
 
 
 @pytest.mark.slow
@@ -187,21 +191,47 @@ def no_test_part(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("break_it", "says"),
+    ("break_it", "code", "key", "found"),
     [
-        (broken_file, r"train/a/1\.png cannot be decoded"),
-        (truncated_file, r"test/b/1\.png cannot be decoded"),
-        (other_size, r"b/0\.png is 7x5 pixels, .*a/0\.png is 6x5"),
-        (no_such_class_in_test, "class b is only in one of"),
-        (empty_class, "no training image of class b"),
-        (no_test_part, "class a, b is only in one of"),
+        (broken_file, "unreadable", "train/a/1.png", "UnidentifiedImageError"),
+        (truncated_file, "unreadable", "test/b/1.png", ""),
+        (other_size, "conflict", "train/b/0.png", "7x5 pixels"),
+        (no_such_class_in_test, "conflict", "", "class b"),
+        (empty_class, "missing", "", "no training image of class b"),
+        (no_test_part, "conflict", "", "class a, b"),
     ],
 )
-def test_an_image_folder_at_fault(break_it: object, says: str, tmp_path: Path) -> None:
+def test_an_image_folder_at_fault(
+    break_it: Callable[[Path], None], code: str, key: str, found: str, tmp_path: Path,
+) -> None:
     write_folder(tmp_path, {"a": (1,), "b": (2,)})
-    assert callable(break_it)
     break_it(tmp_path)
-    with pytest.raises(InputError, match=says):
+    with refused(code, str(tmp_path / key)) as error:
+        load_dataset("image-folder", tmp_path)
+    assert found in str(error.value.found)
+
+
+@pytest.mark.parametrize("kind", ["DDS", "BLP", "EPS", "AVIF", "ICO", "PDF"])
+def test_an_image_of_another_format_than_its_name_promises_is_refused(kind: str, tmp_path: Path) -> None:
+    """Only formats that are named are tried: EPS would start ghostscript, and others fail with errors of their own."""
+    write_folder(tmp_path, {"a": (1,), "b": (2,)})
+    picture = Image.new("P" if kind == "BLP" else "RGB", (6, 5))
+    try:
+        picture.save(tmp_path / "train" / "a" / "0.png", format=kind)
+    except (KeyError, OSError):
+        pytest.skip(f"this Pillow writes no {kind}")
+    with refused("unreadable", "train/a/0.png"):
+        load_dataset("image-folder", tmp_path)
+
+
+@pytest.mark.parametrize("content", [
+    b"DDS |\0\0\0" + bytes(120), b"BLP2" + bytes(200), b"BLP1" + bytes(200), b"%!PS-Adobe-3.0 EPSF-3.0\n",
+    b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf" + bytes(64), b"II*\0\x08\0\0\0" + b"\xff" * 64,
+])
+def test_damaged_images_of_any_kind_are_refused(content: bytes, tmp_path: Path) -> None:
+    write_folder(tmp_path, {"a": (1,), "b": (2,)})
+    (tmp_path / "train" / "a" / "0.png").write_bytes(content)
+    with refused("unreadable", "train/a/0.png"):
         load_dataset("image-folder", tmp_path)
 
 
@@ -212,21 +242,21 @@ def test_an_idx_file_at_fault(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for content in (whole[:-1], b"", b"<html>", whole[:10]):
         file.write_bytes(content)
-        with pytest.raises(InputError, match="train-images-idx3-ubyte is not a whole IDX file"):
+        with refused("damaged", str(file)):
             load_dataset("mnist", tmp_path)
     file.write_bytes(idx(np.zeros((9, 28, 28))))
-    with pytest.raises(InputError, match="do not go with"):
+    with refused("wrong-length", str(file)):
         load_dataset("mnist", tmp_path)
     write_mnist(raw, np.arange(9))
-    with pytest.raises(InputError, match="no training image of class 9"):
+    with refused("missing", str(raw)):
         load_dataset("mnist", tmp_path)
     write_mnist(raw, np.arange(12))
-    with pytest.raises(InputError, match="label 11 is beyond"):
+    with refused("out-of-range", str(file)):
         load_dataset("mnist", tmp_path)
     packed = raw / "train-images-idx3-ubyte.gz"
     packed.write_bytes(gzip.compress(whole)[:-20])
     file.unlink()
-    with pytest.raises(InputError, match="cannot be read"):
+    with refused("unreadable", str(packed)):
         load_dataset("mnist", tmp_path)
 
 
@@ -238,27 +268,27 @@ def test_a_picture_of_the_split(tmp_path: Path) -> None:
     partition_figure(labels, parts, ["a", "b"], tmp_path / "split.png", "two devices")
     with Image.open(tmp_path / "split.png") as picture:
         assert picture.width > 500
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="nowhere"):
         partition_figure(labels, parts, ["a", "b"], tmp_path / "nowhere" / "split.png")
-    with pytest.raises(InputError, match='no picture format ".xyz"'):
+    with pytest.raises(InputError, match="xyz"):
         partition_figure(labels, parts, ["a", "b"], tmp_path / "split.xyz")
 
 
 def test_two_datasets_with_the_same_file_names_are_not_mixed_up(tmp_path: Path) -> None:
     write_mnist(tmp_path / "idx", np.arange(10))
     assert load_dataset("mnist", tmp_path / "idx").names[0] == "0"
-    with pytest.raises(InputError, match="fashion-mnist"):
+    with refused("no-such-file", "dataset fashion-mnist"):
         load_dataset("fashion-mnist", tmp_path / "idx")
     write_mnist(tmp_path / "Fashion" / "idx", np.arange(10))
     assert load_dataset("fashion-mnist", tmp_path / "Fashion" / "idx").names[0] == "T-shirt/top"
-    with pytest.raises(InputError, match='"mnist" is not in'):
+    with refused("no-such-file", "dataset mnist"):
         load_dataset("mnist", tmp_path / "Fashion" / "idx")
 
 
 def test_images_of_more_than_eight_bits_are_refused(tmp_path: Path) -> None:
     write_folder(tmp_path, {"cat": (10,), "dog": (200,)})
     Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(tmp_path / "train" / "cat" / "deep.png")
-    with pytest.raises(InputError, match=r"deep\.png has more than 8 bits a pixel"):
+    with refused("unsupported", "deep.png"):
         load_dataset("image-folder", tmp_path)
 
 
@@ -285,16 +315,113 @@ def test_arrays_in_a_file_are_a_dataset(tmp_path):
         assert data.test_labels.tolist() == [0, 1, 0, 1, 0, 1]
 
 
-@pytest.mark.parametrize(("changed", "told"), [
-    ({"test_labels": None}, "no array test_labels; needed: train_images"),
-    ({"train_images": np.zeros((20, 5, 4))}, r"train_images must be bytes \(uint8\).*found float64"),
-    ({"train_labels": np.zeros(20)}, "train_labels must be a whole number from 0 on for each image, found float64"),
-    ({"test_images": np.zeros((6, 4, 4), np.uint8)}, "test_images must be bytes"),
-    ({"names": np.array(["cat"])}, "label 1 has no name; there are 1 names"),
-    ({"test_labels": np.zeros(6, int)}, "no test image of class dog"),
-    ({"train_labels": np.array([{}] * 20, dtype=object)}, "not a file of numpy arrays"),
+@pytest.mark.parametrize(("changed", "code", "key"), [
+    ({"test_labels": None}, "missing", "test_labels"),
+    ({"train_images": np.zeros((20, 5, 4))}, "wrong-type", "train_images"),
+    ({"train_images": np.zeros((20, 0, 4), np.uint8)}, "wrong-type", "train_images"),
+    ({"train_labels": np.zeros(20)}, "wrong-type", "train_labels"),
+    ({"train_labels": np.arange(20) % 2 - 1}, "out-of-range", "train_labels"),
+    ({"test_images": np.zeros((6, 4, 4), np.uint8)}, "wrong-type", "test_images"),
+    ({"names": np.array(["cat"])}, "wrong-length", "names"),
+    ({"names": np.array(0.5)}, "wrong-type", "names"),
+    ({"test_labels": np.zeros(6, int)}, "missing", "mine.npz"),
+    ({"train_labels": np.array([{}] * 20, dtype=object)}, "unreadable", "mine.npz"),
 ])
-def test_arrays_that_do_not_fit_are_refused(tmp_path, changed, told):
+def test_arrays_that_do_not_fit_are_refused(tmp_path, changed, code, key):
     np.savez(tmp_path / "mine.npz", **arrays(**changed))
-    with pytest.raises(InputError, match=told):
+    with refused(code, key):
+        load_dataset("arrays", tmp_path / "mine.npz")
+
+
+def npz(file: Path, compression: int = zipfile.ZIP_STORED, **members: bytes) -> None:
+    """Arrays as bytes, as they lie in the file; those not given are sound."""
+    np.savez(file, **arrays())
+    with zipfile.ZipFile(file) as archive:
+        sound = {name.removesuffix(".npy"): archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, content in {**sound, **members}.items():
+            archive.writestr(f"{name}.npy", content)
+
+
+def npy(header: bytes, data: bytes = b"") -> bytes:
+    return b"\x93NUMPY\x01\0" + len(header).to_bytes(2, "little") + header + data
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"\x93NUMPY", npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (20, 5,"), npy(b"(" * 9000),
+    npy(b'"""'), npy(b"{'descr': 'O', 'fortran_order': False, 'shape': (20, 5, 4), }"),
+    npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (20, 5, 4), }", bytes(399)),
+    npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (-20, 5, -4), }", bytes(400))[:-400],
+    npy(b"{'descr': '|u1', 'fortran_order': False, 'shape': (20, 5, %d), }" % 10**30),
+])
+def test_an_array_with_a_broken_header_is_refused(content: bytes, tmp_path: Path) -> None:
+    npz(tmp_path / "mine.npz", train_images=content)
+    with refused("unreadable", "mine.npz"):
+        load_dataset("arrays", tmp_path / "mine.npz")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_archive_is_refused_and_a_whole_one_read(compression: int, tmp_path: Path) -> None:
+    file = tmp_path / "mine.npz"
+    npz(file, compression)
+    assert array_file.read_arrays([file]).images.shape == (26, 5, 4, 1)
+    whole = bytearray(file.read_bytes())
+    with zipfile.ZipFile(file) as archive:
+        member = archive.getinfo("train_images.npy")
+    start = member.header_offset + 30 + len(member.filename)
+    whole[start + member.compress_size // 2 : start + member.compress_size] = b"\xff" * (
+        member.compress_size - member.compress_size // 2)
+    file.write_bytes(whole)
+    with refused("unreadable", "mine.npz"):
+        array_file.read_arrays([file])
+
+
+@pytest.mark.parametrize(("offset", "value"), [(6, 1), (8, 99), (4, 99)],
+                         ids=["encrypted", "unknown compression", "new"])
+def test_an_archive_that_python_cannot_unpack_is_refused(offset: int, value: int, tmp_path: Path) -> None:
+    file = tmp_path / "mine.npz"
+    npz(file)
+    content = bytearray(file.read_bytes())
+    place = 0
+    while (place := content.find(b"PK\x03\x04", place)) >= 0:      # a member says it before itself and at the end
+        content[place + offset] = value
+        place += 4
+    while (place := content.find(b"PK\x01\x02", place + 1)) >= 0:
+        content[place + offset + 2] = value
+    file.write_bytes(content)
+    with refused("unreadable", "mine.npz"):
+        load_dataset("arrays", file)
+
+
+def test_arrays_beyond_the_memory_are_refused_before_they_are_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small file may unpack to gigabytes: headers and labels are looked at first."""
+    count = 40_000
+    labels = (np.arange(count) % 2).astype(np.int64)
+    big = arrays(train_images=np.zeros((count, 50, 50), np.uint8), train_labels=labels,
+                 test_images=np.zeros((6, 50, 50), np.uint8))
+    np.savez_compressed(tmp_path / "mine.npz", **big)
+    tracemalloc.start()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(sources, "available_memory", lambda: 50_000_000)
+            with refused("out-of-memory", "mine.npz"):
+                load_dataset("arrays", tmp_path / "mine.npz")
+        for number, changed in enumerate(({"train_labels": labels * 0}, {"train_labels": labels * 1.0})):
+            np.savez_compressed(tmp_path / f"{number}.npz", **{**big, **changed})
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            with pytest.raises(InputError):
+                load_dataset("arrays", tmp_path / f"{number}.npz")
+            assert tracemalloc.get_traced_memory()[1] - before < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_arrays_with_huge_images_are_refused(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "mine.npz", **arrays(
+        train_images=np.zeros((1, 5000, 5000), np.uint8), train_labels=np.zeros(1, int),
+        test_images=np.zeros((1, 5000, 5000), np.uint8), test_labels=np.zeros(1, int), names=None))
+    with refused("out-of-range", "train_images"):
         load_dataset("arrays", tmp_path / "mine.npz")
