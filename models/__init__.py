@@ -31,11 +31,11 @@ def _check_class(name: str, found: Any) -> None:
     from torch import nn
 
     if isinstance(found, nn.Module):
-        raise InputError(f'model "{name}" is not a torch.nn.Module class, but an object of one: give the class')
+        raise InputError("wrong-interface", f"model {name}", "an object", "a torch.nn.Module class", "Give the class")
     makes = isfunction(found) and [*signature(found).parameters][:1] == ["shape"]
     if not (makes or (isinstance(found, type) and issubclass(found, nn.Module))):
-        raise InputError(f'model "{name}" is not a torch.nn.Module class, nor a function of (shape, classes) that '
-                         "makes a module")
+        raise InputError("wrong-interface", f"model {name}", type(found).__name__,
+                         "a torch.nn.Module class, or a function of (shape, classes) that makes a module")
 
 
 MODELS = Registry("model", "learning.model", {

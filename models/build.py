@@ -26,15 +26,16 @@ def build_model(
         try:
             model: nn.Module = create(shape, classes)
             if not isinstance(model, nn.Module):
-                raise InputError(f'model "{name}": {create.func.__name__}({shape}, {classes}) answered with '
-                                 f"{type(model).__name__}, expected a torch.nn.Module")
+                raise InputError("wrong-answer", f"model {name}", type(model).__name__,
+                                 f"a torch.nn.Module, of {create.func.__name__}({shape}, {classes})")
             if any(isinstance(part, nn.parameter.UninitializedParameter) for part in model.parameters()):
                 model.eval()(torch.zeros(2, *shape))      # lazy layers get their weights now, from the seed
                 model.train()
         except InputError:
             raise
         except Exception as error:
-            raise InputError(f'model "{name}": {create.func.__name__}({shape}, {classes}) failed: {error}') from error
+            raise InputError("your-code", f"model {name}",
+                             f"{create.func.__name__}({shape}, {classes}): {error}") from error
     _check(name, model, shape, classes)
     return model
 
@@ -43,15 +44,17 @@ def _check(name: str, model: nn.Module, shape: tuple[int, int, int], classes: in
     """Tries some images, since a misfit should show now and not in the first round; leaves the model as it was."""
     trained = {part: parameter for part, parameter in model.named_parameters() if parameter.requires_grad}
     if not trained:
-        raise InputError(f'model "{name}" has no parameters to train; one at least must have requires_grad on')
+        raise InputError("wrong-interface", f"model {name}", "no parameters to train",
+                         "one at least with requires_grad on")
     other = [part for part, parameter in trained.items() if parameter.dtype != torch.float32]
     if other:
-        raise InputError(f'model "{name}" must train float32 parameters, and {_some(other)} is '
-                         f'{str(trained[other[0]].dtype).removeprefix("torch.")}: end __init__ with self.float(), and '
-                         "take no .double() or .half() in forward")
+        raise InputError("wrong-interface", f"model {name}", f"{_some(other)} is {_dtype(trained[other[0]])}",
+                         "float32 parameters to train",
+                         "End __init__ with self.float(), and take no .double() or .half() in forward")
     odd = [part for part, buffer in model.named_buffers() if buffer.is_complex()]
     if odd:
-        raise InputError(f'model "{name}": the buffer {odd[0]} holds complex numbers; keep it as two real ones')
+        raise InputError("unsupported", f"model {name}", f"complex numbers in the buffer {odd[0]}",
+                         hint="Keep it as two real ones")
     training, kept = model.training, {part: buffer.clone() for part, buffer in model.named_buffers()}
     try:
         with torch.random.fork_rng(devices=[]):
@@ -66,8 +69,8 @@ def _check(name: str, model: nn.Module, shape: tuple[int, int, int], classes: in
                 buffer.copy_(kept[part])
     if unused:
         parts = _some([part for part in trained if part in unused])
-        raise InputError(f'model "{name}": {parts} plays no part in its answers; leave it out, or freeze it with '
-                         "requires_grad_(False)")
+        raise InputError("no-effect", f"model {name}: {parts}",
+                         hint="Its answers do not depend on it: leave it out, or freeze it with requires_grad_(False)")
 
 
 def _unused(
@@ -79,21 +82,25 @@ def _unused(
     try:
         logits = model(torch.randn(4, *shape))
     except Exception as error:
-        raise InputError(f'model "{name}" does not take images of shape {shape}: {error}') from error
+        raise InputError("your-code", f"model {name}", f"on images of shape {shape}: {error}") from error
     if not isinstance(logits, torch.Tensor) or logits.shape != (4, classes):
         got = tuple(logits.shape)[1:] if isinstance(logits, torch.Tensor) else type(logits).__name__
-        raise InputError(f'model "{name}" answers {got} for an image, but the data have '
-                         f'{counted(classes, "class", "classes")}')
+        raise InputError("wrong-answer", f"model {name}", f"{got} for an image",
+                         f"({classes},), as the data have {counted(classes, 'class', 'classes')}")
     if logits.dtype not in (torch.float32, torch.float64):
-        raise InputError(f'model "{name}" answers {str(logits.dtype).removeprefix("torch.")} numbers; end forward '
-                         "with .float()")
+        raise InputError("wrong-answer", f"model {name}", f"{_dtype(logits)} numbers", "float32",
+                         "End forward with .float()")
     try:
         slopes = torch.autograd.grad(logits.sum(), list(trained.values()), allow_unused=True)
     except RuntimeError as error:
-        raise InputError(f'model "{name}" cannot be trained by gradients: {error}') from error
+        raise InputError("wrong-interface", f"model {name}", str(error), "answers that have gradients") from error
     return {part for part, slope in zip(trained, slopes, strict=True) if slope is None}
 
 
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
 def _some(parts: Sequence[str]) -> str:
-    """Names of parts of a model, not more than anybody reads."""
+    """The first names of parts of a model."""
     return ", ".join(parts[:MOST_TOLD]) + (" and others" if len(parts) > MOST_TOLD else "")

@@ -28,7 +28,8 @@ class CNN(nn.Module):
         depth, height, width = shape
         rows, columns = (_after_convolutions(side) for side in (height, width))
         if rows < 1 or columns < 1:
-            raise InputError(f"images of {height}x{width} are too small for two 5x5 convolutions: 16x16 at least")
+            raise InputError("out-of-range", "learning.model", f"images of {height}x{width}",
+                             "16x16 at least, for two 5x5 convolutions")
         first, second = self.channels
         self.conv1 = nn.Conv2d(depth, first, 5)
         self.conv2 = nn.Conv2d(first, second, 5)

@@ -27,10 +27,10 @@ def load_state(path: str | Path) -> State:
             tensors = torch.load(file, weights_only=True, map_location="cpu")
     except Exception as error:      # a file that is something else fails in all sorts of ways
         reason = str(error).partition("\n")[0]      # torch goes on with advice that does not fit here
-        raise InputError(f"checkpoint {path} cannot be read ({type(error).__name__}: {reason})") from error
+        raise InputError("unreadable", str(path), f"{type(error).__name__}: {reason}", "named arrays") from error
     if not isinstance(tensors, dict) or not all(isinstance(value, torch.Tensor) for value in tensors.values()):
-        raise InputError(f"checkpoint {path} does not hold named arrays")
+        raise InputError("malformed", str(path), type(tensors).__name__, "named arrays")
     try:
         return {str(name): value.numpy() for name, value in tensors.items()}
     except (TypeError, RuntimeError) as error:
-        raise InputError(f"checkpoint {path} does not hold plain arrays ({error})") from error
+        raise InputError("malformed", str(path), str(error), "plain arrays") from error

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.base.arrays import Ints, Weights
-from netsim.base.counts import counted
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +34,9 @@ def cluster_devices(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     if layer != "all" and layer not in layers:
-        raise InputError(f'layer "{layer}" is not in the model; {one_of(layer, [*layers, "all"])}')
+        raise unknown("selection.layer", layer, [*layers, "all"])
     if not 1 <= clusters <= len(weights):
-        raise InputError(f"{counted(clusters, 'cluster')} of {counted(len(weights), 'device')}; allowed: "
-                         f"1 to {len(weights)}")
+        raise InputError("more-than-devices", "selection.clusters", clusters, f"1 to {len(weights)}")
     features = np.ascontiguousarray(weights if layer == "all" else weights[:, layers[layer]])
     start = time.perf_counter()
     # Several threads would add up in any order, and bits would differ between runs.

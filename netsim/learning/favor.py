@@ -94,9 +94,10 @@ class Policy:
         (size, parameters), devices = self.compression.components.shape, len(local_weights)
         if (self.inputs, self.outputs) != ((devices + 1) * size, devices) or local_weights.shape[1] != parameters:
             raise InputError(
-                f"favor's policy was trained for {counted(self.outputs, 'device')} and models of {parameters} "
-                f"parameters, this run has {counted(devices, 'device')} and {local_weights.shape[1]} parameters: train "
-                "a policy for it")
+                "conflict", "selection.policy",
+                f"one for {counted(self.outputs, 'device')} and {parameters} parameters",
+                f"{counted(devices, 'device')} and {local_weights.shape[1]} parameters, as this run has",
+                "Train a policy for it with netsim favor-train")
         with torch.no_grad():
             seen = torch.from_numpy(self.compression.state(global_weights, local_weights))
             rated: Floats = self.network(seen).numpy().astype(np.float64)
@@ -122,7 +123,7 @@ def load_policy(path: str | Path) -> Policy:
             raise ValueError(f"a mean of shape {mean.shape} does not fit components of shape {components.shape}")
         return Policy(Compression(mean, components), network)
     except (KeyError, ValueError, IndexError, RuntimeError) as problem:
-        raise InputError(f"{path} holds no policy of favor: {problem}") from problem
+        raise InputError("malformed", str(path), str(problem), "a policy of favor") from problem
 
 
 class FederatedWorld:
@@ -170,9 +171,9 @@ def policy_for(
     """
     learning = scenario.learning
     if learning.dataset is None:
-        raise InputError("learning.dataset: favor learns from training, and the scenario has no dataset")
+        raise InputError("missing", "learning.dataset", hint="Favor learns from training")
     if learning.target_accuracy is None:
-        raise InputError("learning.target_accuracy: favor's reward is the distance to it, and it is missing")
+        raise InputError("missing", "learning.target_accuracy", hint="Favor's reward is the distance to it")
     with open_learner(scenario, seed, workers, allow_import=allow_import) as learner:
         world = FederatedWorld(learner, learning.target_accuracy, scenario.end.rounds)
         return Policy(world.compression, train_policy(world, episodes, seed, progress=progress))

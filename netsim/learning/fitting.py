@@ -8,7 +8,7 @@ import torch
 
 from netsim.base.arrays import Ints
 from netsim.base.counts import counted
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, quoted
 from netsim.learning.grouping import Shape
 from netsim.learning.network import Network
 from netsim.learning.trainer import Hyperparameters
@@ -19,8 +19,8 @@ FARTHEST = 1_000      # how much larger a batch size is looked for
 def check_buffers(settings: Any, network: Network) -> None:
     """A key that is set and has no effect is an error."""
     if settings.buffers is not None and not network.buffers.size:
-        raise InputError(f'learning.buffers = "{settings.buffers}" has no effect: model {settings.model_name} keeps '
-                         "no buffers; leave the key out")
+        raise InputError("no-effect", "learning.buffers", quoted(settings.buffers),
+                         hint=f"Model {settings.model_name} keeps no buffers: remove this key")
 
 
 def check_batches(network: Network, shape: Shape, samples: Ints, settings: Hyperparameters) -> None:
@@ -28,13 +28,13 @@ def check_batches(network: Network, shape: Shape, samples: Ints, settings: Hyper
     lone = [int(size) for size in samples if _leaves_one(int(size), settings.batch_size)]
     if not lone or _learns_from_one(network, shape):
         return
-    said = (f"model {type(network.module).__name__} cannot learn from a batch of one image, and learning.batch_size = "
-            f"{settings.batch_size} leaves one to a device of {counted(lone[0], 'sample')}")
-    if min(samples) == 1:
-        raise InputError(f"{said}; give every device at least 2 samples, or use GroupNorm or LayerNorm")
     wider = next((size for size in range(settings.batch_size + 1, settings.batch_size + FARTHEST)
                   if not any(_leaves_one(int(count), size) for count in samples)), int(max(samples)))
-    raise InputError(f"{said}; take learning.batch_size = {wider}")
+    raise InputError(
+        "conflict", "learning.batch_size", f"{settings.batch_size}, which leaves a batch of one image to a device of "
+        f"{counted(lone[0], 'sample')}", f"batches of at least 2, as model {type(network.module).__name__} needs",
+        "Give every device at least 2 samples, or use GroupNorm or LayerNorm" if min(samples) == 1 else
+        f"Take learning.batch_size = {wider}")
 
 
 def _leaves_one(samples: int, batch: int) -> bool:

@@ -92,7 +92,8 @@ class Network:
         except MemoryError:
             raise
         except Exception as error:      # users' code fails in all sorts of ways
-            raise InputError(f"model {type(self.module).__name__} failed on {len(images)} images: {error}") from error
+            raise InputError("your-code", f"model {type(self.module).__name__}", f"on {len(images)} images: {error}"
+                             ) from error
         return single.unsqueeze(0)
 
     def gradients(

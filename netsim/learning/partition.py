@@ -7,7 +7,6 @@ device gets a sample twice only if it asks for more of a class than there is.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,8 @@ def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, r
     """
     rule = PARTITIONS.make(settings.kind, partition_options(settings))
     if len(labels) < devices:
-        raise InputError(f"{counted(devices, 'device')} cannot share {counted(len(labels), 'training sample')}: "
-                         "each needs one at least")
+        raise InputError("infeasible", "learning.partition", counted(len(labels), "training sample"),
+                         f"at least one for each of {counted(devices, 'device')}")
     wanted = np.zeros(devices, dtype=np.int64) if samples is None else samples
     open_ended = wanted == 0
     if open_ended.any():
@@ -51,16 +50,16 @@ def partition_options(settings: Any) -> dict[str, Any]:
 
 
 def _checked(kind: str, parts: Any, devices: int, stock: int) -> list[Ints]:
-    """What a partition of the user's own answers, if it is one."""
+    """Check what a partition of the user's own returned."""
     if not isinstance(parts, list | tuple) or len(parts) != devices:
         found = counted(len(parts), "entry", "entries") if isinstance(parts, list | tuple) else type(parts).__name__
-        raise InputError(f"partition {kind}: answered with {found}, expected a list with an array for each of "
-                         f"{counted(devices, 'device')}")
+        raise InputError("wrong-answer", f"partition {kind}", found,
+                         f"a list with an array for each of {counted(devices, 'device')}")
     for device, part in enumerate(map(np.asarray, parts)):
         whole = part.ndim == 1 and part.size > 0 and np.issubdtype(part.dtype, np.integer)
         if not whole or part.min() < 0 or part.max() >= stock:
-            raise InputError(f"partition {kind}: the samples of device {device} must be whole numbers, one at least, "
-                             f"0 to {stock - 1}")
+            raise InputError("wrong-answer", f"partition {kind}: device {device}", f"{part.dtype} {part.shape}",
+                             f"sample numbers, one at least, from 0 to {stock - 1}")
     return [np.asarray(part, dtype=np.int64) for part in parts]
 
 
@@ -91,7 +90,7 @@ def two_class(labels: Ints, samples: Ints, rng: np.random.Generator) -> list[Int
     """The paper's H: four fifths of one class, the rest of a second one, both drawn uniformly for each device."""
     classes = int(labels.max()) + 1
     if classes < 2:
-        raise InputError('partition "two-class" needs two classes of data at least')
+        raise InputError("needs", "learning.partition.kind", '"two-class"', "data of two classes at least")
     stock = Stock(labels, rng)
     parts = []
     for size in samples:
@@ -123,8 +122,8 @@ def shards(labels: Ints, samples: Ints, rng: np.random.Generator, per_device: Na
     when they are fewer and overlap their neighbours when they are more.
     """
     if per_device > samples.min():
-        raise InputError(f"learning.partition.per_device = {per_device}; allowed: 1 to {samples.min()}, the samples of "
-                         "a device")
+        raise InputError("out-of-range", "learning.partition.per_device", per_device,
+                         f"1 to {samples.min()}, the samples of a device")
     order = rng.permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     sizes = np.concatenate([np.diff(np.arange(per_device + 1) * size // per_device) for size in samples])
@@ -141,25 +140,21 @@ def from_file(labels: Ints, samples: Ints, rng: np.random.Generator, path: str) 
     file = expanded(path, "learning.partition.path")
     try:
         content = read_json(file, "a split", MOST_BYTES)
-    except (OSError, InputError) as error:
-        raise InputError(f"partition file {file} cannot be read ({error})") from None
+    except OSError as error:
+        raise InputError("unreadable", str(file), error.strerror, "a split") from None
     devices = len(samples)
     rows = dict(enumerate(content)) if isinstance(content, list) else content
     if not isinstance(rows, dict) or {str(key) for key in rows} != {str(device) for device in range(devices)}:
         found = f"{len(rows)} entries" if isinstance(rows, dict) else type(rows).__name__
-        raise InputError(f'partition file {file} must hold devices "0" to "{devices - 1}", found {found}')
+        raise InputError("wrong-length", str(file), found, f'devices "0" to "{devices - 1}"')
     by_device = {int(key): row for key, row in rows.items()}
-    return [_row(file, device, by_device[device], len(labels)) for device in range(devices)]
-
-
-def _row(path: Path, device: int, row: Any, stock: int) -> Ints:
-    allowed = f"allowed: a list of sample numbers, 0 to {stock - 1}"
-    if not isinstance(row, list) or not row:
-        raise InputError(f"partition file {path}: device {device} has no samples; {allowed}")
-    for entry in row:
-        if type(entry) is not int or not 0 <= entry < stock:
-            raise InputError(f"partition file {path}: device {device} has sample {entry!r}; {allowed}")
-    return np.array(row, dtype=np.int64)
+    for device, row in sorted(by_device.items()):
+        listed = row if isinstance(row, list) else []
+        wrong = [entry for entry in listed if type(entry) is not int or not 0 <= entry < len(labels)]
+        if not listed or wrong:
+            raise InputError("out-of-range", f"{file}: device {device}", repr(wrong[0]) if wrong else "no samples",
+                             f"a list of sample numbers, 0 to {len(labels) - 1}")
+    return [np.array(by_device[device], dtype=np.int64) for device in range(devices)]
 
 
 PARTITIONS = Registry("partition", "learning.partition.kind", {
@@ -173,7 +168,7 @@ PARTITIONS = Registry("partition", "learning.partition.kind", {
 
 
 class Stock:
-    """The samples of each class, shuffled, to be dealt out; a class that is used up is shuffled anew."""
+    """The samples of each class, shuffled, to be dealt out; a class that is used up is shuffled again."""
 
     def __init__(self, labels: Ints, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -187,7 +182,7 @@ class Stock:
 
     def _deal(self, label: int, count: int) -> Ints:
         if len(self._all[label]) == 0:
-            raise InputError(f"the training data have no sample of class {label}")
+            raise InputError("missing", "learning.dataset", f"no training sample of class {label}")
         hand, self._left[label] = np.split(self._left[label], [min(count, len(self._left[label]))])
         while len(hand) < count:
             fresh = self._rng.permutation(self._all[label])

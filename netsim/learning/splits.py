@@ -41,7 +41,8 @@ def split_dataset(
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(str(key) for key in first["loc"] if key != kind)
-        raise InputError(f"--partition {rule}: {where + ': ' if where else ''}{first['msg']}") from None
+        raise InputError("malformed", "--partition", f"{where + ': ' if where else ''}{first['msg']}",
+                         hint=f"It says {rule}") from None
     data = load_dataset(name, root)
     wanted = None if samples is None else np.full(devices, samples, np.int64)
     return Split(data, rule, partition(data.train_labels, settings, wanted, devices, stream(seed, "partition")))

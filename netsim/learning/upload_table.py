@@ -49,7 +49,7 @@ class UploadTable:
             if int(stored["round"]) <= complete_round:      # less where nobody has arrived since
                 self._table[stored["devices"]] = stored["weights"]
         except Exception as error:      # a file that is something else fails in all sorts of ways
-            raise InputError(f"{self._journal}: not what this run wrote ({error}); begin it anew") from None
+            raise _damaged(self._journal, str(error)) from None
 
     @property
     def weights(self) -> Weights:
@@ -80,8 +80,8 @@ class UploadTable:
             self._journal.with_name(name).unlink(missing_ok=True)
 
 
-def _damaged(path: Path) -> InputError:
-    return InputError(f"{path}: the devices' models are gone or damaged, so this run can't go on; begin it anew")
+def _damaged(path: Path, found: str | None = None) -> InputError:
+    return InputError("damaged", str(path), found, "the devices' models as this run wrote them", "Start a new run")
 
 
 def _sums(rows: Weights) -> Ints:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from refused import refused
 
 from netsim.base.errors import InputError
 from netsim.learning.checkpoint import load_state, save_state
@@ -50,12 +51,12 @@ def test_only_arrays_are_read(content: object, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_broken_or_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"c\.pt cannot be read"):
+    with refused("unreadable", "c.pt"):
         load_state(tmp_path / "c.pt")
     save_state(tmp_path / "c.pt", {"a": np.arange(1000)})
     content = (tmp_path / "c.pt").read_bytes()
     (tmp_path / "c.pt").write_bytes(content[:-100])
-    with pytest.raises(InputError, match=r"c\.pt cannot be read"):
+    with refused("unreadable", "c.pt"):
         load_state(tmp_path / "c.pt")
 
 
@@ -68,5 +69,5 @@ def test_any_other_file_is_refused(content: bytes, tmp_path: Path) -> None:
 
 def test_tensors_that_numpy_does_not_know_are_refused(tmp_path: Path) -> None:
     torch.save({"a": torch.zeros(2, dtype=torch.bfloat16)}, tmp_path / "c.pt")
-    with pytest.raises(InputError, match="plain arrays"):
+    with refused("malformed", "c.pt"):
         load_state(tmp_path / "c.pt")

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from refused import refused
 
-from netsim.base.errors import InputError
 from netsim.learning.upload_table import UploadTable
 
 
@@ -78,5 +78,5 @@ def test_damage_is_named_and_nothing_is_made_up(tmp_path, damage):
         if damage == "link":
             (tmp_path / "other").write_bytes(content)
             table.symlink_to(tmp_path / "other")
-    with pytest.raises(InputError, match="uploads"):
+    with refused("damaged", "uploads"):
         UploadTable(tmp_path, 3, 2, complete_round=1)
