@@ -132,7 +132,7 @@ def _asked(name: str, source: Callable[[Path], Any], root: str) -> Any:
     try:
         return source(Path(root))
     except InputError as error:
-        raise error.at(error.key, source=f"dataset {name}") from None
+        raise error.at(source=f"dataset {name}") from None
     except Exception as error:
         raise YourCodeError.of(f"dataset {name}", error) from None
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import unknown
 from netsim.base.files import replace_text
 from netsim.paper.report import RULE, About, Report, overview, write_report
 
@@ -118,7 +118,7 @@ def chosen(names: Sequence[str]) -> list[str]:
     """The targets named, in the order of the paper; "all" or none stand for all of the paper's."""
     for name in names:
         if name not in TARGETS and name not in BEYOND and name != "all":
-            raise InputError(f'there is no target "{name}"; {one_of(name, [*TARGETS, *BEYOND, "all"])}')
+            raise unknown("TARGET", name, [*TARGETS, *BEYOND, "all"])
     return [name for name in TARGETS if not names or "all" in names or name in names] + [
         name for name in BEYOND if name in names]
 
@@ -129,7 +129,7 @@ def reproduce(names: Sequence[str], context: Context, say: Callable[[str], None]
 
     for name in context.datasets:
         if name not in datasets(context):
-            raise InputError(f'there is no dataset "{name}" to train on; {one_of(name, datasets(context))}')
+            raise unknown("--dataset", name, datasets(context))
     reports = []
     for name in chosen(names):
         target = (TARGETS | BEYOND)[name]

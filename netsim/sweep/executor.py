@@ -65,7 +65,7 @@ def _dask(address: str) -> Iterator[Executor]:
     try:
         distributed: Any = import_module("distributed")      # an extra
     except ImportError:
-        raise InputError("--cluster needs Dask: pip install 'netsim[cluster]'") from None
+        raise InputError("needs", "--cluster", expected="Dask", hint="pip install 'netsim[cluster]'") from None
     for chatty in ("distributed.client", "tornado.application"):
         logging.getLogger(chatty).setLevel(logging.CRITICAL)                 # what goes wrong is said here, once
     # A client that could not be made would try to say goodbye when it is collected: 20 s, and a traceback at the end.
@@ -75,8 +75,8 @@ def _dask(address: str) -> Iterator[Executor]:
         client = quiet(address, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:      # a timeout is an OSError too
         raise InputError(
-            f"--cluster {address}: no Dask scheduler answers there ({str(error) or type(error).__name__}); start one "
-            "with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`") from None
+            "needs", "--cluster", f"{address}: {str(error) or type(error).__name__}", "a Dask scheduler that answers",
+            "Start one with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`") from None
     try:
         _check_workers(client, address)
         yield OnCluster(client)
@@ -89,5 +89,5 @@ def _check_workers(client: Any, address: str) -> None:
     try:
         client.wait_for_workers(1, timeout=PATIENCE_S)
     except (TimeoutError, OSError):
-        raise InputError(f"--cluster {address}: the scheduler has no workers; start some with "
-                         f"`dask worker {address} --nthreads 1`, where netsim is installed") from None
+        raise InputError("needs", "--cluster", f"no workers of {address}", "one at least",
+                         f"Start some with `dask worker {address} --nthreads 1`, where netsim is installed") from None

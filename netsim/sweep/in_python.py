@@ -16,7 +16,7 @@ from netsim.sweep.executor import Place, place_for
 from netsim.sweep.points import SweepProgress
 from netsim.sweep.results import SweepResults
 from netsim.sweep.sweep import run_all
-from netsim.sweep.sweep_file import Sweep, cases_of
+from netsim.sweep.sweep_file import SEEDS_ALLOWED, Sweep, cases_of
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -56,8 +56,10 @@ def run_sweep(
         sweep = Sweep(base.name, folder, tuple(zip(settings, scenarios, strict=True)), tuple(numbers), learning)
         if lent.names:
             if workers is not None or cluster is not None:
-                raise InputError(f"run_sweep: {', '.join(sorted(lent.names))}: objects of a Python session stay in its "
-                                 "process; leave out workers and cluster, or put them into an installed package")
+                raise InputError("conflict", "run_sweep: workers, cluster",
+                                 f"{', '.join(sorted(lent.names))} of this session",
+                                 hint="Objects of a Python session stay in its process: leave out workers and cluster, "
+                                      "or put the objects into an installed package")
             _forget(sweep)
         here = workers is None and cluster is None
         run_all(sweep, Place(InProcess, at_once=1) if here else place_for(workers, cluster),
@@ -82,15 +84,15 @@ class _Lent:
             return value
         registry = next((registry for registry, named in BROUGHT.values() if named == key), None)
         if registry is None:
-            raise InputError(f"run_sweep: {key} = expected a value, found {found(value)}; functions and classes may "
-                             f"stand for {', '.join(BROUGHT)}")
+            raise InputError("wrong-type", f"run_sweep: {key}", found(value), "a value",
+                             f"Functions and classes may stand for {', '.join(BROUGHT)}")
         for (known, name), thing in self._things.items():
             if known == key and thing is value:
                 return name
         called = getattr(value, "__name__", type(value).__name__)
         if any(known == key and name.endswith(f":{called}") for known, name in self._things):
-            raise InputError(f'run_sweep: {key}: two things are called "{called}"; give them different names, by which '
-                             "the cases are told apart")
+            raise InputError("duplicate", f"run_sweep: {key}", f'two objects called "{called}"',
+                             hint="Give them different names, which tell the cases apart")
         name = self._stack.enter_context(registry.lend(value))
         self._things[key, name] = value
         return name
@@ -102,8 +104,8 @@ def _table(vary: Any) -> dict[str, Any]:
         return {"grid": vary}
     if isinstance(vary, Sequence) and not isinstance(vary, str):
         return {"list": list(vary)}
-    raise InputError("run_sweep: expected a dict of keys with lists of values, or a list of dicts, found "
-                     f"{found(vary)}")
+    raise InputError("wrong-type", "run_sweep: vary", found(vary),
+                     "a dict of keys with lists of values, or a list of dicts")
 
 
 def _key(key: str) -> str:
@@ -116,8 +118,7 @@ def _seeds(seeds: Any) -> list[int]:
     numbers = list(range(seeds)) if whole else list(seeds) if isinstance(seeds, Iterable) else []
     if not numbers or len(set(numbers)) < len(numbers) or any(
             isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0 for seed in numbers):
-        raise InputError(f"run_sweep: seeds = {seeds!r}; allowed: how many, from 1 on, or different whole numbers, "
-                         "from 0 on")
+        raise InputError("out-of-range", "run_sweep: seeds", seeds, SEEDS_ALLOWED)
     return [int(seed) for seed in numbers]
 
 

@@ -191,11 +191,12 @@ def read_record(path: Path) -> Record:
     """What a finished cell left."""
     try:
         record = _whole_record(path)
+        if record.keys() >= RECORDED:
+            return record
+        problem = "other keys"
     except (OSError, InputError) as error:
-        raise InputError(f"{path}: no record of a cell ({error}); delete it, and it is made again") from None
-    if not record.keys() >= RECORDED:
-        raise InputError(f"{path}: no record of a cell; delete it, and it is made again")
-    return record
+        problem = str(error)
+    raise InputError("damaged", str(path), problem, "the record of a point", "Delete it, and it is made again")
 
 
 def matching_record(path: Path, note: Record) -> Record | None:
@@ -211,7 +212,7 @@ def _whole_record(path: Path) -> Record:
     """A record as it was written; those of earlier versions carry no checksum."""
     found = read_json(path, "a record", MOST_BYTES)
     if not isinstance(found, dict):
-        raise InputError("not a record")
+        raise InputError("malformed", str(path), type(found).__name__, "a record")
     return opened(path, found, found.pop(SEAL)) if SEAL in found else found
 
 
@@ -254,8 +255,9 @@ class _Queue:
     def give_up_in_vain(self) -> None:
         """Stop where workers die at once whatever they are given."""
         if self._in_vain == MOST_BREAKDOWNS:
-            raise InputError("worker processes die before any of them ends a cell, most often for want of memory, or "
-                             'because a script starts them outside of `if __name__ == "__main__":`')
+            raise InputError("out-of-memory", "workers", f"{MOST_BREAKDOWNS} times workers that ended before any point",
+                             hint="Most often memory is short, or a script starts them outside of "
+                                  '`if __name__ == "__main__":`')
         self._in_vain += 1
         self.broken = False
 

@@ -27,7 +27,7 @@ class SweepResults(AnalysedSweep):
 
     def __init__(self, folder: Path | str, keep: PassingFolder | None = None) -> None:
         if not isinstance(folder, str | Path):
-            raise InputError(f"load_sweep_results: expected the folder of a sweep, found {found(folder)}")
+            raise InputError("wrong-type", "load_sweep_results", found(folder), "the folder of a sweep")
         super().__init__(folder)
         self._keep = keep      # a folder that lives as long as this
 

@@ -28,7 +28,7 @@ from typing import Any
 
 from netsim.analysis.analysed_sweep import labels
 from netsim.base.counts import counted
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, unknown
 from netsim.base.files import expanded, read_toml
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
@@ -37,7 +37,8 @@ from netsim.sweep.points import Point
 from netsim.sweep.sweep import COLUMNS, plain
 
 KEYS = ("name", "scenario", "seeds", "learning", "set", "grid", "list")
-MOST_CELLS = 1_000_000
+MOST_POINTS = 1_000_000
+SEEDS_ALLOWED = "how many, from 1 on, or different whole numbers, from 0 on"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +100,10 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
     table = _read(path)
     name = table.get("name", path.stem)
     if not (isinstance(name, str) and name and name.isprintable() and name == Path(name).name and name[0] != "."):
-        raise InputError(f"{path}: name = {name!r}; allowed: a folder's name")
+        raise InputError("malformed", "name", repr(name), "a folder's name", source=str(path))
     learning = table.get("learning", True)
     if not isinstance(learning, bool):
-        raise InputError(f"{path}: learning = {learning!r}; allowed: true or false")
+        raise InputError("wrong-type", "learning", repr(learning), "true or false", source=str(path))
     base, seeds, fixed = _base(path, table), _seeds(path, table), _flat(path, "set", table.get("set", {}))
     cases = cases_of(path, table, len(seeds))
     folder = results / "sweeps" / name
@@ -114,12 +115,12 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         table = read_toml(path, "a sweep file")
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such sweep file") from None
+        raise InputError("no-such-file", str(path)) from None
     except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror}") from None
+        raise InputError("unreadable", str(path), error.strerror) from None
     for key in table:
         if key not in KEYS:
-            raise InputError(f'{path}: unknown key "{key}" in a sweep file; {one_of(key, KEYS)}')
+            raise unknown(key, key, KEYS, "unknown-key", source=str(path))
     return table
 
 
@@ -127,19 +128,18 @@ def _base(path: Path, table: Mapping[str, Any]) -> str:
     """The scenario: a built-in one by name, or a file that is looked for beside the sweep file."""
     named = table.get("scenario")
     if not isinstance(named, str) or not named:
-        raise InputError(f"{path}: scenario = {named!r}; give a built-in scenario or a file; "
-                         f"{one_of(str(named or ''), builtin_scenarios())}")
+        raise InputError("missing", "scenario", None if named is None else repr(named),
+                         f"a file, or a built-in scenario: {', '.join(builtin_scenarios())}", source=str(path))
     return named if named in builtin_scenarios() else str(path.parent / expanded(named, "scenario", str(path)))
 
 
 def _seeds(path: Path, table: Mapping[str, Any]) -> list[int]:
     seeds = table.get("seeds", 1)
-    if isinstance(seeds, int) and not isinstance(seeds, bool) and 1 <= seeds <= MOST_CELLS:
+    if isinstance(seeds, int) and not isinstance(seeds, bool) and 1 <= seeds <= MOST_POINTS:
         return list(range(seeds))
     whole = isinstance(seeds, list) and all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in seeds)
     if not whole or not seeds or len(set(seeds)) < len(seeds):
-        raise InputError(f"{path}: seeds = {seeds!r}; allowed: how many, from 1 on, or a list of different whole "
-                         "numbers, from 0 on")
+        raise InputError("out-of-range", "seeds", repr(seeds), SEEDS_ALLOWED, source=str(path))
     return list(seeds)
 
 
@@ -148,24 +148,26 @@ def cases_of(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str,
     grid = _flat(path, "grid", table.get("grid", {}))
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
-            raise InputError(f"{path}: grid.{key} = {values!r}; allowed: a list of values, such as [1, 2]")
+            raise InputError("wrong-type", f"grid.{key}", repr(values), "a list of values, such as [1, 2]",
+                             source=str(path))
         _refuse_twice(path, f"grid.{key}", values)
     listed = table.get("list", [{}])
     if not isinstance(listed, list) or not listed:
-        raise InputError(f"{path}: list must be tables, [[list]], one a case")
+        raise InputError("wrong-type", "list", repr(listed), "tables, [[list]], one a case", source=str(path))
     given = [_flat(path, f"list.{number}", case) for number, case in enumerate(listed)]
     _refuse_twice(path, "list", given)
     for named in given:
         twice = sorted(named.keys() & grid.keys())
         if twice:
-            raise InputError(f"{path}: {twice[0]} is in the grid and in the list; give it once")
+            raise InputError("duplicate", twice[0], "in the grid and in the list", source=str(path))
     for key in dict.fromkeys([*grid, *itertools.chain(*given)]):
         if key in COLUMNS:
-            raise InputError(f"{path}: {key} is a whole table, and a column of the results; vary the keys in it")
+            raise InputError("unsupported", key, "a whole table, and a column of the results",
+                             hint="Vary the keys in it", source=str(path))
     count = len(given) * math.prod(len(values) for values in grid.values())
-    if count * seeds > MOST_CELLS:
-        raise InputError(f"{path}: {counted(count, 'case')} under {counted(seeds, 'seed')}; at most "
-                         f"{MOST_CELLS:,} cells are allowed")
+    if count * seeds > MOST_POINTS:
+        raise InputError("too-large", str(path), f"{counted(count, 'case')} under {counted(seeds, 'seed')}",
+                         f"at most {MOST_POINTS:,} points")
     return [{**named, **dict(zip(grid, values, strict=True))}
             for named in given for values in itertools.product(*grid.values())]
 
@@ -174,13 +176,13 @@ def _refuse_twice(path: Path, where: str, values: list[Any]) -> None:
     """The same case twice would count its runs twice."""
     value, count = Counter(map(repr, values)).most_common(1)[0]
     if count > 1:
-        raise InputError(f"{path}: {where} has {value} more than once; give it once")
+        raise InputError("duplicate", where, value, source=str(path))
 
 
 def _flat(path: Path, where: str, table: Any, above: str = "") -> dict[str, Any]:
     """Nested tables as dotted keys: ``cell.bandwidth = …`` and ``"cell.bandwidth" = …`` mean the same."""
     if not isinstance(table, Mapping):
-        raise InputError(f"{path}: {where} must be a table of keys, found {table!r}")
+        raise InputError("wrong-type", where, repr(table), "a table of keys", source=str(path))
     flat: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{above}.{key}" if above else key
@@ -200,8 +202,7 @@ def _scenario(
             refuse_untrained(scenario)
         prepare(scenario, learning=learning and scenario.trains, allow_import=allow_import)
     except InputError as error:
-        elsewhere = f": {error.source}" if error.source not in ("", "--set") else ""
-        raise error.at(source=f"{path}{elsewhere}") from None      # set here, not on the command line
+        raise error.at(source=str(path)) from None      # set here, not on the command line
     return scenario
 
 
