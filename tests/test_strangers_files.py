@@ -73,7 +73,7 @@ def outside(tmp_path: Path) -> Path:
 def test_a_sweep_stays_in_its_folder(tmp_path: Path, sweep: Sweep, name: str) -> None:
     elsewhere = outside(tmp_path)
     link = {".": sweep.folder, "..": sweep.folder.parent}.get(
-        name, sweep.folder / name.replace("CELL", sweep.cells[0].run.name))
+        name, sweep.folder / name.replace("CELL", sweep.points[0].run.name))
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(elsewhere)
     with pytest.raises(InputError, match="is a link"):
@@ -85,7 +85,7 @@ def test_a_sweep_stays_in_its_folder(tmp_path: Path, sweep: Sweep, name: str) ->
     "lock", "table.parquet", "table.parquet.tmp", "cells/CELL.json", "cells/CELL.json.tmp", "cells/CELL.error"])
 def test_no_file_of_a_sweep_is_written_through_a_link(tmp_path: Path, sweep: Sweep, name: str) -> None:
     precious = outside(tmp_path) / "precious.npz"
-    link = sweep.folder / name.replace("CELL", sweep.cells[0].run.name)
+    link = sweep.folder / name.replace("CELL", sweep.points[0].run.name)
     link.parent.mkdir(parents=True)
     link.symlink_to(precious)
     if name == "lock":
@@ -193,7 +193,7 @@ def test_no_huge_file_is_read(tmp_path: Path, where: str) -> None:
 
 @pytest.mark.parametrize("kind", ["device", "pipe", "deep", "bytes"])
 def test_records_of_a_sweep_too(sweep: Sweep, kind: str) -> None:
-    cell = sweep.cells[0]
+    cell = sweep.points[0]
     cell.record.parent.mkdir(parents=True)
     KINDS[kind](cell.record)
     (cell.run).mkdir(parents=True)

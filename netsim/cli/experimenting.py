@@ -90,7 +90,7 @@ def sweep(
     if status:
         console.print_status(loaded.name, sweeps.status(loaded), every=every)
         return
-    with resumable(shlex.join(sys.argv[1:])), console.cell_bar(loaded.name) as progress:
+    with resumable(shlex.join(sys.argv[1:])), console.progress_bar(loaded.name) as progress:
         results = sweeps.run_all(loaded, place_for(workers, cluster), progress, allow_import=allow_import)
     found = sweeps.table(loaded)
     if found.height:

@@ -7,17 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from netsim.paper import trials
-from netsim.paper.learned import (
-    ENDED,
-    computing,
-    curve_rows,
-    draw_accuracy,
-    frame_accuracy,
-    paired,
-    rounds_to_target,
-    settings,
-)
+from netsim.paper import learned, trials
+from netsim.paper.learned import Records, rounds_to_target
 from netsim.paper.plots import COLOURS, NAMES, canvas
 from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
@@ -28,39 +19,34 @@ METHODS = ("divergence", "rra-as-run")
 Pairs = Mapping[str, Sequence[tuple[float, float]]]      # by dataset, the rounds to the target of both in each trial
 
 
-def fig12(context: Context) -> Report | None:
+@learned.from_trials(trials.with_rra)
+def fig12(context: Context, records: Records, settings: str) -> Report:
     """Accuracy over rounds at sigma 0.8."""
-    planned = trials.with_rra(context)
-    records = trials.run_trials(planned, context, "fig12")
-    if not records:
-        return None
     data = trials.datasets(context)
     names = list(data)
     figure, panels = canvas(4.4 * len(names), 4, 1, len(names))
     pairs: dict[str, list[tuple[float, float]]] = {}
-    rounds: dict[str, dict[str, list[float]]] = {name: {} for name in names}
+    rounds: dict[str, dict[str, list[float | None]]] = {name: {} for name in names}
     sizes: dict[str, float] = {}       # of RRA's cohorts, by dataset
     for panel, dataset in zip(panels.flat, names, strict=True):
         here = {trial: record for trial, record in records.items() if trial.dataset == dataset}
-        pairs[dataset] = [(rounds_to_target(one), rounds_to_target(other)) for one, other in paired(here, *METHODS)]
+        pairs[dataset] = [(rounds_to_target(one), rounds_to_target(other))
+                          for one, other in learned.paired(here, *METHODS)]
         for method in METHODS:
             found = [record for trial, record in here.items() if trial.method == method]
             if found:
                 size = float(np.mean([devices_a_round(record) for record in found]))
                 if method == "rra-as-run":
                     sizes[dataset] = size
-                rounds[dataset][method] = [rounds_to_target(record) for record in found]
-                draw_accuracy(panel, found, COLOURS[method], f"{NAMES[method]}, {size:.0f} devices a round")
-        frame_accuracy(panel, f"{TITLES[dataset]}, sigma 0.8", list(here.values()), data[dataset].targets["0.8"])
+                rounds[dataset][method] = [float(each["rounds"]) if each["target_reached"] else None for each in found]
+                learned.draw_accuracy(panel, found, COLOURS[method], f"{NAMES[method]}, {size:.0f} devices a round")
+        learned.frame_accuracy(panel, f"{TITLES[dataset]}, sigma 0.8", list(here.values()),
+                               data[dataset].targets["0.8"])
     panels[0, 0].set_ylabel("test accuracy (%)")
     return Report(
         findings=[_fewer(pairs, data[names[0]].cap), _cohort(sizes, data[names[0]].devices)],
-        how=f"Lines are means over trials, shades go from the lowest to the highest. {ENDED} "
-            f"{settings(context, records, planned)}",
-        rows=curve_rows(records),
-        summary={dataset: {method: [None if math.isinf(count) else count for count in counts]
-                           for method, counts in by_method.items()} for dataset, by_method in rounds.items()},
-        figure=figure, seconds=computing(records))
+        how=f"Lines are means over trials, shades go from the lowest to the highest. {learned.ENDED} {settings}",
+        rows=learned.curve_rows(records), summary=rounds, figure=figure)
 
 
 def devices_a_round(record: Record) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from netsim.paper import trials, waiting
-from netsim.paper.learned import computing, mean_and_range, needs_less
+from netsim.paper.learned import computing, mean_and_range, needs_less, processors
 from netsim.paper.plots import canvas
 from netsim.paper.report import Finding, Report
 from netsim.paper.reproduce import Context
@@ -146,8 +146,6 @@ def _settings(records: Records, context: Context) -> str:
     """How the trials were run."""
     data = trials.datasets(context)
     targets = ", ".join(f"{TITLES[name]} {waiting.target(data[name]):.1%}" for name in waiting.datasets(context))
-    processors = Counter(record.get("processor") or "one not noted" for record in records.values())
-    on = "; ".join(f"{name} ({count})" for name, count in sorted(processors.items()))
     first = data[waiting.datasets(context)[0]]
     ten, more, ratio = waiting.COHORT, waiting.MORE, waiting.RATIO
     return (
@@ -168,7 +166,7 @@ def _settings(records: Records, context: Context) -> str:
         "Budgets, places and channels are the same.\n\n"
         "One training stands for both allocations of synchronous rounds, in both cells: the same devices take part in "
         "the same rounds, and nobody drops out, which is checked; times and energies are played for each. "
-        f"Processors (trainings): {on}; on another one, updates differ by some.")
+        f"Processors (trainings): {processors(records)}; on another one, updates differ by some.")
 
 
 def _drawn(table: Table, context: Context) -> Figure:

@@ -17,8 +17,9 @@ from netsim.paper.layouts import LAYOUTS, QUICK_LAYOUTS, everybody, layouts, rou
 from netsim.paper.plots import canvas, quartiles, spread
 from netsim.paper.report import Finding, Report, nothing_yet
 from netsim.paper.reproduce import Context
+from netsim.paper.trials import run_missing
 from netsim.scenario import load_scenario
-from netsim.sweep.points import Point, Record, read_record, run_cells, sole_user, write_record
+from netsim.sweep.points import Point, Record, read_record, write_record
 from netsim.sweep.sweep_file import override
 
 KBIT, KBYTE = 448e3, 8 * 448e3
@@ -112,15 +113,12 @@ def _planner(problem: Problem) -> Planner:
 def _learning(context: Context) -> dict[tuple[str, int], Record]:
     """The records of all variants and seeds, those missing run first."""
     from netsim.sweep.executor import this_machine
-    from netsim.sweep.progress import cell_bar, print_failures
 
     seeds = range(1, 2 if context.quick else 6)
-    cells = {(name, seed): _cell(place, seed, context) for place, name in enumerate(LEARNING) for seed in seeds}
-    if context.trains("digits") and not all(cell.finished for cell in cells.values()):
-        with sole_user(context.runs.parent), cell_bar("choices") as progress:
-            run_cells(list(cells.values()), this_machine(context.workers), progress)      # their traces are read here
-        print_failures(list(cells.values()))
-    return {key: _with_waiting(cell) for key, cell in cells.items() if cell.finished}
+    points = {(name, seed): _point(place, seed, context) for place, name in enumerate(LEARNING) for seed in seeds}
+    if context.trains("digits"):
+        run_missing(points, context, "choices", this_machine(context.workers))      # their traces are read here
+    return {key: _with_waiting(point) for key, point in points.items() if point.finished}
 
 
 def _describe_learning(records: dict[tuple[str, int], Record], rows: list[dict[str, Any]]) -> Finding:
@@ -142,7 +140,7 @@ def _describe_learning(records: dict[tuple[str, int], Record], rows: list[dict[s
     return Finding(paper, "; ".join(words), "open", "a public implementation takes L1")
 
 
-def _cell(place: int, seed: int, context: Context) -> Point:
+def _point(place: int, seed: int, context: Context) -> Point:
     """A run of the digits data with one variant."""
     name = list(LEARNING)[place]
     rounds = 12 if context.quick else 40
@@ -157,16 +155,16 @@ def _cell(place: int, seed: int, context: Context) -> Point:
                 note={"variant": name, "trial": seed, "most_rounds": rounds})
 
 
-def _with_waiting(cell: Point) -> Record:
-    """The record, with what only the trace tells added while the trace is there."""
-    record = read_record(cell.record)
+def _with_waiting(point: Point) -> Record:
+    """The record, with what only the trace holds added while the trace is there."""
+    record = read_record(point.record)
     if "waited_longest" not in record:
-        record["waited_longest"] = waited_longest(cell)
-        write_record(cell.record, record)
+        record["waited_longest"] = waited_longest(point)
+        write_record(point.record, record)
     return record
 
 
-def waited_longest(cell: Point) -> float:
+def waited_longest(point: Point) -> float:
     """Share of the chosen devices that no other of their cluster had waited longer than.
 
     From the third round on, and not before every device was asked once: until then there are no clusters.
@@ -175,7 +173,7 @@ def waited_longest(cell: Point) -> float:
 
     from netsim.run import Run
 
-    run = Run(cell.run)
+    run = Run(point.run)
     events = run.events
     labels = np.full(len(run.devices), -1)
     for device, cluster in events.filter(pl.col("name") == "cluster").select("device", "value").iter_rows():

@@ -9,17 +9,8 @@ from typing import Any
 import numpy as np
 
 from netsim.base.pictures import library
-from netsim.paper import trials
-from netsim.paper.learned import (
-    Records,
-    comparable,
-    computing,
-    draw_accuracy,
-    frame_accuracy,
-    round_rows,
-    rounds_to_target,
-    settings,
-)
+from netsim.paper import learned, trials
+from netsim.paper.learned import Records, rounds_to_target
 from netsim.paper.plots import canvas
 from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
@@ -30,14 +21,11 @@ GAUGES = {"rounds": "rounds K", "simulated_s": "delay T (s)", "energy_j": "energ
 Measured = dict[str, dict[int, dict[str, float]]]      # dataset -> S -> gauge; inf where a trial missed the target
 
 
-def fig13(context: Context) -> Report | None:
+@learned.from_trials(trials.cohort_sizes)
+def fig13(context: Context, records: Records, settings: str) -> Report:
     """Accuracy curves, K, T and E by cohort size, under divergence selection and SAO."""
-    planned = trials.cohort_sizes(context)
-    records = trials.run_trials(planned, context, "fig13")
-    if not records:
-        return None
     data = trials.datasets(context)
-    sizes = sorted({trial.cohort for trial in planned})
+    sizes = sorted({trial.cohort for trial in trials.cohort_sizes(context)})
     figure, panels = canvas(4.4 * len(data), 9.5, 4, len(data), height_ratios=[2, 1, 1, 1])
     measured: Measured = {}
     for column, dataset in enumerate(data):
@@ -45,9 +33,9 @@ def fig13(context: Context) -> Report | None:
         by_size = _by_size(records, dataset, sizes)
         measured[dataset] = {size: _gauges(found) for size, found in by_size.items()}
         for size, found in by_size.items():
-            draw_accuracy(top, found, _shade(size, sizes), f"S = {size}")
+            learned.draw_accuracy(top, found, _shade(size, sizes), f"S = {size}")
         drawn = [record for found in by_size.values() for record in found]
-        frame_accuracy(top, f"{TITLES[dataset]}, sigma 0.8", drawn, data[dataset].targets["0.8"])
+        learned.frame_accuracy(top, f"{TITLES[dataset]}, sigma 0.8", drawn, data[dataset].targets["0.8"])
         for panel, gauge in zip(panels[1:, column], GAUGES, strict=True):
             _draw_bars(panel, sizes, {size: values[gauge] for size, values in measured[dataset].items()}, GAUGES[gauge])
     panels[0, 0].set_ylabel("test accuracy (%)")
@@ -60,8 +48,8 @@ def fig13(context: Context) -> Report | None:
         ],
         how="Divergence selection with SAO at sigma 0.8; T and E are simulated. The first round of all devices goes in "
             "waves of S, and so do later rounds whose budgets allow no common plan. Only cohort sizes whose trials all "
-            f"reached the target have bars. {settings(context, records, planned)}",
-        rows=round_rows(records), figure=figure, seconds=computing(records),
+            f"reached the target have bars. {settings}",
+        rows=learned.round_rows(records), figure=figure,
         summary={name: {str(size): {gauge: value if value < math.inf else None for gauge, value in values.items()}
                         for size, values in by_size.items()} for name, by_size in measured.items()})
 
@@ -71,7 +59,7 @@ def _by_size(records: Records, dataset: str, sizes: list[int]) -> dict[int, list
     groups = {size: {trial: record for trial, record in records.items()
                      if (trial.dataset, trial.cohort) == (dataset, size)} for size in sizes}
     played = {size: group for size, group in groups.items() if group}
-    found = comparable(list(played.values())) if played else []
+    found = learned.comparable(list(played.values())) if played else []
     return {size: group for size, group in zip(played, found, strict=True) if group}
 
 

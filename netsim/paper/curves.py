@@ -3,54 +3,48 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from netsim.base.counts import counted
-from netsim.paper import trials
-from netsim.paper.learned import (
-    ENDED,
-    by_panel,
-    computing,
-    curve_rows,
-    draw_accuracy,
-    fewer_rounds,
-    frame_accuracy,
-    rises_faster,
-    round_rows,
-    rounds_summary,
-    rounds_to_target,
-    settings,
-    smaller_spread,
-    smallest_shades,
-)
+from netsim.paper import learned, trials
+from netsim.paper.learned import Records, fewer_rounds, rises_faster
 from netsim.paper.plots import COLOURS, NAMES, canvas
 from netsim.paper.report import Finding, Report
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import METHODS, TITLES
 from netsim.sweep.points import Record
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 CONTROL = "cluster-round-robin"
 PANELS = "a row a dataset, a column a sigma"
 INTERVAL = "in brackets the 95 % confidence interval over pairs"
 
 
-def fig10(context: Context) -> Report | None:
+def _panels(context: Context, grid: learned.Grid, height: float, label: str, draw: Callable[..., None]) -> Figure:
+    """A row a dataset, a column a sigma; ``draw`` is given panel, title, records by method, data and sigma."""
+    data = trials.datasets(context)
+    figure, panels = canvas(13, 1.2 + height * len(data), len(data), 3)
+    for row, dataset in enumerate(data):
+        for column, sigma in enumerate(sorted(trials.SIGMAS)):
+            draw(panels[row, column], f"{TITLES[dataset]}, sigma {sigma}", grid[dataset, sigma], data[dataset], sigma)
+        panels[row, 0].set_ylabel(label)
+    return figure
+
+
+@learned.from_trials(trials.compared)
+def fig10(context: Context, records: Records, settings: str) -> Report:
     """Accuracy over rounds."""
-    planned = trials.compared(context)
-    records = trials.run_trials(planned, context, "fig10")
-    if not records:
-        return None
-    grid, data = by_panel(records), trials.datasets(context)
-    figure, panels = canvas(13, 1.2 + 3.2 * len(data), len(data), 3)
-    for row, column, dataset, sigma in trials.panels(context):
-        panel, found = panels[row, column], grid[dataset, sigma]
+    def draw(panel: Any, title: str, found: dict[str, list[Record]], data: trials.Data, sigma: str) -> None:
         for method in METHODS:
             if found[method]:
-                draw_accuracy(panel, found[method], COLOURS[method], NAMES[method])
-        drawn = [record for records in found.values() for record in records]
-        frame_accuracy(panel, f"{TITLES[dataset]}, sigma {sigma}", drawn, data[dataset].targets[sigma])
-    for panel in panels[:, 0]:
-        panel.set_ylabel("test accuracy (%)")
+                learned.draw_accuracy(panel, found[method], COLOURS[method], NAMES[method])
+        learned.frame_accuracy(panel, title, [record for each in found.values() for record in each],
+                               data.targets[sigma])
+
+    grid = learned.by_panel(records)
     return Report(
         findings=[
             rises_faster("K-means selection is mostly above FedAvg", records, "kmeans", "fedavg"),
@@ -58,33 +52,26 @@ def fig10(context: Context) -> Report | None:
             rises_faster("and faster than K-means selection", records, "divergence", "kmeans"),
             rises_faster("and faster than ICAS", records, "divergence", "icas"),
             rises_faster("(control) and faster than each cluster's devices in turn", records, "divergence", CONTROL),
-            smallest_shades("the shaded regions of divergence selection are the smallest", grid, "divergence",
-                            ("fedavg", "kmeans", "icas")),
+            learned.smallest_shades("the shaded regions of divergence selection are the smallest", grid, "divergence",
+                                    ("fedavg", "kmeans", "icas")),
         ],
         how="Lines are means over trials, shades go from the lowest to the highest, the number of trials is in "
-            f"brackets; {PANELS}. {ENDED} Mean accuracy is over the rounds that both runs played; "
-            f"{INTERVAL}. "
-            f"{settings(context, records, planned)}",
-        rows=curve_rows(records), summary=rounds_summary(grid), figure=figure, seconds=computing(records))
+            f"brackets; {PANELS}. {learned.ENDED} Mean accuracy is over the rounds that both runs played; "
+            f"{INTERVAL}. {settings}",
+        rows=learned.curve_rows(records), summary=learned.rounds_summary(grid),
+        figure=_panels(context, grid, 3.2, "test accuracy (%)", draw))
 
 
-def fig11(context: Context) -> Report | None:
+@learned.from_trials(trials.compared)
+def fig11(context: Context, records: Records, settings: str) -> Report:
     """Rounds to the target accuracy, as box plots."""
-    planned = trials.compared(context)
-    records = trials.run_trials(planned, context, "fig11")
-    if not records:
-        return None
-    grid, data = by_panel(records), trials.datasets(context)
-    figure, panels = canvas(13, 1.2 + 3.0 * len(data), len(data), 3)
-    for row, column, dataset, sigma in trials.panels(context):
-        panel, found = panels[row, column], grid[dataset, sigma]
+    def draw(panel: Any, title: str, found: dict[str, list[Record]], data: trials.Data, sigma: str) -> None:
         for place, method in enumerate(METHODS):
-            _draw_rounds(panel, place, found[method], method, data[dataset].cap)
+            _draw_rounds(panel, place, found[method], method, data.cap)
         panel.set_xticks(range(len(METHODS)), ["divergence", "FedAvg", "K-means", "round\nrobin", "ICAS"], fontsize=8)
-        panel.set(title=f"{TITLES[dataset]}, sigma {sigma}", xlim=(-0.6, len(METHODS) - 0.4),
-                  ylim=(0, data[dataset].cap * 1.2))
-    for panel in panels[:, 0]:
-        panel.set_ylabel("rounds to the target")
+        panel.set(title=title, xlim=(-0.6, len(METHODS) - 0.4), ylim=(0, data.cap * 1.2))
+
+    grid = learned.by_panel(records)
     return Report(
         findings=[
             fewer_rounds("divergence selection needs fewer rounds than FedAvg", records, "divergence", "fedavg"),
@@ -93,19 +80,20 @@ def fig11(context: Context) -> Report | None:
             fewer_rounds("(control) and than each cluster's devices in turn", records, "divergence", CONTROL),
             fewer_rounds("(control) each cluster's devices in turn need fewer rounds than FedAvg", records, CONTROL,
                          "fedavg"),
-            smaller_spread("divergence selection's rounds spread less than FedAvg's", grid, "divergence", "fedavg"),
-            smaller_spread("so do those of K-means selection", grid, "kmeans", "fedavg"),
+            learned.smaller_spread("divergence selection's rounds spread less than FedAvg's", grid, "divergence",
+                                   "fedavg"),
+            learned.smaller_spread("so do those of K-means selection", grid, "kmeans", "fedavg"),
             *_icas_on_cifar10(grid["cifar10", "0.8"]["icas"]),
         ],
         how=f"Points are trials, with boxes where there are three or more; {PANELS}. Where one run of a pair did not "
             "reach its target the other counts as faster; pairs in which neither did are left out. How many times as "
-            f"many is a geometric mean over the pairs in which both did; {INTERVAL}. "
-            f"{settings(context, records, planned)}",
-        rows=round_rows(records), summary=rounds_summary(grid), figure=figure, seconds=computing(records))
+            f"many is a geometric mean over the pairs in which both did; {INTERVAL}. {settings}",
+        rows=learned.round_rows(records), summary=learned.rounds_summary(grid),
+        figure=_panels(context, grid, 3.0, "rounds to the target", draw))
 
 
 def _draw_rounds(panel: Any, place: int, records: list[Record], method: str, cap: int) -> None:
-    rounds = [rounds_to_target(record) for record in records]
+    rounds = [learned.rounds_to_target(record) for record in records]
     if not rounds:
         panel.annotate("not\nmeasured", (place, 0), ha="center", va="bottom", fontsize=7, color="0.3")
     reached = [count for count in rounds if count < math.inf]

@@ -17,14 +17,14 @@ from netsim.paper.learned import mean_and_range
 from netsim.paper.plots import canvas
 from netsim.paper.report import Finding, Report, Verdict, all_or_some
 from netsim.paper.reproduce import Context
-from netsim.paper.trials import LOCAL_EPOCHS, TITLES, Trial
+from netsim.paper.trials import TITLES, Trial, measured
 from netsim.selection.divergence import distances
-from netsim.sweep.points import Record, kept_record
+from netsim.sweep.points import Record
 
 ROUNDS = (10, 2, 5, 20)      # k: the paper does not print it; the first is drawn
 
 
-def measure(trial: Trial, rounds: int, context: Context) -> Record:
+def measure(rounds: int, trial: Trial, context: Context) -> Record:
     """Divergence of every device after k rounds, and the accuracy on its cluster if it is the one chosen for k + 1.
 
     From the second round on a random device of each cluster takes part. In round k + 1 the devices of the other
@@ -139,17 +139,11 @@ def table1(context: Context) -> Report | None:
 
 def _records(dataset: str, rounds: int, context: Context) -> dict[int, Record]:
     """Of one k, by trial."""
-    records: dict[int, Record] = {}
-    for number in range(1, 1 + (context.trials or (1 if context.quick else 3))):
-        trial = Trial(dataset, "0.8", "kmeans", 10, number)
-        note = {"dataset": dataset, "sigma": "0.8", "trial": number, "rounds_before": rounds,
-                "local_epochs": LOCAL_EPOCHS}
-        name = f"table1-{number}.json" if rounds == ROUNDS[0] else f"table1-{number}-after-{rounds}.json"
-        record = kept_record(context.cells / dataset / "0.8" / name, note,
-                             partial(measure, trial, rounds, context) if context.trains(dataset) else None)
-        if record is not None:
-            records[number] = record
-    return records
+    name = "table1-{}.json" if rounds == ROUNDS[0] else f"table1-{{}}-after-{rounds}.json"
+    numbers = range(1, 1 + (context.trials or (1 if context.quick else 3)))
+    records = {number: measured(Trial(dataset, "0.8", "kmeans", 10, number), context, name.format(number),
+                                {"rounds_before": rounds}, partial(measure, rounds)) for number in numbers}
+    return {number: record for number, record in records.items() if record is not None}
 
 
 @dataclass(frozen=True)

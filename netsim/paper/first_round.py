@@ -6,19 +6,19 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints, Weights
 from netsim.base.counts import counted
+from netsim.paper.learned import computing
 from netsim.paper.plots import canvas
 from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.sizes import LAYERS
-from netsim.paper.trials import LOCAL_EPOCHS, SIGMAS, TITLES, Trial, datasets
-from netsim.sweep.points import Record, kept_record, shared_by
+from netsim.paper.trials import LOCAL_EPOCHS, SIGMAS, TITLES, Trial, datasets, measured
+from netsim.sweep.points import Record, shared_by
 
 FEATURES = (*LAYERS, "all")
 HIGH = 0.7        # of an adjusted Rand index
@@ -46,7 +46,7 @@ def learner_of(trial: Trial, context: Context) -> Iterator[Any]:
     from netsim.learning.shared import InCommon
 
     scenario, _ = trial.scenario(context)
-    common = InCommon(shared_by(trial.cell(context).run))
+    common = InCommon(shared_by(trial.point(context).run))
     with open_learner(scenario, trial.number, context.workers, common) as learner:
         yield learner
 
@@ -156,24 +156,16 @@ def all_seeded(context: Context) -> dict[Trial, Record]:
 
 
 def _all_records(
-    context: Context, name: str, measured: Callable[[Trial, Context], Record], more: Record
+    context: Context, name: str, measure: Callable[[Trial, Context], Record], more: Record
 ) -> dict[Trial, Record]:
-    records = {}
-    for sigma in reversed(SIGMAS):
-        for dataset, data in datasets(context).items():
-            for number in range(1, 1 + (context.trials or (1 if context.quick else 3))):
-                trial = Trial(dataset, sigma, "fedavg", 10, number)
-                path = context.cells / dataset / sigma / f"{name}-{number}.json"
-                note = {"dataset": dataset, "sigma": sigma, "trial": number, "local_epochs": LOCAL_EPOCHS,
-                        "devices": data.devices, "samples": data.samples[sigma], **more}
-                record = kept_record(path, note, partial(measured, trial, context) if context.trains(dataset) else None)
-                if record:
-                    records[trial] = record
-    return {trial: records[trial] for trial in sorted(records, key=lambda trial: _order(trial, context))}
-
-
-def _order(trial: Trial, context: Context) -> tuple[int, int, int]:
-    return list(datasets(context)).index(trial.dataset), SIGMAS.index(trial.sigma), trial.number
+    data = datasets(context)
+    wanted = [Trial(dataset, sigma, "fedavg", 10, number) for sigma in reversed(SIGMAS) for dataset in data
+              for number in range(1, 1 + (context.trials or (1 if context.quick else 3)))]
+    records = {trial: measured(trial, context, f"{name}-{trial.number}.json", {
+        "devices": data[trial.dataset].devices, "samples": data[trial.dataset].samples[trial.sigma], **more}, measure)
+        for trial in wanted}
+    order = sorted(wanted, key=lambda trial: (list(data).index(trial.dataset), SIGMAS.index(trial.sigma), trial.number))
+    return {trial: record for trial in order if (record := records[trial])}
 
 
 def fig8(context: Context) -> Report | None:
@@ -210,7 +202,7 @@ def fig8(context: Context) -> Report | None:
         ],
         how="K-means (10 starts, one thread) over the models of the first round, the median over first rounds. Running "
             "times differ from machine to machine and a little from run to run.",
-        rows=rows, summary={"speedup_of_fc2_weight": faster}, figure=figure, seconds=_computing(records))
+        rows=rows, summary={"speedup_of_fc2_weight": faster}, figure=figure, seconds=computing(records))
 
 
 def fig9(context: Context) -> Report | None:
@@ -275,7 +267,7 @@ def fig9(context: Context) -> Report | None:
         rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last, "fc2_weight_by_seed": {
             f"{trial.dataset}, {trial.sigma}, {trial.number}": record["ari_by_seed"]
             for trial, record in by_seed.items()}},
-        figure=figure, seconds=_computing(records))
+        figure=figure, seconds=computing(records))
 
 
 def _seeds_matter(by_seed: dict[Trial, Record], planned: int) -> Finding:
@@ -306,7 +298,3 @@ def _each(rows: list[dict[str, Any]], sigma: str) -> str:
     """The mean index of the last layer, dataset by dataset."""
     names = dict.fromkeys(row["dataset"] for row in rows if row["sigma"] == sigma)
     return ", ".join(f"{TITLES[name]} {_index(rows, name, sigma, 'fc2.weight'):.3f}" for name in names)
-
-
-def _computing(records: dict[Trial, Record]) -> float:
-    return float(sum(record["seconds"] for record in records.values()))

@@ -8,16 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.paper import trials
-from netsim.paper.learned import (
-    Records,
-    by_panel,
-    computing,
-    median_rounds,
-    paired,
-    rounds_summary,
-    settings,
-)
+from netsim.paper import learned, trials
+from netsim.paper.learned import Records, median_rounds, paired
 from netsim.paper.plots import COLOURS, NAMES, canvas
 from netsim.paper.report import Finding, Report, nothing_yet
 from netsim.paper.reproduce import Context
@@ -53,12 +45,9 @@ def score(panel: Records, method: str) -> float | None:
     return base / own - 1 if max(base, own) < math.inf else None
 
 
-def table3(context: Context) -> Report | None:
+@learned.from_trials(trials.compared)
+def table3(context: Context, records: Records, settings: str) -> Report:
     """The scores of all methods, beside those printed for the proposed one and for Favor."""
-    planned = trials.compared(context)
-    records = trials.run_trials(planned, context, "table3")
-    if not records:
-        return None
     rows = [_row(dataset, sigma, {trial: record for trial, record in records.items()
                                   if (trial.dataset, trial.sigma) == (dataset, sigma)})
             for dataset in trials.datasets(context) for sigma in sorted(SIGMAS)]
@@ -72,9 +61,8 @@ def table3(context: Context) -> Report | None:
                     "so fewer rounds would score below 0; the printed values, and those here, are FedAvg's rounds over "
                     "the method's, less 1", "differs", "the formula is printed upside down"),
         ],
-        how="Medians of rounds to the target over the trials that FedAvg and the method both played. "
-            f"{settings(context, records, planned)}",
-        rows=rows, summary=rounds_summary(by_panel(records)), figure=_draw(rows), seconds=computing(records))
+        how=f"Medians of rounds to the target over the trials that FedAvg and the method both played. {settings}",
+        rows=rows, summary=learned.rounds_summary(learned.by_panel(records)), figure=_draw(rows))
 
 
 def _row(dataset: str, sigma: str, panel: Records) -> dict[str, Any]:

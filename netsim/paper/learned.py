@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from netsim.base.arrays import Floats
 from netsim.base.counts import counted
 from netsim.paper import trials
-from netsim.paper.report import Finding, all_or_some, nothing_yet
+from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import TITLES, Trial
 from netsim.sweep.points import Record
@@ -20,16 +22,33 @@ from netsim.sweep.points import Record
 Records = Mapping[Trial, Record]
 Grid = Mapping[tuple[str, str], Mapping[str, list[Record]]]       # (dataset, sigma) -> method -> its trials
 Pairs = Sequence[tuple[float, float]]
+Draw = Callable[[Context, Records, str], Report]
 ENDED = "A run ends at its target; its curve goes on there at its last value, so that means and shades keep all trials."
 FEW = "two or three trials say little about a spread; the paper has ten"
+
+
+def from_trials(plan: Callable[[Context], Sequence[Trial]]) -> Callable[[Draw], Callable[[Context], Report | None]]:
+    """Decorate what draws a report of trials: those missing are run first; without any there is no report.
+
+    It is given the context, the records and how the trials were run.
+    """
+    def decorate(draw: Draw) -> Callable[[Context], Report | None]:
+        @wraps(draw)
+        def report(context: Context) -> Report | None:
+            planned = plan(context)
+            records = trials.run_trials(planned, context, draw.__name__)
+            return replace(draw(context, records, settings(context, records, planned)),
+                           seconds=computing(records)) if records else None
+
+        return report
+
+    return decorate
 
 
 def settings(context: Context, records: Records, planned: Sequence[Trial]) -> str:
     """How the trials were run, and how many there are, of those planned."""
     runs = (counted(len(records), "run") if len(records) == len(planned)
             else f"{len(records)} of {counted(len(planned), 'planned run')}")
-    processors = Counter(record.get("processor") or "one not noted" for record in records.values())
-    on = "; ".join(f"{name} ({count})" for name, count in sorted(processors.items()))
     published = sum(record["split"] == "published" for record in records.values())
     cap = next(iter(trials.datasets(context).values())).cap
     batches = ", ".join(f"{TITLES[name]} {data.batch}" for name, data in trials.datasets(context).items())
@@ -39,7 +58,13 @@ def settings(context: Context, records: Records, planned: Sequence[Trial]) -> st
         f"{batches}; plain mean of models; the whole test set after every round; a run ends at its target accuracy or "
         f"after {cap} rounds. All methods of a trial share devices, split and first model. `cluster-round-robin` is a "
         "control: from each cluster the device that waited longest, without a look at weights. "
-        f"Processors (runs): {on}; on another one, rounds differ by some.")
+        f"Processors (runs): {processors(records)}; on another one, rounds differ by some.")
+
+
+def processors(records: Mapping[Any, Record]) -> str:
+    """Which processors have made the records, and how many each."""
+    counts = Counter(record.get("processor") or "one not noted" for record in records.values())
+    return "; ".join(f"{name} ({count})" for name, count in sorted(counts.items()))
 
 
 def by_panel(records: Records) -> Grid:

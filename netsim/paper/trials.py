@@ -1,4 +1,4 @@
-"""The paper's learning experiments as cells: dataset, sigma, selection method, cohort size and trial.
+"""The paper's learning experiments as points: dataset, sigma, selection method, cohort size and trial.
 
 A trial is a seed: all methods of one trial meet the same devices, the same split and the same first model. The first
 trial uses the published split of ``partitions/`` below the data folder if it is there; the others draw their own.
@@ -6,14 +6,15 @@ trial uses the published split of ``partitions/`` below the data folder if it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from netsim.paper.reproduce import Context
 from netsim.scenario import Scenario, load_scenario
-from netsim.sweep.points import Point, Record, read_record, run_cells, sole_user
+from netsim.sweep.points import Point, Record, kept_record, read_record, run_points, sole_user
 from netsim.sweep.sweep_file import override
 
 METHODS = ("divergence", "fedavg", "kmeans", "cluster-round-robin", "icas")
@@ -72,7 +73,7 @@ class Trial:
     cohort: int
     number: int        # from 1; also the seed
 
-    def cell(self, context: Context) -> Point:
+    def point(self, context: Context) -> Point:
         """Where it is kept and what it runs."""
         data = datasets(context)[self.dataset]
         scenario, split = self.scenario(context)
@@ -152,38 +153,40 @@ class Kept(Protocol):
     @property
     def dataset(self) -> str: ...
 
-    def cell(self, context: Context) -> Point:
+    def point(self, context: Context) -> Point:
         """Where it is kept and what it runs."""
 
 
 T = TypeVar("T", bound=Kept)
+K = TypeVar("K")
 
 
 def run_trials(trials: Sequence[T], context: Context, name: str) -> dict[T, Record]:
     """Run what is wanted and not stored yet; returns the records that are there."""
-    from netsim.sweep.progress import cell_bar, print_failures
+    points = {trial: trial.point(context) for trial in dict.fromkeys(trials)}
+    wanted = {trial: point for trial, point in points.items() if context.trains(trial.dataset)}
+    if not all(point.finished for point in wanted.values()):
+        from netsim.learning.datasets import load_dataset
 
-    cells = {trial: trial.cell(context) for trial in dict.fromkeys(trials)}
-    wanted = {trial: cell for trial, cell in cells.items() if context.trains(trial.dataset)}
-    if not all(cell.finished for cell in wanted.values()):
-        check_data(context, list(wanted))
-        with sole_user(context.runs.parent), cell_bar(name) as progress:
-            run_cells(list(wanted.values()), context.place, progress)
-        print_failures(list(wanted.values()))
-    return {trial: read_record(cell.record) for trial, cell in cells.items() if cell.finished}
-
-
-def check_data(context: Context, trials: Sequence[Kept]) -> None:
-    """Fail at once, and not in a worker hours later, where a dataset is missing."""
-    from netsim.learning.datasets import load_dataset
-
-    for dataset in dict.fromkeys(trial.dataset for trial in trials):
-        load_dataset(dataset, context.data)
+        for dataset in {trial.dataset: None for trial in wanted}:      # fail at once, not in a worker hours later
+            load_dataset(dataset, context.data)
+    run_missing(wanted, context, name, context.place)
+    return {trial: read_record(point.record) for trial, point in points.items() if point.finished}
 
 
-def panels(context: Context) -> Iterator[tuple[int, int, str, str]]:
-    """The places of a grid of panels: a row a dataset, a column a sigma, in the paper's order."""
-    for row, dataset in enumerate(datasets(context)):
-        for column, sigma in enumerate(sorted(SIGMAS)):
-            yield row, column, dataset, sigma
+def run_missing(points: Mapping[K, Point], context: Context, name: str, place: Any) -> None:
+    """Run the points that have no record yet, behind a bar."""
+    from netsim.sweep.progress import print_failures, progress_bar
 
+    if not all(point.finished for point in points.values()):
+        with sole_user(context.runs.parent), progress_bar(name) as progress:
+            run_points(list(points.values()), place, progress)
+        print_failures(list(points.values()))
+
+
+def measured(trial: Trial, context: Context, file: str, note: Record, measure: Callable[[Trial, Context], Record]
+             ) -> Record | None:
+    """The record that a measurement has left for a note, or else measured now, where that is allowed."""
+    note = {"dataset": trial.dataset, "sigma": trial.sigma, "trial": trial.number, "local_epochs": LOCAL_EPOCHS, **note}
+    return kept_record(context.cells / trial.dataset / trial.sigma / file, note,
+                       partial(measure, trial, context) if context.trains(trial.dataset) else None)

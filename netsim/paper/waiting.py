@@ -57,7 +57,7 @@ class ServerTrial:
     server: str
     number: int        # from 1; also the seed
 
-    def cell(self, context: Context) -> Point:
+    def point(self, context: Context) -> Point:
         """Where it is kept and what it runs."""
         data = _data(context, self.dataset)
         name = f"{self.spread}-{self.server}-{self.number}"

@@ -1,4 +1,4 @@
-"""Where the cells of a sweep run: in processes of this machine, or on a Dask cluster; one interface for both."""
+"""Where the points of a sweep run: in processes of this machine, or on a Dask cluster; one interface for both."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PATIENCE_S = 10     # how long a cluster may take to answer
 
 @dataclass(frozen=True)
 class Place:
-    """Somewhere to run cells: ``open()`` gives an executor, and can be called again after one has broken down."""
+    """Somewhere to run points: ``open()`` gives an executor, and can be called again after one has broken down."""
 
     open: Callable[[], AbstractContextManager[Executor]]
-    at_once: int | None      # how many cells it is given at a time; None: all, it has a queue of its own
+    at_once: int | None      # how many points it is given at a time; None: all, it has a queue of its own
 
 
 def place_for(workers: int | None, address: str | None) -> Place:
@@ -38,7 +38,7 @@ def this_machine(workers: int | None = None) -> Place:
 
 
 def cluster(address: str) -> Place:
-    """A Dask cluster whose scheduler listens at ``address``; it starts a cell again when its worker dies."""
+    """A Dask cluster whose scheduler listens at ``address``; it starts a point again when its worker dies."""
     return Place(lambda: _dask(address), at_once=None)
 
 

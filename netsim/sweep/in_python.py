@@ -34,10 +34,10 @@ def run_sweep(
 
     ``vary`` is a dict of keys with lists of values, or a list of dicts, one a case. ``seeds`` is how many, from 0 on,
     or which. ``out`` is the sweep's folder, from which it goes on if it was stopped (without one, the results live as
-    long as the object returned). Cells run in this process, one after the other, unless ``workers`` or a ``cluster``
-    says otherwise. Functions and classes of this Python session may stand among the values, and be given for all cells
-    as ``allocation``, ``selection``, ``model``, ``dataset`` or ``channel``; such cells run here, each time anew.
-    A cell that fails stays in the results with its reason.
+    long as the object returned). Points run in this process, one after the other, unless ``workers`` or a ``cluster``
+    says otherwise. Functions and classes of this Python session may stand among the values, and be given for all points
+    as ``allocation``, ``selection``, ``model``, ``dataset`` or ``channel``; such points run here, each time anew.
+    A point that fails stays in the results with its reason.
     """
     check_arguments(own, seed=0, workers=workers, resume=False, out=out, learning=learning, progress=progress)
     numbers = _seeds(seeds)
@@ -123,8 +123,8 @@ def _seeds(seeds: Any) -> list[int]:
 
 
 def _forget(sweep: Sweep) -> None:
-    """Nobody knows whether an object of a session is still the one that earlier cells were run with."""
-    for cell in sweep.cells:
-        cell.record.unlink(missing_ok=True)
-        if cell.run.is_dir() and not cell.run.is_symlink():
-            shutil.rmtree(cell.run)
+    """Nobody knows whether an object of a session is still the one that earlier points were run with."""
+    for point in sweep.points:
+        point.record.unlink(missing_ok=True)
+        if point.run.is_dir() and not point.run.is_symlink():
+            shutil.rmtree(point.run)

@@ -1,6 +1,6 @@
-"""A cell is one run of one scenario under one seed; many of them are run here, each once, whatever happens between.
+"""A point is one run of one scenario under one seed; many of them are run here, each once, whatever happens between.
 
-A finished cell leaves a record, a small JSON file. While it is under way it has a run directory, from which it goes on
+A finished point leaves a record, a small JSON file. While it is under way it has a run directory, from which it goes on
 after an interruption.
 """
 
@@ -44,7 +44,7 @@ RECORDED = {"rounds", "by_round", "seconds"}     # some of what every record has
 OUR_LEVELS = 3            # sweeps/NAME/cells, or cells/DATASET/SIGMA: what we name below the folder of the results
 MOST_BYTES = 500 * MEGABYTE      # of a record: four numbers for each of a million rounds
 BY_ROUND = ("round_s", "energy_j", "arrived", "accuracy")
-MOST_BREAKDOWNS = 3       # so often may a worker die under a cell before the cell is held to be the reason
+MOST_BREAKDOWNS = 3       # so often may a worker die under a point before the point is held to be the reason
 LOOK_EVERY_S = 0.5
 ONE_AT_A_TIME = threading.Lock()     # torch seeds a whole process, and a cluster's worker may have several threads
 
@@ -58,7 +58,7 @@ class Point:
     record: Path
     run: Path
     learning: bool = True
-    note: Record = field(default_factory=dict)     # what a record must say to be this cell's
+    note: Record = field(default_factory=dict)     # what a record must say to be this point's
     also: Record = field(default_factory=dict)     # what it says besides
     label: str = ""                                # what people know it by
 
@@ -73,7 +73,7 @@ class Point:
 
     @property
     def failure(self) -> Path:
-        """The file with the error, if the cell failed the last time."""
+        """The file with the error, if the point failed the last time."""
         return self.record.with_suffix(".error")
 
     @property
@@ -86,22 +86,22 @@ class Point:
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """How far a set of cells is."""
+    """How far a set of points is."""
 
     finished: int
     failed: int
     total: int
-    part_done: float            # of all cells together, from 0 to 1
+    part_done: float            # of all points together, from 0 to 1
     seconds_left: float | None
-    at_most: bool = False       # no cell has shown yet after how many of its rounds it reaches its target
+    at_most: bool = False       # no point has shown yet after how many of its rounds it reaches its target
 
 
-def play(
+def run_point(
     scenario: Scenario, seed: int, run: Path, learning: bool, allow_import: bool = False, every_round: bool = False,
 ) -> Record:
-    """Run a cell where this is called, from where its run directory says; returns its numbers.
+    """Run a point where this is called, from where its run directory says; returns its numbers.
 
-    It shares what it trains with other cells, in ``every_round`` or in the first alone. What only an unfinished run
+    It shares what it trains with other points, in ``every_round`` or in the first alone. What only an unfinished run
     needs is removed at the end.
     """
     from netsim.learning.shared import InCommon
@@ -128,42 +128,42 @@ def play(
 
 
 def shared_by(run: Path) -> Path:
-    """The folder for what the cells of a sweep train in common, beside that of their runs."""
+    """The folder for what the points of a sweep train in common, beside that of their runs."""
     return run.parent.with_name("shared")
 
 
-def twins(cells: Iterable[Point]) -> list[list[Point]]:
-    """Cells that may train the same devices round after round, together; the others each alone.
+def shared_training_groups(points: Iterable[Point]) -> list[list[Point]]:
+    """Points that may train the same devices round after round, together; the others each alone.
 
     Whether they do is told by what they train. This says where to look: keeping what nobody will ask for takes time.
     """
     found: dict[object, list[Point]] = {}
-    for cell in cells:
-        scenario = cell.scenario
-        what = (cell.seed, repr(scenario.learning), repr(scenario.selection), repr(scenario.server), scenario.size)
-        found.setdefault(what if cell.learning and scenario.trains else cell.record, []).append(cell)
+    for point in points:
+        scenario = point.scenario
+        what = (point.seed, repr(scenario.learning), repr(scenario.selection), repr(scenario.server), scenario.size)
+        found.setdefault(what if point.learning and scenario.trains else point.record, []).append(point)
     return list(found.values())
 
 
-def in_order(cells: Sequence[Point], at_once: int | None) -> list[Point]:
-    """Twins close to each other, as what they share is not kept for ever, but not at the same time, where one would
-    wait for what the other trains: first twins of ``at_once`` kinds in turn, then those of the next ones.
+def in_order(points: Sequence[Point], at_once: int | None) -> list[Point]:
+    """Points of a group close to each other, as what they share is not kept for ever, but not at the same time, where
+    one would wait for what the other trains: first those of ``at_once`` groups in turn, then those of the next ones.
     """
-    kinds = twins(cells)
+    kinds = shared_training_groups(points)
     step = at_once or max(1, len(kinds))
     batches = [zip_longest(*kinds[start : start + step]) for start in range(0, len(kinds), step)]
-    return [cell for batch in batches for turn in batch for cell in turn if cell is not None]
+    return [point for batch in batches for turn in batch for point in turn if point is not None]
 
 
-def run_cells(
-    cells: Sequence[Point], place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
+def run_points(
+    points: Sequence[Point], place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
     allow_import: bool = False,
 ) -> None:
-    """Run all cells that have no record yet; one that fails leaves its error, and the others go on."""
-    queue = _Queue(in_order(cells, place.at_once), allow_import)
+    """Run all points that have no record yet; one that fails leaves its error, and the others go on."""
+    queue = _Queue(in_order(points, place.at_once), allow_import)
     looked = -math.inf
     while queue.left:
-        queue.give_up_in_vain()
+        queue.give_up_if_workers_die()
         with place.open() as executor:
             while queue.running or (queue.left and not queue.broken):
                 queue.submit(executor, place.at_once)
@@ -176,7 +176,7 @@ def run_cells(
                     watch(queue.progress())
                     looked = time.monotonic()
     watch(queue.progress())
-    for folder in {shared_by(cell.run) for cell in cells}:
+    for folder in {shared_by(point.run) for point in points}:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -188,7 +188,7 @@ def write_record(path: Path, record: Record) -> None:
 
 
 def read_record(path: Path) -> Record:
-    """What a finished cell left."""
+    """What a finished point left."""
     try:
         record = _whole_record(path)
         if record.keys() >= RECORDED:
@@ -230,82 +230,82 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
 
 @contextmanager
 def sole_user(folder: Path) -> Iterator[None]:
-    """Hold a folder for as long as the block takes, so that no other process runs its cells meanwhile."""
+    """Hold a folder for as long as the block takes, so that no other process runs its points meanwhile."""
     make_folder(folder, levels=2)
     with hold(folder / "lock", "these points"):
         yield
 
 
 class _Queue:
-    """The cells still to run and those under way; counts the others."""
+    """The points still to run and those under way; counts the others."""
 
-    def __init__(self, cells: Sequence[Point], allow_import: bool) -> None:
+    def __init__(self, points: Sequence[Point], allow_import: bool) -> None:
         self._allow_import = allow_import                 # said to each worker: it asks again
-        looked = [(cell, cell.finished) for cell in cells]
-        done = [cell for cell, finished in looked if finished]
-        self.left = [cell for cell, finished in looked if not finished]
+        looked = [(point, point.finished) for point in points]
+        done = [point for point, finished in looked if finished]
+        self.left = [point for point, finished in looked if not finished]
         self.running: dict[Future[Record], Point] = {}
         self.broken = False                               # the executor takes no more work
-        self._twins = {cell.record for kind in twins(cells) if len(kind) > 1 for cell in kind}
-        self._breakdowns: Counter[Path] = Counter()       # how often a worker died under a cell
-        self._in_vain = 0                                 # executors opened since a cell last ended
-        self._total, self._finished, self._failed = len(cells), len(done), 0
+        self._sharing = {point.record for kind in shared_training_groups(points) if len(kind) > 1 for point in kind}
+        self._breakdowns: Counter[Path] = Counter()       # how often a worker died under a point
+        self._broken_executors = 0                                 # executors opened since a point last ended
+        self._total, self._finished, self._failed = len(points), len(done), 0
         self._start, self._estimate = time.monotonic(), TimeLeft(done, self.left)
 
-    def give_up_in_vain(self) -> None:
+    def give_up_if_workers_die(self) -> None:
         """Stop where workers die at once whatever they are given."""
-        if self._in_vain == MOST_BREAKDOWNS:
+        if self._broken_executors == MOST_BREAKDOWNS:
             raise InputError("out-of-memory", "workers", f"{MOST_BREAKDOWNS} times workers that ended before any point",
                              hint="Most often memory is short, or a script starts them outside of "
                                   '`if __name__ == "__main__":`')
-        self._in_vain += 1
+        self._broken_executors += 1
         self.broken = False
 
     def submit(self, executor: Executor, at_once: int | None) -> None:
-        """Hand out cells, in their order, as many as may run at a time."""
+        """Hand out points, in their order, as many as may run at a time."""
         while self.left and not self.broken and (at_once is None or len(self.running) < at_once):
-            cell = self.left.pop(0)
-            make_folder(cell.record.parent, OUR_LEVELS)
-            make_folder(cell.run.parent, OUR_LEVELS)
-            for folder in (cell.run, shared_by(cell.run)):      # a worker could not tell where they lead
+            point = self.left.pop(0)
+            make_folder(point.record.parent, OUR_LEVELS)
+            make_folder(point.run.parent, OUR_LEVELS)
+            for folder in (point.run, shared_by(point.run)):      # a worker could not tell where they lead
                 refuse_link(folder)
-            cell.failure.unlink(missing_ok=True)
+            point.failure.unlink(missing_ok=True)
             future = executor.submit(
-                play, cell.scenario, cell.seed, cell.run.resolve(), cell.learning, self._allow_import,
-                cell.record in self._twins)
-            self.running[future] = cell
+                run_point, point.scenario, point.seed, point.run.resolve(), point.learning, self._allow_import,
+                point.record in self._sharing)
+            self.running[future] = point
 
     def settle(self, future: Future[Record]) -> None:
-        """Keep what a cell came to; one whose worker died is tried again, but not for ever."""
-        cell = self.running.pop(future)
+        """Keep what a point came to; one whose worker died is tried again, but not for ever."""
+        point = self.running.pop(future)
         error = BrokenExecutor("cancelled") if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
             self.broken = True
-            self._breakdowns[cell.record] += 1
-            if self._breakdowns[cell.record] < MOST_BREAKDOWNS:
-                self.left.append(cell)
+            self._breakdowns[point.record] += 1
+            if self._breakdowns[point.record] < MOST_BREAKDOWNS:
+                self.left.append(point)
                 return
         else:
-            self._in_vain = 0
+            self._broken_executors = 0
         if error is None:
-            write_record(cell.record, {**cell.note, **cell.also, **future.result()})
+            write_record(point.record, {**point.note, **point.also, **future.result()})
             self._finished += 1
-            self._estimate.ended(cell.record, future.result())
+            self._estimate.ended(point.record, future.result())
         else:
-            replace_text(cell.failure, _explain(error))
+            replace_text(point.failure, _explain(error))
             self._failed += 1
-            self._estimate.failed(cell.record)
+            self._estimate.failed(point.record)
 
     def abandon(self) -> None:
-        """Wait no more for what is under way: whoever had it is gone, through no fault of the cells."""
+        """Wait no more for what is under way: the workers are gone, through no fault of the points."""
         self.broken = True
         self.left += self.running.values()
         self.running.clear()
 
     def progress(self) -> SweepProgress:
-        """Counts, and the time left by how far the cells have come since the start."""
-        for cell in self.running.values():
-            self._estimate.at_round(cell.record, cell.rounds_played)
+        """Counts, and the time left by how far the points have come since the start."""
+        for point in self.running.values():
+            self._estimate.at_round(point.record, point.rounds_played)
         left = self._estimate.seconds_left(time.monotonic() - self._start)
         return SweepProgress(self._finished, self._failed, self._total, self._estimate.part_done, left,
                         self._estimate.at_most)

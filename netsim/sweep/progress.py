@@ -32,8 +32,8 @@ LINE_EVERY_S = 60      # where there is no terminal to redraw a bar on
 
 
 @contextmanager
-def cell_bar(name: str) -> Iterator[Callable[[SweepProgress], None]]:
-    """A live bar over the cells on standard error; without a terminal, a line a minute and at the end."""
+def progress_bar(name: str) -> Iterator[Callable[[SweepProgress], None]]:
+    """A live bar over the points on standard error; without a terminal, a line a minute and at the end."""
     console = Console(stderr=True, markup=False)
     if not console.is_terminal:
         lines = _Lines(name, console)
@@ -59,8 +59,8 @@ class _Lines:
 
 
 def describe(at: SweepProgress) -> str:
-    """``12 of 40 cells, 1 failed, about 3 min left``."""
-    parts = [f"{at.finished:,} of {counted(at.total, 'cell')}"]
+    """``12 of 40 points, 1 failed, about 3 min left``."""
+    parts = [f"{at.finished:,} of {counted(at.total, 'point')}"]
     if at.failed:
         parts.append(f"{at.failed} failed")
     if at.seconds_left is not None and at.finished + at.failed < at.total:
@@ -84,7 +84,7 @@ def duration(seconds: float) -> str:
 
 
 def print_status(name: str, status: SweepStatus, *, every: bool = False) -> None:
-    """How many cells are finished, under way, failed and waiting; the failed ones with their errors."""
+    """How many points are finished, under way, failed and waiting; the failed ones with their errors."""
     table = Table(title=f"sweep {name}", show_header=False, title_justify="left")
     table.add_row("cells", str(status.total))
     table.add_row("finished", str(status.finished))
@@ -94,9 +94,9 @@ def print_status(name: str, status: SweepStatus, *, every: bool = False) -> None
     console = Console(markup=False)
     console.print(table)
     shown = status.begun if every else status.begun[:MOST_ROWS]
-    for cell in shown:
-        rounds = cell.scenario.end.rounds
-        console.print(f"begun: {cell.name}, round {cell.rounds_played} of {rounds}", highlight=False)
+    for point in shown:
+        rounds = point.scenario.end.rounds
+        console.print(f"begun: {point.name}, round {point.rounds_played} of {rounds}", highlight=False)
     if len(shown) < len(status.begun):
         console.print(f"... and {len(status.begun) - len(shown):,} more begun; all with --all", highlight=False)
     print_failures(status.failed, every=every)
@@ -160,18 +160,18 @@ def _energy(energy_j: float) -> str:
 
 def _first_line(failure: Path) -> str:
     try:
-        return readable(read_text(failure, "the error of a cell").partition("\n")[0])
+        return readable(read_text(failure, "the error of a point").partition("\n")[0])
     except (OSError, InputError) as error:
         return str(error)
 
 
-def print_failures(cells: Sequence[Point], *, every: bool = False) -> int:
-    """The first line of each error, and where the rest is; returns how many cells failed."""
+def print_failures(points: Sequence[Point], *, every: bool = False) -> int:
+    """The first line of each error, and where the rest is; returns how many points failed."""
     console = Console(stderr=True, markup=False)
-    failed = [cell for cell in {cell.record: cell for cell in cells}.values() if cell.failure.exists()]
-    for cell in failed if every else failed[:MOST_TOLD]:
-        reason = _first_line(cell.failure)
-        console.print(f"failed: {cell.name}: {reason} ({cell.failure})", highlight=False, soft_wrap=True)
+    failed = [point for point in {point.record: point for point in points}.values() if point.failure.exists()]
+    for point in failed if every else failed[:MOST_TOLD]:
+        reason = _first_line(point.failure)
+        console.print(f"failed: {point.name}: {reason} ({point.failure})", highlight=False, soft_wrap=True)
     for line in [] if every else and_more(len(failed)):
         console.print(line, highlight=False)
     return len(failed)

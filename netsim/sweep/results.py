@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class SweepResults(AnalysedSweep):
     """What a sweep came to.
 
-    ``table``                  a row a finished cell: what was varied, ``seed``, and the columns of the guide on sweeps
+    ``table``                  a row a finished point: what was varied, ``seed``, and the columns of the guide on sweeps
     ``summary``                a row a case: means over seeds, with ``_low`` and ``_high`` of their 95 % intervals
     ``differences(against)``   the same of the differences to one case, paired over the seeds of both
     ``to_target(accuracy)``    rounds, time and energy until an accuracy was reached
@@ -62,7 +62,7 @@ class SweepResults(AnalysedSweep):
 
 
 def load_sweep_results(folder: Path | str) -> SweepResults:
-    """Open the sweep that lies in a folder; cells that are not finished are left out."""
+    """Open the sweep that lies in a folder; points that are not finished are left out."""
     return SweepResults(folder)
 
 

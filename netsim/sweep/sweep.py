@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.analysis.analysed_sweep import ABOUT, TABLE
 from netsim.base.files import replace_file
 from netsim.base.sealed import write_object
-from netsim.sweep.points import Point, SweepProgress, read_record, run_cells, sole_user
+from netsim.sweep.points import Point, SweepProgress, read_record, run_points, sole_user
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,15 +26,15 @@ def run_all(
     sweep: Sweep, place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
     allow_import: bool = False,
 ) -> Path:
-    """Run what is left of a sweep; returns the Parquet table, which holds every finished cell.
+    """Run what is left of a sweep; returns the Parquet table, which holds every finished point.
 
-    ``allow_import`` goes along with every cell, to whatever process or machine runs it.
+    ``allow_import`` goes along with every point, to whatever process or machine runs it.
     """
-    different = {cell.record: cell for cell in sweep.cells}      # cells that come to the same are run once
+    different = {point.record: point for point in sweep.points}      # points that come to the same are run once
     with sole_user(sweep.folder):
         write_object(sweep.folder / ABOUT, sweep.about)
         try:
-            run_cells(list(different.values()), place, watch, allow_import=allow_import)
+            run_points(list(different.values()), place, watch, allow_import=allow_import)
         finally:
             replace_file(sweep.folder / TABLE, table(sweep).write_parquet)
     return sweep.folder / TABLE
@@ -42,7 +42,7 @@ def run_all(
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """How far a sweep is; cells that come to the same count once."""
+    """How far a sweep is; points that come to the same count once."""
 
     total: int
     finished: int
@@ -55,7 +55,7 @@ class SweepStatus:
 
 
 def status(sweep: Sweep) -> SweepStatus:
-    """By the names of the files that cells leave: of a million cells only those under way are looked into."""
+    """By the names of the files that points leave: of a million points only those under way are looked into."""
     different = dict(zip(sweep.digests, (scenario for _, scenario in sweep.cases), strict=True))
     files, runs = _names(sweep.folder / "cells"), _names(sweep.folder / "runs")
     finished = 0
@@ -66,9 +66,9 @@ def status(sweep: Sweep) -> SweepStatus:
             if f"{key}.json" in files:
                 finished += 1
             elif f"{key}.error" in files:
-                failed.append(sweep.cell(scenario, digest, seed))
-            elif key in runs and (cell := sweep.cell(scenario, digest, seed)).rounds_played:
-                begun.append(cell)
+                failed.append(sweep.point(scenario, digest, seed))
+            elif key in runs and (point := sweep.point(scenario, digest, seed)).rounds_played:
+                begun.append(point)
     return SweepStatus(len(different) * len(sweep.seeds), finished, begun, failed)
 
 
@@ -77,16 +77,16 @@ def _names(folder: Path) -> set[str]:
 
 
 def table(sweep: Sweep) -> pl.DataFrame:
-    """A row for each finished cell, in the order of the sweep file.
+    """A row for each finished point, in the order of the sweep file.
 
     Columns: what was varied, ``seed``, ``rounds``, ``simulated_s``, ``energy_j``, ``accuracy``, ``target_reached``,
     ``dropped``, the mean of a device's time in a round by part (``compute_s``, ``upload_s``, ``wait_s``, summed over
     rounds), lists by round (``round_s``, ``round_energy_j``, ``round_accuracy``), ``scenario_sha256``,
-    ``trace_sha256`` and ``run``, the cell's run directory below the sweep's folder.
+    ``trace_sha256`` and ``run``, the point's run directory below the sweep's folder.
     """
     import polars as pl
 
-    rows = [_row(case, cell) for case, cell in zip(sweep.varied, sweep.cells, strict=True) if cell.finished]
+    rows = [_row(case, point) for case, point in zip(sweep.varied, sweep.points, strict=True) if point.finished]
     return pl.DataFrame(rows, infer_schema_length=None, strict=False)
 
 
@@ -95,12 +95,12 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def _row(case: dict[str, Any], cell: Point) -> dict[str, Any]:
-    record = read_record(cell.record)
+def _row(case: dict[str, Any], point: Point) -> dict[str, Any]:
+    record = read_record(point.record)
     by_round = record["by_round"]
     return {
         **{key: plain(value) for key, value in case.items()},
-        "seed": cell.seed,
+        "seed": point.seed,
         **{name: record[name] for name in COLUMNS},
         **{f"{part}_s": seconds for part, seconds in record["breakdown"].items()},
         "round_s": by_round["round_s"],
@@ -108,5 +108,5 @@ def _row(case: dict[str, Any], cell: Point) -> dict[str, Any]:
         "round_accuracy": by_round["accuracy"],
         "scenario_sha256": record["scenario_sha256"],
         "trace_sha256": record["trace_sha256"],
-        "run": f"runs/{cell.run.name}",
+        "run": f"runs/{point.run.name}",
     }

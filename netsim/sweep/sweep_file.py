@@ -1,10 +1,10 @@
-"""Sweep files: a scenario, the keys to vary and the seeds, as the cells to run.
+"""Sweep files: a scenario, the keys to vary and the seeds, as the points to run.
 
     scenario = "paper"                 # a built-in scenario, or a file beside this one
     seeds = 20                         # 0 to 19; or a list
     learning = false                   # play the rounds without training
 
-    [set]                              # for all cells
+    [set]                              # for all points
     end.rounds = 10
 
     [grid]                             # every combination of these
@@ -43,7 +43,7 @@ SEEDS_ALLOWED = "how many, from 1 on, or different whole numbers, from 0 on"
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """The cells of a sweep, with what was varied in each, and the folder that they share."""
+    """The points of a sweep, with what was varied in each, and the folder that they share."""
 
     name: str
     folder: Path
@@ -53,13 +53,13 @@ class Sweep:
 
     @cached_property
     def varied(self) -> tuple[dict[str, Any], ...]:
-        """For each cell, the keys that differ from cell to cell."""
+        """For each point, the keys that differ from point to point."""
         return tuple(case for case, _ in self.cases for _ in self.seeds)
 
     @cached_property
-    def cells(self) -> tuple[Point, ...]:
-        """Each case under each seed; cells that come to the same scenario and seed share record and run."""
-        return tuple(self.cell(scenario, digest, seed) for (_, scenario), digest in zip(
+    def points(self) -> tuple[Point, ...]:
+        """Each case under each seed; points that come to the same scenario and seed share record and run."""
+        return tuple(self.point(scenario, digest, seed) for (_, scenario), digest in zip(
             self.cases, self.digests, strict=True) for seed in self.seeds)
 
     @cached_property
@@ -74,7 +74,7 @@ class Sweep:
         return dict(zip(reversed(self.digests), reversed(named), strict=True))      # of those alike, the first
 
     def key(self, digest: str, seed: int) -> str:
-        """What the files of a cell are called."""
+        """What the files of a point are called."""
         return f"{digest[:16]}-{seed}" + ("" if self.learning else "-rounds")
 
     @property
@@ -85,8 +85,8 @@ class Sweep:
                     {"set": {key: plain(value) for key, value in case.items()}, "sha256": digest}
                     for (case, _), digest in zip(self.cases, self.digests, strict=True)]}
 
-    def cell(self, scenario: Scenario, digest: str, seed: int) -> Point:
-        """A cell with its places."""
+    def point(self, scenario: Scenario, digest: str, seed: int) -> Point:
+        """A point with its places."""
         key = self.key(digest, seed)
         return Point(scenario, seed, self.folder / "cells" / f"{key}.json", self.folder / "runs" / key, self.learning,
                      label=f"{self.labels[digest]}, seed {seed}")

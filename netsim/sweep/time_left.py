@@ -1,167 +1,112 @@
-"""How far a set of cells is and how long it will still take, by what those took that have ended."""
+"""How far a set of points is and how long it will still take, by what those took that have ended."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from netsim.base.arrays import Floats
 from netsim.selection.registry import varies
 
 if TYPE_CHECKING:
     from netsim.sweep.points import Point, Record
 
-LEAST_S = 0.05      # records round to a tenth of a second, and a cell that took nothing would be no measure
-
-Kind = tuple[str | None, str | None]
-
-
-@dataclass
-class _Effort:
-    """Device rounds with their passes over the data, of one cell or of many: ``fixed + slope * share`` of the rounds.
-
-    Fixed is what the first round has more than a later one. As the sum over many cells has the same form, telling the
-    time left takes no longer with a million cells than with ten.
-    """
-
-    fixed: float = 0.0
-    slope: float = 0.0
-
-    def at(self, share: float) -> float:
-        """Of a share of the rounds that may be taken."""
-        return self.fixed + self.slope * share if share > 0 else 0.0
-
-    def add(self, other: _Effort, sign: int = 1) -> None:
-        self.fixed += sign * other.fixed
-        self.slope += sign * other.slope
-
-
-@dataclass
-class _Usual:
-    """What the cells of a kind, or all of them, took that have ended."""
-
-    cells: int = 0
-    shares: float = 0.0
-    effort: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def share(self) -> float:
-        return self.shares / self.cells if self.cells else 1.0
-
-    @property
-    def pace(self) -> float:
-        """Seconds for a device round; any number will do as long as no cell has ended."""
-        return self.seconds / self.effort if self.cells else 1.0
+LEAST_S = 0.05      # records round to a tenth of a second, and a point that took nothing would be no measure
 
 
 class TimeLeft:
-    """The estimate: cells are weighed by their devices and rounds, and by the pace of others on the same data.
+    """The estimate: points are weighted by their device rounds, and by the pace of others on the same data.
 
-    A cell that may end at a target is expected to take as many of its rounds as those did that have ended.
+    A point that may end at a target is expected to take as many of its rounds as those did that have ended. Its effort
+    in device rounds is ``fixed + slope * share`` of the rounds; fixed is what the first round has more than others.
     """
 
-    def __init__(self, finished: Iterable[Point], left: Iterable[Point]) -> None:
-        self._left = {cell.record: cell for cell in left}
-        self._targets = any(cell.learning and cell.scenario.learning.target_accuracy for cell in self._left.values())
-        self._begun = {record: share for record, cell in self._left.items() if (share := _share(cell))}
-        self._active = dict(self._begun)                                  # share of the rounds played so far
-        self._waiting: dict[Kind, _Effort] = defaultdict(_Effort)         # cells of which no round has been played
-        self._before: dict[Kind, _Effort] = defaultdict(_Effort)          # cells that an earlier call finished
-        self._by_kind: dict[Kind, _Usual] = defaultdict(_Usual)
-        self._overall = _Usual()
-        self._ended_s = self._gained_s = 0.0                              # of whole cells; of that, what was done here
-        for cell in finished:
-            self._before[_kind(cell)].add(_effort(cell))
-        for record, cell in self._left.items():
-            if record not in self._begun:
-                self._waiting[_kind(cell)].add(_effort(cell))
+    def __init__(self, finished: Sequence[Point], left: Sequence[Point]) -> None:
+        points = [*finished, *left]
+        self._rounds = [point.scenario.end.rounds for point in points]
+        self._place = {point.record: place for place, point in enumerate(points)}
+        self._targets = any(point.learning and point.scenario.learning.target_accuracy for point in left)
+        self._fixed, self._slope = np.array([_effort(point) for point in points]).reshape(-1, 2).T
+        kinds = [_kind(point) for point in points]
+        self._kind = np.unique(kinds, return_inverse=True)[1] if kinds else np.empty(0, int)
+        self._before = np.arange(len(points)) < len(finished)       # finished by an earlier call
+        self._open = ~self._before
+        self._begun = np.array([0.0] * len(finished) + [
+            min(1.0, point.rounds_played / point.scenario.end.rounds) for point in left])
+        self._played = self._begun.copy()                           # share of the rounds so far
+        # What has ended, a row a kind and the last for all: points, shares of rounds, device rounds, seconds.
+        self._ended = np.zeros((len(set(kinds)) + 1, 4))
+        self._gained_s = 0.0                                        # of that, what was computed by this call
 
     def at_round(self, record: Path, played: int) -> None:
-        """A cell under way has come so far."""
+        """A running point has come so far."""
         if played:
-            self._start(record)
-            self._active[record] = played / self._left[record].scenario.end.rounds
+            place = self._place[record]
+            self._played[place] = played / self._rounds[place]
 
     def ended(self, record: Path, result: Record) -> None:
-        """A cell has its numbers: a measure for the others."""
-        cell = self._remove(record)
-        effort, share = _effort(cell), max(1, result["rounds"]) / cell.scenario.end.rounds
-        here = 1 - min(1.0, effort.at(self._begun.get(record, 0.0)) / effort.at(share))
+        """A point has its numbers: a measure for the others."""
+        place = self.failed(record)
+        share = max(1, result["rounds"]) / self._rounds[place]
+        effort, begun = (self._effort(at, place) for at in (share, self._begun[place]))
+        here = 1 - min(1.0, begun / effort)
         if here == 0:         # only its record was missing
             return
         seconds = max(LEAST_S, result["seconds"])
-        self._ended_s += seconds / here
         self._gained_s += seconds
-        for usual in (self._by_kind[_kind(cell)], self._overall):
-            usual.cells += 1
-            usual.shares += share
-            usual.effort += effort.at(share)
-            usual.seconds += seconds / here
+        self._ended[[self._kind[place], -1]] += 1, share, effort, seconds / here
 
-    def failed(self, record: Path) -> None:
-        """A cell has nothing more to do, and says nothing about the others."""
-        self._remove(record)
+    def failed(self, record: Path) -> int:
+        """A point has nothing more to do, and says nothing about the others."""
+        place = self._place[record]
+        self._open[place] = False
+        return place
 
     @property
     def at_most(self) -> bool:
-        """Whether cells may end sooner, at a target, and none has shown by how much."""
-        return self._overall.cells == 0 and self._targets
+        """Whether points may end sooner, at a target, and none has shown by how much."""
+        return bool(self._ended[-1, 0] == 0 and self._targets)
 
     @property
     def part_done(self) -> float:
-        """Of the work of all cells, from 0 to 1."""
-        before = sum(self._cost(kind, effort) for kind, effort in self._before.items())
-        done, left = before + self._ended_s + self._active_cost(self._active), self._cost_left()
-        return done / (done + left) if done + left > 0 else 1.0
+        """Of the work of all points, from 0 to 1."""
+        whole, played = self._cost(np.ones(len(self._open))), self._cost(self._played)
+        done = whole[self._before].sum() + self._ended[-1, 3] + played[self._open].sum()
+        left = (whole - played)[self._open].sum()
+        return float(done / (done + left)) if done + left > 0 else 1.0
 
     def seconds_left(self, spent_s: float) -> float | None:
         """By what was gained in the seconds spent; None before anything was."""
-        under_way = {record: share for record, share in self._begun.items() if record in self._active}
-        gained = self._gained_s + self._active_cost(self._active) - self._active_cost(under_way)
-        return spent_s * self._cost_left() / gained if gained > 0 else None
+        whole, played, begun = (self._cost(shares)[self._open].sum()
+                                for shares in (np.ones(len(self._open)), self._played, self._begun))
+        gained = self._gained_s + played - begun
+        return float(spent_s * (whole - played) / gained) if gained > 0 else None
 
-    def _cost_left(self) -> float:
-        waiting = sum(self._cost(kind, effort) for kind, effort in self._waiting.items())
-        begun = [self._left[record] for record in self._active]
-        return waiting + sum(self._cost(_kind(cell), _effort(cell)) for cell in begun) - self._active_cost(self._active)
+    def _effort(self, share: Any, place: Any = ...) -> Any:
+        """Device rounds of all points, or of that in one place, at a share of the rounds."""
+        return (self._fixed[place] + self._slope[place] * share) * (share > 0)
 
-    def _active_cost(self, shares: dict[Path, float]) -> float:
-        """Of what was played of the cells under way; of none more than it is expected to take."""
-        cells = [(self._left[record], share) for record, share in shares.items()]
-        return sum(self._cost(_kind(cell), _effort(cell), share) for cell, share in cells)
-
-    def _cost(self, kind: Kind, effort: _Effort, share: float = 1.0) -> float:
-        """In seconds, once a cell has ended; before that, in device rounds."""
-        usual = self._by_kind.get(kind, self._overall)
-        return effort.at(min(share, usual.share)) * usual.pace
-
-    def _start(self, record: Path) -> None:
-        if record not in self._active:
-            self._waiting[_kind(self._left[record])].add(_effort(self._left[record]), -1)
-            self._active[record] = 0.0
-
-    def _remove(self, record: Path) -> Point:
-        self._start(record)
-        del self._active[record]
-        return self._left[record]
+    def _cost(self, share: Floats) -> Floats:
+        """Of each point, at a share of its rounds: seconds, once a point has ended; before that, device rounds."""
+        count, shares, effort, seconds = np.where(self._ended[:, :1] > 0, self._ended, self._ended[-1]).T
+        if not count[-1]:
+            return np.asarray(self._effort(share))
+        usual, pace = (shares / count)[self._kind], (seconds / effort)[self._kind]
+        return np.asarray(self._effort(np.minimum(share, usual)) * pace)
 
 
-def _effort(cell: Point) -> _Effort:
-    scenario = cell.scenario
+def _effort(point: Point) -> tuple[float, float]:
+    scenario = point.scenario
     cohort, learning = scenario.selection.cohort, scenario.learning
     if varies(scenario.selection.method):
-        cohort = scenario.size // 2      # nobody knows how many it will take
-    passes = (learning.local_iterations or learning.local_steps or 1) if cell.learning else 1
+        cohort = scenario.size // 2      # how many it will take is not known
+    passes = (learning.local_iterations or learning.local_steps or 1) if point.learning else 1
     first = scenario.size if scenario.rounds.first == "all" else cohort
-    return _Effort(passes * max(0, first - cohort), passes * cohort * scenario.end.rounds)
+    return passes * max(0, first - cohort), passes * cohort * scenario.end.rounds
 
 
-def _kind(cell: Point) -> Kind:
-    return (cell.scenario.learning.dataset, cell.scenario.learning.model_name) if cell.learning else (None, None)
-
-
-def _share(cell: Point) -> float:
-    return min(1.0, cell.rounds_played / cell.scenario.end.rounds)
+def _kind(point: Point) -> str:
+    return f"{point.scenario.learning.dataset} {point.scenario.learning.model_name}" if point.learning else ""

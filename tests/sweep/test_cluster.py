@@ -17,7 +17,7 @@ import pytest
 from netsim.base.errors import InputError
 from netsim.learning.pool import InProcess
 from netsim.sweep.executor import OnCluster, Place, cluster
-from netsim.sweep.points import SweepProgress, play
+from netsim.sweep.points import SweepProgress, run_point
 from netsim.sweep.sweep import run_all, table
 from netsim.sweep.sweep_file import Sweep, load_sweep
 
@@ -76,8 +76,8 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     assert found["rounds"].to_list() == [120] * 6
     records = sorted((sweep.folder / "cells").iterdir())
     assert len(records) == 6
-    here = play(sweep.cells[5].scenario, 5, tmp_path / "here", learning=False)
-    there = json.loads(sweep.cells[5].record.read_text())
+    here = run_point(sweep.points[5].scenario, 5, tmp_path / "here", learning=False)
+    there = json.loads(sweep.points[5].record.read_text())
     assert there["trace_sha256"] == here["trace_sha256"]
 
 
@@ -108,7 +108,7 @@ def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
         with pytest.raises(InputError, match="no Dask scheduler answers"):
             run_all(sweep, cluster(address), kill_midway)
     assert "Traceback" not in capfd.readouterr().err
-    kept = {cell.record: cell.record.read_bytes() for cell in sweep.cells if cell.finished}
+    kept = {point.record: point.record.read_bytes() for point in sweep.points if point.finished}
     assert 1 <= len(kept) < 6
     run_all(sweep, Place(InProcess, at_once=1))
     assert table(sweep)["rounds"].to_list() == [120] * 6
@@ -141,7 +141,7 @@ def test_results_that_were_under_way_when_the_scheduler_died_are_not_waited_for(
 
     with pytest.raises(InputError, match="no Dask scheduler answers"):
         run_all(sweep, Place(opened, at_once=None))
-    assert not any(cell.failure.exists() for cell in sweep.cells)      # theirs was not the fault
+    assert not any(point.failure.exists() for point in sweep.points)      # theirs was not the fault
 
 
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch: Any) -> None:

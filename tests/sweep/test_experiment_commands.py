@@ -31,7 +31,7 @@ def test_a_sweep_runs_shows_its_status_and_reports_what_failed(
     assert done.exit_code == 0, done.output
     assert "results: results/sweeps/few/table.parquet" in done.output
     assert len(pl.read_parquet("results/sweeps/few/table.parquet")) == 2
-    next(Path("results/sweeps/few/cells").iterdir()).unlink()
+    next(Path("results/sweeps/few/points").iterdir()).unlink()
     for other in Path("results/sweeps/few/runs").iterdir():
         (other / "summary.json").write_text("{")            # somebody damaged the runs
     failed = CliRunner().invoke(app, ["sweep", "few.toml", "--workers", "1"])
@@ -69,7 +69,7 @@ def test_cells_that_fail_show_in_the_exit_code(tmp_path: Path, monkeypatch: pyte
         raise ValueError("out of luck")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cells, "play", out_of_luck)
+    monkeypatch.setattr(cells, "run_point", out_of_luck)
     monkeypatch.setattr("netsim.sweep.executor.this_machine", lambda workers: Place(InProcess, at_once=1))
     done = CliRunner().invoke(app, ["reproduce", "fig12", "--quick"])
     assert "out of luck" in done.output

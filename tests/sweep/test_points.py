@@ -1,4 +1,4 @@
-"""Cells run once, whatever happens: failures, dead workers, interruptions."""
+"""Points run once, whatever happens: failures, dead workers, interruptions."""
 
 import json
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -22,7 +22,7 @@ from netsim.sweep.points import (
     kept_record,
     matching_record,
     read_record,
-    run_cells,
+    run_points,
     sole_user,
     write_record,
 )
@@ -41,9 +41,9 @@ def sweep(tmp_path: Path) -> Sweep:
 
 
 def count_plays(monkeypatch: pytest.MonkeyPatch, fail: tuple[int, ...] = ()) -> list[int]:
-    """Lets cells be counted, and some of them, by seed, fail."""
+    """Lets points be counted, and some of them, by seed, fail."""
     seeds: list[int] = []
-    play = cells.play
+    play = cells.run_point
 
     def counted(scenario: Any, seed: int, *rest: Any) -> Any:
         seeds.append(seed)
@@ -51,7 +51,7 @@ def count_plays(monkeypatch: pytest.MonkeyPatch, fail: tuple[int, ...] = ()) -> 
             raise ValueError("out of luck")
         return play(scenario, seed, *rest)
 
-    monkeypatch.setattr(cells, "play", counted)
+    monkeypatch.setattr(cells, "run_point", counted)
     return seeds
 
 
@@ -76,7 +76,7 @@ def test_cells_that_begin_alike_come_to_what_each_comes_to_alone(tmp_path: Path)
     found = load_sweep(path, tmp_path / "results")
     run_all(found, HERE)
     assert sorted(folder.name for folder in found.folder.iterdir() if folder.is_dir()) == ["cells", "runs"]
-    alone = [simulate(cell.scenario, seed=0, workers=1).summary["trace_sha256"] for cell in found.cells]
+    alone = [simulate(point.scenario, seed=0, workers=1).summary["trace_sha256"] for point in found.points]
     assert table(found)["trace_sha256"].to_list() == alone
 
 
@@ -114,7 +114,7 @@ def test_the_range_over_seeds_shows_where_there_is_one() -> None:
 def test_a_finished_cell_is_never_run_again(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
     plays = count_plays(monkeypatch)
     first = run_all(sweep, HERE).read_bytes()
-    sweep.cells[2].record.unlink()
+    sweep.points[2].record.unlink()
     assert run_all(sweep, HERE).read_bytes() == first
     assert len(plays) == 5
 
@@ -128,13 +128,13 @@ def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(
         run_all(sweep, HERE, states.append)
     assert table(sweep)["seed"].to_list() == [0, 0]
     assert (states[-1].finished, states[-1].failed, states[-1].total) == (2, 2, 4)
-    assert describe(states[-1]) == "2 of 4 cells, 2 failed"
-    assert sweep.cells[1].failure.read_text().startswith("ValueError: out of luck\n")
+    assert describe(states[-1]) == "2 of 4 points, 2 failed"
+    assert sweep.points[1].failure.read_text().startswith("ValueError: out of luck\n")
     print_status(sweep.name, status(sweep))
     assert "out of luck" in capsys.readouterr().err
     run_all(sweep, HERE)
     assert len(table(sweep)) == 4
-    assert not sweep.cells[1].failure.exists()
+    assert not sweep.points[1].failure.exists()
 
 
 class Dying(Executor):
@@ -153,49 +153,49 @@ class Dying(Executor):
 
 def test_a_cell_is_tried_again_when_its_worker_dies(sweep: Sweep) -> None:
     Dying.deaths = 2
-    run_cells(sweep.cells, Place(Dying, at_once=1))
-    assert all(cell.finished for cell in sweep.cells)
+    run_points(sweep.points, Place(Dying, at_once=1))
+    assert all(point.finished for point in sweep.points)
 
 
 def test_workers_that_always_die_end_the_sweep_with_one_message(sweep: Sweep) -> None:
     Dying.deaths = 100
     with pytest.raises(InputError, match="worker processes die"):
-        run_cells(sweep.cells, Place(Dying, at_once=1))
+        run_points(sweep.points, Place(Dying, at_once=1))
 
 
 def test_an_interrupted_cell_goes_on_and_comes_to_the_same(sweep: Sweep, tmp_path: Path) -> None:
-    cell = sweep.cells[0]
+    point = sweep.points[0]
 
     def stop(progress: Any) -> None:
         if progress.round == 2:
             raise KeyboardInterrupt
 
-    run_cells([cell], HERE)
-    whole = read_record(cell.record)
-    again = Point(cell.scenario, cell.seed, tmp_path / "again.json", tmp_path / "run", learning=False)
+    run_points([point], HERE)
+    whole = read_record(point.record)
+    again = Point(point.scenario, point.seed, tmp_path / "again.json", tmp_path / "run", learning=False)
     with pytest.raises(KeyboardInterrupt):
         simulate(again.scenario, again.run, again.seed, learning=False, progress=stop)
-    run_cells([again], HERE)
+    run_points([again], HERE)
     resumed = read_record(again.record)
     assert {**resumed, "seconds": 0} == {**whole, "seconds": 0}
 
 
 def test_a_run_that_was_killed_while_it_finished_is_brought_to_its_end(sweep: Sweep) -> None:
-    cell = sweep.cells[0]
-    run_cells([cell], HERE)
-    whole = read_record(cell.record)
-    cell.record.unlink()
-    say(cell.run, status="running")     # the summary is there already
-    run_cells([cell], HERE)
-    assert json.loads((cell.run / "run.json").read_text())["status"] == "finished"
-    assert {**read_record(cell.record), "seconds": 0} == {**whole, "seconds": 0}
+    point = sweep.points[0]
+    run_points([point], HERE)
+    whole = read_record(point.record)
+    point.record.unlink()
+    say(point.run, status="running")     # the summary is there already
+    run_points([point], HERE)
+    assert json.loads((point.run / "run.json").read_text())["status"] == "finished"
+    assert {**read_record(point.record), "seconds": 0} == {**whole, "seconds": 0}
 
 
 def test_a_begun_cell_goes_on_when_its_scenario_was_renamed(tmp_path: Path) -> None:
     def load(name: str) -> Point:
         (tmp_path / f"{name}.toml").write_text('base = "tiny"\n')
         (tmp_path / "few.toml").write_text(f'scenario = "{name}.toml"\nlearning = false\n')
-        return load_sweep(tmp_path / "few.toml", tmp_path / "results").cells[0]
+        return load_sweep(tmp_path / "few.toml", tmp_path / "results").points[0]
 
     def stop(at: Any) -> None:
         raise KeyboardInterrupt
@@ -204,22 +204,22 @@ def test_a_begun_cell_goes_on_when_its_scenario_was_renamed(tmp_path: Path) -> N
     assert first.record == renamed.record
     with pytest.raises(KeyboardInterrupt):
         simulate(first.scenario, first.run, first.seed, learning=False, progress=stop)
-    run_cells([renamed], HERE)
+    run_points([renamed], HERE)
     assert renamed.finished
 
 
 @pytest.mark.parametrize("text", ["[1]", '{"a": 1}', "{", "null"])
 def test_a_file_that_is_no_record_is_named(sweep: Sweep, text: str) -> None:
     run_all(sweep, HERE)
-    sweep.cells[0].record.write_text(text)
-    with pytest.raises(InputError, match=f"{sweep.cells[0].record.name}: no record of a cell"):
+    sweep.points[0].record.write_text(text)
+    with pytest.raises(InputError, match=f"{sweep.points[0].record.name}: no record of a point"):
         table(sweep)
 
 
 def test_errors_are_shown_to_the_letter(sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
-    cell = sweep.cells[0]
-    cell.failure.parent.mkdir(parents=True)
-    cell.failure.write_text("/data/[/x]/[red]y: no such folder\n")
+    point = sweep.points[0]
+    point.failure.parent.mkdir(parents=True)
+    point.failure.write_text("/data/[/x]/[red]y: no such folder\n")
     print_status("[bold]name", status(sweep))
     shown = capsys.readouterr()
     assert "failed: equal, seed 0: " in shown.err
@@ -277,11 +277,11 @@ def test_cells_that_may_train_alike_come_close_to_each_other_but_not_at_once(tmp
     path.write_text('scenario = "quickstart"\nseeds = 3\n[set]\nselection.method = "fedavg"\n'
                     '[grid]\nallocation.method = ["sao", "fedl"]\n')
     found = load_sweep(path, tmp_path)
-    told = [(cell.scenario.allocation.method, cell.seed) for cell in cells.in_order(found.cells, at_once=2)]
+    told = [(point.scenario.allocation.method, point.seed) for point in cells.in_order(found.points, at_once=2)]
     assert told == [("sao", 0), ("sao", 1), ("fedl", 0), ("fedl", 1), ("sao", 2), ("fedl", 2)]
-    assert [len(kind) for kind in cells.twins(found.cells)] == [2, 2, 2]
+    assert [len(kind) for kind in cells.shared_training_groups(found.points)] == [2, 2, 2]
 
 
 def test_cells_without_learning_have_no_twins(sweep: Sweep) -> None:
-    assert [len(kind) for kind in cells.twins(sweep.cells)] == [1] * 4
-    assert cells.in_order(sweep.cells, at_once=3) == list(sweep.cells)
+    assert [len(kind) for kind in cells.shared_training_groups(sweep.points)] == [1] * 4
+    assert cells.in_order(sweep.points, at_once=3) == list(sweep.points)

@@ -88,7 +88,7 @@ def test_objects_of_the_session_are_swept_over_and_what_fails_stays(tmp_path: Pa
     assert found.summary["round_s"][3] is None
     assert "no more than 6 MHz" in found._repr_html_()
     text = Path(found.report()).read_text()
-    assert "2 of 8 cells failed" in text
+    assert "2 of 8 points failed" in text
     tex = (tmp_path / "own" / "tables" / "cases.tex").read_text()
     assert r"6 MHz \&" in tex
     assert r"fails\_at\_ten" in tex

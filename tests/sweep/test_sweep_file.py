@@ -1,4 +1,4 @@
-"""Sweep files: which cells they name, and what they say when they are wrong."""
+"""Sweep files: which points they name, and what they say when they are wrong."""
 
 from pathlib import Path
 
@@ -22,12 +22,12 @@ def test_a_grid_takes_every_combination_under_every_seed(tmp_path: Path) -> None
         allocation.method = ["sao", "equal"]
         "cell.bandwidth" = ["5 MHz", "10 MHz", "20 MHz"]
     """))
-    assert len(sweep.cells) == 12
+    assert len(sweep.points) == 12
     assert sweep.varied[0] == {"allocation.method": "sao", "cell.bandwidth": "5 MHz"}
-    assert [cell.seed for cell in sweep.cells[:4]] == [0, 1, 0, 1]
-    assert sweep.cells[4].scenario.cell.bandwidth == 20e6
-    assert sweep.cells[-1].scenario.allocation.method == "equal"
-    assert len({cell.record for cell in sweep.cells}) == 12
+    assert [point.seed for point in sweep.points[:4]] == [0, 1, 0, 1]
+    assert sweep.points[4].scenario.cell.bandwidth == 20e6
+    assert sweep.points[-1].scenario.allocation.method == "equal"
+    assert len({point.record for point in sweep.points}) == 12
 
 
 def test_a_list_names_its_cases_and_what_is_set_holds_for_all(tmp_path: Path) -> None:
@@ -42,9 +42,10 @@ def test_a_list_names_its_cases_and_what_is_set_holds_for_all(tmp_path: Path) ->
         cell.bandwidth = "10 MHz"
         allocation.method = "sao"
     """))
-    found = [(cell.seed, cell.scenario.allocation.method, float(cell.scenario.cell.bandwidth)) for cell in sweep.cells]
+    found = [(point.seed, point.scenario.allocation.method, float(point.scenario.cell.bandwidth))
+             for point in sweep.points]
     assert found == [(3, "equal", 5e6), (7, "equal", 5e6), (3, "sao", 10e6), (7, "sao", 10e6)]
-    assert {cell.scenario.end.rounds for cell in sweep.cells} == {2}
+    assert {point.scenario.end.rounds for point in sweep.points} == {2}
 
 
 def test_cells_that_come_to_the_same_share_one_record(tmp_path: Path) -> None:
@@ -53,14 +54,14 @@ def test_cells_that_come_to_the_same_share_one_record(tmp_path: Path) -> None:
         [grid]
         cell.bandwidth = ["5 MHz", "5000 kHz"]
     """))
-    assert len(sweep.cells) == 2
-    assert len({cell.record for cell in sweep.cells}) == 1
+    assert len(sweep.points) == 2
+    assert len({point.record for point in sweep.points}) == 1
 
 
 def test_a_longer_sweep_finds_the_cells_of_the_shorter(tmp_path: Path) -> None:
     short = load_sweep(write(tmp_path, 'scenario = "tiny"\nseeds = 2\n'))
     longer = load_sweep(write(tmp_path, 'scenario = "tiny"\nseeds = 3\n[grid]\nend.rounds = [3, 4]\n'))
-    assert {cell.record for cell in short.cells} < {cell.record for cell in longer.cells}
+    assert {point.record for point in short.points} < {point.record for point in longer.points}
 
 
 def test_values_may_be_tables_and_paths_hold_from_the_sweep_file(tmp_path: Path) -> None:
@@ -73,8 +74,8 @@ def test_values_may_be_tables_and_paths_hold_from_the_sweep_file(tmp_path: Path)
         learning.dataset = "mnist"
         learning.root = "data"
     """))
-    assert [cell.scenario.learning.partition.kind for cell in sweep.cells] == ["iid", "majority", "file"]
-    assert sweep.cells[0].scenario.learning.root == str(tmp_path / "data")
+    assert [point.scenario.learning.partition.kind for point in sweep.points] == ["iid", "majority", "file"]
+    assert sweep.points[0].scenario.learning.root == str(tmp_path / "data")
 
 
 @pytest.mark.parametrize(("text", "message"), [
