@@ -21,7 +21,6 @@ from netsim.scenario.effect import Idle, idle_untrained
 from netsim.selection import METHODS as SELECTION
 from netsim.selection import Selection, make_selection
 from netsim.server import SERVERS
-from netsim.server.server import Server
 from netsim.world import CHANNELS
 
 if TYPE_CHECKING:
@@ -172,11 +171,8 @@ def refuse_untrained(scenario: Scenario) -> None:
 
 
 def _idle_with_server(scenario: Scenario, kind: str, options: Mapping[str, Any]) -> Iterator[Idle]:
-    server = SERVERS.find(kind)
-    if issubclass(server, Server):
-        for key, why in server.idle(scenario, SERVERS.options(kind, options)).items():
-            yield Idle(tuple(key.split(".")), ("server",), f'server.kind "{kind}" {why}',
-                       needed=key == "selection.cohort")
+    for key, why in SERVERS.make(kind, options).idle(scenario).items():
+        yield Idle(tuple(key.split(".")), ("server",), f'server.kind "{kind}" {why}', needed=key == "selection.cohort")
 
 
 def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[Idle]:
@@ -195,10 +191,7 @@ def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[I
 def check_server(scenario: Scenario, selection: Selection) -> None:
     """Let the server say whether it can work with this scenario."""
     if scenario.server:
-        kind, options = scenario.server.kind, scenario.server.options
-        check = getattr(SERVERS.find(kind), "check", None)
-        if check:
-            check(scenario, selection, SERVERS.options(kind, options))
+        SERVERS.make(scenario.server.kind, scenario.server.options).check(scenario, selection)
 
 
 def check_layers(selection: Selection, layers: Mapping[str, slice]) -> None:

@@ -22,7 +22,6 @@ from netsim.stage import identity_of, open_stage
 if TYPE_CHECKING:
     from netsim.learning.shared import InCommon
     from netsim.scenario import Scenario
-    from netsim.server.cell_api import CellAPI
 
 
 def simulate(
@@ -65,24 +64,24 @@ def _played(
 
     with open_stage(scenario, path, seed, learning=learns, selector=selector, resume=resume, progress=progress,
                     identity=identity_of(scenario, seed, learning=learning)) as stage:
-        cell = stage.cell
         kind, options = (scenario.server.kind, scenario.server.options) if scenario.server else ("synchronous", {})
-        server: Server = SERVERS.make(kind, options)(scenario, selector, stage.learning, stage.history, stage.closed)
-        if not server.ended(cell):
-            stage.learning.begin(scenario.size, cell.version)
-        stage.advance(stage.env.process(server.run(cell) if kind in SERVERS else watched(server, kind, cell)))
+        strategy = SERVERS.make(kind, options)
+        server: Server = strategy.loop(stage.context(selector), strategy)
+        if not server.ended():
+            stage.learning.begin(scenario.size, stage.rounds.version)
+        stage.advance(stage.env.process(server.run() if kind in SERVERS else watched(server, kind)))
         stage.finish(target_reached=server.target_reached if stage.learning.trains else None, in_rounds=True)
     return Run(path, keep)
 
 
-def watched(server: Server, kind: str, cell: CellAPI) -> Generator[Any, Any, None]:
+def watched(server: Server, kind: str) -> Generator[Any, Any, None]:
     """The process of a user's own server; an error in it is reported with the time and its line."""
     try:
-        yield from server.run(cell)
+        yield from server.run()
     except (InputError, WorkerError):
         raise
     except Exception as error:
-        raise YourCodeError.of(f"server {kind}", error, at=cell.now) from None
+        raise YourCodeError.of(f"server {kind}", error, at=server.cell.now) from None
 
 
 @contextmanager

@@ -15,13 +15,14 @@ from netsim.base.errors import YourCodeError
 from netsim.base.garbage import fewer_collections
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
+from netsim.fleet.work import JobSizes
 from netsim.learning.protocol import Learning
 from netsim.run import Run
 from netsim.server.cell_parts import CellParts
 from netsim.server.history import History
-from netsim.server.radio_cell import RadioCell
+from netsim.server.rounds import RoundRecorder
 from netsim.server.selector import Selector
-from netsim.server.server import RunProgress
+from netsim.server.server import RunProgress, ServerContext
 from netsim.trace.journal import Journal, Stateful, rows_a_part
 from netsim.trace.recorder import Recorder
 
@@ -37,7 +38,9 @@ class Stage:
     """What a run is played on."""
 
     env: simpy.Environment
-    cell: RadioCell
+    scenario: Scenario
+    rounds: RoundRecorder
+    sizes: JobSizes
     learning: Learning
     history: History
     recorder: Recorder
@@ -45,12 +48,16 @@ class Stage:
     rooms: dict[str, Stateful]
     progress: Callable[[RunProgress], None] | None
 
+    def context(self, selector: Selector | None = None) -> ServerContext:
+        """What a server works with."""
+        return ServerContext(self.scenario, self.rounds, self.sizes, self.learning, self.history, self.closed, selector)
+
     def advance(self, event: simpy.Event) -> None:
         """Let simulated time pass until something has happened; report a fault of the user's code with the round."""
         try:
             self.env.run(until=event)
         except YourCodeError as fault:
-            raise fault.in_round(self.cell.version + 1) from None
+            raise fault.in_round(self.rounds.version + 1) from None
 
     def closed(self, at: RunProgress) -> None:
         """A round is complete: write it down if that is due, and say how far the run is."""
@@ -62,7 +69,7 @@ class Stage:
     def finish(self, *, target_reached: bool | None, in_rounds: bool = False, **more: Any) -> None:
         """Write the rest down, and the result; ``in_rounds``: what came after the last round was waited in vain."""
         if len(self.recorder):
-            self.journal.commit(self.cell.version, self.recorder, self.rooms, self.learning)
+            self.journal.commit(self.rounds.version, self.recorder, self.rooms, self.learning)
         self.journal.finish({**self.summary(target_reached, in_rounds), **more})
         self.learning.remove()
 
@@ -73,8 +80,8 @@ class Stage:
         evaluated = [accuracy for accuracy in history.accuracy if not math.isnan(accuracy)]
         return {
             "run_dir": str(path),
-            "rounds": self.cell.version,
-            "simulated_s": float(run.rounds["t1"][-1]) if in_rounds and self.cell.version else self.cell.now,
+            "rounds": self.rounds.version,
+            "simulated_s": float(run.rounds["t1"][-1]) if in_rounds and self.rounds.version else self.rounds.cell.now,
             "energy_j": history.energy_j,
             "accuracy": evaluated[-1] if evaluated else None,
             "target_reached": target_reached,
@@ -96,12 +103,12 @@ def identity_of(scenario: Scenario, seed: int, **more: Any) -> dict[str, Any]:
 def open_stage(
     scenario: Scenario, path: Path, seed: int, *, learning: Callable[[], AbstractContextManager[Learning]],
     selector: Selector | None = None, identity: dict[str, Any], resume: bool = False, anew: bool = False,
-    progress: Callable[[RunProgress], None] | None = None,
+    progress: Callable[[RunProgress], None] | None = None, env: simpy.Environment | None = None,
 ) -> Iterator[Stage]:
     """A stage in a run's folder, as it was at the last checkpoint if ``resume`` finds one there.
 
     ``identity`` is what makes it this run and no other; ``learning`` is opened once the folder is ours. ``anew`` begins
-    the run that lies there again.
+    the run that lies there again. ``env`` is the environment of a new run's cell, where it is not a cell of its own.
     """
     journal = Journal(path, identity)
     with ExitStack() as stack:
@@ -117,14 +124,15 @@ def open_stage(
         population = draw_population(scenario, seed, learns.samples)
         if not resuming:
             journal.begin(scenario.to_toml(), device_table(scenario, population, learns.device_columns()))
-        env = simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
+        env = env or simpy.Environment(initial_time=0.0 if stored is None else journal.checked(
             lambda: float(stored["cell/clock"][0])))
         recorder, history = Recorder(), History(len(population))
-        cell = CellParts.of(scenario, seed, population, learns.bits).build(
+        sizes = learns.sizes(scenario, population)
+        rounds = CellParts.of(scenario, seed, population, sizes).build(
             env, recorder, learns if learns.trains else None)
         rooms: dict[str, Stateful] = {
-            "cell": cell, "history": history, "learning": learns,
+            "rounds": rounds, "cell": rounds.cell, "history": history, "learning": learns,
             **({} if selector is None else {"selection": selector}), "trace": recorder}
         if stored is not None:
             journal.restore(stored, rooms)
-        yield Stage(env, cell, learns, history, recorder, journal, rooms, progress)
+        yield Stage(env, scenario, rounds, sizes, learns, history, recorder, journal, rooms, progress)

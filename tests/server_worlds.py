@@ -11,11 +11,16 @@ import simpy
 
 from netsim.allocation.problem import Problem, plan_for
 from netsim.allocation.waves import Agenda, Wave
+from netsim.cell.radio import SHANNON
 from netsim.cell.schedulers.planned import Planned
+from netsim.fleet.work import JobSizes
 from netsim.selection import Choice
+from netsim.server.cell_parts import CellParts
 from netsim.server.history import History
-from netsim.server.radio_cell import RadioCell
+from netsim.server.rounds import RoundRecorder
+from netsim.server.server import ServerContext
 from netsim.trace.recorder import Recorder
+from netsim.world.devices import STEADY
 
 BAND_HZ, NOISE, POWER_W = 30e6, 1e-20, 0.5
 GAIN = NOISE * 1e6 / POWER_W      # in 1 MHz: SNR J = b in Q(b) = b log2(1 + J/b), so 1 Mbit/s
@@ -37,15 +42,10 @@ class Scalar:
     def columns(self) -> dict[str, Any]:
         return {}
 
-    def prepare(self, round: int, devices: Any) -> None:
-        self.log.append(("prepare", round, devices.tolist()))
-
-    def aggregate(self, devices: Any, chances: Any) -> None:
-        self.log.append(("aggregate", devices.tolist()))
-
-    def prepare_job(self, version: int, job: int, device: int) -> None:
+    def prepare(self, jobs: Any, version: int, round: int | None = None) -> None:
         assert version >= len(self.models)       # more where an aggregation had nothing to take
-        self.jobs[job] = self.w, self.w + self.updates.get(device, 1.0)
+        self.log.append(("prepare", round, list(jobs.values())))
+        self.jobs |= {job: (self.w, self.w + self.updates.get(device, 1.0)) for job, device in jobs.items()}
 
     def start(self, jobs: Any) -> None:
         self.log.append(("start", [job.device for job in jobs]))
@@ -54,11 +54,12 @@ class Scalar:
         for job in jobs:
             self.jobs.pop(job.number, None)
 
-    def merge(self, merge: Any) -> None:
-        now = self.w
-        for job, share in zip(merge.jobs, merge.shares.tolist(), strict=True):
+    def aggregate(self, jobs: Any, weights: Any, base: str = "start", chances: Any = None) -> None:
+        now, weights = self.w, np.full(len(jobs), 1 / len(jobs)) if weights is None else weights
+        self.log.append(("aggregate", jobs))
+        for job, share in zip(jobs, weights.tolist(), strict=True):
             start, learned = self.jobs.pop(job)
-            self.w += share * (learned - (start if merge.since == "start" else now))
+            self.w += share * (learned - (start if base == "start" else now))
         self.models.append(self.w)
 
     def alignment(self, jobs: Any) -> Any:
@@ -97,6 +98,22 @@ class Methods:
                       np.zeros(0, np.int64))
 
 
+def open_rounds(
+    env: Any, recorder: Recorder, methods: Any, learning: Any, battery_j: Any, scheduler: Any = None,
+    gain: float = GAIN, band_hz: float = BAND_HZ,
+) -> RoundRecorder:
+    """A cell with these devices' batteries, in which ``methods`` plans."""
+    devices = len(battery_j)
+    sizes = JobSizes(np.full(devices, 1e6), np.full(devices, 1e6), np.ones(devices))
+    population: Any = SimpleNamespace(battery_j=battery_j)
+    channel: Any = SimpleNamespace(gain=lambda some, t, round: np.full(devices, gain)[some], changes=True,
+                                   next_change=lambda t: np.inf)
+    problems: Any = SimpleNamespace(sizes=sizes, bandwidth_hz=band_hz, noise_w_per_hz=NOISE, has_downlink=False,
+                                    least_j=lambda channel_changes: None, downlink=lambda: None)
+    return CellParts(population, channel, problems, scheduler or Planned(), lambda problem, charge_j: methods, SHANNON,
+                     "now", STEADY).build(env, recorder, learning)
+
+
 def play(
     kind: Any, compute_s: Any, bits: Any = lambda device: 1e6, updates: dict[int, float] | None = None, *,
     devices: int = 3, rounds: int = 5, battery_j: float = float("inf"), scheduler: Any = None, **options: Any,
@@ -108,18 +125,13 @@ def play(
         rounds=SimpleNamespace(first="cohort", infeasible="largest", deadline=None, wait_s=0.25),
         end=SimpleNamespace(rounds=rounds, time=None), selection=SimpleNamespace(cohort=devices),
         learning=SimpleNamespace(target_accuracy=None, evaluation=SimpleNamespace(every=1)))
-    population: Any = SimpleNamespace(battery_j=np.full(devices, battery_j))
-    channel: Any = SimpleNamespace(gain=lambda some, t, round: np.full(devices, GAIN)[some], changes=True,
-                                   next_change=lambda t: np.inf)
-    problems: Any = SimpleNamespace(bits=1e6, cycles=np.ones(devices), bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE,
-                                    least_j=lambda channel_changes: None, downlink=None)
-    cell = RadioCell(
-        env, population, channel, problems, scheduler or Planned(), recorder, lambda problem, charge_j: methods,
-        training=learning)
-    history = History(devices)
-    server = kind(scenario, methods, learning, history, lambda at: None, **options)
-    env.run(until=env.process(server.run(cell)))
+    opened = open_rounds(env, recorder, methods, learning, np.full(devices, battery_j), scheduler)
+    history, strategy = History(devices), kind(**options)
+    context = ServerContext(scenario, opened, opened.cell.problems.sizes, learning, history, lambda at: None,
+                      methods)
+    env.run(until=env.process(strategy.loop(context, strategy).run()))
     part = recorder.take()
     rows, jobs = ([dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
                   for table in (part.rows, part.jobs))
-    return SimpleNamespace(rows=rows, jobs=jobs, learning=learning, history=history, cell=cell, links=part.links)
+    return SimpleNamespace(rows=rows, jobs=jobs, learning=learning, history=history, cell=opened.cell,
+                           links=part.links)

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
@@ -15,7 +16,7 @@ from netsim.fleet.path_loss import PATH_LOSSES
 from netsim.physics import free_space_loss
 from netsim.prepare import prepare
 from netsim.server import SERVERS
-from netsim.server.synchronous import Synchronous
+from netsim.server.synchronous import Synchronous, WaitForAll
 from netsim.world import CHANNELS
 
 
@@ -74,26 +75,36 @@ class Gone(Better):
         return t + 1e-3
 
 
-class Broken(Synchronous):
-    def select(self, cell):
-        return super().select(cell) if cell.version == 0 else {}["model"]
+class Breaks(Synchronous):
+    def select(self):
+        return super().select() if self.rounds.version == 0 else {}["model"]
 
 
-class Impatient(Synchronous):
+class Broken(WaitForAll):
+    loop = Breaks
+
+
+class FewRounds(Synchronous):
+    def ended(self):
+        return super().ended() or self.rounds.version >= self.strategy.patience
+
+
+@dataclass(frozen=True, kw_only=True)
+class Impatient(WaitForAll):
     """Plays no more rounds than it is told."""
 
-    def __init__(self, scenario, selector, learning, history, closed, patience: int = 2):
-        super().__init__(scenario, selector, learning, history, closed)
-        self.patience = patience
-
-    def ended(self, cell):
-        return super().ended(cell) or cell.version >= self.patience
+    loop = FewRounds
+    patience: int = 2
 
 
-class Hasty(Synchronous):
-    """Waits for nobody."""
-
+class OneMillisecond(Synchronous):
     patience_s = 1e-3
+
+
+class Hasty(WaitForAll):
+    """Waits for no device."""
+
+    loop = OneMillisecond
 
 
 def walls(distance_m, each: Decibels, walls: int = 1):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
 from netsim.cell.shared_band import SharedBand
-from netsim.server.radio_cell import RadioCell
+from netsim.server.rounds import RoundRecorder
 from netsim.world.fading import BlockFading
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -107,8 +107,8 @@ def by_chance(fading: Any, device: int, chunk: int) -> list[float]:
     return [DICE.expovariate(1.0) for _ in range(64)]
 
 
-def stop_nobody(cell: Any) -> Any:
-    return cell.env.timeout(0.0)
+def stop_nobody(rounds: Any) -> Any:
+    return rounds.env.timeout(0.0)
 
 
 @pytest.mark.parametrize(("owner", "name", "fault", "said"), [
@@ -116,7 +116,7 @@ def stop_nobody(cell: Any) -> Any:
     (SharedBand, "_write", generous, "J, drew"),
     (Batteries, "restore", full_again, "differs|instead of"),
     (BlockFading, "_chunk", by_chance, "bits|differ"),
-    (RadioCell, "stop", stop_nobody, "running|in use at the end"),
+    (RoundRecorder, "stop", stop_nobody, "running|in use at the end"),
 ], ids=["a change of the channel is missed", "joules too many", "batteries are full after a resume",
         "a channel that depends on who asks", "jobs go on when the run is over"])
 def test_a_fault_breaks_a_law(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Any, said: str) -> None:

@@ -89,7 +89,7 @@ def band(told: Told) -> int:
 def bits(told: Told) -> int:
     """Bits delivered = bits sent - bits lost: who arrived has sent all of an upload once, and what was lost besides."""
     outcome = dict(told.run.jobs.select("job", "outcome").iter_rows())
-    fresh = CellParts.of(told.scenario, told.seed, told.parts.population, told.parts.problems.bits)
+    fresh = CellParts.of(told.scenario, told.seed, told.parts.population, told.parts.problems.sizes)
     noise, tries = told.scenario.cell.noise_w_per_hz, dict[int, list[Any]]()
     for trial in told.meter.tries:
         tries.setdefault(trial.job, []).append(trial)
@@ -212,7 +212,7 @@ def outcomes(told: Told) -> int:
 
 def nobody_waits(told: Told) -> int:
     """When the run is over, nobody computes, sends, waits or is away in the midst of a job."""
-    cell, uplink = told.cell.cell, told.cell.uplink
+    cell, uplink = told.cell, told.cell.uplink
     busy = [cell.running, any(each.job for each in cell.devices.values()), uplink.band.sending, uplink.band.waiting,
             uplink.arriving, uplink.in_use_hz, uplink.promised_hz]
     assert not any(busy), f"running, at work, sending, waiting, arriving, in use, promised: {busy}"
@@ -258,7 +258,7 @@ def same_world(told: Told) -> int:
     with metered() as meter:
         simulate(other, seed=told.seed, learning=False)
     assert meter.parts is not None
-    fresh = CellParts.of(told.scenario, told.seed, told.parts.population, told.parts.problems.bits)
+    fresh = CellParts.of(told.scenario, told.seed, told.parts.population, told.parts.problems.sizes)
     end = max(told.cell.now, meter.cell.now if meter.cell else 0.0)
     looked = 0
     for t in [dice.uniform(0.0, 1.2 * end) for _ in range(12)]:

@@ -20,6 +20,7 @@ from netsim.cell.shared_band import HZ, SharedBand
 from netsim.cell.uplink import TimedTransmission, Uplink
 from netsim.server.cell_parts import CellParts
 from netsim.server.radio_cell import RadioCell
+from netsim.server.rounds import RoundRecorder
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Meter:
     tries: list[Try] = field(default_factory=list)
     parts: CellParts | None = None
     cell: RadioCell | None = None
+    rounds: Any = None
     _on_air: dict[int, tuple[Try, float, float]] = field(default_factory=dict)       # by job: since when, hertz
     _last: dict[int, Try] = field(default_factory=dict)
     _fresh: set[int] = field(default_factory=set)                                    # jobs that have just computed
@@ -67,7 +69,7 @@ class Meter:
         """A job is off the air, or goes on otherwise."""
         if job.number in self._on_air:
             trial, since, hz = self._on_air.pop(job.number)
-            as_of = self._as_of.get(job.number, (job.t0, job.version + 1))
+            as_of = self._as_of.get(job.number, (job.t0, int(self.rounds.started_from(np.array([job.number]))[0]) + 1))
             if now > since:
                 trial.stretches.append((since, now, hz, as_of))
 
@@ -84,7 +86,7 @@ class Meter:
                 trial, _, hz = self._on_air[job.number]
                 self.leaves(job, now)
                 self._on_air[job.number] = (trial, now, hz)
-            self._as_of[job.number] = (now, self.cell.version + 1)
+            self._as_of[job.number] = (now, self.rounds.version + 1)
 
     def divides(self, band: SharedBand) -> None:
         """The shares of all transmissions on the air may be others."""
@@ -115,9 +117,10 @@ def metered() -> Iterator[Meter]:
 
         setattr(owner, name, seen)
 
-    def built(parts: CellParts, *given: Any) -> RadioCell:
-        meter.parts, meter.cell = parts, build(parts, *given)
-        return meter.cell
+    def built(parts: CellParts, *given: Any) -> RoundRecorder:
+        rounds = build(parts, *given)
+        meter.parts, meter.cell, meter.rounds = parts, rounds.cell, rounds
+        return rounds
 
     def now_sends(band: FixedShares, transmission: Any) -> None:
         job = transmission.job

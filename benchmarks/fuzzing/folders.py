@@ -45,10 +45,10 @@ def cut_off(words: tuple[object, ...], folder: Path) -> None:
 
     was = synchronous.Synchronous.ended
 
-    def ended(self: Any, cell: Any) -> bool:
-        if cell.version >= 2:
+    def ended(self: Any) -> bool:
+        if self.rounds.version >= 2:
             raise Cut
-        return was(self, cell)
+        return was(self)
 
     synchronous.Synchronous.ended = ended      # type: ignore[method-assign]
     try:

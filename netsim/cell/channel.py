@@ -84,7 +84,7 @@ class TimeVaryingChannel:
         now = self.env.now
         at = self.gains.next_change(now)
         if not at > now:
-            raise InputError(f"the channel's next change after {now!r} s is at {at!r} s (expected a later instant)")
+            raise InputError("wrong-answer", "next_change of the channel", f"{at!r} s", f"an instant after {now!r} s")
         return at
 
     def _give_up(self) -> None:
@@ -99,6 +99,7 @@ class TimeVaryingChannel:
         hopeless = seen % LOOK_AFTER == 0 and 0.0 < sent * 10 * MOST_CHANGES < job.bits * seen
         if hopeless or seen > MOST_CHANGES:
             raise InputError(
-                f"{self.env.now:.6g} s: the upload of device {job.device} is not done after {seen - 1:,} changes of "
-                f"the channel, with {sent / job.bits:.2g} of its bits sent; give it more band, more power or fewer "
-                "bits, or let the channel change less often (cell.fading.coherence, population.mobility.every)")
+                "too-large", f"the upload of device {job.device}", f"{seen - 1:,} changes of the channel until "
+                f"{self.env.now:.6g} s, with {sent / job.bits:.2g} of its bits sent", hint="Give it more band, more "
+                "power or fewer bits, or let the channel change less often (cell.fading.coherence, "
+                "population.mobility.every)")

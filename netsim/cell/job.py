@@ -24,15 +24,15 @@ Segment = tuple[str, float, float, float]               # name, start and end in
 
 NUMBERS = (                                             # attributes of a job that a checkpoint keeps as numbers
     "number", "device", "cycles", "cpu_hz", "compute_w", "bits", "power_w", "bandwidth_hz", "snr_hz", "gain",
-    "budget_j", "planned_s", "t0", "version", "cause", "left", "rate", "since", "seconds", "watts", "hz", "away",
+    "budget_j", "planned_s", "t0", "cause", "left", "rate", "since", "seconds", "watts", "hz", "away",
     "restarts", "attempts", "packets", "download_s", "compute_s", "upload_s", "download_j", "compute_j", "upload_j",
     "computed_at", "sent_from", "ended_at", "computed_charge_j", "ended_charge_j", "follows_row", "upload_row",
     "logged_j", "drawn_j", "planned_rate", "share_hz")
-WHOLE = ("number", "device", "version", "cause", "restarts", "attempts", "packets", "follows_row", "upload_row")
+WHOLE = ("number", "device", "cause", "restarts", "attempts", "packets", "follows_row", "upload_row")
 
 
 class Job:
-    """One device's work on one version of the model.
+    """One device's work: download, compute, upload.
 
     A device's process can begin at any phase, so a job that was saved or paused continues with what is ``left`` of its
     phase: seconds of download, cycles, or bits, which decrease at ``rate`` per second from the instant ``since`` on.
@@ -57,8 +57,8 @@ class Job:
         Seconds that receiving the model takes, before computing.
     planned_rate : float
         Bits per second with the planned bandwidth, where the caller knows it.
-    number, version, cause : int
-        Number of the job, version of the model that it starts from, and trace row of its allocation.
+    number, cause : int
+        Number of the job, and trace row of its allocation.
     """
 
     # State that most jobs never leave: class attributes, so that the creation of thousands of jobs stays cheap.
@@ -81,11 +81,10 @@ class Job:
         "__dict__", "bandwidth_hz", "bits", "budget_j", "cause", "compute_j", "compute_s", "compute_w", "computed_at",
         "cpu_hz", "cycles", "device", "ended_at", "gain", "hz", "left", "number", "outcome", "phase", "planned_rate",
         "planned_s", "power_w", "process", "rate", "seconds", "sent_from", "since", "snr_hz", "t0", "transmission",
-        "upload_j", "upload_s", "version", "waiter", "watts")
+        "upload_j", "upload_s", "waiter", "watts")
 
     device: int
     number: int
-    version: int
     cause: int
     t0: float                           # instant of dispatch
     phase: str
@@ -111,9 +110,9 @@ class Job:
         self, cycles: float, cpu_hz: float, compute_w: float, bits: float, power_w: float, snr_hz: float,
         bandwidth_hz: float = math.nan, budget_j: float = math.nan, device: int = 0, gain: float = math.nan,
         planned_s: float = math.nan, download_s: float = 0.0, planned_rate: float = math.nan, number: int = 0,
-        version: int = 0, cause: int = -1,
+        cause: int = -1,
     ) -> None:
-        self.device, self.number, self.version, self.cause = device, number, version, cause
+        self.device, self.number, self.cause = device, number, cause
         self.cycles, self.cpu_hz, self.compute_w = cycles, cpu_hz, compute_w
         self.bits, self.power_w, self.bandwidth_hz, self.snr_hz, self.gain = bits, power_w, bandwidth_hz, snr_hz, gain
         self.budget_j, self.planned_s, self.planned_rate = budget_j, planned_s, planned_rate

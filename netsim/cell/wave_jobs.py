@@ -13,7 +13,7 @@ from netsim.cell.job import Job
 
 def jobs_of(
     wave: Wave, gain: Floats, download_s: Floats | None = None, now: float = 0.0, *,
-    first: int = 0, version: int = 0, cause: int = -1, lasting: bool = False,
+    first: int = 0, cause: int = -1, lasting: bool = False,
 ) -> list[Job]:
     """Make a job for each device of a wave; their numbers start with ``first``.
 
@@ -26,7 +26,7 @@ def jobs_of(
         problem.cycles, plan.cpu_hz, problem.capacitance * plan.cpu_hz**3, problem.bits, plan.power_w,
         snr_hz, plan.bandwidth_hz, problem.budget_j, wave.devices, problem.gain, plan.end_s,
         np.zeros(len(gain)) if download_s is None else download_s, problem.link.rate(plan.bandwidth_hz, snr_hz)]
-    jobs = list(map(Job, *(column.tolist() for column in columns), count(first), repeat(version), repeat(cause)))
+    jobs = list(map(Job, *(column.tolist() for column in columns), count(first), repeat(cause)))
     if plan.slots is not None:
         starts = now + (0.0 if download_s is None else float(download_s.max()))
         _give_slots(jobs, plan.slots.table(), starts, lasting=lasting)
@@ -43,13 +43,13 @@ def decided_by(wave: Wave) -> State:
 
 def _give_slots(jobs: list[Job], table: Floats, starts: float, *, lasting: bool) -> None:
     """Let the planned bandwidth of each job change at the instants of its slots; until the first it is 0."""
-    for job in jobs:
-        job.slots, job.share_hz = [], 0.0
-    rows = [(t0, t1, jobs[int(i)], hz) for t0, t1, i, hz in table[np.argsort(-table[:, 0], kind="stable")].tolist()]
+    slots: list[list[tuple[float, float]]] = [[] for _ in jobs]
     if lasting:
-        for job in jobs:
-            last = max(t1 for _, t1, own, _ in rows if own is job)
-            job.slots = [(starts + last * (1 + 1e-9), job.bandwidth_hz)]
-    for t0, _, job, hz in rows:
-        assert job.slots is not None
-        job.slots.append((starts + t0, hz))
+        last = np.zeros(len(jobs))
+        np.maximum.at(last, table[:, 2].astype(np.int64), table[:, 1])
+        for own, job, end in zip(slots, jobs, (starts + last * (1 + 1e-9)).tolist(), strict=True):
+            own.append((end, job.bandwidth_hz))
+    for t0, _, i, hz in table[np.argsort(-table[:, 0], kind="stable")].tolist():
+        slots[int(i)].append((starts + t0, hz))
+    for job, own in zip(jobs, slots, strict=True):
+        job.slots, job.share_hz = own, 0.0

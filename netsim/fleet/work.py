@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,21 +27,53 @@ def problem_for(
 ) -> Problem:
     """The allocation problem of some devices: what they compute (U_n = L C_n D_n) and upload in a round."""
     chosen = np.asarray(devices)
-    return _problem(scenario, population, chosen, bits, population.gain if gain is None else gain, numbers=chosen)
+    cycles = samples_trained(scenario, population.samples[chosen]) * population.cycles_per_sample[chosen]
+    return _problem(scenario, population, chosen, population.gain if gain is None else gain, chosen,
+                    np.array(float(bits)), cycles)
+
+
+@dataclass(frozen=True, eq=False)
+class JobSizes:
+    """How large a job of each device is, known before it is planned: arrays of N entries."""
+
+    upload_bits: Floats
+    download_bits: Floats
+    cycles: Floats             # U_n
+
+    @classmethod
+    def of(cls, scenario: Scenario, population: Population, bits: float) -> JobSizes:
+        """Models of so many bits in both directions; U_n = L C_n D_n."""
+        alike = np.full(len(population), float(bits))
+        return cls(alike, alike, samples_trained(scenario, population.samples) * population.cycles_per_sample)
+
+    def changed(self, devices: Ints, upload_bits: Floats, download_bits: Floats, cycles: Floats) -> JobSizes:
+        """The same, with other jobs for some devices."""
+        arrays = self.upload_bits.copy(), self.download_bits.copy(), self.cycles.copy()
+        for array, values in zip(arrays, (upload_bits, download_bits, cycles), strict=True):
+            array[devices] = values
+        return JobSizes(*arrays)
 
 
 class RoundProblems:
     """A run's allocation problems, cut round after round out of that of all devices, which is validated once."""
 
-    def __init__(self, scenario: Scenario, population: Population, *, bits: float) -> None:
-        everybody = np.arange(len(population))
-        self.whole = _problem(scenario, population, slice(None), bits, population.gain, numbers=everybody)
-        self.bits = float(bits)
-        self.downlink = Downlink.of(scenario, bits)
+    def __init__(self, scenario: Scenario, population: Population, sizes: JobSizes) -> None:
+        self.whole = _problem(scenario, population, slice(None), population.gain, np.arange(len(population)),
+                              sizes.upload_bits, sizes.cycles)
+        self.sizes = sizes
         self._scenario = scenario
-        self.cycles = self.whole.cycles
         self.link = self.whole.link
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
+
+    @property
+    def has_downlink(self) -> bool:
+        """Whether devices receive the model before they compute."""
+        return self._scenario.cell.downlink is not None
+
+    def downlink(self, devices: Ints | slice = slice(None)) -> Downlink | None:
+        """The way of the model to some devices: all of them receive as much as the largest of their models."""
+        bits = self.sizes.download_bits[devices]
+        return Downlink.of(self._scenario, float(bits.max())) if self.has_downlink else None
 
     def least_j(self, *, channel_changes: bool) -> Floats:
         """What no job takes less than: computing at the slowest clock, and in a channel that stays, sending alone."""
@@ -64,13 +96,12 @@ class RoundProblems:
         other.bandwidth_hz = part.bandwidth_hz
         return other
 
-    def assign(self, devices: Ints, bits: Floats, cycles: Floats, download_bits: float) -> None:
-        """From now on these devices have so much to send and to compute in a job, and all so much to receive before."""
-        all_bits, all_cycles = self.whole.bits.copy(), self.whole.cycles.copy()
-        all_bits[devices], all_cycles[devices] = bits, cycles
-        self.whole = replace(self.whole, bits=all_bits, cycles=all_cycles)
-        self.cycles = self.whole.cycles
-        self.downlink = Downlink.of(self._scenario, download_bits)
+    def with_sizes(self, sizes: JobSizes) -> RoundProblems:
+        """The same devices with jobs of other sizes."""
+        other = copy(self)
+        other.sizes = sizes
+        other.whole = replace(self.whole, bits=sizes.upload_bits, cycles=sizes.cycles)
+        return other
 
     def of(self, devices: Ints, gain: Floats | None = None) -> Problem:
         """The problem of these devices, with their gains as they are now if the channel changes.
@@ -81,12 +112,13 @@ class RoundProblems:
 
 
 def _problem(
-    scenario: Scenario, population: Population, devices: Ints | slice, bits: float, gain: Floats, numbers: Ints,
+    scenario: Scenario, population: Population, devices: Ints | slice, gain: Floats, numbers: Ints, bits: Floats,
+    cycles: Floats,
 ) -> Problem:
     """The problem of these devices; a slice shares the population's arrays."""
     return Problem(
-        bits=np.array(float(bits)),
-        cycles=samples_trained(scenario, population.samples[devices]) * population.cycles_per_sample[devices],
+        bits=bits,
+        cycles=cycles,
         capacitance=population.capacitance[devices],
         gain=gain[devices],
         power_w=population.power_w[devices],

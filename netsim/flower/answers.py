@@ -47,11 +47,12 @@ class KeptAnswers:
             answers = [_answer(state, place, message, context) for place, (_, message, context) in enumerate(asked)
                        ] if same else []
         except Exception as error:      # a file that is something else fails in all sorts of ways
-            raise InputError(
-                f"{self._file}: not an answer of this run ({error}); begin anew in another --out") from None
+            raise InputError("damaged", str(self._file), f"no answer of this run: {error}",
+                             hint="Begin a new run in another --out") from None
         if not same:
-            raise InputError(f"{self._file}: the app asks for something else than when the run was interrupted; let it "
-                             "draw at random from random, numpy or torch alone, or begin anew in another --out")
+            raise InputError(
+                "other-run", str(self._file), hint="The app asks for something else than when the run was interrupted; "
+                "let it draw at random from random, numpy or torch alone, or begin a new run in another --out")
         return answers
 
     def keep(self, asked: Sequence[tuple[int, Message, Context]], answers: Sequence[ClientAnswer]) -> None:

@@ -62,10 +62,10 @@ def read_app(folder: Path, changes: Sequence[str] = ()) -> FlowerApp:
     """The app in a folder; ``changes`` are KEY=VALUE of its run configuration."""
     file = folder / "pyproject.toml"
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; a Flower app is a folder with a pyproject.toml")
+        raise InputError("no-such-file", str(folder), expected="the folder of a Flower app, with a pyproject.toml")
     if not file.is_file():
-        raise InputError(f"{file}: is missing; a Flower app's pyproject.toml names its serverapp and clientapp "
-                         f"under {TABLE}")
+        raise InputError("no-such-file", str(file),
+                         hint=f"A Flower app's pyproject.toml names its serverapp and clientapp under {TABLE}")
     told = read_toml(file, "a Flower app's pyproject.toml")
     project, app = _table(told, "project"), _table(told, "tool", "flwr", "app")
     needs = project.get("dependencies", [])
@@ -86,10 +86,10 @@ def _table(told: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 def _component(file: Path, app: Mapping[str, Any], kind: str) -> str:
     given = _table(app, "components").get(kind)
     if given is None:
-        raise InputError(f'{file}: names no {kind}; {TABLE} should have a line such as {kind} = "app.module:app"')
+        raise InputError("missing", f"{file}: {kind}", expected=f'a line such as {kind} = "app.module:app" in {TABLE}')
     module, _, name = given.partition(":") if isinstance(given, str) else ("", "", "")
     if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise InputError(f'{file}: {kind} = {given!r} is not of the form "package.module:name"')
+        raise InputError("malformed", f"{file}: {kind}", repr(given), '"package.module:name"')
     return str(given)
 
 
@@ -102,8 +102,8 @@ def _flat(config: Any, before: str = "") -> dict[str, PLAIN]:
         elif isinstance(value, str | int | float | bool):
             flat[f"{before}{name}"] = value
         else:
-            raise InputError(f"tool.flwr.app.config.{before}{name}: text, a number, true or false is needed, found "
-                             f"{value!r}")
+            raise InputError("wrong-type", f"tool.flwr.app.config.{before}{name}", repr(value),
+                             "text, a number, true or false")
     return flat
 
 
@@ -111,8 +111,8 @@ def _changed(file: Path, config: dict[str, PLAIN], changes: Sequence[str]) -> di
     for change in changes:
         name, equals, text = (part.strip() for part in change.partition("="))
         if not equals or name not in config:
-            raise InputError(f"--run-config {change}: KEY=VALUE with a key of {file} is needed; "
-                             f"{one_of(name, config)}")
+            raise InputError("unknown-key", "--run-config", change, f"KEY=VALUE with a key of {file}",
+                             one_of(name, config))
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
@@ -121,7 +121,7 @@ def _changed(file: Path, config: dict[str, PLAIN], changes: Sequence[str]) -> di
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
-            raise InputError(f"--run-config {change}: {name} is {kind.__name__} in {file}, and {text} is none")
+            raise InputError("wrong-type", f"--run-config {name}", text, f"{kind.__name__}, as in {file}")
         config[name] = value
     return config
 
@@ -150,10 +150,10 @@ def load_component(app: FlowerApp, kind: str) -> Any:
     try:
         found = _load(reference)
     except (Exception, SystemExit) as error:
-        raise InputError(f"{where} cannot be imported: {told_of(error, app)}") from None
+        raise InputError("import-failed", where, told_of(error, app)) from None
     home, name = ("serverapp", "ServerApp") if kind == "serverapp" else ("clientapp", "ClientApp")
     if not isinstance(found, getattr(import_module(f"flwr.{home}"), name)):
-        raise InputError(f"{where} is no {name}, but {type(found).__name__}")
+        raise InputError("wrong-interface", where, type(found).__name__, f"a {name}")
     return found
 
 

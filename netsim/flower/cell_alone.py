@@ -26,8 +26,8 @@ def refuse_without_effect(changes: Sequence[str]) -> None:
         table, _, key = change.partition("=")[0].strip().partition(".")
         key = key.partition(".")[0]
         if (table in COUNT and key not in COUNT[table]) or key in DO_NOT.get(table, ()):
-            raise InputError(f"--set {change}: has no effect with a Flower app: {INSTEAD[table]}; --run-config changes "
-                             "the app's own configuration")
+            raise InputError("no-effect", f"--set {change}", hint=f"With a Flower app {INSTEAD[table]}; --run-config "
+                             "changes the app's own configuration")
 
 
 def as_the_app_sees_it(scenario: Scenario) -> Scenario:

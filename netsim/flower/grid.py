@@ -14,9 +14,9 @@ from flwr.serverapp import Grid
 
 from netsim.base.counts import counted
 from netsim.base.errors import InputError, WorkerError
+from netsim.flower.app_server import AppServer, RunOver
 from netsim.flower.library import RUN_ID, SUPERLINK
 from netsim.flower.messages import Sent
-from netsim.flower.rounds import AppRounds, RunOver
 
 FIRST_NODE = 1_000_000     # device 17 is node 1000017: above what Flower calls its own nodes, and easy to read
 NO_SUCH_NODE = 5           # Flower's code for a node that is not there
@@ -41,8 +41,8 @@ def node_of(device: int) -> int:
 class CellGrid(Grid):  # type: ignore[misc]
     """Plays an app's messages in the cell."""
 
-    def __init__(self, rounds: AppRounds) -> None:
-        self._rounds = rounds
+    def __init__(self, server: AppServer) -> None:
+        self._server = server
         self._thread = threading.get_ident()       # the app's own: others may only ask
         self._gather: Callable[[list[Message]], list[Message]] | None = None
         self._sent = 0
@@ -73,21 +73,21 @@ class CellGrid(Grid):  # type: ignore[misc]
         return list(self._nodes)
 
     def _there(self) -> list[int]:
-        return [node_of(device) for device in self._rounds.available().tolist()]
+        return [node_of(device) for device in self._server.available().tolist()]
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         with self._door():
             sent = self._stamped(messages)
-            self._rounds.push([each for each in sent if each.reply is None])
+            self._server.push([each for each in sent if each.reply is None])
             for each in sent:
                 if each.reply is not None:         # to nobody
-                    self._rounds.returned(each)
+                    self._server.returned(each)
             return [each.id for each in sent]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """The replies that are there, in the order of their arrival; if none is, time goes on to the first."""
         with self._door():
-            found = self._rounds.pull(list(message_ids))
+            found = self._server.pull(list(message_ids))
             if found:
                 self._in_vain = 0
             else:
@@ -105,17 +105,17 @@ class CellGrid(Grid):  # type: ignore[misc]
             return _replies(sent)
 
     def _play(self, sent: Sequence[Sent], timeout_s: float) -> None:
-        rounds = self._rounds
-        free = [each for each in sent if rounds.is_free(each)]
-        rounds.answer(free)
-        charged = [each for each in sent if not rounds.is_free(each)]
+        server = self._server
+        free = [each for each in sent if server.is_free(each)]
+        server.answer(free)
+        charged = [each for each in sent if not server.is_free(each)]
         if not charged:
             return
-        if rounds.idle and len({each.device for each in charged}) == len(charged):
-            rounds.together(charged, timeout_s)
+        if server.idle and len({each.device for each in charged}) == len(charged):
+            server.together(charged, timeout_s)
         else:                                      # others are at work, or one is to do two things
-            rounds.push(charged)
-            rounds.wait_for([each.id for each in charged], timeout_s)
+            server.push(charged)
+            server.gather([each.id for each in charged], timeout_s)
 
     @contextmanager
     def gathering(self, timeout: float | None) -> Iterator[Callable[[], None]]:
@@ -151,20 +151,20 @@ class CellGrid(Grid):  # type: ignore[misc]
     def sleep(self, seconds: float) -> None:
         """Simulated seconds pass."""
         with self._door():
-            self._rounds.sleep(seconds)
+            self._server.sleep(seconds)
 
     def _once_more_in_vain(self, what: str) -> None:
         """Count what changes nothing, and end the run when nothing will."""
         self._in_vain += 1
-        rounds, scenario = self._rounds, self._rounds.scenario
+        server, scenario = self._server, self._server.scenario
         in_time = any(getattr(table, key) is not None for table in scenario.population for key in COME_BACK)
-        if self._in_vain <= (MOST_ASKED_IN_TIME if in_time else MOST_ASKED) or not rounds.idle:
+        if self._in_vain <= (MOST_ASKED_IN_TIME if in_time else MOST_ASKED) or not server.idle:
             return
-        there = len(rounds.available())
+        there = len(server.available())
         whole = f"the scenario has {counted(scenario.size, 'device')}, of which {there} can do a job now"
-        if not rounds.began:
-            raise InputError(f"{what} than there are: {whole}; lower min_available_nodes and its like in the app, or "
-                             "give the scenario more devices")
+        if not server.began:
+            raise InputError("more-than-devices", "the app", what, hint=f"T{whole[1:]}; lower min_available_nodes and "
+                             "its like in the app, or give the scenario more devices")
         raise RunOver(f"{what}, and no more will come: {whole}")
 
     @contextmanager
@@ -172,8 +172,9 @@ class CellGrid(Grid):  # type: ignore[misc]
         """Only the app's own thread comes in, and what is at fault goes out past all that it catches."""
         try:
             if threading.get_ident() != self._thread:
-                raise InputError("the app sends messages from several threads, and their order would be another one "
-                                 "each time: send them together, from the thread of the ServerApp")
+                raise InputError("unsupported", "the app", "messages from several threads",
+                                 "all messages from the thread of the ServerApp",
+                                 "Their order would be another one each time: send them together")
             yield
         except (InputError, WorkerError) as error:
             raise AtFault(error) from None
@@ -187,7 +188,7 @@ class CellGrid(Grid):  # type: ignore[misc]
                 _run_id=RUN_ID, _src_node_id=SUPERLINK, _message_id=f"netsim-{self._sent}")
             device = message.metadata.dst_node_id - FIRST_NODE
             each = Sent(message, device)
-            if not 0 <= device < self._rounds.scenario.size:
+            if not 0 <= device < self._server.scenario.size:
                 each.reply = Message(Error(NO_SUCH_NODE, f"there is no node {message.metadata.dst_node_id}"),
                                      reply_to=message)
             sent.append(each)

@@ -19,10 +19,10 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from netsim.base.errors import InputError
 from netsim.base.files import folder_for
+from netsim.flower.app_server import AppServer, RunOver
 from netsim.flower.cell_alone import as_the_app_sees_it
 from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.messages import Sent
-from netsim.flower.rounds import AppRounds, RunOver
 from netsim.flower.running import learning
 from netsim.prepare import prepare_cell
 from netsim.run import Run
@@ -66,7 +66,7 @@ class InCell(Strategy):  # type: ignore[misc]
             def evaluate_and_tell(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
                 found: MetricRecord | None = evaluate(server_round, arrays)
                 if found is not None:
-                    self.rounds.reported.server(server_round, found)
+                    self.server.reported.server(server_round, found)
                 return found
 
             options["evaluate_fn"] = evaluate_and_tell
@@ -79,7 +79,7 @@ class InCell(Strategy):  # type: ignore[misc]
             except RunOver as over:
                 ended, result = str(over), Result()
                 result.arrays = initial_arrays if self._arrays is None else self._arrays
-                print(f"ended after round {self.rounds.cell.version + 1}: {ended}", file=sys.stderr)
+                print(f"ended after round {self.server.rounds.version + 1}: {ended}", file=sys.stderr)
             self._finish(ended)
         return result
 
@@ -106,14 +106,14 @@ class InCell(Strategy):  # type: ignore[misc]
         return found
 
     @property
-    def rounds(self) -> AppRounds:
+    def server(self) -> AppServer:
         """The cell, put up when it is first needed."""
         if self._stage is None:
             self._stage = self._held.enter_context(open_stage(
                 self.scenario, self._path, self.seed, learning=lambda: learning(self.scenario, self.seed),
                 identity=identity_of(self.scenario, self.seed, learning=True, app=type(self.strategy).__name__)))
-            self._rounds = AppRounds(self._stage, self.scenario, self._replies)
-        return self._rounds
+            self._server = AppServer(self._stage, self._replies)
+        return self._server
 
     def _present(self, grid: Grid) -> PresentNodes:
         return PresentNodes(grid, self)
@@ -121,8 +121,8 @@ class InCell(Strategy):  # type: ignore[misc]
     def device(self, node: int) -> int:
         """The device that a node stands for."""
         if node not in self._devices and len(self._devices) == self.scenario.size:
-            raise InputError(f"the app has more nodes than the scenario has devices ({self.scenario.size}): take "
-                             "fewer nodes, or give the scenario more devices")
+            raise InputError("more-than-devices", "the app's nodes", f"more than {self.scenario.size}",
+                             hint="Take fewer nodes, or give the scenario more devices")
         return self._devices.setdefault(node, len(self._devices))
 
     def _sent(self, messages: Iterable[Message]) -> list[Message]:
@@ -137,14 +137,14 @@ class InCell(Strategy):  # type: ignore[misc]
                 for place, reply in enumerate(given) if not reply.has_error()}
         self._replies.hold({each.device: given[place] for place, each in sent.items()})
         some = list(sent.values())
-        if some and all(self.rounds.is_free(each) for each in some):
-            self.rounds.answer(some)
+        if some and all(self.server.is_free(each) for each in some):
+            self.server.answer(some)
         elif some:
-            self.rounds.together(some, float("inf"))
+            self.server.together(some, float("inf"))
         return [reply if place not in sent else _reply_of(sent[place]) for place, reply in enumerate(given)]
 
     def _finish(self, ended: str | None) -> None:
-        self.rounds.close(last=True)
+        self.server.end_round(last=True)
         assert self._stage is not None
         self._stage.finish(target_reached=None, app=type(self.strategy).__name__, ended=ended)
         self.run = Run(self._path, self._keep)
@@ -182,8 +182,8 @@ class PresentNodes:
         return getattr(self._grid, name)
 
     def get_node_ids(self) -> Iterator[int]:
-        rounds, nodes = self._strategy.rounds, sorted(self._grid.get_node_ids())
-        there = set(rounds.available().tolist())
+        server, nodes = self._strategy.server, sorted(self._grid.get_node_ids())
+        there = set(server.available().tolist())
         found = [node for node in nodes if self._strategy.device(node) in there]
         self._asked += 1
         if len(found) < len(nodes) and self._asked > MOST_ASKED:

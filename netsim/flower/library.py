@@ -16,13 +16,15 @@ RUN_ID = 1
 
 def require_flower() -> str:
     """Flower's version; raises InputError where it is missing or too old."""
+    oldest = ".".join(map(str, OLDEST))
     try:
         found = version("flwr")
     except PackageNotFoundError:
-        raise InputError("Flower is not installed, and a Flower app needs it: pip install 'netsim[flower]'") from None
+        raise InputError("needs", "a Flower app", "no Flower", f"flwr {oldest} or newer",
+                         "pip install 'netsim[flower]'") from None
     numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
     if numbers < OLDEST:
-        raise InputError(f"Flower {found} is too old: {'.'.join(map(str, OLDEST))} or newer is needed; "
+        raise InputError("needs", "a Flower app", f"flwr {found}", f"flwr {oldest} or newer",
                          "pip install --upgrade 'netsim[flower]'")
     return found
 

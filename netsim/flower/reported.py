@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from netsim.flower.messages import EVALUATE, Sent, metrics_of, numbers_in, samples_of
-from netsim.server.cell_api import CellAPI
+from netsim.server.rounds import RoundRecorder
 from netsim.trace.schema import SERVER
 
 LONGEST = 100              # characters of a counter's name
@@ -19,9 +19,9 @@ class Reported:
     of the server; ``server NAME`` as the server itself evaluates. The last of these, or else of the clients'
     evaluation, that is about accuracy or loss is the round's."""
 
-    def __init__(self, cell: CellAPI) -> None:
-        self._cell = cell
-        self._round: dict[str, float] = {}
+    def __init__(self, rounds: RoundRecorder) -> None:
+        self._rounds = rounds
+        self._known: dict[str, float] = {}
 
     def clients(self, kind: str, arrived: Iterable[Sent]) -> None:
         """The metrics in some replies."""
@@ -33,27 +33,27 @@ class Reported:
             for name, value in metrics_of(sent.reply):
                 values.setdefault(name, {})[sent.device] = value
         for name, by_device in values.items():
-            self._cell.count(f"{kind} {name}"[:LONGEST], {**by_device, SERVER: _mean(by_device, samples)})
+            self._rounds.count(f"{kind} {name}"[:LONGEST], {**by_device, SERVER: _mean(by_device, samples)})
             if kind == EVALUATE:
                 self._know(name, _mean(by_device, samples))
 
     def server(self, round: int, metrics: Any) -> None:
         """What the server's own evaluation says; before the first round it is about the initial model."""
         for name, value in numbers_in([metrics]):
-            self._cell.count(f"{'server' if round else 'initial'} {name}"[:LONGEST], {SERVER: value})
+            self._rounds.count(f"{'server' if round else 'initial'} {name}"[:LONGEST], {SERVER: value})
             if round:
                 self._know(name, value)
 
     def _know(self, name: str, value: float) -> None:
         for known, word in KNOWN.items():
             if word in name.lower():
-                self._round[known] = value
+                self._known[known] = value
 
     def close(self) -> float:
         """The round is over: its accuracy, NaN where nobody has said it."""
-        for name, value in self._round.items():
-            self._cell.count(name, {SERVER: value})
-        accuracy, self._round = self._round.get("accuracy", math.nan), {}
+        for name, value in self._known.items():
+            self._rounds.count(name, {SERVER: value})
+        accuracy, self._known = self._known.get("accuracy", math.nan), {}
         return accuracy
 
 

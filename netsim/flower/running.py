@@ -19,6 +19,7 @@ from netsim.base.errors import InputError
 from netsim.base.files import folder_for, replace_file
 from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, importable, load_component, read_app, told_of
+from netsim.flower.app_server import AppServer, RunOver
 from netsim.flower.cell_alone import as_the_app_sees_it
 from netsim.flower.clients import open_clients
 from netsim.flower.clock import simulated_time
@@ -26,7 +27,6 @@ from netsim.flower.grid import AtFault, CellGrid, node_of
 from netsim.flower.learning import AppLearning
 from netsim.flower.library import RUN_ID, SUPERLINK, identify
 from netsim.flower.old_api import old_servers
-from netsim.flower.rounds import AppRounds, RunOver
 from netsim.flower.seeds import seed_server
 from netsim.flower.watching import watched
 from netsim.prepare import prepare_cell
@@ -75,7 +75,7 @@ def run_app(
         stage = stack.enter_context(open_stage(
             scenario, path, seed, learning=lambda: learning(scenario, seed), identity=identity, anew=resume,
             progress=progress))
-        ended, arrays = play(told, server, AppRounds(stage, scenario, clients), seed)
+        ended, arrays = play(told, server, AppServer(stage, clients), seed)
         if arrays is not None:
             keep_model(path / MODEL, arrays)
         stage.finish(target_reached=None, app=told.name, ended=ended)
@@ -87,13 +87,13 @@ def learning(scenario: Scenario, seed: int) -> AbstractContextManager[Learning]:
     return nullcontext(AppLearning(scenario, seed))
 
 
-def play(app: FlowerApp, server: Any, rounds: AppRounds, seed: int) -> tuple[str | None, Any]:
+def play(app: FlowerApp, server_app: Any, server: AppServer, seed: int) -> tuple[str | None, Any]:
     """Let the ServerApp run to its end: why it ended early, if it did, and the model of its strategy."""
-    grid, arrays = CellGrid(rounds), list[Any]()
+    grid, arrays = CellGrid(server), list[Any]()
     context = Context(run_id=RUN_ID, node_id=SUPERLINK, node_config={}, state=RecordDict(), run_config=app.run_config)
 
     def expected(count: int) -> None:
-        rounds.expected = rounds.cell.version + count
+        server.expected = server.rounds.version + count
 
     def of_the_server(module: ModuleType) -> bool:
         file = getattr(module, "__file__", None)
@@ -103,19 +103,19 @@ def play(app: FlowerApp, server: Any, rounds: AppRounds, seed: int) -> tuple[str
     seed_server(seed)
     ended = None
     try:
-        with (watched(expected, rounds.reported.server, arrays.append), old_servers(grid, rounds.reported.server),
-              simulated_time(lambda: rounds.cell.now, grid.sleep, of_the_server)):
-            server(grid=grid, context=context)
+        with (watched(expected, server.reported.server, arrays.append), old_servers(grid, server.reported.server),
+              simulated_time(lambda: server.cell.now, grid.sleep, of_the_server)):
+            server_app(grid=grid, context=context)
     except RunOver as over:
         ended = str(over)
     except AtFault as fault:
         raise fault.args[0] from None
     except (Exception, SystemExit) as error:
-        raise InputError(f"the ServerApp of {app.folder} stopped: {told_of(error, app)}") from error
-    if not rounds.began:
-        raise InputError(f"the ServerApp of {app.folder} sent no train message, so there is nothing to simulate"
-                         + (f": {ended}" if ended else ""))
-    rounds.close(last=True)
+        raise InputError("your-code", f"the ServerApp of {app.folder}", told_of(error, app)) from error
+    if not server.began:
+        raise InputError("empty", f"the train messages of the ServerApp of {app.folder}", ended,
+                         hint="There is nothing to simulate")
+    server.end_round(last=True)
     return ended, (arrays[-1] if arrays and arrays[-1] else None)
 
 

@@ -17,46 +17,57 @@ if TYPE_CHECKING:
 
 
 def aggregate(
-    settings: Any, weights: Weights, updates: Sequence[Update], server: State,
-    total: int, chances: Floats | None = None,
+    settings: Any, weights: Weights, updates: Sequence[Update], server: State, total: int = 0,
+    chances: Floats | None = None, steps: tuple[Floats, Sequence[Weights]] | None = None,
 ) -> Weights:
     """The new global model from those uploaded, as a scenario's [learning] table says.
 
-    ``server`` is what the server remembers between rounds, and is brought up to date in place. An aggregation asks for
-    what it needs by the names of its parameters: ``unbiased`` for the ``chances`` with which the updates' devices were
-    drawn (``Choice.chances``), in the order drawn, and ``total``, the samples of all devices; in a first round with
-    everybody nothing was drawn, and the weighted mean is unbiased.
+    ``server`` is what the server remembers between rounds, and is brought up to date in place. ``steps`` are how much
+    each update counts, and the model that it is the difference from; else ``learning.aggregation`` decides.
     """
     check_finite(settings, updates)
-    samples = [update.samples for update in updates]
-    offered = {"weights": weights, "models": [update.weights for update in updates], "samples": samples,
-               "total": total, "chances": chances}
-    mean = _mean(settings.aggregation, offered)
+    goal = (mean_model(settings.aggregation, weights, updates, total, chances) if steps is None
+            else add_steps(weights, updates, *steps))
     gradients = [update.gradient for update in updates if update.gradient is not None]
-    if gradients:
-        server["gradient"] = weighted_mean(gradients, samples)    # FEDL's global gradient, for the next round
-    return step_towards(settings, weights, mean, server)
+    if gradients:      # FEDL's global gradient, for the next round
+        server["gradient"] = weighted_mean(gradients, [update.samples for update in updates])
+    return step_towards(settings, weights, goal, server)
 
 
-def merge(
-    settings: Any, weights: Weights, updates: Sequence[Update], since: Sequence[Weights], shares: Floats, server: State,
+def mean_model(
+    aggregation: str, weights: Weights, updates: Sequence[Update], total: int, chances: Floats | None = None,
 ) -> Weights:
-    """The new global model from updates that came as they came: w + sum_n shares_n (w_n - since_n)."""
-    check_finite(settings, updates)
+    """The aggregate of the models uploaded, as ``learning.aggregation`` says.
+
+    An aggregation asks for what it needs by the names of its parameters: ``unbiased`` for the ``chances`` with which
+    the updates' devices were drawn (``Choice.chances``), in the order drawn, and ``total``, the samples of all devices;
+    in a first round with everybody nothing was drawn, and the weighted mean is unbiased.
+    """
+    offered = {"weights": weights, "models": [update.weights for update in updates],
+               "samples": [update.samples for update in updates], "total": total, "chances": chances}
+    name = "weighted" if needs_chances(aggregation) and chances is None else aggregation
+    make = AGGREGATIONS.find(name)
+    mean: Weights = make(**{wanted: offered[wanted] for wanted in inspect.signature(make).parameters})
+    if name not in AGGREGATIONS and (np.shape(mean) != weights.shape or not np.isfinite(mean).all()):
+        raise InputError("wrong-answer", f"aggregation {name}", f"an array of shape {np.shape(mean)}",
+                         f"finite weights, {weights.shape}")
+    return np.asarray(mean, dtype=np.float32)
+
+
+def add_steps(weights: Weights, updates: Sequence[Update], shares: Floats, starts: Sequence[Weights]) -> Weights:
+    """w + sum_n shares_n (w_n - start_n), in the order given."""
     total = weights.astype(np.float64)
-    for update, start, share in zip(updates, since, shares.tolist(), strict=True):
+    for update, start, share in zip(updates, starts, shares.tolist(), strict=True):
         total += share * (update.weights.astype(np.float64) - start)
-    return step_towards(settings, weights, total.astype(np.float32), server)
+    return total.astype(np.float32)
 
 
 def check_finite(settings: Any, updates: Sequence[Update]) -> None:
-    """Raise InputError for a model that has grown beyond all numbers."""
+    """Raise InputError for a model that is not finite."""
     for update in updates:
         if not np.isfinite(update.weights).all():
-            raise InputError(
-                f"the model of device {update.device} has grown beyond all numbers: learning.learning_rate = "
-                f"{settings.learning_rate:g} is too large here"
-            )
+            raise InputError("not-finite", f"the model of device {update.device}", hint="It has grown beyond all "
+                             f"numbers: learning.learning_rate = {settings.learning_rate:g} is too large here")
 
 
 def step_towards(settings: Any, weights: Weights, mean: Weights, server: State) -> Weights:
@@ -65,17 +76,6 @@ def step_towards(settings: Any, weights: Weights, mean: Weights, server: State) 
     moved, state = OPTIMISERS[settings.optimiser.kind](weights, mean, server, **options)
     server.update(state)
     return moved
-
-
-def _mean(aggregation: str, offered: dict[str, Any]) -> Weights:
-    """The aggregate, made of what the aggregation asks for by the names of its parameters."""
-    name = "weighted" if needs_chances(aggregation) and offered["chances"] is None else aggregation
-    make = AGGREGATIONS.find(name)
-    mean: Weights = make(**{wanted: offered[wanted] for wanted in inspect.signature(make).parameters})
-    if name not in AGGREGATIONS and (np.shape(mean) != offered["weights"].shape or not np.isfinite(mean).all()):
-        raise InputError(f"aggregation {name}: answered with an array of shape {np.shape(mean)}, expected finite "
-                         f"weights, {offered['weights'].shape}")
-    return np.asarray(mean, dtype=np.float32)
 
 
 def needs_chances(aggregation: str) -> bool:
@@ -90,8 +90,8 @@ def _check_aggregation(name: str, found: Any) -> None:
     except (TypeError, ValueError):      # built-in functions without a signature
         wanted = []
     if "models" not in wanted or not set(wanted) <= set(OFFERED):
-        raise InputError(f"learning.aggregation: {name} is no aggregation: a function of models, and of others of "
-                         f"{', '.join(OFFERED)} if it likes")
+        raise InputError("wrong-interface", "learning.aggregation", f"{name}, which is no aggregation",
+                         f"a function of models, and of others of {', '.join(OFFERED)} if it likes")
 
 
 OFFERED = ("weights", "models", "samples", "total", "chances")

@@ -1,13 +1,13 @@
-"""Jobs under way on models of several versions: each learns from the version that it started with, whatever came since.
+"""Jobs under way on models of several versions: each learns from the version that it started with.
 
-Only versions with a job under way are kept. A job is trained alone, so that what it learns depends on nothing but the
-job: a run that is taken up again trains those under way anew, to the same bits.
+A job is trained with its cohort, or alone. Only models that a job under way started from are kept; a resumed run trains
+the jobs under way again, in the same groups and to the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,84 +17,99 @@ from netsim.learning.learner import Learner, Training
 from netsim.learning.trainer import Update
 
 
-@dataclass(frozen=True, eq=False)
-class Under:
-    """A job under way."""
+@dataclass(eq=False)
+class Cohort:
+    """Jobs that train together, from one version of the model."""
 
-    device: int
-    version: int               # of the model that it started from
-    training: Training | None  # None until its device starts to compute
+    number: int                        # of their random draws: the round, or that of a job trained alone
+    devices: dict[int, int]            # by job, also of jobs that are over
+    version: int
+    weights: Weights
+    buffers: Floats                    # the mean that goes with these weights
+    gradient: Weights | None = None    # FEDL's global gradient
+    training: Training | None = None   # None until a device starts to compute
 
 
 class InFlight:
-    """The jobs under way, and the models that they started from."""
+    """The jobs under way, with the cohorts that they are part of."""
 
     def __init__(self, learner: Learner, buffers: KeptBuffers) -> None:
         self._learner = learner
         self._kept = buffers
-        self._jobs: dict[int, Under] = {}
-        self._models: dict[int, tuple[Weights, Floats]] = {}         # by version: weights, and buffers of the mean
+        self._cohorts: dict[int, Cohort] = {}         # by job under way
 
-    def __contains__(self, job: int) -> bool:
-        return job in self._jobs
+    def prepare(self, cohort: Cohort) -> None:
+        """The jobs of a cohort are under way from now on."""
+        self._cohorts.update(dict.fromkeys(cohort.devices, cohort))
 
-    def prepare(self, version: int, job: int, device: int, weights: Weights) -> None:
-        """A device will learn from these weights, which are that version."""
-        self._models.setdefault(version, (weights, self._kept.mean))
-        self._jobs[job] = Under(device, version, None)
+    def start(self, jobs: Sequence[int]) -> None:
+        """Train jobs whose devices start to compute, unless they are trained already."""
+        started: dict[int, list[int]] = {}
+        for job in jobs:
+            started.setdefault(id(self._cohorts[job]), []).append(job)
+        for some in started.values():
+            cohort = self._cohorts[some[0]]
+            if cohort.training is None:
+                cohort.training = self._learner.prepare(
+                    cohort.number, cohort.weights, list(cohort.devices.values()), cohort.gradient,
+                    np.stack([self._buffers(job, cohort) for job in cohort.devices]))
+            cohort.training.start([cohort.devices[job] for job in some])
 
-    def start(self, job: int) -> None:
-        """Train a job whose device starts to compute, unless it is under way; one that was saved is trained again."""
-        under = self._jobs[job]
-        if under.training is None:
-            weights, mean = self._models[under.version]
-            own = self._own_buffers(job, under.device)
-            training = self._learner.prepare(
-                job, weights, [under.device], None, (mean if own is None else own)[np.newaxis])
-            training.start([under.device])
-            self._jobs[job] = replace(under, training=training)
-
-    def _own_buffers(self, job: int, device: int) -> Floats | None:
-        """What a device keeps for itself: of its last job, which may have arrived and wait to be merged."""
-        before = [other for other, under in self._jobs.items() if under.device == device and other < job]
+    def _buffers(self, job: int, cohort: Cohort) -> Floats:
+        """The cohort's mean, or what a device keeps for itself: of its last job, which may wait to be aggregated."""
+        device = cohort.devices[job]
         own = self._kept.own(device)
-        return own if own is None or not before else self.update(max(before)).buffers
+        if own is None:
+            return cohort.buffers
+        before = [other for other, its in self._cohorts.items() if its.devices[other] == device and other < job]
+        last = self.update(max(before)).buffers if before else None
+        return own if last is None else last
 
     def update(self, job: int) -> Update:
         """What a job has learned; waits until that is known."""
-        under = self._jobs[job]
-        assert under.training is not None, "the device has not started to compute"
-        return under.training.update(under.device)
+        cohort = self._cohorts[job]
+        assert cohort.training is not None, "the device has not started to compute"
+        return cohort.training.update(cohort.devices[job])
 
     def origin(self, job: int) -> Weights:
         """The model that a job started from."""
-        return self._models[self._jobs[job].version][0]
+        return self._cohorts[job].weights
 
     def drop(self, jobs: Sequence[int]) -> None:
-        """These jobs are over; a version that nobody works on any more is forgotten."""
+        """These jobs are over."""
         for job in jobs:
-            del self._jobs[job]
-        used = {under.version for under in self._jobs.values()}
-        self._models = {version: model for version, model in self._models.items() if version in used}
+            self._cohorts.pop(job, None)
 
     def snapshot(self) -> State:
         """Nothing where no job is under way."""
-        if not self._jobs:
+        if not self._cohorts:
             return {}
-        rows = [(job, under.device, under.version) for job, under in self._jobs.items()]
-        return {"flying.jobs": np.array(rows, np.int64), "flying.versions": np.array(list(self._models), np.int64),
-                "flying.models": np.stack([weights for weights, _ in self._models.values()]),
-                "flying.buffers": np.stack([mean for _, mean in self._models.values()])}
+        cohorts = list(dict.fromkeys(self._cohorts.values()))
+        rows = [(job, device, each.version, each.number, job in self._cohorts)
+                for each in cohorts for job, device in each.devices.items()]
+        models = {each.version: each for each in cohorts}.values()
+        gradients = [each.gradient for each in models if each.gradient is not None]
+        return {"flying.jobs": np.array(rows, np.int64),
+                "flying.versions": np.array([each.version for each in models], np.int64),
+                "flying.models": np.stack([each.weights for each in models]),
+                "flying.buffers": np.stack([each.buffers for each in models]),
+                **({"flying.gradients": np.stack(gradients)} if len(gradients) == len(models) else {})}
 
     def restore(self, state: State) -> None:
         if "flying.jobs" not in state:
             return
         if state["flying.models"].shape[1:] != (self._learner.parameters,):
             raise ValueError(f"it holds no models of {self._learner.parameters} parameters")
-        self._models = {int(version): (weights, mean) for version, weights, mean in zip(
-            state["flying.versions"], state["flying.models"], state["flying.buffers"], strict=True)}
-        self._jobs = {int(job): Under(int(device), int(version), None)
-                      for job, device, version in state["flying.jobs"].tolist()}
+        place = {version: place for place, version in enumerate(state["flying.versions"].tolist())}
+        cohorts: dict[tuple[int, int], Cohort] = {}
+        for job, device, version, number, under_way in state["flying.jobs"].tolist():
+            at = place[version]
+            cohort = cohorts.setdefault((version, number), Cohort(
+                number, {}, version, state["flying.models"][at], state["flying.buffers"][at],
+                state["flying.gradients"][at] if "flying.gradients" in state else None))
+            cohort.devices[job] = device
+            if under_way:
+                self._cohorts[job] = cohort
 
 
 def cosine(a: Floats, b: Floats) -> float:

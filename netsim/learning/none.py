@@ -1,4 +1,4 @@
-"""No learning: devices compute and upload, and nobody looks at what."""
+"""No learning: devices compute and upload, and nothing is made of what they send."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints, State
-from netsim.learning.protocol import Evaluation, Merge, TrainedJob
+from netsim.fleet.work import JobSizes
+from netsim.learning.protocol import Base, Evaluation, TrainedJob
 from netsim.learning.sizes import samples_without_learning, upload_bits
 
 if TYPE_CHECKING:
+    from netsim.fleet.population import Population
     from netsim.scenario import Scenario
 
 
@@ -19,16 +21,17 @@ class NoLearning:
     """A :class:`~netsim.learning.protocol.Learning` that learns nothing; it still knows how large the work is."""
 
     trains = False
-    layers: Mapping[str, slice] = {}
 
-    def __init__(self, devices: int, samples: Ints | None, bits: float) -> None:
+    def __init__(self, devices: int, samples: Ints | None) -> None:
         self.samples = samples
-        self.bits = bits
         self._devices = devices
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int) -> NoLearning:
-        return cls(scenario.size, samples_without_learning(scenario, seed), upload_bits(scenario))
+        return cls(scenario.size, samples_without_learning(scenario, seed))
+
+    def sizes(self, scenario: Scenario, population: Population) -> JobSizes:
+        return JobSizes.of(scenario, population, upload_bits(scenario))
 
     def device_columns(self) -> Mapping[str, Any]:
         return {}
@@ -42,17 +45,15 @@ class NoLearning:
 
     def begin(self, devices: int, round: int) -> None: ...
 
-    def prepare(self, round: int, devices: Ints) -> None: ...
-
-    def prepare_job(self, version: int, job: int, device: int) -> None: ...
+    def prepare(self, jobs: Mapping[int, int], version: int, round: int | None = None) -> None: ...
 
     def start(self, jobs: Sequence[TrainedJob]) -> None: ...
 
     def drop(self, jobs: Sequence[TrainedJob]) -> None: ...
 
-    def aggregate(self, devices: Ints, chances: Floats | None) -> None: ...
-
-    def merge(self, how: Merge) -> None: ...
+    def aggregate(
+        self, jobs: Sequence[int], weights: Floats | None, base: Base = "start", chances: Floats | None = None,
+    ) -> None: ...
 
     def alignment(self, jobs: Sequence[int]) -> Floats:
         return np.ones(len(jobs))

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from netsim.base.arrays import Floats, Ints, State
+
+if TYPE_CHECKING:
+    from netsim.fleet.population import Population
+    from netsim.fleet.work import JobSizes
+    from netsim.scenario import Scenario
+
+Base = Literal["start", "now"]      # an update is the difference from the model its job started from, or the newest
 
 
 @dataclass(frozen=True)
@@ -16,18 +23,6 @@ class Evaluation:
     accuracy: float
     loss: float
     class_accuracy: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Merge:
-    """How updates that came as they came make a new model: w + sum_i shares_i (x_i - w_i).
-
-    x_i is what job i has learned; w_i is the model that it started from, or the present one (``since = "now"``).
-    """
-
-    jobs: list[int]
-    shares: Floats
-    since: Literal["start", "now"]
 
 
 class TrainedJob(Protocol):
@@ -45,16 +40,11 @@ class Learning(Protocol):
         """D_n of every device; None where the scenario says it."""
 
     @property
-    def bits(self) -> float:
-        """z, the size of an upload."""
-
-    @property
     def trains(self) -> bool:
         """Whether there is a model at all."""
 
-    @property
-    def layers(self) -> Mapping[str, slice]:
-        """Where the weights of each layer lie in a flat model."""
+    def sizes(self, scenario: Scenario, population: Population) -> JobSizes:
+        """Bits to send and to receive, and cycles to compute, in a job of each device."""
 
     def device_columns(self) -> Mapping[str, Any]:
         """What it knows of each device's data, for the table of devices."""
@@ -65,11 +55,12 @@ class Learning(Protocol):
     def begin(self, devices: int, round: int) -> None:
         """Get ready for what comes after a round (0: for the first)."""
 
-    def prepare(self, round: int, devices: Ints) -> None:
-        """These devices will learn from the present model, in groups that the cohort alone decides."""
+    def prepare(self, jobs: Mapping[int, int], version: int, round: int | None = None) -> None:
+        """These jobs (devices by job number) will learn from the present model, which is this version.
 
-    def prepare_job(self, version: int, job: int, device: int) -> None:
-        """A device will learn from the present model, this version; it is kept as long as a job on it is under way."""
+        With a ``round`` they are a cohort that trains in groups; else each job is trained alone, so that what it learns
+        depends on nothing but the job. The model is kept as long as one of them is under way.
+        """
 
     def start(self, jobs: Sequence[TrainedJob]) -> None:
         """The devices of these jobs start to compute: train them; simulated time goes on meanwhile."""
@@ -77,11 +68,14 @@ class Learning(Protocol):
     def drop(self, jobs: Sequence[TrainedJob]) -> None:
         """These jobs have failed."""
 
-    def aggregate(self, devices: Ints, chances: Floats | None) -> None:
-        """Make a new global model of what these devices have sent, in the order drawn."""
+    def aggregate(
+        self, jobs: Sequence[int], weights: Floats | None, base: Base = "start", chances: Floats | None = None,
+    ) -> None:
+        """Make a new global model of what these jobs have sent: w + sum_i weights_i (x_i - base_i).
 
-    def merge(self, how: Merge) -> None:
-        """Make a new global model of what these jobs have sent, in the order of their arrival."""
+        x_i is what job i has learned, and base_i the model that it started from ("start") or the present model w
+        ("now"). Without weights, ``learning.aggregation`` decides; ``chances`` are those of selection, if known.
+        """
 
     def alignment(self, jobs: Sequence[int]) -> Floats:
         """Cosine between the step of each job and the way that the global model has gone since the job started."""

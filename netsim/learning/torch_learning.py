@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints, State, Weights
-from netsim.learning.aggregation import aggregate, merge
+from netsim.fleet.work import JobSizes
+from netsim.learning.aggregation import aggregate
 from netsim.learning.buffers import KeptBuffers, kept_local
-from netsim.learning.in_flight import InFlight, cosine
-from netsim.learning.learner import Learner, Training
-from netsim.learning.protocol import Evaluation, Merge, TrainedJob
+from netsim.learning.in_flight import Cohort, InFlight, cosine
+from netsim.learning.learner import Learner
+from netsim.learning.protocol import Base, Evaluation, TrainedJob
 from netsim.learning.trainer import Update
 from netsim.learning.upload_table import UploadTable
 
 if TYPE_CHECKING:
+    from netsim.fleet.population import Population
     from netsim.scenario import Scenario
 
 
@@ -36,7 +38,6 @@ class TorchLearning:
         self._keeps_models = keeps_models
         self._table: UploadTable | None = None
         self._sums: Ints | None = None      # of the models in the table, as a checkpoint has them
-        self._training: Training | None = None
         self._weights: Weights = learner.initial_weights()
         self._buffers = KeptBuffers(learner.buffers, len(learner.samples), local=kept_local(scenario.learning))
         self._in_flight = InFlight(learner, self._buffers)
@@ -45,8 +46,10 @@ class TorchLearning:
         self._gradient_norm = np.full(len(learner.samples), np.nan)
         self._arrived: tuple[Ints, Weights] | None = None          # since the last checkpoint
         self.samples: Ints | None = learner.samples
-        self.bits = scenario.bits(learner.sent)
-        self.layers = learner.layers
+        self._bits = scenario.bits(learner.sent)
+
+    def sizes(self, scenario: Scenario, population: Population) -> JobSizes:
+        return JobSizes.of(scenario, population, self._bits)
 
     def device_columns(self) -> Mapping[str, Any]:
         counts = self._learner.label_counts.T
@@ -61,67 +64,62 @@ class TorchLearning:
             "loss": lambda: self._loss.copy(), "gradient_norm": lambda: self._gradient_norm.copy(),
             "global_weights": lambda: _read_only(self._weights),
             "local_weights": lambda: self._table.weights if self._table else None,
-            "layers": lambda: self.layers, "local_loss": lambda: local_loss, "classes": lambda: self._learner.classes,
+            "layers": lambda: self._learner.layers, "local_loss": lambda: local_loss,
+            "classes": lambda: self._learner.classes,
         }
 
     def begin(self, devices: int, round: int) -> None:
         if self._keeps_models:
             self._table = UploadTable(self._folder, devices, self._learner.parameters, round, self._sums)
 
-    def prepare(self, round: int, devices: Ints) -> None:
-        if len(devices):
-            self._training = self._learner.prepare(
-                round, self._weights, devices.tolist(), self._server.get("gradient"), self._buffers.of(devices))
-
-    def aggregate(self, devices: Ints, chances: Floats | None) -> None:
-        training, self._training = self._training, None
-        if training is None or not len(devices):
-            return
-        updates = [training.update(device) for device in devices.tolist()]
-        self._weights = aggregate(
-            self._settings, self._weights, updates, self._server, total=int(self._learner.samples.sum()),
-            chances=chances)
-        self._note(devices, updates, np.array([update.samples for update in updates], np.float64))
-
-    def prepare_job(self, version: int, job: int, device: int) -> None:
-        self._in_flight.prepare(version, job, device, self._weights)
+    def prepare(self, jobs: Mapping[int, int], version: int, round: int | None = None) -> None:
+        together = [dict(jobs)] if round is not None else [{job: device} for job, device in jobs.items()]
+        for devices in (each for each in together if each):
+            self._in_flight.prepare(Cohort(
+                next(iter(devices)) if round is None else round, devices, version, self._weights, self._buffers.mean,
+                self._server.get("gradient")))
 
     def start(self, jobs: Sequence[TrainedJob]) -> None:
-        cohort = [job.device for job in jobs if job.number not in self._in_flight]
-        if cohort and self._training is not None:
-            self._training.start(cohort)
-        for job in jobs:
-            if job.number in self._in_flight:
-                self._in_flight.start(job.number)
+        self._in_flight.start([job.number for job in jobs])
 
     def drop(self, jobs: Sequence[TrainedJob]) -> None:
-        self._in_flight.drop([job.number for job in jobs if job.number in self._in_flight])
+        self._in_flight.drop([job.number for job in jobs])
 
-    def merge(self, how: Merge) -> None:
-        flying, fresh = self._in_flight, how.since == "now"
-        updates = [flying.update(job) for job in how.jobs]
-        since = [self._weights if fresh else flying.origin(job) for job in how.jobs]
-        self._weights = merge(self._settings, self._weights, updates, since, how.shares, self._server)
-        flying.drop(how.jobs)
+    def update(self, job: int) -> Update:
+        """What a job has learned; waits until that is known."""
+        return self._in_flight.update(job)
+
+    def aggregate(
+        self, jobs: Sequence[int], weights: Floats | None, base: Base = "start", chances: Floats | None = None,
+    ) -> None:
+        updates, flying, rest = [self.update(job) for job in jobs], self._in_flight, 0.0
+        if weights is None:
+            steps = None
+        else:
+            steps = weights, [self._weights if base == "now" else flying.origin(job) for job in jobs]
+            rest = max(0.0, 1.0 - float(weights.sum())) if base == "now" else 0.0
+        self._weights = aggregate(self._settings, self._weights, updates, self._server,
+                                  int(self._learner.samples.sum()), chances, steps)
+        counts = np.array([update.samples for update in updates], np.float64) if weights is None else weights
+        flying.drop(jobs)
         # of a device that has arrived several times, the last time
         places = list({update.device: place for place, update in enumerate(updates)}.values())
-        last = [updates[place] for place in places]
-        self._note(np.array([update.device for update in last]), last, how.shares[places],
-                   max(0.0, 1.0 - float(how.shares.sum())) if fresh else 0.0)
+        self._note([updates[place] for place in places], counts[places], rest)
 
     def alignment(self, jobs: Sequence[int]) -> Floats:
         def one(job: int) -> float:
             start = self._in_flight.origin(job).astype(np.float64)
-            return cosine(self._in_flight.update(job).weights - start, self._weights - start)
+            return cosine(self.update(job).weights - start, self._weights - start)
 
         return np.array([one(job) for job in jobs])
 
-    def _note(self, devices: Ints, updates: list[Update], samples: Floats, rest: float = 0.0) -> None:
+    def _note(self, updates: list[Update], weights: Floats, rest: float) -> None:
         """Keep what devices have sent besides their steps: how training went, their buffers, and their models."""
+        devices = np.array([update.device for update in updates])
         self._loss[devices] = [update.loss for update in updates]
         rows = [update.buffers for update in updates if update.buffers is not None]
         if rows:
-            self._buffers.take(devices, np.stack(rows), samples, rest)
+            self._buffers.take(devices, np.stack(rows), weights, rest)
         self._gradient_norm[devices] = [update.gradient_norm for update in updates]
         if self._table:
             self._arrived = devices, np.stack([update.weights for update in updates])

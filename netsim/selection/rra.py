@@ -56,7 +56,8 @@ def problem_of(view: View, devices: Ints) -> Problem:
     """The cell's round with these devices, as an allocation method sees it."""
     kinds = view.population
     return Problem(
-        bits=np.full(len(devices), view.bits), cycles=view.cycles[devices], capacitance=kinds.capacitance[devices],
+        bits=np.broadcast_to(view.bits, view.cycles.shape)[devices], cycles=view.cycles[devices],
+        capacitance=kinds.capacitance[devices],
         gain=view.gain[devices], power_w=kinds.power_w[devices], budget_j=kinds.budget_j[devices],
         cpu_min_hz=kinds.cpu_min_hz[devices], cpu_max_hz=kinds.cpu_max_hz[devices],
         bandwidth_hz=view.bandwidth_hz, noise_w_per_hz=view.noise_w_per_hz, link=view.link)

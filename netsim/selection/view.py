@@ -28,7 +28,7 @@ class View:
     available: Bools              # there, with more in the battery than the least that a job takes
     battery_j: Floats             # what is left; inf on mains
     gain: Floats                  # channel gain in this round
-    bits: float                   # size of an upload
+    bits: Floats                  # size of an upload
     cycles: Floats                # CPU cycles of a round's computing
     bandwidth_hz: float
     noise_w_per_hz: float

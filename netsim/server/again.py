@@ -18,12 +18,15 @@ from netsim.allocation.waves import Agenda, MakePlanner
 from netsim.base.arrays import Floats, Ints, State
 from netsim.cell.schedulers import Scheduler
 from netsim.fleet.population import draw_population
+from netsim.fleet.work import JobSizes
 from netsim.learning.none import NoLearning
 from netsim.selection import Choice, View
 from netsim.server import SERVERS
 from netsim.server.cell_parts import CellParts
 from netsim.server.history import History
 from netsim.server.radio_cell import RadioCell
+from netsim.server.rounds import RoundRecorder
+from netsim.server.server import ServerContext
 from netsim.trace.recorder import Part, Recorder
 
 if TYPE_CHECKING:
@@ -53,9 +56,13 @@ class Cohorts:
 class Opened:
     """A cell with those who write down what happens in it."""
 
-    cell: RadioCell
+    rounds: RoundRecorder
     history: History
     recorder: Recorder
+
+    @property
+    def cell(self) -> RadioCell:
+        return self.rounds.cell
 
     @classmethod
     def of(cls, parts: CellParts, state: Mapping[str, State] | None = None) -> Opened:
@@ -66,11 +73,13 @@ class Opened:
         if state is not None:
             found.recorder.restore(state["recorder"])
             found.history.restore(state["history"])
+            found.rounds.restore(state["rounds"])
             found.cell.restore(state["cell"])
         return found
 
     def snapshot(self) -> dict[str, State]:
-        return {"cell": self.cell.snapshot(), "history": self.history.snapshot(), "recorder": self.recorder.snapshot()}
+        return {"cell": self.cell.snapshot(), "rounds": self.rounds.snapshot(),
+                "history": self.history.snapshot(), "recorder": self.recorder.snapshot()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +96,9 @@ class Again:
 
     def __init__(self, scenario: Scenario, seed: int, samples: Ints, bits: float, cohorts: Mapping[int, Ints]) -> None:
         self.scenario = scenario
-        self.parts = CellParts.of(scenario, seed, draw_population(scenario, seed, samples), bits)
-        self.learning = NoLearning(scenario.size, samples, bits)
+        population = draw_population(scenario, seed, samples)
+        self.parts = CellParts.of(scenario, seed, population, JobSizes.of(scenario, population, bits))
+        self.learning = NoLearning(scenario.size, samples)
         self.cohorts = cohorts
         self._on: Opened | None = None              # the run as far as it was played
         self._begun: tuple[int, dict[str, State]] | None = None      # the round asked for last, and how it begins
@@ -108,13 +118,13 @@ class Again:
         opened.cell.batteries.hold(who, charge_j)
         began = opened.cell.now
         self._play(opened, number, {number: who}, hurried=hurried)
-        return PlayedAgain(opened.cell.now - began, opened.cell.agenda, opened.recorder.take())
+        return PlayedAgain(opened.cell.now - began, opened.rounds.agenda, opened.recorder.take())
 
     def _before(self, number: int) -> dict[str, State]:
         """The state in which a round begins: the run is played as far as that, on from where it was if it can."""
         if self._begun is None or self._begun[0] != number:
             on, self._on = self._on, None            # where it comes to grief, it has not been played
-            if on is None or on.cell.version >= number:
+            if on is None or on.rounds.version >= number:
                 on = Opened.of(self.parts)
             if number > 1:
                 self._play(on, number - 1, self.cohorts)
@@ -128,7 +138,8 @@ class Again:
         rounds = scenario.rounds if hurried else scenario.rounds.model_copy(update={"deadline": None})
         end = scenario.end.model_copy(update={"rounds": last, "time": None})
         kind, options = (scenario.server.kind, scenario.server.options) if scenario.server else ("synchronous", {})
-        server = SERVERS.make(kind, options)(
-            scenario.model_copy(update={"rounds": rounds, "end": end}), Cohorts(cohorts), self.learning,
-            opened.history, lambda at: None)
-        cell.env.run(until=cell.env.process(server.run(cell)))
+        strategy = SERVERS.make(kind, options)
+        context = ServerContext(
+            scenario.model_copy(update={"rounds": rounds, "end": end}), opened.rounds, cell.problems.sizes,
+            self.learning, opened.history, lambda at: None, Cohorts(cohorts))      # type: ignore[arg-type]
+        cell.env.run(until=cell.env.process(strategy.loop(context, strategy).run()))

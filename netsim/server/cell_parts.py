@@ -11,8 +11,8 @@ from netsim.allocation.waves import MakePlanner, planner_of
 from netsim.cell.cell import LocalTraining
 from netsim.cell.schedulers import SCHEDULERS, Scheduler
 from netsim.fleet.population import Population
-from netsim.fleet.work import RoundProblems
-from netsim.server.radio_cell import RadioCell
+from netsim.fleet.work import JobSizes, RoundProblems
+from netsim.server.rounds import RoundRecorder
 from netsim.trace.recorder import Recorder
 from netsim.world.channel import GainTimeline
 from netsim.world.devices import DevicesInTime
@@ -36,19 +36,15 @@ class CellParts:
     abort_over_budget: bool       # whether an upload ends when its budget is spent
 
     @classmethod
-    def of(cls, scenario: Scenario, seed: int, population: Population, bits: float) -> CellParts:
-        """As described; ``bits`` is the size of an upload."""
+    def of(cls, scenario: Scenario, seed: int, population: Population, sizes: JobSizes) -> CellParts:
+        """As described, with jobs of these sizes."""
         allocation, rounds = scenario.allocation, scenario.rounds
         return cls(
             population, channel_of(scenario, population, seed),
-            RoundProblems(scenario, population, bits=bits), SCHEDULERS.make(allocation.sharing or "planned", {}),
+            RoundProblems(scenario, population, sizes), SCHEDULERS.make(allocation.sharing or "planned", {}),
             planner_of(allocation.method, allocation.options, rounds.deadline),
             allocation.channel or "now", DevicesInTime.of(scenario, seed), rounds.over_budget == "drop")
 
-    def build(
-        self, env: simpy.Environment, recorder: Recorder, training: LocalTraining | None = None,
-    ) -> RadioCell:
-        """The cell; ``training`` is what trains while devices compute."""
-        return RadioCell(env, self.population, self.channel, self.problems, self.scheduler, recorder, self.planner,
-                         self.believes, self.devices, training,
-                         abort_over_budget=self.abort_over_budget)
+    def build(self, env: simpy.Environment, recorder: Recorder, training: LocalTraining | None = None) -> RoundRecorder:
+        """The cell with its rounds; ``training`` is what trains while devices compute."""
+        return RoundRecorder(env, recorder, self, training)

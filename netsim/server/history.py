@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.base.arrays import Floats, Ints, State
 from netsim.base.counts import counted
-from netsim.server.cell_api import Outcomes
+from netsim.server.recording import Outcomes
 
 ARRAYS = ("last_round", "times_used", "duration_s")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,15 +14,25 @@ from numpy.typing import NDArray
 
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.cell.job import DOWNLOAD, UPLOAD, Job, Segment
-from netsim.server.cell_api import Outcomes
 from netsim.trace.recorder import COUNTER, INSTANT, SPAN, Recorder
 from netsim.trace.schema import ARRIVED, CELL, INFEASIBLE
 
 CLOCK = 64      # units in the last place of the clock: a shorter wait is its rounding
-HEAD = ("number", "device", "cause", "version")
+HEAD = ("number", "device", "cause")
+TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
 MEASURED = ("compute_s", "upload_s", "compute_j", "upload_j", "computed_at", "sent_from", "ended_at")
 CHARGES = ("computed_charge_j", "ended_charge_j")
 DECIDED = ("gain", "bits", "cycles", "budget_j", "cpu_hz", "power_w", "bandwidth_hz", "planned_s")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """How some jobs ended, a row each."""
+
+    device: Ints
+    arrived: Bools
+    duration_s: Floats         # computing and sending, without waiting
+    energy_j: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +43,7 @@ class Ended:
     device: Ints
     began: Floats
     cause: Ints                # the trace row of their allocation
-    version: Ints
+    version: Ints              # of the model that they started from
     outcome: list[str]
     arrived: Bools
     values: dict[str, Floats]           # what was measured
@@ -69,7 +80,7 @@ class Ended:
         return seconds if not self.segments or self.received is None else seconds + self.received[0]
 
     @classmethod
-    def of(cls, jobs: Sequence[Job], decided: Mapping[str, Any]) -> Ended:
+    def of(cls, jobs: Sequence[Job], version: Ints, decided: Mapping[str, Any]) -> Ended:
         """The columns of some jobs, in their order."""
         outcome = [job.outcome for job in jobs]
         wanted = [name for name in (*HEAD, "t0", *DECIDED) if name not in decided]
@@ -77,7 +88,7 @@ class Ended:
         head = {name: columns[name].astype(np.int64, copy=False) for name in HEAD}
         return cls(
             job=head["number"], device=head["device"], began=columns["t0"], cause=head["cause"],
-            version=head["version"], outcome=outcome, arrived=_arrived(outcome),
+            version=version, outcome=outcome, arrived=_arrived(outcome),
             values={name: columns[name] for name in MEASURED}, decided={name: columns[name] for name in DECIDED},
             segments={place: job.segments for place, job in enumerate(jobs) if job.segments is not None},
             computes=np.empty(len(jobs), np.int64), last=np.empty(len(jobs), np.int64))
@@ -97,19 +108,20 @@ def _arrived(outcome: list[str]) -> Bools:
 
 
 def record_ended(
-    recorder: Recorder, ended: Sequence[Job], band: tuple[Floats, Floats], version: int, *, contended: bool = False,
-    decided: Mapping[str, Any] | None = None,
+    recorder: Recorder, ended: Sequence[Job], band: tuple[Floats, Floats], version: int, started: Ints | None = None, *,
+    contended: bool = False, decided: Mapping[str, Any] | None = None,
 ) -> Ended | None:
     """Write down jobs that have ended; ``version`` is that of the model when they did.
 
-    ``contended`` is whether a job ever had to wait until another left the band; ``decided`` has what was decided for
-    these jobs, where the caller has it in columns.
+    ``started`` are the versions that they started from, by default the same; ``contended`` is whether a job ever had
+    to wait until another left the band; ``decided`` has what was decided for these jobs, where the caller has it in
+    columns.
     """
     if not ended:
         for t, hertz in zip(*band, strict=True):
             recorder.counter("bandwidth", CELL, t, hertz)
         return None
-    jobs = Ended.of(ended, decided or {})
+    jobs = Ended.of(ended, np.full(len(ended), version) if started is None else started, decided or {})
     uploads, waits = _record_rows(recorder, jobs, band, ended)
     if contended or waits is not None:
         _link_uploads(recorder, jobs, ended, uploads, waits)
@@ -275,6 +287,21 @@ def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
         "upload_s": v["upload_s"], "t1": v["ended_at"], "energy_j": jobs.energy_j,
         "outcome": outcome, "staleness": version - jobs.version,
     })
+
+
+def record_waits(recorder: Recorder, played: Sequence[Ended], began: float, now: float) -> None:
+    """Every device of a round waits for the others: before its wave, and from its own end to that of the round."""
+    for jobs in played:
+        rows, ended = Rows(recorder, jobs), jobs.values["ended_at"]
+        if jobs.began[0] > began:
+            early = jobs.began - began > CLOCK * np.spacing(jobs.began)
+            if np.count_nonzero(early):
+                rows.add(SPAN, "wait", early, np.full(len(jobs), began), jobs.began)
+        late = now - ended > max(TOGETHER * (now - began), CLOCK * math.ulp(now))
+        if np.count_nonzero(late):
+            rows.add(SPAN, "wait", late, ended, np.full(len(jobs), now))
+        if rows.count:
+            rows.record()
 
 
 def record_packets(recorder: Recorder, ended: Sequence[Job]) -> None:

@@ -1,93 +1,108 @@
-"""The synchronous server: one round after the other, each as long as its slowest device (Algorithm 1)."""
+"""Servers that wait: one round after the other, each as long as its slowest device, or as the first so many."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
-from simpy.events import ProcessGenerator
+from pydantic import Field
 
-from netsim.allocation.waves import Agenda
 from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
-from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH
-from netsim.selection import Choice
-from netsim.server.cell_api import CellAPI, Outcomes
-from netsim.server.server import Server
-from netsim.trace.schema import DEADLINE
+from netsim.base.fields import Natural
+from netsim.cell.job import Job
+from netsim.scenario import Scenario
+from netsim.selection import Choice, Selection
+from netsim.server.server import Jobs, Played, Server
+from netsim.server.strategy import Strategy, Updates
+from netsim.trace.schema import DEADLINE, TOO_LATE
+
+FirstSoMany = Annotated[Natural, Field(description="arrivals that end a round; at most selection.cohort")]
 
 
 class Synchronous(Server):
-    """Waits for every device of a cohort before it aggregates."""
+    """Rounds of cohorts (Algorithm 1): select, plan, train and upload, and wait."""
 
-    def run(self, cell: CellAPI) -> ProcessGenerator:
-        """All rounds that are still to come."""
-        self.refuse_a_dead_cell(cell)
-        while not self.ended(cell):
-            if cell.ready_at > cell.now:
-                yield cell.ready()                                           # everybody is off, or has no energy
-                continue
-            choice = self.select(cell)                                       # who
-            agenda = self.plan(cell, choice)                                 # with what
-            self.learning.prepare(cell.version + 1, agenda.devices)          # from the present model
-            for wave in agenda.waves:
-                yield from self.wait(cell, cell.dispatch(wave))              # compute and train, upload
-            if not agenda.waves:
-                yield cell.wait(self.scenario.rounds.wait_s)                 # nobody fits: another try later
-            self.aggregate(cell, choice, cell.aggregate())                   # learn, evaluate
-            self.close(cell)                                                 # record
+    strategy: WaitForAll
 
-    def wait(self, cell: CellAPI, jobs: Ints) -> ProcessGenerator:
-        """Until all jobs of a wave have ended, or its deadline is over."""
-        yield cell.finished(jobs.tolist(), until=self.deadline(cell))
-        cell.collect()
-        if cell.running():
-            yield cell.cancel(cell.running(), DEADLINE)
-            cell.collect()
+    def play_round(self) -> Played:
+        choice = self.select()                                                       # who
+        agenda = self.rounds.plan(
+            choice.devices, self.context.sizes, self.rule(), self.scenario.selection.cohort)     # with what
+        if not agenda.waves and not self.rounds.dispatched:
+            self.refuse_infeasible()                                                 # rather than play it out
+        self.learning.prepare(self.rounds.jobs_of(agenda), self.rounds.version, self.rounds.version + 1)
+        yield from self.play_waves(agenda)                                           # compute and train, upload
+        return self.in_the_order_drawn(choice)
 
-    @property
-    def patience_s(self) -> float:
-        """How long a wave may take, in seconds."""
-        deadline = self.scenario.rounds.deadline
-        return math.inf if deadline is None else float(deadline)
+    def wait_for(self, jobs: Ints, until: float) -> Jobs:
+        """Wait until all jobs of a wave have ended, or enough of them; in a first round of all devices, all."""
+        if self.strategy.enough is None:
+            return (yield from super().wait_for(jobs, until))
+        ended, enough = list[Job](), len(jobs) if self.is_first() else self.strategy.enough
+        while enough > 0 and self.cell.running:
+            if not (one := (yield from self.next_ended(until))):                     # the time is up
+                break
+            ended += one
+            enough -= one[0].arrived
+        if self.cell.running:
+            ended += yield from self.cancel(self.cell.running, TOO_LATE if enough <= 0 else DEADLINE)
+        return ended
 
-    def deadline(self, cell: CellAPI) -> float:
-        """When a wave that starts now is over; a job that ends right on time is in time, whatever rounding does."""
-        at = cell.now + self.patience_s
-        return at + max(self.patience_s * JUST_ENOUGH, CLOCK_ULPS * math.ulp(at)) if at < math.inf else math.inf
-
-    def select(self, cell: CellAPI) -> Choice:
-        """The cohort of a round: in the first everybody, later as the selection method says."""
-        before = self.selector.clusters
-        view = cell.view(**self.columns)
-        choice = self.selector.everybody(view) if self.is_first(cell) else self.selector.choose(view)
-        cell.count("cluster", self.selector.moved(before))
-        cell.select(choice.devices)
+    def select(self) -> Choice:
+        """The cohort of a round: in the first all devices, later as the strategy says."""
+        before, view = self.selector.clusters, self.view()
+        choice = (self.selector.everybody(view) if self.is_first()
+                  else self.strategy.select(view, self.selector.choose))
+        self.rounds.count("cluster", self.selector.moved(before))
+        self.rounds.select(choice.devices)
         return choice
 
-    def is_first(self, cell: CellAPI) -> bool:
-        """Whether everybody takes part, since it is the first round."""
-        return cell.version == 0 and self.scenario.rounds.first == "all"
+    def is_first(self) -> bool:
+        """Whether all devices take part, since it is the first round."""
+        return self.rounds.version == 0 and self.scenario.rounds.first == "all"
 
-    def rule(self, cell: CellAPI) -> str:
+    def rule(self) -> str:
         rounds = self.scenario.rounds
-        return rounds.first_infeasible if self.is_first(cell) else rounds.infeasible
+        return rounds.first_infeasible if self.is_first() else rounds.infeasible
 
-    def plan(self, cell: CellAPI, choice: Choice) -> Agenda:
-        """Bandwidth, CPU frequency and power for those who fit."""
-        agenda = cell.plan(choice.devices, self.rule(cell), self.scenario.selection.cohort)
-        if not agenda.waves and not cell.worked:
-            # a run in which no device ever fits is a mistake in the scenario, and not worth playing out
-            reason = cell.why_nobody_fits(self.rule(cell))
-            if reason:
-                raise InputError(f"no device can ever take part: {reason}")
-        return agenda
+    def in_the_order_drawn(self, choice: Choice) -> Updates:
+        """What has arrived, in the order in which selection has drawn the devices (eq. 4)."""
+        jobs, devices = self.rounds.arrived()
+        arrived = slice(None) if len(devices) == len(choice.devices) else np.isin(choice.devices, devices)
+        drawn, order, chances = choice.devices[arrived], np.argsort(devices), choice.chances
+        places = order[np.searchsorted(devices, drawn, sorter=order)]
+        return self.updates(jobs[places], drawn, None if chances is None else chances[arrived])
 
-    def aggregate(self, cell: CellAPI, choice: Choice, outcomes: Outcomes) -> None:
-        """Make a new global model of what arrived (eq. 4), in the order drawn, and evaluate it."""
-        everybody = len(outcomes.device) == len(choice.devices) == np.count_nonzero(outcomes.arrived)
-        arrived = slice(None) if everybody else np.isin(choice.devices, outcomes.device[outcomes.arrived])
-        chances = choice.chances
-        self.learning.aggregate(choice.devices[arrived], None if chances is None else chances[arrived])
-        self.history.add(cell.version, outcomes)
-        self.evaluate(cell)
+
+@dataclass(frozen=True, kw_only=True)
+class WaitForAll(Strategy):
+    """Rounds as long as their slowest device; ``learning.aggregation`` says how much each update counts."""
+
+    loop = Synchronous
+
+    @property
+    def enough(self) -> int | None:
+        """Arrivals that end a round; None for all."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstK(WaitForAll):
+    """Over-selection: of a cohort of ``selection.cohort``, the first ``buffer`` to arrive make the new model.
+
+    The others are cancelled; what they have spent is spent. In a first round of all devices all are waited for.
+    """
+
+    buffer: FirstSoMany
+
+    @property
+    def enough(self) -> int:
+        return self.buffer
+
+    def check(self, scenario: Scenario, selection: Selection) -> None:
+        cohort = scenario.selection.cohort
+        if self.buffer > cohort:
+            raise InputError("conflict", "server.buffer", self.buffer, f"at most {cohort} (selection.cohort)",
+                             "More devices than take part in a round never arrive in it")

@@ -49,43 +49,44 @@ def test_a_run_prints_one_object_and_leaves_an_ordinary_folder(tmp_path):
 
 
 MISTAKES = {
-    "no such folder": ({}, "no such folder; a Flower app is a folder with a pyproject.toml"),
-    "no pyproject": ({}, "pyproject.toml: is missing"),
+    "no such folder": ({}, "no-such-file", "nowhere"),
+    "no pyproject": ({}, "no-such-file", "pyproject.toml"),
     "no components": ({"pyproject": PYPROJECT.replace("[tool.flwr.app.components]", "[tool.flwr.app.others]")},
-                      r"names no serverapp; \[tool.flwr.app.components\] should have a line such as"),
-    "no clientapp": ({"pyproject": PYPROJECT.replace("clientapp =", "client =")}, "names no clientapp"),
-    "no reference": ({"pyproject": PYPROJECT.replace('quickstart.client_app:app"', 'quickstart client"')},
-                     'is not of the form "package.module:name"'),
-    "no module": ({"pyproject": PYPROJECT.replace("quickstart.client_app", "quickstart.clients")},
-                  "cannot be imported: ModuleNotFoundError: No module named 'quickstart.clients'"),
-    "a module that fails": ({"client_app": "import a_module_that_nobody_has\n"},
-                            r"cannot be imported: ModuleNotFoundError.*\(quickstart/client_app.py, line 1\)"),
-    "a module that exits": ({"server_app": "raise SystemExit(3)\n"}, "cannot be imported: SystemExit: 3"),
-    "no such name": ({"pyproject": PYPROJECT.replace("client_app:app", "client_app:apps")},
-                     "cannot be imported: AttributeError"),
-    "something else": ({"pyproject": PYPROJECT.replace("client_app:app", "client_app:random")},
-                       "is no ClientApp, but module"),
-    "no arrays": ({"client_app": CLIENT.replace('"arrays": ArrayRecord([trained]), ', "")},
-                  'reply to "train" on device . has no arrays, so there is no upload to simulate'),
+                      "missing", "serverapp"),
+    "no clientapp": ({"pyproject": PYPROJECT.replace("clientapp =", "client =")}, "missing", "clientapp"),
+    "no reference": ({"pyproject": PYPROJECT.replace('quickstart.client_app:app"', 'quickstart client"')}, "malformed",
+                     "clientapp"),
+    "no module": ({"pyproject": PYPROJECT.replace("quickstart.client_app", "quickstart.clients")}, "import-failed",
+                  "No module named 'quickstart.clients'"),
+    "a module that fails": ({"client_app": "import a_module_that_nobody_has\n"}, "import-failed",
+                            "(quickstart/client_app.py, line 1)"),
+    "a module that exits": ({"server_app": "raise SystemExit(3)\n"}, "import-failed", "SystemExit: 3"),
+    "no such name": ({"pyproject": PYPROJECT.replace("client_app:app", "client_app:apps")}, "import-failed",
+                     "AttributeError"),
+    "something else": ({"pyproject": PYPROJECT.replace("client_app:app", "client_app:random")}, "wrong-interface",
+                       "ClientApp"),
+    "no arrays": ({"client_app": CLIENT.replace('"arrays": ArrayRecord([trained]), ', "")}, "wrong-answer", "device"),
     "a server that fails": ({"server_app": SERVER.replace("    strategy = Noting", "    1 / 0\n    strategy = Noting")},
-                            r"stopped: ZeroDivisionError: division by zero \(quickstart/server_app.py, line 24\)"),
+                            "your-code", "(quickstart/server_app.py, line 24)"),
     "nothing to train": ({"server_app": SERVER.replace("        strategy.start", "        (lambda **_: None)")},
-                         "sent no train message, so there is nothing to simulate"),
-    "odd configuration": ({"pyproject": PYPROJECT.replace("min-nodes = 2", "min-nodes = [2]")},
-                          r"tool.flwr.app.config.min-nodes: text, a number, true or false is needed, found \[2\]"),
+                         "empty", "train messages"),
+    "odd configuration": ({"pyproject": PYPROJECT.replace("min-nodes = 2", "min-nodes = [2]")}, "wrong-type",
+                          "tool.flwr.app.config.min-nodes"),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_in_one_sentence(tmp_path, mistake):
-    files, sentence = MISTAKES[mistake]
+    files, code, said = MISTAKES[mistake]
     app = write_app(tmp_path / "app", **files)
     if mistake == "no such folder":
         app = tmp_path / "nowhere"
     elif mistake == "no pyproject":
         (app / "pyproject.toml").unlink()
-    with pytest.raises(InputError, match=sentence) as error:
+    with pytest.raises(InputError) as error:
         run_app(app, tiny(), tmp_path / "run", workers=1)
+    assert error.value.code == code
+    assert said in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -93,15 +94,16 @@ def test_an_app_that_asks_for_more_nodes_than_there_are(tmp_path):
     code, out, error = command(str(write_app(tmp_path / "app")), "--scenario", "tiny", "--out", str(tmp_path / "run"),
                                "--run-config", "min-nodes=6")
     assert (code, out) == (2, "")
-    assert "waits for more nodes than there are: the scenario has 5 devices, of which 5 can do a job now" in error
+    assert "the scenario has 5 devices, of which 5 can do a job now" in error.lower()
 
 
-@pytest.mark.parametrize(("change", "sentence"), [
-    ("rounds=3", "KEY=VALUE with a key of .*did you mean"), ("min-nodes", "KEY=VALUE"),
-    ("min-nodes=many", "min-nodes is int in .*, and many is none")])
-def test_a_change_of_the_configuration_that_makes_no_sense(tmp_path, change, sentence):
-    with pytest.raises(InputError, match=sentence):
+@pytest.mark.parametrize(("change", "code", "key"), [
+    ("rounds=3", "unknown-key", "--run-config"), ("min-nodes", "unknown-key", "--run-config"),
+    ("min-nodes=many", "wrong-type", "--run-config min-nodes")])
+def test_a_change_of_the_configuration_that_makes_no_sense(tmp_path, change, code, key):
+    with pytest.raises(InputError) as error:
         run_app(write_app(tmp_path), tiny(), run_config=[change])
+    assert (error.value.code, error.value.key) == (code, key)
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
@@ -111,7 +113,7 @@ def test_a_change_of_the_configuration_that_makes_no_sense(tmp_path, change, sen
 def test_a_change_without_effect_is_refused(tmp_path, change, sentence):
     code, _, error = command(str(write_app(tmp_path)), "--scenario", "tiny", "--set", change)
     assert code == 2
-    assert error.startswith(f"--set {change}: has no effect with a Flower app")
+    assert error.startswith(f"--set {change}: has no effect")
     assert sentence in error
 
 
@@ -123,9 +125,10 @@ def test_flower_is_missing_or_too_old(tmp_path, monkeypatch):
 
     monkeypatch.setattr(library, "version", missing)
     code, _, error = command(str(write_app(tmp_path)), "--scenario", "tiny")
-    assert (code, error) == (2, "Flower is not installed, and a Flower app needs it: pip install 'netsim[flower]'")
+    assert code == 2
+    assert "pip install 'netsim[flower]'" in error
     monkeypatch.setattr(library, "version", lambda name: "1.9.0")
-    assert "Flower 1.9.0 is too old: 1.22 or newer is needed" in command(str(tmp_path), "--scenario", "tiny")[2]
+    assert "found flwr 1.9.0; expected flwr 1.22 or newer" in command(str(tmp_path), "--scenario", "tiny")[2]
 
 
 def test_the_table_flower_has_no_place_in_a_run_of_ours():

@@ -8,12 +8,10 @@ from server_worlds import play
 
 from netsim.base.streams import stream
 from netsim.cell.schedulers.equal import Equal
-from netsim.server.fedasync import FedAsync
-from netsim.server.fedbuff import FedBuff
-from netsim.server.first_k import FirstK
-from netsim.server.port import Port
 from netsim.server.staleness import Staleness
-from netsim.server.window import Window
+from netsim.server.strategies import FedAsync, FedBuff, Port, Window
+from netsim.server.strategy import Updates
+from netsim.server.synchronous import FirstK
 
 A, B, C = 0, 1, 2
 CYCLES = {A: 1.0, B: 2.0, C: 4.0}             # and a second on the air: cycles of 2, 3 and 5 s
@@ -66,10 +64,12 @@ def test_a_band_shared_in_equal_parts(monkeypatch):
 
 
 def test_ports_weights_by_hand():
-    port = Port.__new__(Port)
-    port.similarity, port.freshness, port.bound = 1.0, 1.0, 10.0
-    assert port.shares(np.ones(2), np.array([1.0, 0.0]), np.array([0, 5])) == pytest.approx([12 / 19, 7 / 19])
-    assert port.shares(np.array([7.0, 12.0]), np.array([1.0, 0.0]), np.array([0, 5])) == pytest.approx([0.5, 0.5])
+    def weights(samples):
+        return Port().weights(Updates(np.arange(2), np.arange(2), np.array([0, 5]), np.array(samples),
+                                      lambda: np.array([1.0, 0.0])))
+
+    assert weights([1.0, 1.0]) == pytest.approx([12 / 19, 7 / 19])
+    assert weights([7.0, 12.0]) == pytest.approx([0.5, 0.5])
 
 
 def test_port_looks_at_the_direction_only_of_what_is_staler_than_one():
@@ -151,7 +151,7 @@ def test_a_population_that_dies_out_leaves_its_last_buffer_as_it_is():
     assert done.learning.models == [pytest.approx((1 + 2 + 1) / 3)]
     assert [row["t1"] for row in done.rows if row["name"] == "round"] == [5.0]
     assert sorted(job["outcome"] for job in done.jobs)[3:] == ["battery empty"] * 3
-    assert done.cell.alive == 0
+    assert done.cell.batteries.alive == 0
 
 
 def test_an_aggregation_follows_the_jobs_that_it_waited_for_and_a_start_what_made_room():

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from netsim import load_scenario, simulate
-from netsim.learning.in_flight import InFlight, cosine
+from netsim.learning.in_flight import cosine
 from netsim.learning.learner import open_learner
-from netsim.learning.protocol import Merge
 from netsim.learning.torch_learning import TorchLearning
 
 SCENARIO = """
@@ -79,7 +78,7 @@ def job(number, device=0):
 
 def start(torch, version, number, device):
     """What happens when a device starts to compute a job that was dispatched."""
-    torch.prepare_job(version, number, device)
+    torch.prepare({number: device}, version)
     torch.start([job(number, device)])
 
 
@@ -94,14 +93,14 @@ def test_a_job_learns_from_the_version_that_it_started_with(learning):
     first = torch.snapshot()["weights"].copy()
     for number, device in ((0, 3), (1, 5)):
         start(torch, 0, number, device)
-    torch.merge(Merge([0], np.array([0.5]), "start"))
+    torch.aggregate([0], np.array([0.5]), "start")
     second = torch.snapshot()["weights"].copy()
     alone = {job: trained(learner, job, first, device) for job, device in ((0, 3), (1, 5))}
     np.testing.assert_allclose(second, first + 0.5 * (alone[0] - first), rtol=0, atol=1e-7)
-    np.testing.assert_array_equal(torch._in_flight.update(1).weights, alone[1])      # as if nothing had come since
+    np.testing.assert_array_equal(torch.update(1).weights, alone[1])      # as if nothing had come since
     step, way = (alone[1] - first).astype(float), (second - first).astype(float)
     assert torch.alignment([1])[0] == pytest.approx(step @ way / np.linalg.norm(step) / np.linalg.norm(way), rel=1e-6)
-    torch.merge(Merge([1], np.array([0.25]), "now"))
+    torch.aggregate([1], np.array([0.25]), "now")
     np.testing.assert_allclose(torch.snapshot()["weights"], 0.75 * second + 0.25 * alone[1], rtol=0, atol=1e-7)
 
 
@@ -109,24 +108,22 @@ def test_two_jobs_of_one_device_on_one_version_see_their_samples_in_another_orde
     torch, _ = learning
     start(torch, 0, 0, 3)
     start(torch, 0, 1, 3)
-    assert not np.array_equal(torch._in_flight.update(0).weights, torch._in_flight.update(1).weights)
+    assert not np.array_equal(torch.update(0).weights, torch.update(1).weights)
 
 
 def test_only_versions_with_a_job_under_way_are_kept(learning):
     torch, _ = learning
-    flying: InFlight = torch._in_flight
     for version in range(3):
-        torch.prepare_job(version, 2 * version, 0)
+        torch.prepare({2 * version: 0}, version)
         start(torch, version, 2 * version + 1, 1)
     torch.drop([job(2)])
     assert torch.snapshot()["flying.versions"].tolist() == [0, 1, 2]
     torch.drop([job(3), job(0)])
     assert torch.snapshot()["flying.versions"].tolist() == [0, 2]
-    torch.merge(Merge([1], np.array([1.0]), "start"))
+    torch.aggregate([1], np.array([1.0]), "start")
     assert torch.snapshot()["flying.versions"].tolist() == [2]
     torch.drop([job(4), job(5)])
     assert not [name for name in torch.snapshot() if name.startswith("flying")]
-    assert flying.snapshot() == {}
 
 
 def test_a_step_that_goes_nowhere_points_nowhere_else():

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import simpy
+from server_worlds import open_rounds
 
 from netsim.allocation.problem import Problem, plan_for
 from netsim.allocation.waves import Agenda, Wave
-from netsim.cell.schedulers.planned import Planned
 from netsim.selection import Choice
 from netsim.server.history import History
-from netsim.server.radio_cell import RadioCell
-from netsim.server.synchronous import Synchronous
+from netsim.server.server import ServerContext
+from netsim.server.synchronous import WaitForAll
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import SERVER
 
@@ -38,7 +38,7 @@ class Script:
     """Stands for the methods: one agenda a round, and a log of what learning is asked to do."""
 
     trains = False
-    clusters = None
+    clusters = samples = None
 
     def __init__(self, agendas):
         self.left = list(agendas)
@@ -60,8 +60,9 @@ class Script:
     def columns(self):
         return {}
 
-    def prepare(self, round, devices):
-        self.log.append(("prepare", round, devices.tolist()))
+    def prepare(self, jobs, version, round=None):
+        self.device = jobs
+        self.log.append(("prepare", round, list(jobs.values())))
 
     def start(self, jobs):
         self.log.append(("train", [job.device for job in jobs]))
@@ -69,8 +70,12 @@ class Script:
     def drop(self, jobs):
         self.log.append(("drop", [job.device for job in jobs]))
 
-    def aggregate(self, devices, chances):
-        self.log.append(("aggregate", devices.tolist()))
+    def aggregate(self, jobs, weights, base, chances):
+        assert weights is None        # as learning.aggregation says
+        self.log.append(("aggregate", [self.device[job] for job in jobs]))
+
+    def alignment(self, jobs):
+        raise AssertionError
 
     def evaluate(self):
         return None
@@ -82,20 +87,15 @@ def play(agendas, battery_j=float("inf"), deadline_s=None, devices=6):
         rounds=SimpleNamespace(first="cohort", infeasible="largest", deadline=deadline_s, wait_s=0.25),
         end=SimpleNamespace(rounds=len(agendas), time=None), selection=SimpleNamespace(cohort=2),
         learning=SimpleNamespace(target_accuracy=None, evaluation=SimpleNamespace(every=1)))
-    population = SimpleNamespace(battery_j=np.full(devices, battery_j))
-    channel = SimpleNamespace(gain=lambda some, t, round: np.full(devices, GAIN)[some], changes=True,
-                              next_change=lambda t: np.inf)
-    problems = SimpleNamespace(bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE, least_j=lambda channel_changes: None,
-                               downlink=None)
-    cell = RadioCell(env, population, channel, problems, Planned(), recorder, lambda problem, charge_j: script,
-                     training=script)
-    history = History(devices)
-    server = Synchronous(scenario, script, script, history, lambda at: script.log.append(("close", at.round)))
-    env.run(until=env.process(server.run(cell)))
+    rounds = open_rounds(env, recorder, script, script, np.full(devices, battery_j), gain=GAIN, band_hz=BAND_HZ)
+    history, strategy = History(devices), WaitForAll()
+    context = ServerContext(scenario, rounds, rounds.cell.problems.sizes, script, history,
+                      lambda at: script.log.append(("close", at.round)), script)
+    env.run(until=env.process(strategy.loop(context, strategy).run()))
     part = recorder.take()
     rows = [dict(zip(part.rows, values, strict=True)) for values in zip(*part.rows.values(), strict=True)]
     links = list(zip(part.links["src"], part.links["dst"], strict=True))
-    return SimpleNamespace(script=script, rows=rows, links=links, cell=cell, history=history, jobs=part.jobs)
+    return SimpleNamespace(script=script, rows=rows, links=links, cell=rounds.cell, history=history, jobs=part.jobs)
 
 
 def spans(rows, name):
@@ -165,7 +165,7 @@ def test_an_empty_battery_drops_a_device_for_good():
         ("battery empty", 1, 1.75)]
     assert spans(done.rows, "wait") == [(1, 1.75, 2.0)]
     assert done.cell.batteries.left_j[1] == 0.0
-    assert done.cell.alive == 5
+    assert done.cell.batteries.alive == 5
     batteries = [(row["device"], pytest.approx(row["value"])) for row in done.rows if row["name"] == "battery"]
     assert batteries == [(0, 0.75), (1, 0.0), (0, 0.25)]
 

@@ -26,8 +26,8 @@ class Scheduler(Protocol):
 
 def _check(name: str, found: Any) -> None:
     if not (isinstance(found, type) and hasattr(found, "bandwidth") and hasattr(found, "fixed")):
-        raise InputError(f'allocation.sharing: "{name}" is no scheduler: a class with "fixed" and '
-                         "bandwidth(active, now)")
+        raise InputError("wrong-interface", "allocation.sharing", f'"{name}", which is no scheduler',
+                         'a class with "fixed" and bandwidth(active, now)')
 
 
 SCHEDULERS = Registry("scheduler", "allocation.sharing", {

@@ -1,0 +1,162 @@
+"""Servers that do not wait: so many devices are always at work, and each starts from the newest model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+from simpy.events import ProcessGenerator
+
+from netsim.base.counts import counted
+from netsim.base.errors import InputError
+from netsim.base.fields import Natural
+from netsim.cell.job import Job
+from netsim.scenario import Scenario
+from netsim.selection import Selection
+from netsim.selection.view import View
+from netsim.server.server import Played, Server, ServerContext
+from netsim.server.strategy import Strategy
+
+Buffer = Annotated[Natural, Field(description="updates that make a new model")]
+Concurrency = Annotated[Natural | None, Field(description="devices at work at a time; by default selection.cohort")]
+
+MOST_FAILED = 100     # jobs of a round in which nothing arrives: then it ends with nothing, as a round that waits does
+
+
+class Asynchronous(Server):
+    """Takes updates as they come, and aggregates when ``buffer`` of them are there, or every ``period``.
+
+    At one instant an arrival comes first, then the aggregation, then the next start: a device that fills the buffer
+    starts again from the new version, and one that arrives before it from the old one. When no device is left that
+    could fill the buffer, what is in it is aggregated; a round in which nothing arrives ends with the run's time, or
+    after a hundred jobs. When the run is over, jobs under way end; what they have spent is counted.
+    """
+
+    strategy: TakeAsTheyCome
+
+    def __init__(self, context: ServerContext, strategy: Strategy) -> None:
+        super().__init__(context, strategy)
+        self._begin_round()
+
+    def _begin_round(self) -> None:
+        self._arrived: list[Job] = []        # since the last aggregation
+        self._infeasible: list[int] = []     # devices that no plan was found for since then
+        self._failed = 0                     # jobs that have ended otherwise since then
+        self._asked = 0                      # how often selection was asked since then
+
+    @property
+    def concurrency(self) -> int:
+        """Devices at work at a time."""
+        return self.strategy.concurrency or self.scenario.selection.cohort
+
+    @property
+    def shares(self) -> int:
+        return self.concurrency
+
+    def nothing_to_do(self) -> bool:
+        return self.strategy.period_s is None and super().nothing_to_do() and not self.cell.running
+
+    def play_round(self) -> Played:
+        yield from self.fill_buffer() if self.strategy.period_s is None else self.pass_window(self.strategy.period_s)
+        jobs, devices = np.array([(job.number, job.device) for job in self._arrived], np.int64).reshape(-1, 2).T
+        self._begin_round()
+        return self.updates(jobs, devices)
+
+    def fill_buffer(self) -> ProcessGenerator:
+        """Keep devices at work until the buffer is full."""
+        self.dispatch_idle()
+        if not self.cell.running:
+            yield self.rounds.pause(self.scenario.rounds.wait_s)             # no device fits: another try later
+        while not self.is_complete() and self.cell.running:
+            self.take((yield from self.next_ended()))
+            if not self.is_complete():
+                self.dispatch_idle()
+
+    def pass_window(self, period_s: float) -> ProcessGenerator:
+        """Wait for the next multiple of the period."""
+        self.dispatch_idle()
+        yield self.rounds.pause((self.rounds.version + 1) * period_s - self.cell.now)
+        yield self.cell.wait((), self.cell.now, 1)                           # a job that ends right now is in time
+        self.take(self.rounds.collect())
+
+    def is_complete(self) -> bool:
+        """Whether the buffer is full; where nothing arrives, whether the time is up, or too many jobs have failed."""
+        end = self.scenario.end.time
+        hopeless = self._failed >= MOST_FAILED or (end is not None and self.cell.now >= end)
+        return len(self._arrived) >= self.strategy.buffer or (not self._arrived and hopeless)
+
+    def dispatch_idle(self) -> None:
+        """Let as many devices start as there are places free; which, is the selection's answer."""
+        while (view := self.selection_view()) is not None:
+            devices = self.strategy.select(view, partial(self.selector.choose, again=self._asked)).devices
+            self._asked += 1
+            self.rounds.select(devices)
+            self._infeasible += [device for device in devices.tolist()
+                                 if self.start_alone(device, self.shares, self.context.sizes) is None]
+        if not self.rounds.dispatched and not self.cell.running:
+            self.refuse_infeasible()
+
+    def selection_view(self) -> View | None:
+        """What selection may see when it is asked who takes the free places; None without a device or a place."""
+        busy = [job.device for job in self.cell.running.values()]
+        free = self.concurrency - len(busy)
+        if free <= 0:
+            return None
+        idle = self.cell.available.copy()
+        idle[[*busy, *self._infeasible]] = False
+        count = int(idle.sum())
+        return self.view(available=lambda: idle, alive=lambda: count, cohort_size=lambda: free) if count else None
+
+    def take(self, ended: list[Job]) -> None:
+        """Put the updates that have arrived into the buffer."""
+        arrived = [job for job in ended if job.arrived]
+        self._arrived += arrived
+        self._failed += len(ended) - len(arrived)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakeAsTheyCome(Strategy):
+    """Strategies of the asynchronous server; one of your own overrides ``weights``."""
+
+    loop = Asynchronous
+    waits = barrier = False
+    period_s: ClassVar[float | None] = None          # between aggregations, where it is not the buffer that decides
+
+    buffer: Buffer = 10
+    concurrency: Concurrency = None
+
+    def check(self, scenario: Scenario, selection: Selection) -> None:
+        devices, kind = scenario.size, scenario.server.kind if scenario.server else type(self).__name__
+        for key, number in (("concurrency", self.concurrency), ("buffer", self.buffer)):
+            if number is not None and number > devices and key in _given(scenario):
+                raise InputError("more-than-devices", f"server.{key}", number, f"at most {devices}",
+                                 f"The scenario has only {counted(devices, 'device')}, and each does one job at a time")
+        if getattr(selection, "barrier", False):
+            raise InputError(
+                "conflict", "selection.method", f'"{scenario.selection.method}"', "fedavg, round-robin, oort, "
+                "power-of-choice or proportional-fair", "It puts a cohort together as a whole, and server.kind "
+                f'"{kind}" asks for one device after the other; or take a server that waits (synchronous, first-k)')
+        learning = scenario.learning
+        set_anyway = {
+            "rounds.deadline": scenario.rounds.deadline is not None, "learning.fedl": learning.fedl is not None,
+            "learning.aggregation": learning.aggregation != "weighted"}
+        for key in (key for key, given in set_anyway.items() if given):
+            raise InputError("no-effect", key, hint=f'server.kind "{kind}" is asynchronous and has no cohort rounds; '
+                             "remove this key")
+
+    def idle(self, scenario: Scenario) -> Mapping[str, str]:
+        no_rounds = "is asynchronous and has no cohort rounds; remove this key"
+        keys = ("rounds.first_infeasible", "rounds.deadline", "learning.fedl", "learning.aggregation",
+                *(("rounds.first",) if scenario.rounds.first == "all" else ()))      # nor does it begin with everybody
+        idle = {**dict.fromkeys(keys, no_rounds), "cell.downlink.to": "lets every device start alone; leave it out"}
+        if self.concurrency not in (None, scenario.selection.cohort):
+            idle["selection.cohort"] = "lets server.concurrency devices work at a time; change that"
+        return idle
+
+
+def _given(scenario: Scenario) -> Mapping[str, Any]:
+    return scenario.server.options if scenario.server else {}

@@ -1,0 +1,240 @@
+"""The rounds that a server plays in a cell: versions of the model, and what happened and why, in the trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simpy
+
+from netsim.allocation.waves import Agenda, Wave
+from netsim.base.arrays import Floats, Ints, State
+from netsim.base.errors import YourCodeError
+from netsim.cell.cell import LocalTraining
+from netsim.cell.charging import ChargedBatteries
+from netsim.cell.job import Job
+from netsim.cell.wave_jobs import decided_by
+from netsim.fleet.work import JobSizes
+from netsim.server.radio_cell import RadioCell
+from netsim.server.recording import (
+    Ended,
+    Outcomes,
+    outcomes_of,
+    record_charge,
+    record_ended,
+    record_left_out,
+    record_packets,
+    record_waits,
+)
+from netsim.trace.recorder import Recorder
+from netsim.trace.schema import CELL, OVER, RELAX, SERVER
+from netsim.world.channel import GainTimeline
+
+if TYPE_CHECKING:
+    from netsim.server.cell_parts import CellParts
+
+MOST_WAITS = 366   # for devices, one after the other, in which none turned out to be available
+NOBODY: Ints = np.zeros(0, np.int64)
+
+
+class ChannelOfRound:
+    """The channel in the present round."""
+
+    def __init__(self, channel: GainTimeline, rounds: RoundRecorder) -> None:
+        self.channel, self.rounds = channel, rounds
+        self.changes = channel.changes
+        self.next_change = channel.next_change
+
+    def gain(self, devices: Ints | slice, t: float) -> Floats:
+        return self.channel.gain(devices, t, self.rounds.version + 1)
+
+    def mean(self, devices: Ints | slice, t: float) -> Floats:
+        return self.channel.mean(devices, t, self.rounds.version + 1)
+
+
+class RoundRecorder:
+    """What a server does in its cell, counted in rounds and written down."""
+
+    def __init__(
+        self, env: simpy.Environment, recorder: Recorder, parts: CellParts, training: LocalTraining | None = None,
+    ) -> None:
+        self.env, self.recorder = env, recorder
+        self.version = 0                    # of the global model: how often it was aggregated
+        self.cell = RadioCell(env, parts, ChannelOfRound(parts.channel, self), training)
+        self.agenda = Agenda((), NOBODY)    # the last plan
+        self.dispatched = 0                 # jobs that ever began
+        self._next_job = 0
+        self._versions: dict[int, int] = {}      # that jobs started from, by number
+        self._began = env.now               # when the round began
+        self._idle = False                  # whether it begins with waiting for devices
+        self._waits = 0                     # how often, one after the other
+        self._cause: Ints = NOBODY          # the rows that whatever comes next has to wait for
+        self._followed = True               # whether something has come next
+        self._played: list[Ended] = []      # of this round
+        self._left_out = NOBODY
+        self._decided: dict[str, Any] = {"number": NOBODY}      # columns of the last wave
+
+    # Selecting, planning, waiting.
+
+    @property
+    def ready_at(self) -> float:
+        """When a device can be selected: now, later, or never (inf)."""
+        at = self.cell.next_available_time
+        return at if at == self.env.now or self._waits < MOST_WAITS else math.inf
+
+    def ready(self) -> simpy.Event:
+        """An event that comes then; the wait belongs to the round that follows."""
+        seconds = self.ready_at - self.env.now
+        self._began, self._idle = self.env.now if self._waits == 0 else self._began, True
+        self._waits += 1
+        return self.env.timeout(seconds)
+
+    def select(self, devices: Ints) -> None:
+        """Note which devices were selected; waiting for devices, if there was any, comes first."""
+        now = self.env.now
+        if self._idle:
+            waited = self.recorder.span("wait", SERVER, self._began, now, after=self._cause.tolist())
+            self._cause, self._idle, self._waits = np.array([waited]), False, 0 if len(devices) else self._waits
+        row = self.recorder.instant("select", SERVER, now, value=len(devices), after=self._cause.tolist())
+        self._cause, self._followed = np.array([row]), True
+
+    def plan(self, devices: Ints, sizes: JobSizes, rule: str, size: int, shares: int = 1) -> Agenda:
+        """Plan as the cell does (:meth:`~netsim.server.cell_api.CellAPI.plan`); devices without a plan are noted."""
+        try:
+            self.agenda = agenda = self.cell.plan(devices, sizes, rule, size, shares)
+        except YourCodeError as fault:
+            raise fault.in_round(self.version + 1) from None
+        if agenda.relaxed != 1.0:
+            self.recorder.instant(RELAX, SERVER, self.env.now, value=agenda.relaxed, after=self._cause.tolist())
+        if len(agenda.dropped):
+            self._left_out = np.concatenate([self._left_out, agenda.dropped])
+            asked = self.cell.last_planner.posed(agenda.dropped)
+            columns = {name: getattr(asked, name) for name in ("gain", "cycles", "budget_j", "bits")}
+            record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.env.now,
+                            self.version, int(self._cause[0]), columns)
+        return agenda
+
+    def jobs_of(self, agenda: Agenda) -> dict[int, int]:
+        """The jobs that the waves of an agenda will be, if they are dispatched next: devices by number."""
+        return dict(enumerate(agenda.devices.tolist(), self._next_job))
+
+    def dispatch(self, wave: Wave) -> Ints:
+        """Let the devices of a wave begin their jobs on the present model; returns the numbers of these."""
+        count, now = len(wave.devices), self.env.now
+        row = self.recorder.instant("allocate", SERVER, now, value=count, after=self._cause.tolist())
+        self._followed = True
+        first = self._take_numbers(count)
+        self.dispatched += count
+        self.cell.dispatch(wave, first, row)
+        self._versions.update(dict.fromkeys(range(first, first + count), self.version))
+        numbers = np.arange(first, first + count)
+        self._decided = {**decided_by(wave), "number": numbers,
+                         "cause": np.full(count, row), "t0": np.full(count, float(now))}
+        return numbers
+
+    def pause(self, seconds: float) -> simpy.Event:
+        """Let so much time pass, whatever devices do meanwhile."""
+        now = self.env.now
+        row = self.recorder.span("wait", SERVER, now, now + seconds, after=self._cause.tolist())
+        self._cause, self._followed = np.array([row]), False       # a job that ends meanwhile is waited for beside it
+        return self.env.timeout(seconds)
+
+    def collect(self, most: int | None = None) -> list[Job]:
+        """Take finished jobs (:meth:`~netsim.server.cell_api.CellAPI.collect`), and write them down."""
+        jobs = self.cell.collect(most)
+        self._record(jobs, self.version)
+        return jobs
+
+    def started_from(self, jobs: Ints) -> Ints:
+        """The versions that jobs of this round, or under way, started from."""
+        return np.array([self._versions[job] for job in jobs.tolist()], np.int64)
+
+    def arrived(self) -> tuple[Ints, Ints]:
+        """Numbers and devices of the jobs that have arrived in this round so far."""
+        ends = [(jobs.job[jobs.arrived], jobs.device[jobs.arrived]) for jobs in self._played]
+        jobs, devices = zip(*ends, strict=True) if ends else ((NOBODY,), (NOBODY,))
+        return np.concatenate(jobs), np.concatenate(devices)
+
+    # The end of a round.
+
+    def aggregate(self, *, barrier: bool = True) -> Outcomes:
+        """Close a round: all jobs that were collected in it; from here on the model is a new version.
+
+        ``barrier`` says that devices that were done had to wait for it.
+        """
+        now, began, cell = self.env.now, self._began, self.cell
+        if barrier:
+            self.collect()
+            record_waits(self.recorder, self._played, began, now)
+        waited_for = self._cause if barrier or not self._played else np.concatenate(
+            [jobs.last for jobs in self._played])
+        arrived = sum(int(np.count_nonzero(jobs.arrived)) for jobs in self._played)
+        if isinstance(cell.batteries, ChargedBatteries):
+            for name, joules in cell.batteries.totals().items():
+                self.recorder.counter(name, CELL, now, joules)
+        row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=waited_for.tolist())
+        self._cause, self._followed = np.array([row]), True
+        outcomes, self._left_out = outcomes_of(self._left_out, self._played), NOBODY
+        self._end_of_round, self._began = (began, now, arrived), now
+        self._played = []
+        self._versions = {number: self._versions[number] for number in cell.running}
+        self.version += 1
+        return outcomes
+
+    def stop(self) -> simpy.Event:
+        """The run ends with this round: abort the jobs under way. Succeeds when all of them have ended."""
+        return self.cell.cancel(list(self.cell.running), OVER)
+
+    def stopped(self) -> Outcomes:
+        """The jobs that were aborted so; they belong to the last round."""
+        self._record(self.cell.collect(), self.version - 1)
+        outcomes, self._played = outcomes_of(NOBODY, self._played), []
+        return outcomes
+
+    def count(self, name: str, values: Mapping[int, float]) -> None:
+        """Note quantities by device (SERVER for the server's own)."""
+        for device, value in values.items():
+            self.recorder.counter(name, device, self.env.now, value)
+
+    def close(self) -> None:
+        """Write the round's last row; which rows are its own is read off that."""
+        began, now, arrived = self._end_of_round
+        self.recorder.span("round", SERVER, began, now, value=arrived)
+
+    def snapshot(self) -> State:
+        return {"began": np.array(self._began), "cause": self._cause,
+                "counts": np.array([self.version, self._next_job, self.dispatched], np.int64),
+                "versions": np.array(list(self._versions.items()), np.int64).reshape(-1, 2)}
+
+    def restore(self, state: State) -> None:
+        self.version, self._next_job, self.dispatched = (int(value) for value in state["counts"])
+        self._began, self._cause = float(state["began"]), state["cause"]
+        self._versions = {int(number): int(version) for number, version in state["versions"]}
+
+    # Writing down.
+
+    def _take_numbers(self, count: int) -> int:
+        first, self._next_job = self._next_job, self._next_job + count
+        return first
+
+    def _record(self, ended: list[Job], version: int) -> None:
+        """Write down jobs that have ended; whatever comes next follows the last of them."""
+        uplink, batteries, decided = self.cell.uplink, self.cell.batteries, self._decided
+        if not ended and not uplink.band_log:
+            return
+        whole = len(ended) == len(decided["number"]) > 0 and ended[0].number == decided["number"][0]
+        started = np.array([self._versions[job.number] for job in ended], np.int64)
+        jobs = record_ended(self.recorder, ended, uplink.take_band(), version, started, contended=uplink.contended,
+                            decided=decided if whole else None)
+        if jobs is None:
+            return
+        if uplink.loss is not None:
+            record_packets(self.recorder, ended)
+        if isinstance(batteries, ChargedBatteries):
+            own = np.unique(batteries.on_battery(jobs.device))
+            record_charge(self.recorder, own, self.env.now, batteries.told(own))
+        self._played.append(jobs)
+        self._cause = jobs.last if self._followed else np.concatenate([self._cause, jobs.last])
+        self._followed = False

@@ -1,0 +1,126 @@
+"""Asynchronous strategies: how much updates count that come as they come.
+
+Each update is the difference between what a device has learned, x_i, and the model w_i that its job started from, or
+the newest model w (``base = "now"``). tau_i is its staleness: the aggregations since its job began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netsim.base.arrays import Floats
+from netsim.base.errors import InputError
+from netsim.base.fields import Natural, NotNegative, Positive, Time
+from netsim.learning.protocol import Base
+from netsim.scenario import Scenario
+from netsim.selection import Selection
+from netsim.server.asynchronous import TakeAsTheyCome
+from netsim.server.staleness import POLYNOMIAL, ByStaleness
+from netsim.server.strategy import Updates
+
+Rate = Annotated[Positive, Field(description="of the server: how far it goes along the mean step")]
+Normalise = Annotated[Literal["count", "weights"], Field(
+    description="what the sum is divided by: the number of updates, or what they count together")]
+Mixing = Annotated[float, Field(gt=0, le=1, description="how much a fresh update counts against the present model")]
+Similarity = Annotated[NotNegative, Field(description="weight of where an update points")]
+Freshness = Annotated[NotNegative, Field(description="weight of how fresh it is")]
+Bound = Annotated[Positive, Field(description="staleness at which freshness is a half")]
+Period = Annotated[Time, Field(description="length of a window")]
+Stalest = Annotated[Natural | None, Field(description="what is staler counts nothing")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedBuff(TakeAsTheyCome):
+    """w <- w + rate (1/K) sum_i s(tau_i) (x_i - w_i).
+
+    With ``normalise = "weights"`` the sum is divided by that of the s instead of by the number of updates, so that a
+    stale buffer takes as large a step as a fresh one.
+    Source: Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, arXiv 2106.06639.
+    """
+
+    rate: Rate = 1.0
+    staleness: ByStaleness = POLYNOMIAL
+    normalise: Normalise = "count"
+
+    def weights(self, updates: Updates) -> Floats:
+        weights = self.staleness.weights(updates.staleness)
+        return self.rate * weights / (len(weights) if self.normalise == "count" else weights.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAsync(TakeAsTheyCome):
+    """w <- (1 - a) w + a x with a = mixing s(tau), for the model x of each device that arrives.
+
+    Source: Xie, Koyejo and Gupta, Asynchronous Federated Optimization, arXiv 1903.03934. Its local training has a
+    proximal term: ``learning.proximal``.
+    """
+
+    base: ClassVar[Base] = "now"
+    buffer: ClassVar[int] = 1                # type: ignore[misc]
+
+    mixing: Mixing = 0.6
+    staleness: ByStaleness = POLYNOMIAL
+
+    def weights(self, updates: Updates) -> Floats:
+        return self.mixing * self.staleness.weights(updates.staleness)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port(TakeAsTheyCome):
+    """w <- w + sum_i p_i (x_i - w_i), with p_i as D_i (similarity (cos_i + 1) / 2 + freshness bound / (tau_i + bound)).
+
+    The p_i sum to 1. cos_i is the cosine between a device's own step and the way that the global model has gone since
+    the device started; up to a staleness of 1 it counts as 1.
+    Source: Su and Li, How Asynchronous can Federated Learning Be?, IWQoS 2022; weights as in its authors' code.
+    """
+
+    similarity: Similarity = 1.0
+    freshness: Freshness = 1.0
+    bound: Bound = 10.0
+
+    def check(self, scenario: Scenario, selection: Selection) -> None:
+        super().check(scenario, selection)
+        if self.freshness == 0.0:        # an update against the way of the model counts nothing, or all do
+            raise InputError("out-of-range", "server.freshness", self.freshness, "greater than 0",
+                             "By similarity alone all updates of a buffer may count nothing")
+
+    def weights(self, updates: Updates) -> Floats:
+        tau = updates.staleness
+        cosine = np.where(tau > 1, updates.alignment(), 1.0)
+        weights = updates.samples * (
+            self.similarity * (cosine + 1) / 2 + self.freshness * self.bound / (tau + self.bound))
+        return np.asarray(weights / weights.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window(TakeAsTheyCome):
+    """Rounds of a fixed length with the late kept: a job that is not done by the end joins the round it arrives in.
+
+    w <- w + sum_i p_i (x_i - w_i) with p_i as D_i s(tau_i), summing to 1; an update staler than ``stalest`` counts
+    nothing. Devices that have arrived wait for the end of the window, and their places are filled then.
+    """
+
+    barrier: ClassVar[bool] = True
+    buffer: ClassVar[int] = 1                # type: ignore[misc]
+
+    period: Period
+    staleness: ByStaleness = POLYNOMIAL
+    stalest: Stalest = None
+
+    @property
+    def period_s(self) -> float:             # type: ignore[override]
+        return float(self.period)
+
+    def idle(self, scenario: Scenario) -> Mapping[str, str]:
+        return {**super().idle(scenario), "rounds.wait": "goes on after its period in any case; leave it out"}
+
+    def weights(self, updates: Updates) -> Floats:
+        weights = updates.samples * self.staleness.weights(updates.staleness)
+        if self.stalest is not None:
+            weights = np.where(updates.staleness > self.stalest, 0.0, weights)
+        return np.asarray(weights / (weights.sum() or 1.0))
