@@ -152,10 +152,6 @@ class Batteries:
         """Set the energy that a job takes at least."""
         self.least_j, self._available = least_j, None
 
-    def is_finite(self, device: int) -> bool:
-        """Whether a device is on battery power."""
-        return bool(self._finite[device])
-
     def on_battery(self, devices: Ints) -> Ints:
         """Those of some devices that are on battery power."""
         return devices[self._finite[devices]]

@@ -16,7 +16,7 @@ from netsim.cell.job import Job
 from netsim.trace.schema import OVER_BUDGET
 
 if TYPE_CHECKING:
-    from netsim.cell.uplink import TimedTransmission, Transmission, Uplink
+    from netsim.cell.uplink import Transmission, Uplink
 
 
 class FixedShares:
@@ -28,7 +28,7 @@ class FixedShares:
     def __init__(self, uplink: Uplink) -> None:
         self.uplink = uplink
         self.env = uplink.env
-        self.active: dict[Job, Transmission | TimedTransmission] = {}        # on the air
+        self.active = uplink.timed                       # on the air
         self.waiting: list[Transmission] = []
 
     @property

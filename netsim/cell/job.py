@@ -83,25 +83,11 @@ class Job:
         "planned_s", "power_w", "process", "rate", "seconds", "sent_from", "since", "snr_hz", "t0", "transmission",
         "upload_j", "upload_s", "waiter", "watts")
 
-    device: int
-    number: int
-    cause: int
     t0: float                           # instant of dispatch
-    phase: str
     outcome: str                        # "arrived", or the reason for failure
-    left: float
-    rate: float
-    since: float
     seconds: float                      # length of the present stretch of work; inf while its end is not known
     watts: float                        # power drawn in it; negative while there is none
     hz: float                           # bandwidth held now
-    compute_s: float
-    upload_s: float
-    compute_j: float
-    upload_j: float
-    computed_at: float
-    sent_from: float
-    ended_at: float
     process: simpy.Process | None
     transmission: Transmission | TimedTransmission | None
     waiter: JobsFinished | None

@@ -42,16 +42,11 @@ class SharedBand:
         self.due_at = math.inf
         self._next = -1                           # the column whose end the timer waits for
         self._timer: simpy.Event | None = None
-        self.active: dict[Job, object] = {}       # no transmission here has a timer of its own
 
     @property
     def waiting(self) -> list[Transmission]:
         """Transmissions that wait for bandwidth."""
         return self.all[self.sending:]
-
-    def admit(self, transmission: Transmission) -> None:
-        """Only fixed shares start without asking the scheduler."""
-        raise NotImplementedError
 
     def join(self, arriving: list[Transmission]) -> None:
         """Queue transmissions that start at this instant."""

@@ -84,7 +84,7 @@ class TimedTransmission(OnAir, simpy.Timeout):
         job.since = job.sent_from = now = env.now
         if battery is not None or job.segments is not None:
             self.begin(now)
-        uplink.band.active[job] = self
+        uplink.timed[job] = self
         uplink.in_use_hz = in_use_hz = uplink.in_use_hz + hz
         uplink.band_log.extend((now, in_use_hz))
 
@@ -107,12 +107,11 @@ class TimedTransmission(OnAir, simpy.Timeout):
         if self.battery is not None or job.segments is not None:
             self.end(now)
         uplink = self.uplink
-        band = uplink.band
-        del band.active[job]
-        if band.waiting:
+        del uplink.timed[job]
+        if uplink.band.waiting:
             uplink.leave(job, ended=kind is None or aborts(error))
         else:
-            uplink.in_use_hz = in_use_hz = uplink.in_use_hz - job.hz if band.active else 0.0
+            uplink.in_use_hz = in_use_hz = uplink.in_use_hz - job.hz if uplink.timed else 0.0
             uplink.band_log.extend((now, in_use_hz))
             job.hz = 0.0
 
@@ -160,8 +159,9 @@ class Uplink:
         self.freed_by: Job | None = None                          # the job that ended at this instant
         self.contended = False                                    # whether a job ever had to wait for another's end
         self.slotted = False                                      # whether a job ever had slots
-        self.band: FixedShares | SharedBand = FixedShares(self) if scheduler.fixed else SharedBand(self)
-        self._fixed = scheduler.fixed
+        self.timed: dict[Job, Transmission | TimedTransmission] = {}      # on the air with a timer of their own
+        self._fixed = FixedShares(self) if scheduler.fixed else None
+        self.band: FixedShares | SharedBand = self._fixed or SharedBand(self)
         self._timed = scheduler.fixed and channel is None and loss is None and not abort_over_budget
         self._wake: simpy.Event | None = None
         if channel is not None:
@@ -174,16 +174,17 @@ class Uplink:
         if job.transmission is not None:                          # it was saved on the air, or waiting
             assert isinstance(job.transmission, Transmission)
             return job.transmission
-        at_once = (self.promised_hz <= self.limit_hz and self._fixed and job.slots is None and not self.arriving
-                   and not self.band.waiting)                     # all who may come fit, in whatever order
+        fixed = self._fixed
+        at_once = (fixed is not None and self.promised_hz <= self.limit_hz and job.slots is None and not self.arriving
+                   and not fixed.waiting)                         # all who may come fit, in whatever order
         if at_once and self._timed:
             if job.planned_rate != job.planned_rate:
                 job.planned_rate = float(self.link.rate(job.bandwidth_hz, job.snr_hz))
             if job.planned_rate > 0.0:
                 return TimedTransmission(self, job, battery)
         transmission = Transmission(self, job, battery)
-        if at_once:
-            self.band.admit(transmission)
+        if at_once and fixed is not None:
+            fixed.admit(transmission)
         else:
             self.arriving.append(transmission)
             self.wake()
@@ -278,7 +279,7 @@ class Uplink:
         band = self.band
         self.count(self.env.now, self.in_use_hz - job.hz if band.sending else 0.0)
         job.hz = 0.0
-        if band.waiting or not self._fixed:
+        if band.waiting or self._fixed is None:
             self.freed_by = job if ended else self.freed_by
             self.wake()
 
