@@ -22,7 +22,7 @@ from netsim.base.arrays import State
 from netsim.base.errors import InputError
 from netsim.base.files import make_folder
 from netsim.base.sealed import read_arrays, write_arrays
-from netsim.flower.client_answer import ClientAnswer
+from netsim.flower.messages import ClientAnswer
 
 FOLDER = "answers"
 MOST_BYTES = 4_000_000_000       # of all that is kept; whatever comes after is trained again

@@ -19,12 +19,12 @@ from netsim.base.errors import InputError
 from netsim.base.units import format
 from netsim.cell.clock import JUST_ENOUGH
 from netsim.cell.job import Job
-from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.learning import cycles_of
 from netsim.flower.messages import (
     BITS_A_METRIC,
     EVALUATE,
     TRAIN,
+    ClientAnswer,
     Sent,
     array_bits,
     metrics_of,

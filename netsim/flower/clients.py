@@ -13,8 +13,8 @@ from flwr.app import Context, Error, Message, RecordDict
 from netsim.base.errors import WorkerError
 from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, load_component, told_of
-from netsim.flower.client_answer import ClientAnswer
 from netsim.flower.library import RUN_ID, identify
+from netsim.flower.messages import ClientAnswer
 from netsim.flower.seeds import seed_client
 from netsim.learning.pool import Workers, cores
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -21,9 +20,10 @@ from netsim.base.errors import InputError
 from netsim.base.files import folder_for
 from netsim.flower.app_server import AppServer, RunOver
 from netsim.flower.cell_alone import as_the_app_sees_it
-from netsim.flower.client_answer import ClientAnswer
-from netsim.flower.messages import Sent
+from netsim.flower.library import replaced
+from netsim.flower.messages import ClientAnswer, Sent
 from netsim.flower.running import learning
+from netsim.flower.watching import reporting
 from netsim.prepare import prepare_cell
 from netsim.run import Run
 from netsim.scenario import Scenario
@@ -61,18 +61,10 @@ class InCell(Strategy):  # type: ignore[misc]
 
     def start(self, grid: Grid, initial_arrays: ArrayRecord, *args: Any, **options: Any) -> Result:
         """The strategy's own, with every round played in the cell."""
-        evaluate = options.get("evaluate_fn")
-        if evaluate is not None:
-            def evaluate_and_tell(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
-                found: MetricRecord | None = evaluate(server_round, arrays)
-                if found is not None:
-                    self.server.reported.server(server_round, found)
-                return found
-
-            options["evaluate_fn"] = evaluate_and_tell
-        with self._held, ExitStack() as stack:
-            for name in STEPS:
-                stack.enter_context(patch.object(self.strategy, name, getattr(self, name)))
+        if "evaluate_fn" in options:
+            options["evaluate_fn"] = reporting(
+                options["evaluate_fn"], lambda number, found: self.server.reported.server(number, found))
+        with self._held, replaced(self.strategy, **{name: getattr(self, name) for name in STEPS}):
             ended = None
             try:
                 result = self.strategy.start(grid, initial_arrays, *args, **options)

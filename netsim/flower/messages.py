@@ -9,14 +9,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flwr.app import Error, Message
-
-from netsim.flower.client_answer import ClientAnswer
+from flwr.app import Context, Error, Message
 
 LOST = 4                   # Flower's code for a reply that is not to be had
 WEIGHTS = ("num-examples", "num_examples")      # as strategies call the number of samples, and as they once did
 BITS_A_METRIC = 64
 TRAIN, EVALUATE = "train", "evaluate"
+
+
+@dataclass(frozen=True, eq=False)
+class ClientAnswer:
+    """What a ClientApp made of a message: a reply, and what the app left in its node's context."""
+
+    reply: Message
+    context: Context | None        # None where the app failed, and nothing of it is kept
 
 
 @dataclass(eq=False)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
-from unittest.mock import patch
 
 from netsim.flower.grid import CellGrid, Gathered
+from netsim.flower.library import replaced
 
 
 @contextmanager
@@ -21,12 +21,11 @@ def old_servers(grid: CellGrid, evaluated: Callable[[int, dict[str, Any]], None]
     """Meanwhile servers of the old kind work on this grid; ``evaluated`` hears what they find out by themselves."""
     server, manager = import_module("flwr.server.server"), import_module("flwr.server.client_manager")
     history = import_module("flwr.server.history").History
-    with ExitStack() as stack:
-        for many, one in (("fit_clients", server.fit_client), ("evaluate_clients", server.evaluate_client)):
-            stack.enter_context(patch.object(server, many, _together(grid, one)))
-        stack.enter_context(patch.object(manager.SimpleClientManager, "wait_for", _wait_for))
-        for name, told in (("add_loss_centralized", "loss"), ("add_metrics_centralized", "metrics")):
-            stack.enter_context(patch.object(history, name, _heard(getattr(history, name), told, evaluated)))
+    with (replaced(server, fit_clients=_together(grid, server.fit_client),
+                   evaluate_clients=_together(grid, server.evaluate_client)),
+          replaced(manager.SimpleClientManager, wait_for=_wait_for),
+          replaced(history, add_loss_centralized=_heard(history.add_loss_centralized, "loss", evaluated),
+                   add_metrics_centralized=_heard(history.add_metrics_centralized, "metrics", evaluated))):
         yield
 
 

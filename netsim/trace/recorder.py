@@ -61,9 +61,9 @@ class Part:
 class Recorder:
     """Rows, links and jobs, one at a time or many at once."""
 
-    def __init__(self, next_seq: int = 0, rounds: int = 0) -> None:
-        self.next_seq = next_seq
-        self._rounds = rounds          # recorded in parts that have been taken
+    def __init__(self) -> None:
+        self.next_seq = 0
+        self._rounds = 0               # recorded in parts that have been taken
         self._begin()
 
     def _begin(self) -> None:

@@ -19,7 +19,8 @@ def scan(folder, table, last_round):
 
 
 def recorded() -> Recorder:
-    recorder = Recorder(next_seq=5, rounds=2)
+    recorder = Recorder()
+    recorder.restore({"counts": np.array([5, 2])})
     start = recorder.instant("select", SERVER, 1.0, value=2)
     span = recorder.span("compute", 7, 1.0, 2.5, energy_j=0.25, after=[start])
     recorder.counter("battery", 7, 2.5, 9.75)
