@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
+import polars as pl
 import pytest
 
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.base.fields import Decibels
 from netsim.cell.schedulers import SCHEDULERS
+from netsim.fleet.link_model import LINKS
 from netsim.fleet.path_loss import PATH_LOSSES
 from netsim.physics import free_space_loss
 from netsim.prepare import prepare
@@ -112,12 +114,51 @@ def walls(distance_m, each: Decibels, walls: int = 1):
     return np.full(len(distance_m), each * walls)
 
 
+class Steps:
+    """Four steps of modulation and coding: the rate falls where a wider band loses one."""
+
+    ratios, carried = np.array([0.2, 1.0, 4.0, 20.0]), np.array([0.15, 0.6, 1.6, 3.2])
+
+    def __init__(self, factor: float = 1.0):
+        self.factor = factor
+
+    def rate(self, hz, snr_hz):
+        with np.errstate(divide="ignore"):
+            step = np.searchsorted(self.ratios, snr_hz / hz * (1 + 1e-12), side="right")
+        return self.factor * hz * np.append(0.0, self.carried)[step]
+
+    def bandwidth(self, rate, snr_hz):
+        hz = rate[:, None] / (self.factor * self.carried)
+        return np.where(hz <= snr_hz[:, None] / self.ratios * (1 + 1e-13), hz, np.inf).min(axis=1)
+
+
+class NoInverse(Steps):
+    def bandwidth(self, rate, snr_hz):
+        return rate / 0.15
+
+
+class Infinite(Steps):
+    def rate(self, hz, snr_hz):
+        return np.full(len(hz), np.inf)
+
+
+class Scalar(Steps):
+    def rate(self, hz, snr_hz):
+        return 1.0
+
+
+class Crashing(Steps):
+    def rate(self, hz, snr_hz):
+        return hz[1_000_000]
+
+
 @pytest.fixture(autouse=True)
 def mylab(monkeypatch):
     module = ModuleType("mylab")
     vars(module).update(Halves=Halves, Oversold=Oversold, Unsure=Unsure, Failing=Failing, Gone=Gone,
                         Broken=Broken, Better=Better, Impatient=Impatient, Hasty=Hasty, walls=walls,
-                        silent=lambda distance_m: None)
+                        silent=lambda distance_m: None, Steps=Steps, NoInverse=NoInverse, Infinite=Infinite,
+                        Scalar=Scalar, Crashing=Crashing)
     monkeypatch.setitem(sys.modules, "mylab", module)
 
 
@@ -179,6 +220,40 @@ def test_a_path_loss_by_name_and_of_your_own():
         load_scenario("tiny", ["cell.path_loss.model=rural"])
 
 
+@pytest.mark.parametrize("method", ["sao", "equal", "tdma"])
+@pytest.mark.parametrize("sharing", ["planned", "adaptive"])
+def test_a_link_model_of_your_own_is_planned_and_played(method, sharing):
+    changes = ['cell.rate={model="mylab:Steps",factor=0.9}', f"allocation.method={method}", f"allocation.sharing={sharing}",
+               'population.node.budget="1 J"']
+    run = play(*changes, 'cell.downlink={power="40 dBm"}')
+    assert run.jobs["outcome"].unique().to_list() == ["arrived"]
+    if sharing == "planned":
+        assert (run.jobs["t1"] - run.jobs["t0"] - run.spans.filter(pl.col("name") == "download")["t1"].min()
+                ).max() == pytest.approx(run.jobs["planned_s"].max(), rel=1e-9)
+
+
+def test_a_link_model_of_a_python_session():
+    run = simulate("tiny", link=Steps)
+    assert run.rounds["round_s"].to_list() == play("cell.rate.model=mylab:Steps").rounds["round_s"].to_list()
+
+
+@pytest.mark.parametrize(("name", "code"), [
+    ("NoInverse", "wrong-answer"), ("Infinite", "wrong-answer"), ("Scalar", "wrong-answer"), ("Crashing", "your-code"),
+    ("walls", "wrong-interface")])
+def test_a_link_model_that_misbehaves_is_reported_before_the_run(name, code):
+    with pytest.raises(InputError) as refused:
+        prepare(load_scenario("tiny", [f"cell.rate.model=mylab:{name}"]), learning=False, allow_import=True)
+    assert refused.value.code == code
+    assert refused.value.key in ("cell.rate.model", f"link model mylab:{name}")
+
+
+def test_methods_that_need_shannon_refuse_a_link_model_of_your_own():
+    for change, key in (("allocation.method=fedl", "allocation.method"), ("selection.method=rra", "selection.method")):
+        with pytest.raises(InputError) as refused:
+            prepare(load_scenario("tiny", ["cell.rate.model=mylab:Steps", change]), learning=False, allow_import=True)
+        assert (refused.value.code, refused.value.key) == ("unsupported", key)
+
+
 def test_free_space_by_hand():
     assert free_space_loss(1000.0, 2.4e9) == pytest.approx(100.05, abs=0.01)       # the textbook's 100 dB at 1 km
     assert free_space_loss(2000.0, 1e9) - free_space_loss(1000.0, 1e9) == pytest.approx(20 * np.log10(2))
@@ -191,7 +266,8 @@ def test_a_server_of_your_own_with_options():
         play("server.kind=mylab:Impatient", 'server.patience="long"')
 
 
-@pytest.mark.parametrize("key", ["allocation.sharing", "cell.channel", "server.kind", "cell.path_loss.model"])
+@pytest.mark.parametrize("key", ["allocation.sharing", "cell.channel", "server.kind", "cell.path_loss.model",
+                                 "cell.rate.model"])
 def test_what_is_of_another_kind_or_not_allowed_is_refused(key):
     with pytest.raises(InputError, match="is no"):
         prepare(load_scenario("tiny", [f"{key}=fractions:Fraction"]), learning=False, allow_import=True)
@@ -200,7 +276,7 @@ def test_what_is_of_another_kind_or_not_allowed_is_refused(key):
 
 
 def test_each_registry_makes_all_that_it_names():
-    for registry in (SCHEDULERS, CHANNELS, SERVERS, PATH_LOSSES):
+    for registry in (SCHEDULERS, CHANNELS, SERVERS, PATH_LOSSES, LINKS):
         for name in registry:
             assert registry.find(name)
 

@@ -6,9 +6,11 @@ import pytest
 
 from netsim import load_scenario, simulate
 from netsim.allocation import METHODS, allocate
+from netsim.base.errors import InputError
 from netsim.cell.wave_jobs import jobs_of
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import problem_for
+from netsim.prepare import check_whole
 from netsim.world.channel import round_gain
 
 RTOL = 1e-9
@@ -91,6 +93,32 @@ def test_built_in_scenarios(name, method):
     scenario = load_scenario(name, [f"allocation.method={method}", "selection.method=fedavg", "end.rounds=3",
                                     "rounds.infeasible=largest"])
     assert check(scenario, seed=1) >= 3
+
+
+RATE = 'cell.rate={cap="5.55 bit/s/Hz",efficiency=0.8}'
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].links != "uncapped"])
+def test_plans_know_the_efficiency_and_the_cap_of_the_link(method):
+    scenario = load_scenario("tiny", [f"allocation.method={method}", "selection.method=fedavg", "end.rounds=3", RATE,
+                                      "rounds.infeasible=largest", "rounds.first=cohort"])
+    assert check(scenario, seed=1) >= 3
+
+
+@pytest.mark.parametrize("method", ["fedl", "rra", "sao-joint"])
+def test_methods_that_do_not_know_the_cap_say_so_before_a_run(method):
+    for play in (lambda given: check_whole(given), lambda given: simulate(given, learning=False)):
+        with pytest.raises(InputError) as refused:
+            play(load_scenario("tiny", [f"allocation.method={method}", RATE]))
+        assert (refused.value.code, refused.value.key) == ("unsupported", "allocation.method")
+
+
+def test_sao_is_not_behind_equal_where_a_cap_binds():
+    changes = ['cell.rate={cap="5.55 bit/s/Hz",efficiency=0.75}', "selection.method=fedavg", "end.rounds=5"]
+    rounds = {method: simulate(load_scenario("tiny", [*changes, f"allocation.method={method}"]), learning=False).rounds
+              for method in ("sao", "equal", "sao-adaptive")}
+    assert (rounds["sao"]["round_s"].to_numpy() <= rounds["equal"]["round_s"].to_numpy() * (1 + 1e-9)).all()
+    assert (rounds["sao-adaptive"]["round_s"].to_numpy() <= rounds["sao"]["round_s"].to_numpy() * (1 + 1e-9)).all()
 
 
 @pytest.mark.slow

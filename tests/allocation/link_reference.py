@@ -53,7 +53,7 @@ def longest_upload(problem: Problem, round_s: float) -> np.ndarray:
         joules = problem.capacitance * problem.cycles * np.square(problem.cycles / np.where(t > 0, t, 1.0))
         return (problem.budget_j - np.where(t > 0, joules, 0.0)) / problem.power_w
 
-    for _ in range(200):
+    for _ in range(60):
         t = (low + high) / 2
         more = by_energy(t) < round_s - t
         low, high = np.where(more, t, low), np.where(more, high, t)
@@ -70,7 +70,7 @@ def shortest_round(problem: Problem, efficiency: float, cap: float) -> float:
         low, high = np.full(len(problem), 1e-9), np.full(len(problem), problem.bandwidth_hz)
         if not ((seconds > 0) & (rate(high) * seconds >= problem.bits)).all():
             return False
-        for _ in range(120):
+        for _ in range(70):
             b = np.sqrt(low * high)
             enough = rate(b) * seconds >= problem.bits
             low, high = np.where(enough, low, b), np.where(enough, b, high)
@@ -81,17 +81,15 @@ def shortest_round(problem: Problem, efficiency: float, cap: float) -> float:
 
 def shortest_in_steps(problem: Problem, link: Steps) -> float:
     """The optimal round by brute force: every device at every step, the best of all combinations."""
-    rounds = []
-    for steps in product(range(len(link.bits)), repeat=len(problem)):
-        bits, widest = np.array(link.bits)[list(steps)], problem.snr_hz / np.array(link.snr)[list(steps)]
+    steps = np.array(list(product(range(len(link.bits)), repeat=len(problem))))
+    bits, widest = np.array(link.bits)[steps], problem.snr_hz / np.array(link.snr)[steps]
 
-        def fits(round_s, bits=bits, widest=widest):
-            seconds = longest_upload(problem, round_s)
-            hz = problem.bits / (bits * np.where(seconds > 0, seconds, 1e-300))
-            return (hz <= widest * (1 + 1e-13)).all() and hz.sum() <= problem.bandwidth_hz * (1 + 1e-14)
+    def fits(round_s):
+        seconds = longest_upload(problem, round_s)
+        hz = problem.bits / (bits * np.where(seconds > 0, seconds, 1e-300))
+        return ((hz <= widest * (1 + 1e-13)).all(axis=1) & (hz.sum(axis=1) <= problem.bandwidth_hz * (1 + 1e-14))).any()
 
-        rounds.append(first(fits))
-    return min(rounds)
+    return first(fits)
 
 
 def first(fits) -> float:

@@ -66,7 +66,7 @@ def test_sao_with_a_cap_against_cvxpy(seed):
 
 
 def test_a_cap_that_binds_nowhere_changes_nothing():
-    problem = strong_and_weak(1, link=Shannon())
+    problem = replace(strong_and_weak(1, link=Shannon()), budget_j=1.0)
     capped = replace(problem, link=Shannon(cap=1e3))
     for method in ("sao", "equal", "tdma"):
         assert allocate(capped, method).round_s == pytest.approx(allocate(problem, method).round_s, rel=1e-12)
@@ -87,9 +87,8 @@ def test_no_method_undercuts_the_optimum_or_the_solo_bound(seed):
     check_constraints(problem, best)
     assert np.log1p(problem.snr_hz / best.bandwidth_hz).max() > REAL.most_nats      # the cap binds
     bound = Alone.of(problem).bound_s
-    for method in ("equal", "algorithm5", "sao-common-power"):
-        if method != "equal":
-            assert allocate(problem, method).round_s >= best.round_s * (1 - 1e-9)
+    for method in ("algorithm5", "sao-common-power"):
+        assert allocate(problem, method).round_s >= best.round_s * (1 - 1e-9)
     for method in ("tdma", "sao-adaptive"):
         plan = allocate(problem, method)
         assert bound * (1 - 1e-9) <= plan.round_s
@@ -121,7 +120,7 @@ def test_steps_against_brute_force(seed):
 
 
 def test_what_is_infeasible_in_steps_is_diagnosed():
-    problem = replace(paper_world(np.random.default_rng(3), 4), link=Steps(), gain=1e-11, budget_j=0.012)
+    problem = replace(paper_world(np.random.default_rng(3), 4), link=Steps(), gain=1e-11, budget_j=0.006)
     with pytest.raises(Infeasible):
         allocate(problem)
     more = replace(problem, budget_j=problem.budget_j * budget_scaling(problem) * (1 + 1e-9))
