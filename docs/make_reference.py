@@ -29,6 +29,7 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "FreeSpace": "cell.path_loss, model free-space", "OwnPathLoss": 'cell.path_loss, model "package.module:function"',
     "GainTrace": "cell.gain_trace", "Shadowing": "cell.shadowing, as a table",
     "Rayleigh": "cell.fading, model rayleigh", "Rician": "cell.fading, model rician", "Rate": "cell.rate",
+    "OwnRate": 'cell.rate, model "package.module:Name"',
     "Downlink": "cell.downlink",
     "Population": "[[population]]",
     "Cpu": "population.cpu", "Radio": "population.radio", "Fleet": "population.devices",
@@ -290,7 +291,7 @@ def literal(doc: str | None) -> str:
 PUBLIC = {
     "netsim": ("load_scenario", "simulate", "load_run", "Run", "run_sweep", "load_sweep_results", "SweepResults",
                "InputError"),
-    "netsim.allocation": ("Problem", "Plan", "allocate", "Infeasible", "plan_for"),
+    "netsim.allocation": ("Problem", "Plan", "allocate", "Infeasible", "plan_for", "LinkModel", "Shannon"),
     "netsim.allocation.diagnosis": ("obstacles", "Obstacles", "largest_feasible", "budget_scaling"),
     "netsim.allocation.prices": ("prices_of", "Prices"),
     "netsim.selection": ("Method", "View", "Choice"),

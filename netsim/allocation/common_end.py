@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.allocation.sao import foreseen
 from netsim.base.arrays import Floats
+from netsim.base.tolerances import AMPLE
 from netsim.physics import LN2, SHANNON, LinkModel, Shannon, best_hz
 
 ROUNDING = 1e-9     # needs may exceed the band by so much: a plan that uses all of it does, by rounding
@@ -19,7 +20,7 @@ NO_BITS = 1e-100    # stands for what rounding has left of nothing, so that it s
 
 @np.errstate(all="ignore")
 def common_end(
-    left_bits: Floats, snr_hz: Floats, left_s: Floats, bandwidth_hz: float, link: LinkModel = SHANNON,
+    left_bits: Floats, snr_hz: Floats, left_s: Floats, whole_hz: float, link: LinkModel = SHANNON,
 ) -> Floats:
     """Hertz for each of those with bits left, the whole band in all.
 
@@ -28,6 +29,7 @@ def common_end(
     where the budgets cannot all be kept, none does. By a link whose needs jump, a part of the band may stay free.
     """
     bits = np.maximum(left_bits, NO_BITS)
+    bandwidth_hz = min(whole_hz, AMPLE * float(snr_hz.sum()))
     alone = bits / link.rate(best_hz(link, bandwidth_hz, snr_hz), snr_hz)
     needs = _needs(bits, snr_hz, link)
     lasts = np.where(alone <= left_s * (1.0 + ROUNDING), left_s, np.inf)
@@ -44,7 +46,7 @@ def common_end(
     start, _ = foreseen(alone, equal, low)
     last_step = LAST_STEP if link.cap == math.inf else 0.0            # a cap bends the line
     hertz = _filled(needs, lasts, bandwidth_hz, low, start, high, last_step)
-    return np.asarray(hertz * (bandwidth_hz / np.add.reduce(hertz)))
+    return np.asarray(hertz * (whole_hz / np.add.reduce(hertz)))
 
 
 Needs = Callable[[Floats], tuple[Floats, Floats]]

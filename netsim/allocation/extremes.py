@@ -29,7 +29,7 @@ def within_floats(solve: Solve[Options]) -> Solve[Options]:
             except FAULTS as error:
                 raise _refusal(problem, error) from None
         if not (math.isfinite(plan.round_s) and math.isfinite(plan.energy_j)):
-            raise InputError(f"{beyond(problem)} (a round of {plan.round_s} s, {plan.energy_j} J)")
+            raise beyond(problem, f"a round of {plan.round_s} s, {plan.energy_j} J")
         return plan
 
     return checked
@@ -47,15 +47,17 @@ def refusing(problem: Problem) -> Iterator[None]:
 
 def _refusal(problem: Problem, error: Exception) -> Exception:
     """The problem's fault in a sentence; an answer, or a sentence of its own, stays what it is."""
-    return error if isinstance(error, (Infeasible, InputError)) else InputError(f"{beyond(problem)} ({error})")
+    return error if isinstance(error, (Infeasible, InputError)) else beyond(problem, str(error))
 
 
-def beyond(problem: Problem) -> str:
-    """Which values are so far apart that a plan is lost in rounding."""
+def beyond(problem: Problem, why: str) -> InputError:
+    """The error for values that are so far apart that a plan is lost in rounding."""
     spread = {
         "bits": problem.bits, "cycles": problem.cycles, "gain": problem.gain, "power_w": problem.power_w,
         "budget_j": problem.budget_j, "cpu_min_hz": problem.cpu_min_hz, "cpu_max_hz": problem.cpu_max_hz,
     }
     ranges = ", ".join(f"{name} {array.min():.3g} to {array.max():.3g}" for name, array in spread.items())
-    return ("values too far apart for a plan that floating point can hold: "
-            f"bandwidth_hz {problem.bandwidth_hz:.3g}, noise_w_per_hz {problem.noise_w_per_hz:.3g}, {ranges}")
+    return InputError("too-large", "problem",
+                      f"bandwidth_hz {problem.bandwidth_hz:.3g}, noise_w_per_hz {problem.noise_w_per_hz:.3g}, {ranges}",
+                      "values near enough to each other for a plan that floating point can hold",
+                      f"They lead to: {why}")

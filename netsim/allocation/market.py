@@ -22,10 +22,10 @@ from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Plan, Problem, fill, plan_for
 from netsim.allocation.roots import root
 from netsim.base.arrays import Bools, Floats, Ints
+from netsim.base.tolerances import AMPLE
 from netsim.physics import efficiency
 
 ALIKE = 1e-9         # rounds whose lengths differ by no more than this part: a price tells more about them
-AMPLE = 1e9          # times the signals' J: a wider band makes no upload shorter by more than rounding
 NO_BUDGET_S = 1e30   # seconds of sending that a budget would pay for if there were none
 
 

@@ -72,9 +72,9 @@ def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
     ('1.1941 s', ['410 kHz', '590 kHz'])
     """
     if not isinstance(problem, Problem):
-        raise InputError(f"allocate: expected a Problem, found {found(problem)}")
+        raise InputError("wrong-type", "problem", found(problem), "a Problem")
     if not isinstance(method, str):
-        raise InputError(f"allocate: method = expected the name of a method, such as \"sao\", found {found(method)}")
+        raise InputError("wrong-type", "method", found(method), 'the name of a method, such as "sao"')
     if method in METHODS:
         require_link("method", method, METHODS[method].links, problem.link)
     plan: Plan = METHODS.make(method, options)(problem)
@@ -104,40 +104,44 @@ def check_plan(plan: Any, problem: Problem, method: str) -> None:
     """Raise :class:`InputError` for an answer of the user's own method that is no plan for the problem."""
     where = f"allocation method {method}"
     if not isinstance(plan, Plan):
-        raise InputError(f"{where}: answered with {type(plan).__name__}, expected a Plan, as plan_for makes it")
+        raise InputError("wrong-answer", where, type(plan).__name__, "a Plan, as plan_for makes it")
     for name in ("bandwidth_hz", "cpu_hz", "power_w"):
         values = np.asarray(getattr(plan, name))
         if values.shape != (len(problem),):
-            raise InputError(f"{where}: {name} has shape {values.shape}, expected one value for each of {len(problem)} "
-                             "devices")
+            raise InputError("wrong-answer", where, f"{name} of shape {values.shape}",
+                             f"one value for each of {len(problem)} devices")
         wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
         if wrong.size:
-            raise InputError(f"{where}: {name} of {problem.called(wrong[0])} is {values[wrong[0]]}; allowed: "
+            raise InputError("wrong-answer", where, f"{name} of {problem.called(wrong[0])} = {values[wrong[0]]}",
                              "finite and above 0")
     fast = np.flatnonzero(plan.cpu_hz > problem.cpu_max_hz * (1 + ROUNDING))
     if fast.size:
-        raise InputError(f"{where}: cpu_hz of {problem.called(fast[0])} is {plan.cpu_hz[fast[0]]:g}, above its "
-                         f"cpu_max_hz, {problem.cpu_max_hz[fast[0]]:g}")
+        raise InputError("wrong-answer", where, f"cpu_hz of {problem.called(fast[0])} = {plan.cpu_hz[fast[0]]:g}",
+                         f"at most its cpu_max_hz, {problem.cpu_max_hz[fast[0]]:g}")
     if plan.slots is not None:
         _check_slots(plan, problem, where)
     if plan.bandwidth_used_hz > problem.bandwidth_hz * (1 + ROUNDING):
-        raise InputError(f"{where}: gives away {plan.bandwidth_used_hz:g} Hz of a band of {problem.bandwidth_hz:g} Hz")
+        raise InputError("wrong-answer", where, f"{plan.bandwidth_used_hz:g} Hz in all",
+                         f"at most the band of {problem.bandwidth_hz:g} Hz")
 
 
 def _check_slots(plan: Plan, problem: Problem, where: str) -> None:
     """Bands that change in time: a device sends without a break, and not before it has computed."""
     slots = plan.slots
     if not isinstance(slots, Slots) or not np.array_equal(np.unique(slots.device), np.arange(len(problem))):
-        raise InputError(f"{where}: slots are none, or not of every device; plan_in_slots makes them")
+        raise InputError("wrong-answer", where, "slots that are none, or not of every device", "slots of every device",
+                         "plan_in_slots makes them")
     together = np.diff(slots.device) == 0
     if (np.diff(slots.device) < 0).any() or (slots.t0_s[1:] != slots.t1_s[:-1])[together].any() or not (
             np.isfinite(slots.hertz) & (slots.hertz > 0.0)).all():
-        raise InputError(f"{where}: slots must come by rising device, then time, each with some hertz, and each of a "
-                         "device's must begin where the one before ends; plan_in_slots makes them so")
+        raise InputError("wrong-answer", where, "slots out of order", "slots by rising device, then time, each with "
+                         "some hertz, and each of a device beginning where the one before ends",
+                         "plan_in_slots makes them so")
     early = np.flatnonzero(plan.start_s < plan.compute_s * (1 - ROUNDING))
     if early.size:
-        raise InputError(f"{where}: the first slot of {problem.called(early[0])} begins at "
-                         f"{plan.start_s[early[0]]:g} s, before it has computed ({plan.compute_s[early[0]]:g} s)")
+        raise InputError("wrong-answer", where, f"a first slot of {problem.called(early[0])} at "
+                         f"{plan.start_s[early[0]]:g} s",
+                         f"not before it has computed, at {plan.compute_s[early[0]]:g} s")
 
 
 def check_method(method: str, options: Mapping[str, Any], link: LinkModel = SHANNON) -> None:

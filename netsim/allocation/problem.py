@@ -64,7 +64,7 @@ class Problem:
         for name in CELL:
             value = _numbers(name, getattr(self, name))
             if value is None or value.ndim:
-                raise InputError(f"{name}: one number for the whole cell is needed, found {getattr(self, name)!r}")
+                raise InputError("wrong-type", name, repr(getattr(self, name)), "one number for the whole cell")
             _check_range(name, value, None)
             object.__setattr__(self, name, float(value))
         if not (callable(getattr(self.link, "rate", None)) and callable(getattr(self.link, "bandwidth", None))):
@@ -112,7 +112,7 @@ class Problem:
         """
         chosen = np.asarray(devices)
         if chosen.size == 0:
-            raise InputError("a subset of no devices: at least one is needed")
+            raise InputError("empty", "devices", expected="at least one device of the problem")
         parts = {name: array if array is None else array[chosen]
                  for name, array in ((name, getattr(self, name)) for name in (*DEVICE, "numbers"))}
         if gain is not None:
@@ -250,9 +250,9 @@ def _numbers(name: str, values: Any) -> Floats | None:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name}: numbers are needed, found {values!r}") from None
+        raise InputError("wrong-type", name, repr(values), "numbers") from None
     if array.ndim > 1:
-        raise InputError(f"{name}: one number for each device is needed, found an array of shape {array.shape}")
+        raise InputError("wrong-length", name, f"an array of shape {array.shape}", "one number for each device")
     return array
 
 
@@ -262,11 +262,11 @@ def _common_length(arrays: dict[str, Floats]) -> int:
     size = max(lengths.values(), default=1)
     for name, length in lengths.items():
         if length == 0:
-            raise InputError(f"{name}: empty; a problem needs at least one device")
+            raise InputError("empty", name, expected="values for at least one device")
         if length != size:
             longest = next(other for other in lengths if lengths[other] == size)
-            raise InputError(f"{name}: {counted(length, 'value')}, but {longest} has {size}: "
-                             "one for each device is needed")
+            raise InputError("wrong-length", name, counted(length, "value"),
+                             f"one for each device: {longest} has {size}")
     return size
 
 
@@ -288,9 +288,9 @@ def _check_range(name: str, array: Floats, numbers: Ints | None) -> None:
     if not good.all():
         n = int(np.argmin(good))
         place = "" if array.ndim == 0 else f", device {n if numbers is None else numbers[n]}"
-        found = float(array if array.ndim == 0 else array[n])
+        value = float(array if array.ndim == 0 else array[n])
         allowed = "zero or a positive number" if name in MAY_BE_ZERO else "a positive number"
-        raise InputError(f"{name}{place}: {allowed} is needed, found {found!r}")
+        raise InputError("out-of-range" if np.isfinite(value) else "not-finite", f"{name}{place}", value, allowed)
 
 
 def _check_order(problem: Problem, low_name: str, low: Floats, high_name: str, high: Floats) -> None:
@@ -298,8 +298,8 @@ def _check_order(problem: Problem, low_name: str, low: Floats, high_name: str, h
     wrong = low > high
     if wrong.any():
         n = int(np.argmax(wrong))
-        found, most = float(low[n]), float(high[n])
-        raise InputError(f"{low_name}, {problem.called(n)}: {found!r} is above {high_name} = {most!r}")
+        raise InputError("conflict", f"{low_name}, {problem.called(n)}", float(low[n]),
+                         f"at most {high_name} = {float(high[n])!r}")
 
 
 def _check_finite_products(problem: Problem) -> None:
@@ -310,5 +310,5 @@ def _check_finite_products(problem: Problem) -> None:
         good = np.isfinite(array) & ((array > 0.0) | (work is array))
         if not good.all():
             n = int(np.argmin(good))
-            found = float(array[n])
-            raise InputError(f"{what}, {problem.called(n)}: {found!r} is beyond what floating point can hold")
+            raise InputError("too-large", f"{what}, {problem.called(n)}", float(array[n]),
+                             "a number that floating point can hold")

@@ -52,6 +52,8 @@ def solve(problem: Problem, deadline: Deadline = None, weight: Reward = math.inf
     round_s = sao.solve(problem).round_s if deadline is None else deadline
     shares = rra_shares(problem, round_s, weight)
     left = _time_left(problem, round_s)
+    if deadline is None and (left <= 0.0).any():       # though `sao` has a plan
+        raise ArithmeticError("uploads are shorter than the rounding of the round")
     if not shares.selected.all():
         out = np.flatnonzero(~shares.selected)
         why = (f"no time to upload before the deadline of {format(round_s, 'time')}" if (left[out] <= 0.0).any()

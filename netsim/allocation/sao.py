@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.allocation import equal
 from netsim.allocation.diagnosis import require_feasible
 from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
-from netsim.allocation.problem import Plan, Problem, fill, plan_for
+from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.base.arrays import Floats
+from netsim.base.tolerances import SHORT_UPLOAD
 from netsim.physics import HALF, ONE, TINY, ZERO, Shannon
 
 TENTH = np.array(0.1)
@@ -37,7 +39,20 @@ def solve(problem: Problem) -> Plan:
     if not bracket.sure:
         require_feasible(problem, devices)
     best = shortest_round(devices, problem.bandwidth_hz, bracket)
-    return plan_for(problem, fill(best.bandwidth_hz, problem.bandwidth_hz), _cpu_hz(problem, best.compute_s))
+    plan = plan_for(problem, fill(best.bandwidth_hz, problem.bandwidth_hz), _cpu_hz(problem, best.compute_s))
+    return plan if plan.upload_s.min() > SHORT_UPLOAD * plan.round_s else _or_equal(problem, plan)
+
+
+def _or_equal(problem: Problem, plan: Plan) -> Plan:
+    """A plan whose uploads are lost in the rounding of the round, or that of equal shares if that is better."""
+    try:
+        other = equal.solve(problem)
+    except Infeasible:
+        other = plan
+    best = other if plan.over_budget.any() or other.round_s < plan.round_s else plan
+    if best.over_budget.any():
+        raise ArithmeticError("uploads are shorter than the rounding of the round")
+    return best
 
 
 def _cpu_hz(problem: Problem, compute_s: Floats) -> Floats:

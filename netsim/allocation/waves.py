@@ -145,8 +145,9 @@ class Planner:
         except Infeasible as reason:
             if rule == "error":
                 raise InputError(
-                    f"no feasible plan for this cohort: {reason}; raise the budgets or the bandwidth, shrink "
-                    'selection.cohort, or set rounds.infeasible to "largest", "waves" or "relax"') from None
+                    "infeasible", "rounds.infeasible", f"a cohort without a feasible plan: {reason}", "",
+                    "Raise the budgets or the bandwidth, shrink selection.cohort, or set rounds.infeasible to "
+                    '"largest", "waves" or "relax"') from None
         if rule == "waves":
             return self.in_waves(devices, size)
         return self.relaxed(devices, size) if rule == "relax" else self.largest_part(devices)

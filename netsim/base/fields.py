@@ -94,6 +94,8 @@ class Measure:
         if abs(si) > LARGEST or 0 < abs(si) < 1 / LARGEST or (self.dimension == "decibels" and abs(si) > MOST_DB):
             raise field_error("out-of-range", expected=f"at most {MOST_DB} dB" if self.dimension == "decibels" else
                               f"a {self.dimension} from {1 / LARGEST:g} to {LARGEST:g} in SI units")
+        if self.dimension == "data size" and si < 1.0:
+            raise field_error("out-of-range", expected="at least 1 bit")
         return Quantity(si, str(value))
 
     def _si(self, value: Any) -> float:

@@ -25,3 +25,9 @@ CLOCK_ULPS = 64
 
 # A user's link model: how far bandwidth(rate) may miss being the inverse of rate(bandwidth).
 INVERSE = 1e-9
+
+# Of a round: uploads this short are known to few digits, so that the best shares of the band are lost in rounding.
+SHORT_UPLOAD = 1e-6
+
+# Times the signals' J in all: a wider band makes no upload shorter by more than rounding.
+AMPLE = 1e9

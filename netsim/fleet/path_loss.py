@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.base.arrays import Floats
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, found
 from netsim.base.fields import MOST_DB, Decibels, Frequency
 from netsim.base.registry import Entry, Registry, first_called
 from netsim.physics import CLOSEST_M, free_space_loss, log_distance_loss
@@ -43,6 +43,6 @@ def loss_db(settings: PathLoss, distance_m: Floats) -> Floats:
     except (TypeError, ValueError):
         loss = np.zeros(0)
     if loss.shape != distance_m.shape or not (np.abs(loss) <= MOST_DB).all():
-        raise InputError(f"cell.path_loss.model: {settings.model} must return one loss in dB for each of "
-                         f"{len(distance_m)} distances, between -{MOST_DB} and {MOST_DB}")
+        raise InputError("wrong-answer", "cell.path_loss.model", f"{settings.model}: {found(answer)}",
+                         f"one loss in dB for each of {len(distance_m)} distances, between -{MOST_DB} and {MOST_DB}")
     return loss

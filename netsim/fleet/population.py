@@ -61,8 +61,8 @@ def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) 
     if samples is None:
         samples = draw_samples(scenario, seed)
         if samples is None:
-            raise InputError(
-                'population samples = "auto" follow the data split, which is not made without learning: give a number')
+            raise InputError("needs", "population.samples", '"auto"', "a number where nothing is learned",
+                             '"auto" follows the data split, which is not made without learning')
     if len(samples) != scenario.size:
         raise ValueError(f"{len(samples)} sample counts for {scenario.size} devices")
     tables = [draw.properties(scenario.cell) for draw in table_draws(scenario, seed)]

@@ -57,8 +57,8 @@ class ClusterMethod(Method):
 
             there = features if known.all() else features[known]
             if not np.isfinite(there).all():
-                raise InputError(f"round {view.round}: devices' models hold values that are not finite: training "
-                                 "diverged; try a smaller learning.learning_rate")
+                raise InputError("not-finite", f"round {view.round}, devices' models", "values that are not finite",
+                                 hint="Training diverged: try a smaller learning.learning_rate")
             count = min(self.clusters or view.classes, int(known.sum()))
             seed = int(rng.integers(2**31))
             found = cluster_devices(there, {}, layer="all", clusters=count, seed=seed)
@@ -85,8 +85,9 @@ def columns_of(layers: Mapping[str, slice], layer: str) -> slice:
     weights = [name for name in layers if name.endswith("weight")]
     name = weights[-1] if layer == "last" and weights else layer
     if name not in layers:
-        raise InputError(
-            f'selection.layer: the model has no layer "{layer}"; {one_of(layer, [*layers, "all", "last"])}')
+        allowed, _, guess = one_of(layer, [*layers, "all", "last"]).partition("; ")
+        raise InputError("unknown-name", "selection.layer", f'"{layer}"',
+                         f"a layer of the model: {allowed.removeprefix('allowed: ')}", guess.capitalize())
     return layers[name]
 
 

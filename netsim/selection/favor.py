@@ -36,9 +36,9 @@ class Favor(Method):
 
     def __post_init__(self) -> None:
         if not self.policy:
-            raise InputError(f"selection.policy: favor needs the file of a trained policy; {TRAIN}")
+            raise InputError("missing", "selection.policy", expected="the file of a trained policy", hint=TRAIN)
         if not Path(self.policy).is_file():
-            raise InputError(f'selection.policy: there is no file "{self.policy}"; {TRAIN}')
+            raise InputError("no-such-file", "selection.policy", f'"{self.policy}"', hint=TRAIN)
         _ = self._agent      # a broken file is found now, not when the first round is over
 
     @cached_property

@@ -81,7 +81,7 @@ def at_random(view: View, rng: np.random.Generator) -> Ints:
 def known_models(view: View) -> Weights:
     """The models last uploaded, (N, P); rows are valid where ``last_round > 0``."""
     if view.local_weights is None:
-        raise InputError("selection.method: it compares the devices' models, and there are none without learning")
+        raise InputError("needs", "selection.method", expected="learning: it compares the devices' models")
     return view.local_weights
 
 

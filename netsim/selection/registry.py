@@ -21,9 +21,9 @@ def _check_kind(name: str, found: Any) -> None:
     """Nothing but a selection method is ever called."""
     callable_kind = isinstance(found, type) and any("__call__" in vars(kind) for kind in found.__mro__)
     if not (callable_kind and hasattr(found, "needs")):
-        raise InputError(f'selection.method: "{name}" is no selection method: a class with "needs", "state" '
-                         "and __call__(view, rng); derive it from netsim.selection.Method, or give a function of "
-                         "(view, rng)")
+        raise InputError("wrong-interface", "selection.method", f'"{name}"',
+                         'a class with "needs", "state" and __call__(view, rng), or a function of (view, rng)',
+                         "Derive it from netsim.selection.Method")
 
 
 METHODS = Registry("selection method", "selection.method", {
@@ -55,7 +55,8 @@ def make_selection(method: str, options: Mapping[str, Any]) -> Selection:
     """The method named in a scenario, or ``"package.module:Name"`` for a user's own, with its options checked."""
     selection: Selection = METHODS.make(method, options)
     if not isinstance(getattr(selection, "state", None), dict):
-        raise InputError(f'selection.method: {method} has no dict "state"; derive it from netsim.selection.Method')
+        raise InputError("wrong-interface", "selection.method", f"{method} without a dict called state", "",
+                         "Derive it from netsim.selection.Method")
     return selection
 
 
@@ -63,28 +64,29 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
     """The devices chosen, or an error that names the round, the method and the devices at fault."""
     where = f"round {view.round}, selection {method}"
     if not isinstance(choice, Choice):
-        raise InputError(f"{where}: answered with {type(choice).__name__}, expected netsim.selection.Choice(devices)")
+        raise InputError("wrong-answer", where, type(choice).__name__, "netsim.selection.Choice(devices)")
     devices = np.asarray(choice.devices)
     devices = devices if devices.size else devices.astype(np.int64)
     if devices.ndim != 1 or devices.dtype.kind not in "iu":
-        raise InputError(f"{where}: devices must be a flat array of whole numbers, found {_short(devices.tolist())}")
+        raise InputError("wrong-answer", where, _short(devices.tolist()), "a flat array of whole numbers")
     count = len(view.population)
     if devices.size and not (np.minimum.reduce(devices) >= 0 and np.maximum.reduce(devices) < count):
         unknown = devices[(devices < 0) | (devices >= count)]
-        raise InputError(f"{where}: chose unknown devices {_short(unknown)}; there are 0 to {count - 1}")
+        raise InputError("wrong-answer", where, f"unknown devices {_short(unknown)}", f"devices 0 to {count - 1}")
     if len(set(devices.tolist())) < devices.size:
         numbers, times = np.unique(devices, return_counts=True)
-        raise InputError(f"{where}: chose devices more than once: {_short(numbers[times > 1])}")
+        raise InputError("wrong-answer", where, f"more than once: {_short(numbers[times > 1])}", "each device once")
     if view.alive < count and not view.available[devices].all():
         gone = np.sort(devices[~view.available[devices]])
-        raise InputError(f"{where}: chose devices that are not available (off, or no energy for a job): {_short(gone)}")
+        raise InputError("wrong-answer", where, f"devices that are off, or have no energy for a job: {_short(gone)}",
+                         "available devices")
     wanted = min(view.cohort_size, view.alive)
     if devices.size != wanted and not (varies(method) and devices.size):
         expected = "at least 1" if varies(method) else wanted
-        raise InputError(f"{where}: chose {counted(devices.size, 'device')}, expected {expected}")
+        raise InputError("wrong-answer", where, counted(devices.size, "device"), str(expected))
     if choice.probability is not None and np.shape(choice.probability) != devices.shape:
-        raise InputError(f"{where}: gave {counted(np.size(choice.probability), 'probability', 'probabilities')} for "
-                         f"{counted(devices.size, 'device')}")
+        raise InputError("wrong-answer", where, counted(np.size(choice.probability), "probability", "probabilities"),
+                         f"one for each of {counted(devices.size, 'device')}")
     return devices.astype(np.int64)
 
 
@@ -97,8 +99,8 @@ def check_state(state: Mapping[str, Any], method: str) -> dict[str, Any]:
     """What a method carries from round to round, as a checkpoint can keep it."""
     for name, value in state.items():
         if np.asarray(value).dtype.kind not in "biuf":
-            raise InputError(f'selection.method "{method}": state["{name}"] must be an array of numbers, found '
-                             f"{_short(value)}")
+            raise InputError("wrong-interface", "selection.method",
+                             f'"{method}" with state["{name}"] = {_short(value)}', "an array of numbers")
     return dict(state)
 
 

@@ -12,8 +12,8 @@ ASKED = ("gain", "mean", "next_change")      # see netsim.world.channel.GainTime
 
 def _check(name: str, found: Any) -> None:
     if not (isinstance(found, type) and all(hasattr(found, each) for each in ("changes", *ASKED))):
-        raise InputError(f'cell.channel: "{name}" is no channel: a class with "changes", gain(devices, t, round), '
-                         "mean(devices, t, round) and next_change(t)")
+        raise InputError("wrong-interface", "cell.channel", f'"{name}"', 'a class with "changes", '
+                         "gain(devices, t, round), mean(devices, t, round) and next_change(t)")
 
 
 CHANNELS = Registry("channel", "cell.channel", {

@@ -45,8 +45,8 @@ class OwnChannel:
         where = f"channel {self._name}"
         answer = self._ask(where, self._own.next_change, t, at=t)
         if isinstance(answer, bool) or not hasattr(answer, "__float__") or not float(answer) > t:
-            raise InputError(f"{where}: next_change({t:g}) answered with {found(answer)}, expected a later instant in "
-                             "seconds, or inf where gains change from round to round alone")
+            raise InputError("wrong-answer", where, f"next_change({t:g}) = {found(answer)}",
+                             "a later instant in seconds, or inf where gains change from round to round alone")
         return float(answer)
 
     def _gains(self, what: str, devices: Ints | slice, t: float, round: int) -> Floats:
@@ -58,12 +58,13 @@ class OwnChannel:
         except (TypeError, ValueError):
             gains = np.zeros(0)
         if gains.shape != asked.shape:
-            raise InputError(f"{where}: {what} answered with {found(answer)}, expected an array with a gain for each "
-                             f"of {len(asked)} devices (at {t:.6g} s)")
+            raise InputError("wrong-answer", where, f"{what}(...) = {found(answer)} at {t:.6g} s",
+                             f"an array with a gain for each of {len(asked)} devices")
         wrong = np.flatnonzero(~(np.isfinite(gains) & (gains > 0.0)))
         if wrong.size:
-            raise InputError(f"{where}: {what} of device {asked[wrong[0]]} is {gains[wrong[0]]:g}; allowed: finite and "
-                             f"above 0 (a factor, not decibels; at {t:.6g} s)")
+            raise InputError("wrong-answer", where,
+                             f"{what} of device {asked[wrong[0]]} = {gains[wrong[0]]:g} at {t:.6g} s",
+                             "finite and above 0: a factor, not decibels")
         return gains
 
     def _ask(self, where: str, what: Callable[..., Any], *arguments: Any, at: float | None = None) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refused import refused
 
 from netsim.allocation import METHODS, Problem, allocate, check_method
 from netsim.allocation.problem import plan_for
@@ -21,7 +22,7 @@ GOOD: dict[str, Any] = {
 @pytest.mark.parametrize("field", ["bits", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz"])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_names_the_field_and_the_device(field: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"^{field}, device 1: a positive number is needed, found {value!r}"):
+    with refused("out-of-range" if np.isfinite(value) else "not-finite", f"{field}, device 1"):
         Problem(**{**GOOD, field: [GOOD[field][0], value]})
 
 
@@ -29,52 +30,56 @@ def test_names_the_field_and_the_device(field: str, value: float) -> None:
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
 def test_zero_has_a_meaning_but_negative_has_none(field: str, value: float) -> None:
     Problem(**{**GOOD, field: [0.0, 0.0]})
-    with pytest.raises(InputError, match=f"^{field}, device 0: zero or a positive number"):
+    with refused("out-of-range" if np.isfinite(value) else "not-finite", f"{field}, device 0"):
         Problem(**{**GOOD, field: [value, 0.0]})
 
 
 @pytest.mark.parametrize("field", ["bandwidth_hz", "noise_w_per_hz"])
-@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, None, "wide", [1.0, 2.0]])
-def test_names_the_field_of_the_cell(field: str, value: object) -> None:
-    with pytest.raises(InputError, match=f"^{field}: "):
+@pytest.mark.parametrize(("value", "code"), [
+    (0.0, "out-of-range"), (-1.0, "out-of-range"), (np.nan, "not-finite"), (np.inf, "not-finite"),
+    (None, "not-finite"), ("wide", "wrong-type"), ([1.0, 2.0], "wrong-type")])
+def test_names_the_field_of_the_cell(field: str, value: object, code: str) -> None:
+    with refused(code, field):
         Problem(**{**GOOD, field: value})
 
 
 def test_unequal_lengths() -> None:
-    with pytest.raises(InputError, match=r"^gain: 1 value, but bits has 2"):
+    with refused("wrong-length", "gain"):
         Problem(**{**GOOD, "gain": [1e-10]})
-    with pytest.raises(InputError, match=r"^bits: 2 values, but gain has 3"):
+    with refused("wrong-length", "bits"):
         Problem(**{**GOOD, "gain": [1e-10] * 3})
-    with pytest.raises(InputError, match=r"^bits: empty"):
+    with refused("empty", "bits"):
         Problem(**{**GOOD, "bits": []})
 
 
-@pytest.mark.parametrize("value", ["x", [1.0, "x"], None, [[1.0, 2.0]], {"a": 1}])
-def test_what_is_no_array_of_numbers(value: object) -> None:
-    with pytest.raises(InputError, match="^bits: "):
+@pytest.mark.parametrize(("value", "code", "key"), [
+    ("x", "wrong-type", "bits"), ([1.0, "x"], "wrong-type", "bits"), (None, "not-finite", "bits"),
+    ([[1.0, 2.0]], "wrong-length", "bits"), ({"a": 1}, "wrong-type", "bits")])
+def test_what_is_no_array_of_numbers(value: object, code: str, key: str) -> None:
+    with refused(code, key):
         Problem(**{**GOOD, "bits": value})
 
 
 def test_empty_ranges() -> None:
-    with pytest.raises(InputError, match=r"^cpu_min_hz, device 1: 2000000000.0 is above cpu_max_hz"):
+    with refused("conflict", "cpu_min_hz, device 1"):
         Problem(**{**GOOD, "cpu_min_hz": [1e8, 2e9]})
-    with pytest.raises(InputError, match=r"^power_min_w, device 0: 0.2 is above power_max_w = 0.1"):
+    with refused("conflict", "power_min_w, device 0"):
         Problem(**{**GOOD, "power_min_w": 0.2, "power_max_w": 0.1})
-    with pytest.raises(InputError, match=r"^power_max_w, device 1: "):
+    with refused("not-finite", "power_max_w, device 1"):
         Problem(**{**GOOD, "power_max_w": [0.1, np.nan]})
 
 
 def test_products_beyond_floating_point() -> None:
-    with pytest.raises(InputError, match=r"gain \* power_w / noise_w_per_hz, device 1"):
+    with refused("too-large", "gain * power_w / noise_w_per_hz, device 1"):
         Problem(**{**GOOD, "gain": [1e-10, 1e308], "noise_w_per_hz": 1e-300})
 
 
 def test_numbers_name_the_devices() -> None:
-    with pytest.raises(InputError, match=r"^gain, device 42: "):
+    with refused("out-of-range", "gain, device 42"):
         Problem(**{**GOOD, "gain": [1e-10, -1.0], "numbers": [7, 42]})
-    with pytest.raises(InputError, match=r"^cpu_min_hz, device 42: "):
+    with refused("conflict", "cpu_min_hz, device 42"):
         Problem(**{**GOOD, "cpu_min_hz": [1e8, 2e9], "numbers": [7, 42]})
-    with pytest.raises(InputError, match=r"^numbers: 3 values, but bits has 2|^bits: 2 values, but numbers has 3"):
+    with refused("wrong-length", "bits"):
         Problem(**{**GOOD, "numbers": [1, 2, 3]})
 
 
@@ -94,7 +99,7 @@ def test_subsets() -> None:
     assert problem.subset([1]).gain.tolist() == [1e-11]
     assert problem.subset(np.array([True, False])).gain.tolist() == [1e-10]
     assert problem.subset([1, 0]).gain.tolist() == [1e-11, 1e-10]
-    with pytest.raises(InputError, match="no devices"):
+    with refused("empty", "devices"):
         problem.subset([])
 
 

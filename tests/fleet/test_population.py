@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from refused import refused
 
 from netsim import Scenario, simulate
-from netsim.base.errors import InputError
 from netsim.base.streams import stream
 from netsim.fleet.device_table import DeviceNames
 from netsim.fleet.population import draw_population, draw_samples
@@ -148,7 +148,7 @@ def test_a_fleet_is_taken_as_it_is(write):
 def test_the_split_may_decide_on_the_samples():
     scenario = load_scenario("quickstart", ["population.phone.samples=auto"])
     assert draw_samples(scenario, 0) is None
-    with pytest.raises(InputError, match="data split"):
+    with refused("needs", "population.samples"):
         draw_population(scenario, 0)
     population = draw_population(scenario, 0, samples=np.arange(1, 25))
     assert np.array_equal(population.samples, np.arange(1, 25))

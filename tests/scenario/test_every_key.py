@@ -191,7 +191,8 @@ LEARNS = {"learning.dataset": "digits", "learning.model": "fashion-cnn", "learni
 # Keys that are tried elsewhere, or that say nothing of what is played.
 ELSEWHERE = {
     "base": "a file", "name": "prose", "description": "prose", "population.name": "seeds the draws of its devices",
-    "cell.channel": "code of one's own", "cell.rate.model": "code of one's own", "flower.evaluation": "for Flower apps alone", "learning.dataset": "a file",
+    "cell.channel": "code of one's own", "cell.rate.model": "code of one's own",
+    "flower.evaluation": "for Flower apps alone", "learning.dataset": "a file",
     "learning.root": "a file", "learning.partition.path": "a file", "learning.buffers": "for models with buffers",
 }
 # Where a key is set with others, or goes by a shorter name, the path under which it is.
