@@ -5,12 +5,12 @@ all who send end together. Where neither meets the solo bound, a search goes on 
 number, the start s of its window: it computes as slowly as that allows, and sends till its budget is spent. The best
 shares for given windows are a concave program (:mod:`netsim.allocation.windows`); the starts are moved up its slope,
 then the round is made shorter, in turns. The whole is not concave: the answer is good, but not proven to be the best.
+With a cap on the rate there is no search, since the program's shares would not be unique.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -22,6 +22,7 @@ from netsim.allocation.alone import Alone, require_each_alone
 from netsim.allocation.common_end import common_end
 from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
+from netsim.allocation.methods import takes_link
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.allocation.sharing import Active
 from netsim.allocation.slot_plan import plan_in_slots, shared_plan
@@ -50,7 +51,7 @@ def solve(problem: Problem, search_up_to: Searched = 30) -> Plan:
         return plans[0]
     with contextlib.suppress(Infeasible, InputError):
         plans.append(replayed(problem, sao.solve(problem)))
-    if len(problem) <= search_up_to and problem.link.cap == math.inf:
+    if len(problem) <= search_up_to and takes_link("uncapped", problem.link):
         search = StartSearch(problem, alone)
         plans += [found for plan in plans if (found := search.from_(plan)) is not None]
     return min(plans, key=lambda plan: plan.round_s)
