@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from allocation_worlds import paper_world
-from refusals import refused
+from refused import refused
 
 from netsim import load_scenario, simulate
 from netsim.allocation import Problem, allocate
