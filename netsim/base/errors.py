@@ -13,6 +13,7 @@ from netsim.base.error_codes import ERROR_CODES
 
 MOST_TOLD = 10             # complaints about one thing; then only how many more
 MOST_CHARACTERS = 1_990    # of a message, so that it stays below 2,000 with "error: " before it
+ROOM = 50                  # characters for line ends and how many more there are
 _HEAD = 1_400
 US = str(Path(__file__).parents[1])
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -86,7 +87,11 @@ class SeveralInputErrors(InputError):  # noqa: N818 - several
         return SeveralInputErrors(*(error.at(key, source) for error in self.errors), there=self.there)
 
     def text(self) -> str:
-        return "\n".join([*(error.text() for error in self.errors[:MOST_TOLD]), *and_more(self.there)])
+        lines = [error.text() for error in self.errors[:MOST_TOLD]]
+        while len(lines) > 1 and sum(map(len, lines)) > MOST_CHARACTERS - ROOM:
+            lines.pop()
+        more = self.there - len(lines)
+        return "\n".join([*lines, f"... and {more:,} more"] if more else lines)
 
 
 OWN_CODE = 'Code of your own: "package.module:Name".'
