@@ -320,36 +320,6 @@ def deadline_of(tries):
 
 # Bad input.
 
-@pytest.mark.parametrize(("changes", "message"), [
-    (["population.phone.idle=0.5 W"], r"phone\.idle.*has no effect on devices on mains"),
-    (["population.phone.harvest=0.5 W"], r"phone\.harvest.*has no effect on devices on mains"),
-    (['population.phone.charging={power="1 W",start="22:00",end="06:00"}'], r"charging.*no effect on devices on mains"),
-    (["population.phone.idle=0 W"], "the power must be above 0"),
-    (["population.phone.idle=-1 W"], "the power must be above 0"),
-    (["population.phone.harvest=1 J"], "harvest"),
-    (['population.phone.charging={power="1 W",start="24:00",end="06:00"}'], r"charging\.start.*no time of day"),
-    (['population.phone.charging={power="1 W",start="6",end="06:00"}'], r"charging\.start.*no time of day"),
-    (['population.phone.charging={power="1 W",start="06:00",end="6:00"}'], "no time at all; for all day, give harvest"),
-    (['population.phone.charging={power="1 W",start="06:00"}'], r"charging\.end: is missing"),
-    (["rounds.starts_at=noon"], r"rounds\.starts_at.*no time of day"),
-    (["rounds.starts_at=12:00"], "no population has charging hours"),
-    (['population.phone.throttle={after="0 s",to="1 GHz",recovers="1 s"}'], "the time must be above 0"),
-    (['population.phone.throttle={after="1 s",to="1 GHz",recovers="0 s"}'], "the time must be above 0"),
-    (['population.phone.throttle={after="1 s",to="2 GHz",recovers="1 s"}'], "no processor is ever faster"),
-    (['population.phone.throttle={after="1 s",to="0.1 GHz",recovers="1 s"}'], "below the lowest clock"),
-    (["population.phone.loss={probability=0.1,packets=0}"], "packets"),
-    (['cell.downlink={to="some",power="1 W"}'], r"downlink\.to"),
-    (["cell.downlink={}"], r"downlink\.power: is missing"),
-    (['cell.downlink={power="1 W",bandwidth="0 Hz"}'], "the frequency must be above 0"),
-    (['population.phone.availability={model="on-off",on="0 s",off="1 s"}'], "the time must be above 0"),
-    (['population.phone.availability={model="on-off",on="1 s",off="1 us"}'], "too short; at least 1 ms"),
-    (['population.phone.crash={every="0 s",repair="1 s"}'], "the time must be above 0"),
-])
-def test_nonsense_is_named(changes, message):
-    with pytest.raises(InputError, match=message):
-        scenario_of(*changes)
-
-
 @pytest.mark.parametrize("server", ["synchronous", "first-k"])
 def test_a_deadline_shorter_than_any_compute(server):
     with pytest.raises(InputError, match=r"no device can ever take part: .*the deadline is 1 ms"):

@@ -50,6 +50,8 @@ def input_error(error: ErrorDetails, value: Any) -> InputError:
         word, length = ("at least", context.get("min_length")) if kind == "too_short" else (
             "at most", context.get("max_length"))
         return InputError("wrong-length", "", found, f"{word} {counted(int(length or 0), 'entry', 'entries')}")
+    if kind == "extra_forbidden":
+        return InputError("unknown-key", "", found)
     if kind == "string_too_short":
         return InputError("empty", "", found)
     if kind == "finite_number":

@@ -116,15 +116,18 @@ def test_a_plan_follows_from_the_closed_forms() -> None:
 
 
 def test_methods_are_looked_up_with_a_guess() -> None:
-    with pytest.raises(InputError, match=r'^allocation.method: unknown .* "soa" .*; allowed: .*did you mean "sao"\?'):
+    with pytest.raises(InputError) as error:
         allocate(Problem(**GOOD), "soa")
-    with pytest.raises(InputError, match=r"allocation\.speed: unknown option of allocation method sao; it takes none"):
+    assert (error.value.code, error.value.key) == ("unknown-name", "allocation.method")
+    assert 'Did you mean "sao"?' in error.value.hint
+    with pytest.raises(InputError) as error:
         check_method("sao", {"speed": 3})
+    assert (error.value.code, error.value.key, error.value.expected) == ("unknown-option", "allocation.speed", "none")
     check_method("rra", {"deadline": "300 ms", "weight": "1 mJ"})
     check_method("rra", {"deadline": 0.3})
-    with pytest.raises(InputError, match='allocation.deadline = "-3 ms": the time must be above 0'):
+    with pytest.raises(InputError, match='allocation.deadline: is out of range .found "-3 ms"'):
         check_method("rra", {"deadline": "-3 ms"})
-    with pytest.raises(InputError, match="cannot import"):
+    with pytest.raises(InputError, match="cannot be imported"):
         check_method("no.such.module:solve", {})
     for name in METHODS:
         check_method(name, {})
@@ -137,13 +140,13 @@ def own_method(problem: Problem, cpu_hz: float = 1e8) -> Any:
 def test_a_method_of_the_users_own() -> None:
     plan = allocate(Problem(**GOOD), f"{__name__}:own_method", cpu_hz=2e8)
     assert plan.cpu_hz.tolist() == [2e8, 2e8]
-    with pytest.raises(InputError, match=r"allocation\.speed: unknown option of .*; allowed: cpu_hz"):
+    with pytest.raises(InputError, match=r"allocation\.speed: unknown option .*expected cpu_hz"):
         check_method(f"{__name__}:own_method", {"speed": 1})
 
 
 @pytest.mark.parametrize("method", ["os:system", "timeit:timeit", "builtins:print", "math:pi", "runpy:run_path"])
 def test_a_scenario_can_call_nothing_but_allocation_methods(method: str) -> None:
-    with pytest.raises(InputError, match="first parameter must be called problem"):
+    with pytest.raises(InputError, match="first parameter is called problem"):
         check_method(method, {})
 
 

@@ -100,9 +100,9 @@ def test_a_report_lies_in_the_run_directory_and_is_not_overwritten_there(netsim:
     (("breakdown", "nowhere"), "no such run directory"),
     (("breakdown", "RUN", "--round", "9"), "no round 9 in this run; it has rounds 1 to 2"),
     (("breakdown", "RUN", "--device", "9"), "no device 9 in this run; it has devices 0 to 2"),
-    (("breakdown", "RUN", "--json", "--csv"), "exclude each other"),
-    (("export", "RUN", "--format", "perfeto", "-o", "x"), 'did you mean "perfetto"'),
-    (("export", "RUN", "--format", "csv", "-o", "no/such/folder/x"), "no folder"),
+    (("breakdown", "RUN", "--json", "--csv"), "--json: contradicts"),
+    (("export", "RUN", "--format", "perfeto", "-o", "x"), 'Did you mean "perfetto"'),
+    (("export", "RUN", "--format", "csv", "-o", "no/such/folder/x"), "expected a folder to write into"),
     (("report", "RUN", "nowhere"), "no such run directory"),
 ])
 def test_mistakes_end_in_one_message_and_code_2(

@@ -164,7 +164,7 @@ def test_csv_and_parquet_hold_every_row_with_its_causes(two: Run, tmp_path: Path
 
 
 def test_an_unknown_format_is_refused_with_a_guess(two: Run, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match='did you mean "perfetto"'):
+    with pytest.raises(InputError, match='Did you mean "perfetto"'):
         export(two, "perfeto", tmp_path / "trace.json")
 
 

@@ -33,5 +33,5 @@ def test_the_example(view, rng):
     assert check_choice(make_selection(NAME, {"pause": 3})(cell, rng), cell, NAME).tolist() == [3, 4]
     nobody_rested = make_selection(NAME, {"pause": 9})(cell, rng)
     assert check_choice(nobody_rested, cell, NAME).tolist() == [1, 3]
-    with pytest.raises(InputError, match='selection.pause = "long": expected a whole number'):
+    with pytest.raises(InputError, match='selection.pause: has the wrong type .found "long"; expected a whole number'):
         make_selection(NAME, {"pause": "long"})

@@ -114,7 +114,7 @@ def test_two_processes_cannot_write_one_run(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LET_GO_S", 0.0)
     directory = created(tmp_path)
     assert is_being_written(tmp_path)
-    with pytest.raises(InputError, match="another process is writing"):
+    with pytest.raises(InputError, match="in use by another process"):
         opened(tmp_path).resume()
     directory.close()
     assert not is_being_written(tmp_path)
@@ -201,7 +201,7 @@ def test_links_in_a_strangers_folder_lead_nowhere(tmp_path):
     assert victim.read_text() == "mine"
     (run / "lock").unlink()
     (run / "lock").symlink_to(victim)
-    with pytest.raises(InputError, match="lock: is a link"):
+    with pytest.raises(InputError, match="lock: .*found a link"):
         opened(run).resume()
     (run / "lock").unlink()
     (tmp_path / "elsewhere").mkdir()
@@ -209,7 +209,7 @@ def test_links_in_a_strangers_folder_lead_nowhere(tmp_path):
     (run / "links" / "part-00001.parquet").unlink()
     (run / "links").rmdir()
     (run / "links").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="links: is a link"):
+    with pytest.raises(InputError, match="links: .*found a link"):
         opened(run).resume()
     assert (tmp_path / "elsewhere" / "part.tmp").exists()
 
