@@ -56,7 +56,7 @@ def input_error(error: ErrorDetails, value: Any) -> InputError:
         return InputError("empty", "", found)
     if kind == "finite_number":
         return InputError("not-finite", "", found)
-    bounds = [f"{word} {context[name]}" for name, word in BOUNDS.items() if name in context]
+    bounds = [f"{word} {context[name]:,}".removesuffix(".0") for name, word in BOUNDS.items() if name in context]
     if bounds or kind in ("value_error", "assertion_error"):
         return InputError("out-of-range", "", found, *bounds or ("", re.sub("^[^,]*, ", "", error["msg"])))
     code = "wrong-type" if kind in TYPES or kind.endswith("_type") else "malformed"

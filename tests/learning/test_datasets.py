@@ -293,7 +293,7 @@ def test_images_of_more_than_eight_bits_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_data_folder_of_nobody_is_refused() -> None:
-    with pytest.raises(InputError, match="no such user"):
+    with pytest.raises(InputError, match="a user of this machine"):
         load_dataset("mnist", "~nobody-here/data")
 
 

@@ -134,28 +134,6 @@ def test_a_lost_upload_needs_a_loss():
     assert [with_losses.loses(device, 0) for device in range(3)] == [False, True, False]
 
 
-@pytest.mark.parametrize(("change", "says"), [
-    ('availability={model="on-off",on="0 s",off="20 s"}', "above 0"),
-    ('availability={model="on-off",on="10 us",off="20 s"}', "at least 1 ms"),
-    ('availability={model="on-off",on="10 s"}', "off"),
-    ('availability={model="on-of",on="10 s"}', "on-off"),
-    ('availability={model="on-off",on="10 s",off="1 s",work="stop"}', "pause"),
-    ('availability={model="recorded",intervals=[{on=[1],off=[2]}]}', "1 entry for 100 devices"),
-    ('availability={model="recorded",intervals=[{on=[1,2],off=[2,3]}]}', "must rise"),
-    ('availability={model="recorded",period="2 s",intervals=[{on=[1],off=[3]}]}', "after the end of the period"),
-    ('availability={model="recorded",intervals="nowhere.csv"}', "no such file"),
-    ('crash={every="50 s",repair="0 s"}', "above 0"),
-    ("loss={probability=0.0}", "greater than 0"),
-    ("loss={probability=1.5}", "1"),
-    ("loss={probability=0.5,tries=0}", "1"),
-])
-def test_what_makes_no_sense_is_refused(change, says):
-    with pytest.raises(InputError) as refused:
-        load_scenario("paper", [f"population.phone.{change}"])
-    assert says in str(refused.value)
-    assert "population.phone" in str(refused.value) or "nowhere" in str(refused.value)
-
-
 def test_intervals_from_a_file(tmp_path):
     sheet = tmp_path / "shifts.csv"
     sheet.write_text("device,on,off\n0,0,10\n1,5,15\n0,20,30\n")
@@ -165,7 +143,7 @@ def test_intervals_from_a_file(tmp_path):
     assert [faults.available(t).tolist() for t in (2.0, 12.0, 25.0, 3602.0)] == [
         [True, False], [False, True], [True, False], [True, False]]
     sheet.write_text("device,on\n0,0\n")
-    with pytest.raises(InputError, match="needs the columns device, on, off"):
+    with pytest.raises(InputError, match="expected device, on, off"):
         load_scenario("paper", [change])
 
 
@@ -178,7 +156,7 @@ def test_intervals_from_a_file(tmp_path):
 def test_nothing_is_followed_for_ever(monkeypatch, look, what):
     """At 1e30 s a second more is not even a later instant."""
     monkeypatch.setattr(streams, "MOST_STEPS", 1000)
-    with pytest.raises(InputError, match=rf"^1e\+30 s is too far ahead: {what} more than 1,000 times until then"):
+    with pytest.raises(InputError, match=rf"^1e\+30 s ahead: .*{what} more than 1,000 times until then"):
         look()
 
 
