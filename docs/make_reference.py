@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ NOTE = "<!-- Written by docs/make_reference.py from the program itself: change t
 def pages() -> dict[str, str]:
     """The reference, page by page."""
     return {"scenario.md": scenario(), "methods.md": methods(), "commands.md": commands(), "trace.md": trace(),
-            "python.md": python()}
+            "python.md": python(), "errors.md": errors()}
 
 
 # ---- scenario keys ----
@@ -347,6 +348,35 @@ def fields_of(name: str, thing: type) -> str:
     """The fields of a data class with the comments beside them."""
     lines = [line.strip() for line in inspect.getsource(thing).splitlines() if re.match(r"    \w+: ", line)]
     return f"{name}(\n" + "\n".join(f"    {line}" for line in lines) + "\n)"
+
+
+# ---- errors ----
+
+def errors() -> str:
+    """The codes of InputError with an example each, out of the table of refusals that the tests provoke."""
+    import sys
+
+    from netsim.base.error_codes import ERROR_CODES
+
+    sys.path.insert(0, str(HERE.parent / "tests" / "refusals"))
+    import refusals
+
+    said = json.loads(refusals.WORDINGS.read_text(encoding="utf-8"))
+    first = sorted(refusals.rows().items(), key=lambda row: not row[0].startswith(("scenario", "command")))
+    examples = {code: said[name].splitlines()[0] for name, (_, code, _) in reversed(first)}
+    parts = [
+        "# Errors", NOTE,
+        "Input at fault ends a command with exit code 2 and one message on standard error; in Python it raises "
+        "`netsim.InputError`. The message is `source: key: problem (found X; expected Y). Hint.` The error has these "
+        "parts as attributes: `code` (below), `key` (of the scenario, an option, an argument, or a file), `found`, "
+        "`expected`, `hint`, and `source` (the file or `--set` that gave the key). Several faults of a scenario are "
+        "one `SeveralInputErrors`, a line each, with all of them in its attribute `errors`.\n",
+        "| code | problem | an example |", "|---|---|---|",
+    ]
+    for code, problem in ERROR_CODES.items():
+        example = examples.get(code, "").replace("FOLDER/", "").replace("|", "\\|")
+        parts.append(f"| `{code}` | {problem} | {f'`{example}`' if example else ''} |")
+    return "\n".join(parts) + "\n"
 
 
 def main() -> None:
