@@ -4,20 +4,32 @@ VENV := .venv
 BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE      # where that is set, every process that a test starts would compile all of it anew
 
-.PHONY: demo test quick bench docs reference images clean
+.PHONY: demo test quick test-all types tests bench docs reference images clean
 
 demo: $(VENV)/ready          ## simulate the quickstart scenario, with training
 	$(BIN)/netsim run quickstart
 
-test: $(VENV)/ready-test     ## style, types, tests
-	$(BIN)/ruff check .
-	mkdir -p $(VENV)/typed && rm -rf $(VENV)/typed/netsim && cp -r netsim $(VENV)/typed/ && cp -r models scenarios $(VENV)/typed/netsim/
-	cd $(VENV)/typed && ../bin/mypy --config-file ../../pyproject.toml   # the layout as installed: models inside netsim; its cache stays there
-	$(BIN)/pytest -n auto --dist loadfile
+PYTEST := $(BIN)/pytest -n auto --dist worksteal
+TESTS := not extended
 
-quick: $(VENV)/ready-test    ## style and all tests but the slow ones, in under a minute
+quick: $(VENV)/ready-test    ## style and the quick tests, in under a minute
 	$(BIN)/ruff check .
-	$(BIN)/pytest -m "not slow" -n auto --dist loadfile
+	$(PYTEST) -m "not slow and not extended"
+
+test: $(VENV)/ready-test     ## style, types and all tests but the extended ones, in six minutes on two cores
+	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory -j2 types tests
+
+test-all: $(VENV)/ready-test     ## style, types and every test: what CI runs
+	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory -j2 types tests TESTS="slow or not slow"
+
+types:     # the layout as installed, with models inside netsim; mypy's cache stays there
+	@mkdir -p $(VENV)/typed && rm -rf $(VENV)/typed/netsim && cp -r netsim $(VENV)/typed/ && cp -r models scenarios $(VENV)/typed/netsim/
+	cd $(VENV)/typed && ../bin/mypy --config-file ../../pyproject.toml
+
+tests:
+	$(PYTEST) -m "$(TESTS)"
 
 bench: $(VENV)/ready-bench   ## ratios against peers and limits
 	$(BIN)/python benchmarks/allocation.py

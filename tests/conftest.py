@@ -23,25 +23,23 @@ settings.load_profile("any machine")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:      # what a script starts in its background is deaf to Ctrl-C,
     signal.signal(signal.SIGINT, signal.default_int_handler)      # and so is all that it starts: tests press it
 
-HERE = Path(__file__).parent
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 1 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Runs flush to memory where there is room for them: a disk is no part of the tests.
+    """Put temporary folders into memory where there is room: a disk is no part of the tests.
 
-    This comes before xdist gives its workers their folders. Its files go out in the order of below, and not by how many
-    tests they have: the longest have few.
+    This comes before xdist gives its workers their folders.
     """
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
         tempfile.tempdir = str(MEMORY)
-    config.option.loadscopereorder = False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those of the whole program first, which take longest: no worker is left with one of them at the end."""
-    items.sort(key=lambda item: item.path.parent != HERE)
+    """Run files with slow tests first, so that at the end workers share many short tests and none idles."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("extended")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture

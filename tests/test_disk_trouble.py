@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from commands import commands
 
 from netsim import load_scenario, simulate
 from netsim.run import Run
@@ -45,18 +45,25 @@ def small_disk(tmp_path: Path) -> Iterator[Mount]:
 
 def netsim(*words: object) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "netsim", *map(str, words)], capture_output=True, text=True,
-                          timeout=300, check=False)
+    done = commands().run(Path.cwd(), *map(str, words))
+    return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of 200 rounds that met no trouble."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("netsim.trace.journal.ROWS_A_PART", 200)
+        return simulate(load_scenario("tiny", ["end.rounds=200"]), tmp_path_factory.mktemp("whole") / "run", seed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", ["4k", "20k", "80k", "240k", "400k"])
 def test_a_run_that_met_a_full_disk_goes_on_to_the_same_trace(
-    small_disk: Mount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str
+    small_disk: Mount, whole: Run, monkeypatch: pytest.MonkeyPatch, size: str
 ) -> None:
     monkeypatch.setattr("netsim.trace.journal.ROWS_A_PART", 200)
     scenario = load_scenario("tiny", ["end.rounds=200"])
-    whole = simulate(scenario, tmp_path / "whole", seed=1)
     disk = small_disk(f"size={size}")
     with pytest.raises(OSError, match="No space left on device") as error:
         simulate(scenario, disk / "run", seed=1)

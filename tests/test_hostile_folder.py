@@ -37,10 +37,11 @@ TRAINED = ["run", "quickstart", "--workers", "2", "--set", "end.rounds=1", "--se
 
 
 @pytest.mark.parametrize(("command", "words"), [
-    ("module", SWEPT), ("module", TRAINED), ("module", ["reproduce", "--quick", "table2", "--out", "out"]),
-    ("module", ["run", "tiny"]), ("module", ["check", "paper"]), ("module", ["allocate", "tiny"]),
-    ("script", SWEPT), ("script", TRAINED),      # how it was started matters to its workers, not to what it does
-], ids=lambda words: words if isinstance(words, str) else words[0])
+    ("module", SWEPT), *(pytest.param(command, words, marks=pytest.mark.extended) for command, words in (
+        ("module", TRAINED), ("module", ["reproduce", "--quick", "table2", "--out", "out"]),
+        ("module", ["run", "tiny"]), ("module", ["check", "paper"]), ("module", ["allocate", "tiny"]),
+        ("script", SWEPT), ("script", TRAINED),      # how it was started matters to its workers, not to what it does
+    ))], ids=lambda words: words if isinstance(words, str) else words[0])
 def test_no_file_of_the_current_folder_is_run(tmp_path: Path, command: str, words: list[str]) -> None:
     names = {*sys.stdlib_module_names, *INSTALLED}
     plant(tmp_path, names if command == "script" else names - PYTHONS_OWN)

@@ -41,6 +41,13 @@ def test_every_law_holds_in_a_few_worlds(text: str, seed: int) -> None:
 
 
 @pytest.mark.slow
+@settings(QUICKLY, max_examples=20)
+@given(worlds, seeds)
+def test_every_law_holds_in_more_worlds(text: str, seed: int) -> None:
+    check(text, seed)
+
+
+@pytest.mark.extended
 @settings(QUICKLY, max_examples=60)
 @given(worlds, seeds)
 def test_every_law_holds_in_many_worlds(text: str, seed: int) -> None:
