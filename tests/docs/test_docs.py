@@ -31,8 +31,13 @@ def name(path: Path) -> str:
     return path.relative_to(DOCS).as_posix()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", [path for path in PAGES if path.name not in TRIED_ELSEWHERE], ids=name)
+def page(path: Path) -> object:
+    """A page as a parameter; the gallery repeats at full size what the guides do."""
+    level = pytest.mark.extended if path.parent.name == "gallery" else pytest.mark.slow
+    return pytest.param(path, marks=level, id=name(path))
+
+
+@pytest.mark.parametrize("path", [page(path) for path in PAGES if path.name not in TRIED_ELSEWHERE])
 def test_the_blocks_of_a_page_run(path, tmp_path, monkeypatch, capsys):
     if path.name == "flower.md":
         pytest.importorskip("flwr", reason="Flower is not installed: pip install 'netsim[flower]'")

@@ -97,7 +97,7 @@ def test_the_means_of_the_page_with_learning_are_those_of_its_rows():
         assert [float(each) for each in printed[2:]] == pytest.approx([points.mean, points.half], abs=0.016)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_one_seed_of_the_page_with_learning_is_played_again():
     rows, _ = skewed()
     [case] = run_sweep("quickstart", {"selection.method": ["divergence"]}, seeds=[0]).cases

@@ -21,7 +21,7 @@ def shown(cell: Any, kind: str) -> bool:
     return any(kind in output.get("data", {}) for output in cell.outputs)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_channel_a_selection_and_a_model_of_the_readers_own_end_in_a_figure(tmp_path: Path) -> None:
     notebook = nbformat.read(NOTEBOOKS / "own-sweep.ipynb", as_version=4)
     assert all(not cell.outputs for cell in code(notebook))      # stored without what it shows

@@ -25,7 +25,7 @@ def trying() -> SimpleNamespace:
     return SimpleNamespace(**names)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.skipif(not (ROOT / ".git").exists() or not shutil.which("git"), reason="no repository to clone")
 def test_every_command_of_readme_and_tutorial_works_in_a_fresh_clone():
     """The clone is of the last commit: a file that README names and nobody committed is missing there."""
