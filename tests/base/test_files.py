@@ -34,11 +34,9 @@ def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path, read: Calla
     else:
         os.mkfifo(tmp_path / "pipe")
         place.symlink_to("pipe")
-    began = time.process_time()
     with pytest.raises(InputError) as error:
         read(place, "a test")
     assert (error.value.code, error.value.key) == ("unreadable", str(place))
-    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("text", [
@@ -48,10 +46,8 @@ def test_only_plain_files_of_a_bounded_size_are_read(tmp_path: Path, read: Calla
 ])
 def test_toml_that_is_nested_too_deeply(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.toml").write_text(text, encoding="utf-8")
-    began = time.process_time()
     with pytest.raises(InputError, match="nested too deeply"):
         files.read_toml(tmp_path / "deep.toml", "a test")
-    assert time.process_time() - began < 2
 
 
 def test_toml_that_only_looks_so(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
@@ -62,12 +61,12 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     with (
         process(*scheduler_at(address)), process(*worker_of(address)) as first, process(*worker_of(address)),
     ):
-        killed: list[float] = []
+        killed: list[int] = []
 
         def kill_one_midway(progress: SweepProgress) -> None:
             if progress.finished >= 1 and not killed:
                 first.kill()
-                killed.append(time.monotonic())
+                killed.append(first.pid)
 
         run_all(sweep, cluster(address), kill_one_midway)
     assert killed
