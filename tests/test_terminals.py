@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from commands import commands
+from levels import extended
 
 import netsim as package
 from netsim.cli.streams import PLAIN, plain
@@ -49,17 +50,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("words", [
-    ["--help"], ["run", "--help"], ["run", "örtlich.toml", "--json", "--out", "zwei"],
-    ["run", "quickstart", "--set", "end.rounds=2"], ["check", "örtlich.toml"], ["check", "örtlich.toml", "--toml"],
-    ["schema"], ["scenarios"], ["data", "digits", "--partition", "iid"],
-    ["allocate", "örtlich.toml"], ["allocate", "örtlich.toml", "--figure", "Bild.png", "--force"],
-    ["breakdown", "runs/one"], ["breakdown", "runs/one", "--round", "1"],
-    ["breakdown", "runs/one", "--csv", "--by", "devices"],
-    ["critical-path", "runs/one"], ["critical-path", "runs/one", "--json"],
-    ["export", "runs/one", "--format", "perfetto", "-o", "ü.json", "--force"],
-    ["export", "runs/one", "--format", "csv", "-o", "ü.csv", "--force"],
-    ["report", "runs/one", "--force"], ["sweep", "sweep.toml"], ["sweep", "sweep.toml", "--status"],
-    ["reproduce", "--quick", "table2", "fig7", "--trials", "2", "--out", "Bücher"],
+    ["--help"], ["check", "örtlich.toml"], ["check", "örtlich.toml", "--toml"], ["breakdown", "runs/one"],
+    ["export", "runs/one", "--format", "csv", "-o", "ü.csv", "--force"], ["sweep", "sweep.toml"],
+    *extended([
+        ["run", "--help"], ["run", "örtlich.toml", "--json", "--out", "zwei"],
+        ["run", "quickstart", "--set", "end.rounds=2"],
+        ["schema"], ["scenarios"], ["data", "digits", "--partition", "iid"],
+        ["allocate", "örtlich.toml"], ["allocate", "örtlich.toml", "--figure", "Bild.png", "--force"],
+        ["breakdown", "runs/one", "--round", "1"], ["breakdown", "runs/one", "--csv", "--by", "devices"],
+        ["critical-path", "runs/one"], ["critical-path", "runs/one", "--json"],
+        ["export", "runs/one", "--format", "perfetto", "-o", "ü.json", "--force"],
+        ["report", "runs/one", "--force"], ["sweep", "sweep.toml", "--status"],
+        ["reproduce", "--quick", "table2", "fig7", "--trials", "2", "--out", "Bücher"],
+    ]),
 ], ids=" ".join)
 def test_every_command_prints_without_utf8(folder: Path, words: list[str]) -> None:
     done = netsim(folder, *words)
@@ -130,8 +133,8 @@ def piped(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
                           timeout=300, check=False)
 
 
-@pytest.mark.parametrize("end", ["| head -1", "2>&1 | head -1", "| true", "2>&1 | true", "--json | true", ">&-",
-                                 ">&- 2>&-"])
+@pytest.mark.parametrize("end", ["2>&1 | head -1", ">&- 2>&-", *extended(
+    ["| head -1", "| true", "2>&1 | true", "--json | true", ">&-"])])
 def test_a_reader_that_goes_ends_the_printing_alone(tmp_path: Path, end: str) -> None:
     done = piped(tmp_path, f"netsim run tiny --set end.rounds=300 --out run {end}")
     assert done.returncode == 0, done.stderr
@@ -139,6 +142,7 @@ def test_a_reader_that_goes_ends_the_printing_alone(tmp_path: Path, end: str) ->
     assert json.loads((tmp_path / "run/summary.json").read_text(encoding="utf-8"))["rounds"] == 300
 
 
+@pytest.mark.extended
 def test_a_sweep_and_a_reproduction_go_on_without_a_reader(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text('scenario = "tiny"\nseeds = 2\nlearning = false\n', encoding="utf-8")
     assert piped(tmp_path, "netsim sweep two.toml 2>&1 | true").returncode == 0
@@ -169,16 +173,18 @@ def test_nothing_to_resume(tmp_path: Path) -> None:
     assert b"no run to go on with" not in again.stderr
 
 
-@pytest.mark.parametrize(("kind", "word", "code"), [
-    (signal.SIGTERM, "terminated", 143), (signal.SIGINT, "interrupted", 130)])
-@pytest.mark.parametrize("words", [
-    ["run", "tiny", "--set", "end.rounds=100000000"],
-    ["run", "quickstart", "--workers", "2", "--set", "end.rounds=100000"],
-    ["sweep", "long.toml", "--workers", "2"],
-], ids=["run", "learning", "sweep"])
-def test_a_signal_says_how_to_go_on(
-    tmp_path: Path, words: list[str], kind: signal.Signals, word: str, code: int,
-) -> None:
+LONG = {"run": ["run", "tiny", "--set", "end.rounds=100000000"],
+        "learning": ["run", "quickstart", "--workers", "2", "--set", "end.rounds=100000"],
+        "sweep": ["sweep", "long.toml", "--workers", "2"]}
+SIGNALS = {signal.SIGTERM: ("terminated", 143), signal.SIGINT: ("interrupted", 130)}
+
+
+@pytest.mark.parametrize("case", [
+    ("run", signal.SIGTERM), ("learning", signal.SIGINT), ("sweep", signal.SIGTERM),
+    *extended([("run", signal.SIGINT), ("learning", signal.SIGTERM), ("sweep", signal.SIGINT)]),
+], ids=lambda case: f"{case[0]}-{case[1].name}")
+def test_a_signal_says_how_to_go_on(tmp_path: Path, case: tuple[str, signal.Signals]) -> None:
+    words, kind, (word, code) = LONG[case[0]], case[1], SIGNALS[case[1]]
     (tmp_path / "long.toml").write_text(
         'scenario = "tiny"\nseeds = 2\nlearning = false\nset.end.rounds = 100000000\n', encoding="utf-8")
     with subprocess.Popen([sys.executable, "-m", "netsim", *words], cwd=tmp_path, stdout=subprocess.PIPE,
@@ -198,11 +204,10 @@ def test_a_signal_says_how_to_go_on(
     assert ("--resume" in found[1]) == (words[0] == "run")
 
 
-@pytest.mark.parametrize("words", [
-    ["export", "run", "--format", "csv"], ["report", "run"], ["favor-train", "tiny"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("command", ["export RUN --format csv", *extended(["report RUN", "favor-train tiny"])])
 @pytest.mark.parametrize("place", [".", "..", "folder", "pipe", "/dev/null"])
-def test_no_file_to_write(tmp_path: Path, words: list[str], place: str) -> None:
-    netsim(tmp_path, "run", "tiny", "--out", "run")
+def test_no_file_to_write(folder: Path, tmp_path: Path, command: str, place: str) -> None:
+    words = [word.replace("RUN", str(folder / "runs" / "one")) for word in command.split()]
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     done = netsim(tmp_path, *words, "-o", place, "--force")
