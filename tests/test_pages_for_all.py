@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from chromium import Browser, Page, needs_chromium
+from levels import extended
 
 pytest.importorskip("axe_playwright_python", reason="no axe-core here: the pages are not judged")
 pytest.importorskip("marimo", reason="no marimo here: the lab is not tried")
@@ -29,7 +30,7 @@ FOUND = """axe.run(document, {resultTypes: ['violations']}).then((found) => foun
     ))"""
 SCREENS = [(1280, 900, False), (1280, 900, True), (390, 844, True), (390, 844, False)]
 REPORTS = ("run", "comparison", "sweep")
-SERVED = ("", "lesson-1/", "lesson-9/")
+SERVED = ("lesson-1/", *extended(["", "lesson-9/"]))
 DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)"
 SHOWN = "deep('svg[role=img]').length && deep('[role=slider]').length"
 NAMED = "deep('[role=slider]').every((thumb) => thumb.ariaLabel)"
@@ -84,7 +85,7 @@ def judge(page: Page) -> None:
     assert page.errors == []
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("name", [REPORTS[0], *extended(REPORTS[1:])])
 def test_a_report(browser: Browser, reports: dict[str, str], name: str) -> None:
     page = browser.open(reports[name], script=AXE)
     page.wait_for(DRAWN)
@@ -120,6 +121,7 @@ def check_formulas(page: Page) -> None:
         assert max(page.evaluate(HIGHER), default=0) <= 0, f"a formula at {width} pixels, scale {scale}"
 
 
+@pytest.mark.extended
 def test_formulas_of_the_site(browser: Browser, tmp_path: Path) -> None:
     pytest.importorskip("furo", reason="no theme here: the site is not built")
     docs = Path(__file__).parents[1] / "docs"
@@ -175,6 +177,7 @@ def test_a_link_brings_back_what_was_chosen(browser: Browser, lab: str) -> None:
     page.close()
 
 
+@pytest.mark.extended
 def test_what_a_link_can_not_mean_is_told(browser: Browser, lab: str) -> None:
     page = opened(browser, f"{lab}?bandwidth=900&energy-budget=30-15&left=../../etc/passwd&draw=__import__('os')"
                            "&cohort-size=7&wibble=%3Cscript%3Ealert(1)%3C/script%3E")

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from chromium import Browser, needs_chromium
+from levels import extended
 
 pytest.importorskip("marimo", reason="no marimo here: the lab is not tried")
 
@@ -168,7 +169,7 @@ def test_the_session_of_a_page_that_was_closed_is_freed(lab: Lab) -> None:
 
 
 @needs_chromium
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", [signal.SIGINT, *extended([signal.SIGTERM])])
 def test_it_ends_with_a_page_open_and_leaves_nothing(kind: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "netsim", "lab", "--no-browser", "--port", "22500"]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

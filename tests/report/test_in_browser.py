@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from chromium import Browser, Page, needs_chromium
 from explained_cells import planted_cell
+from levels import extended
 from small_runs import sign, store, two_rounds
 
 from netsim import load_scenario, simulate
@@ -19,7 +20,7 @@ from netsim.run import Run
 pytestmark = [needs_chromium, pytest.mark.slow]
 DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)"
 NOT_WAITING = ("staleness", "delivered")      # charts of servers that take updates as they come
-SCREENS = [(1280, False), (1280, True), (390, False), (390, True)]
+SCREENS = [(1280, False), (390, True), *extended([(1280, True), (390, False)])]      # width, dark
 TIP = "document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText"
 OPEN = "Number(document.querySelector('#gantt-controls input[type=number]').value)"
 
@@ -69,9 +70,9 @@ def series(page: Page, chart: str, name: str, key: str) -> Any:
         f"document.getElementById('{chart}').spec.series.find(each => each.name === '{name}').{key}")
 
 
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_every_chart_is_drawn(browser: Browser, run: Run, tmp_path: Path, width: int, dark: bool) -> None:
-    page = look(browser, [run], tmp_path, width, dark=dark)
+@pytest.mark.parametrize("screen", SCREENS)
+def test_every_chart_is_drawn(browser: Browser, run: Run, tmp_path: Path, screen: tuple[int, bool]) -> None:
+    page = look(browser, [run], tmp_path, screen[0], dark=screen[1])
     assert charts(page) == [name for name, *_ in CHARTS if name not in NOT_WAITING]
     for chart in charts(page):
         drawn = page.evaluate(f"""[...document.querySelectorAll('#{chart} g[clip-path] path')]
@@ -233,9 +234,9 @@ def test_the_theme_follows_the_system(browser: Browser, run: Run, tmp_path: Path
     page.close()
 
 
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_runs_side_by_side(browser: Browser, run: Run, tmp_path: Path, width: int, dark: bool) -> None:
-    page = look(browser, [run, run], tmp_path, width, dark=dark)
+@pytest.mark.parametrize("screen", SCREENS)
+def test_runs_side_by_side(browser: Browser, run: Run, tmp_path: Path, screen: tuple[int, bool]) -> None:
+    page = look(browser, [run, run], tmp_path, screen[0], dark=screen[1])
     assert charts(page) == ["compare-gantt-0", "compare-gantt-1", *(name for name, *_ in COMPARED)]
     mean = run.breakdown().totals["compute_s"] / run.last_round
     assert series(page, "compare-latency", "compute", "y") == [mean, mean]
@@ -277,11 +278,11 @@ def test_a_strangers_page_runs_no_script_of_theirs(browser: Browser, tmp_path: P
     page.close()
 
 
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_servers_that_do_not_wait(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
+@pytest.mark.parametrize("screen", SCREENS)
+def test_servers_that_do_not_wait(browser: Browser, tmp_path: Path, screen: tuple[int, bool]) -> None:
     scenario = load_scenario("fedbuff", ["end.rounds=12"])
     run = simulate(scenario, tmp_path / "fedbuff", seed=1, learning=False)
-    page = look(browser, [run], tmp_path, width, dark=dark, at="#round=7")
+    page = look(browser, [run], tmp_path, screen[0], dark=screen[1], at="#round=7")
     assert set(NOT_WAITING) < set(charts(page))
     tau = run.jobs.filter(pl.col("outcome") == "arrived")["staleness"]
     assert series(page, "staleness", "amount", "y") == [(tau == value).sum() for value in range(int(tau.max()) + 1)]

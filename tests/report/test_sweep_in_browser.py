@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from chromium import Browser, Page, needs_chromium
+from levels import extended
 
 from netsim import run_sweep
 from netsim.allocation import Problem, allocate
@@ -16,7 +17,7 @@ from netsim.sweep.results import SweepResults
 
 pytestmark = [needs_chromium, pytest.mark.slow]
 DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)"
-SCREENS = [(1280, False), (1280, True), (390, False), (390, True)]
+SCREENS = [(1280, False), (390, True), *extended([(1280, True), (390, False)])]      # width, dark
 
 
 def fails(problem: Problem) -> Any:
@@ -59,13 +60,13 @@ def rows(page: Page, table: str) -> list[list[str]]:
         (row) => [...row.cells].map((cell) => cell.innerText))"""))
 
 
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
+@pytest.mark.parametrize("screen", SCREENS)
 def test_every_chart_of_a_sweep_is_drawn(
-    browser: Browser, learned: SweepResults, played: SweepResults, tmp_path: Path, width: int, dark: bool,
+    browser: Browser, learned: SweepResults, played: SweepResults, tmp_path: Path, screen: tuple[int, bool],
 ) -> None:
     for sweep, wanted in ((learned, [name for name, *_ in CHARTS]),
                           (played, [name for name, trained, *_ in CHARTS if not trained])):
-        page = look(browser, sweep, tmp_path, width, dark=dark)
+        page = look(browser, sweep, tmp_path, screen[0], dark=screen[1])
         assert page.evaluate("[...document.querySelectorAll('.chart')].map(chart => chart.id)") == wanted
         for chart in wanted:
             drawn = page.evaluate(f"""[...document.querySelectorAll('#{chart} g[clip-path] path')]
