@@ -24,10 +24,11 @@ def clipped(problem: Problem, cpu_hz: np.ndarray) -> str:
 
 
 @pytest.mark.slow
-def test_agrees_with_cvxpy_on_200_problems() -> None:
+@pytest.mark.parametrize(("count", "least"), [(60, 2), pytest.param(200, 5, marks=pytest.mark.extended)])
+def test_agrees_with_cvxpy(count: int, least: int) -> None:
     rng = np.random.default_rng(7)
     seen: Counter[str] = Counter()
-    for k in range(200):
+    for k in range(count):
         problem = paper_world(rng, int(rng.integers(1, 13)))
         spread = (1.0, rng.uniform(0.3, 3.0, len(problem)), rng.choice([1.0, 30.0], len(problem)))[k % 3]
         problem = replace(problem, gain=np.minimum(problem.gain, 1e-9), budget_j=problem.budget_j * spread)
@@ -42,7 +43,7 @@ def test_agrees_with_cvxpy_on_200_problems() -> None:
         assert plan.round_s == pytest.approx(expected, rel=1e-6)
         check_constraints(problem, plan)
         seen[clipped(problem, plan.cpu_hz)] += 1
-    assert min(seen[kind] for kind in ("neither", "low", "high", "both", "infeasible")) >= 5, seen
+    assert min(seen[kind] for kind in ("neither", "low", "high", "both", "infeasible")) >= least, seen
 
 
 def test_both_ways_to_the_shortest_round_agree() -> None:

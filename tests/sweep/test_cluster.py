@@ -80,7 +80,9 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
     assert there["trace_sha256"] == here["trace_sha256"]
 
 
-@pytest.mark.parametrize("under_way", [False, True], ids=["between results", "while a result is under way"])
+@pytest.mark.parametrize("under_way", [
+    pytest.param(False, id="between results", marks=pytest.mark.extended),
+    pytest.param(True, id="while a result is under way")])
 def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], under_way: bool,
 ) -> None:
