@@ -11,9 +11,9 @@ import simpy
 
 from netsim.allocation.problem import Problem, plan_for
 from netsim.allocation.waves import Agenda, Wave
-from netsim.cell.radio import SHANNON
 from netsim.cell.schedulers.planned import Planned
 from netsim.fleet.work import JobSizes
+from netsim.physics import SHANNON
 from netsim.selection import Choice
 from netsim.server.cell_parts import CellParts
 from netsim.server.history import History
@@ -108,10 +108,10 @@ def open_rounds(
     population: Any = SimpleNamespace(battery_j=battery_j)
     channel: Any = SimpleNamespace(gain=lambda some, t, round: np.full(devices, gain)[some], changes=True,
                                    next_change=lambda t: np.inf)
-    problems: Any = SimpleNamespace(sizes=sizes, bandwidth_hz=band_hz, noise_w_per_hz=NOISE, has_downlink=False,
-                                    least_j=lambda channel_changes: None, downlink=lambda: None)
-    return CellParts(population, channel, problems, scheduler or Planned(), lambda problem, charge_j: methods, SHANNON,
-                     "now", STEADY).build(env, recorder, learning)
+    problems: Any = SimpleNamespace(sizes=sizes, bandwidth_hz=band_hz, noise_w_per_hz=NOISE, link=SHANNON,
+                                    has_downlink=False, least_j=lambda channel_changes: None, downlink=lambda: None)
+    return CellParts(population, channel, problems, scheduler or Planned(), lambda problem, charge_j: methods,
+                     "now", STEADY, False).build(env, recorder, learning)
 
 
 def play(

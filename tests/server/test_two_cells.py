@@ -12,7 +12,7 @@ from netsim.prepare import prepare
 from netsim.selection import make_selection
 from netsim.server import SERVERS
 from netsim.server.selector import Selector
-from netsim.simulate import open_learning
+from netsim.simulation import open_learning
 from netsim.stage import identity_of, open_stage
 
 STREET = ["end.rounds=6"]
