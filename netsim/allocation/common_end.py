@@ -10,10 +10,9 @@ import numpy as np
 
 from netsim.allocation.sao import foreseen
 from netsim.base.arrays import Floats
-from netsim.base.tolerances import AMPLE
+from netsim.base.tolerances import AMPLE, CONSTRAINT
 from netsim.physics import LN2, SHANNON, LinkModel, Shannon, best_hz
 
-ROUNDING = 1e-9     # needs may exceed the band by so much: a plan that uses all of it does, by rounding
 LAST_STEP = 1e-8    # needs so near to the band that a straight line leads to it
 NO_BITS = 1e-100    # stands for what rounding has left of nothing, so that it still has a share, and an end
 
@@ -32,14 +31,14 @@ def common_end(
     bandwidth_hz = min(whole_hz, AMPLE * float(snr_hz.sum()))
     alone = bits / link.rate(best_hz(link, bandwidth_hz, snr_hz), snr_hz)
     needs = _needs(bits, snr_hz, link)
-    lasts = np.where(alone <= left_s * (1.0 + ROUNDING), left_s, np.inf)
+    lasts = np.where(alone <= left_s * (1.0 + CONSTRAINT), left_s, np.inf)
     bound = np.isfinite(lasts)
-    if bound.any() and needs(np.where(bound, lasts, 1.0))[0][bound].sum() > bandwidth_hz * (1.0 + ROUNDING):
+    if bound.any() and needs(np.where(bound, lasts, 1.0))[0][bound].sum() > bandwidth_hz * (1.0 + CONSTRAINT):
         lasts = np.full(len(bits), np.inf)
     equal = bits / link.rate(bandwidth_hz / len(bits), snr_hz)
     low = float(alone.max())
     high = max(float(equal.max()), float(lasts[np.isfinite(lasts)].max(initial=0.0)))
-    while np.isfinite(lasts).any() and needs(np.minimum(high, lasts))[0].sum() > bandwidth_hz * (1.0 + ROUNDING):
+    while np.isfinite(lasts).any() and needs(np.minimum(high, lasts))[0].sum() > bandwidth_hz * (1.0 + CONSTRAINT):
         high *= 2.0                                          # some budgets are tight: the others have to be slower
     if type(link) is not Shannon:
         return _first_that_fits(needs, lasts, bandwidth_hz, low, high)

@@ -15,10 +15,10 @@ from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.counts import counted
 from netsim.base.registry import load
+from netsim.base.tolerances import ROUNDING
 from netsim.base.units import format, short_up
 from netsim.physics import best_hz
 
-ROUNDING = 1e-12      # of a deadline
 MOST_PARTS = 16       # of a cohort, by their channels, that are tried
 BeforeIt = Callable[[Floats], Floats]      # seconds that go before there is anything to plan, by the channels' gains
 LEAST_GROWTH = 1e-6   # per cent: less would be lost in the rounding of a budget

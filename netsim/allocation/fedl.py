@@ -24,8 +24,8 @@ from netsim.allocation.market import ALIKE, Balance, Market
 from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.allocation.roots import first_not_positive, root
 from netsim.base.arrays import Bools, Floats
+from netsim.base.tolerances import ROUNDING
 
-KEPT = 1e-12         # a budget is kept if it is missed by no more than this part of it, by rounding
 NARROW = 1e-6        # a piece of rounds, in parts of their length, in which budgets once kept stay kept
 NARROWEST = 1e-12    # a piece in which nothing is looked for any more
 STEEP = 1e-6         # by more than this part a weight changes where lengths can hardly be told apart
@@ -116,7 +116,7 @@ class Tuning:
         budget: that is a proof. What is left is cut into smaller pieces, the leftmost first.
         """
         begin = self.market.balance(soonest, self.market.idle)
-        if self.excess(begin)[0] <= KEPT:
+        if self.excess(begin)[0] <= ROUNDING:
             return begin
         rows = max(8, min(ROWS, 40_000 // len(self.budget_j)))
         edges = np.geomspace(soonest, latest, rows + 1)
@@ -161,7 +161,7 @@ class Tuning:
         span = top - float(high.log_price[0, 0])
 
         def missed(below: float) -> float:
-            return float(self.excess(self.market.priced(top - below, low, high))[0]) - KEPT
+            return float(self.excess(self.market.priced(top - below, low, high))[0]) - ROUNDING
 
         least = minimize_scalar(missed, bounds=(0.0, span), method="bounded", options={"xatol": 1e-9 * span})
         if least.fun > 0.0:
@@ -181,12 +181,12 @@ class Tuning:
     def possible(self, starts: Floats, ends: Floats, near: Balance) -> Pieces:
         """Those of these pieces that may hold a good round, up to the first that ends with one."""
         at = self.market.balance(ends, near)
-        good = self.excess(at) <= KEPT
+        good = self.excess(at) <= ROUNDING
         if good.any():
             upto = slice(0, int(np.argmax(good)) + 1)
             starts, at, good = starts[upto], at.rows(upto), good[upto]
         least = self.market.least_energy(starts, at)
-        maybe = (least <= self.budget_j * (1.0 + KEPT)).all(axis=1) | good
+        maybe = (least <= self.budget_j * (1.0 + ROUNDING)).all(axis=1) | good
         return Pieces(starts, at, good).part(maybe)
 
     def refined(self, bad: float, good: Balance) -> Balance:
@@ -196,7 +196,7 @@ class Tuning:
         def missed(round_s: float) -> float:
             nonlocal at
             at = self.market.balance(round_s, at)
-            return float(self.excess(at)[0]) - KEPT
+            return float(self.excess(at)[0]) - ROUNDING
 
         missed(first_not_positive(missed, bad, good.round_s))
         return at
@@ -219,7 +219,7 @@ class Tuning:
                 return self.refined(start, left.ends.row(k))
             met = minimize_scalar(self._at, args=(left.ends.row(k),), bounds=(start, end), method="bounded",
                                   options={"xatol": 1e-12 * end})
-            if met.fun <= KEPT:
+            if met.fun <= ROUNDING:
                 return self.refined(start, self.market.balance(float(met.x), left.ends.row(k)))
         return None
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from netsim.allocation.problem import TOLERANCE as ROUNDING
 from netsim.allocation.problem import Plan, Problem
 from netsim.allocation.slots import Slots
 from netsim.base.errors import InputError, found
 from netsim.base.registry import Entry, Registry, first_called
+from netsim.base.tolerances import CONSTRAINT
 from netsim.physics import SHANNON, LinkModel, Shannon
 
 
@@ -114,13 +114,13 @@ def check_plan(plan: Any, problem: Problem, method: str) -> None:
         if wrong.size:
             raise InputError("wrong-answer", where, f"{name} of {problem.called(wrong[0])} = {values[wrong[0]]}",
                              "finite and above 0")
-    fast = np.flatnonzero(plan.cpu_hz > problem.cpu_max_hz * (1 + ROUNDING))
+    fast = np.flatnonzero(plan.cpu_hz > problem.cpu_max_hz * (1 + CONSTRAINT))
     if fast.size:
         raise InputError("wrong-answer", where, f"cpu_hz of {problem.called(fast[0])} = {plan.cpu_hz[fast[0]]:g}",
                          f"at most its cpu_max_hz, {problem.cpu_max_hz[fast[0]]:g}")
     if plan.slots is not None:
         _check_slots(plan, problem, where)
-    if plan.bandwidth_used_hz > problem.bandwidth_hz * (1 + ROUNDING):
+    if plan.bandwidth_used_hz > problem.bandwidth_hz * (1 + CONSTRAINT):
         raise InputError("wrong-answer", where, f"{plan.bandwidth_used_hz:g} Hz in all",
                          f"at most the band of {problem.bandwidth_hz:g} Hz")
 
@@ -137,7 +137,7 @@ def _check_slots(plan: Plan, problem: Problem, where: str) -> None:
         raise InputError("wrong-answer", where, "slots out of order", "slots by rising device, then time, each with "
                          "some hertz, and each of a device beginning where the one before ends",
                          "plan_in_slots makes them so")
-    early = np.flatnonzero(plan.start_s < plan.compute_s * (1 - ROUNDING))
+    early = np.flatnonzero(plan.start_s < plan.compute_s * (1 - CONSTRAINT))
     if early.size:
         raise InputError("wrong-answer", where, f"a first slot of {problem.called(early[0])} at "
                          f"{plan.start_s[early[0]]:g} s",

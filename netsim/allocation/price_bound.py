@@ -14,13 +14,13 @@ import numpy as np
 
 from netsim.allocation.alone import Alone
 from netsim.allocation.problem import Plan, Problem
-from netsim.allocation.sao_adaptive import BARRIER, MEETS, SHARP, StartSearch
+from netsim.allocation.sao_adaptive import BARRIER, SHARP, StartSearch
 from netsim.allocation.windows import Division, efficiency_at
 from netsim.base.arrays import Floats
+from netsim.base.tolerances import CONSTRAINT
 from netsim.physics import LN2
 
 STEPS = (1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.4)     # below the plan's round
-ROUNDING = 1e-9        # of what there is to pay
 MOST_DEVICES = 60      # of more, the solo bound has to do: the proof takes minutes
 HALVINGS = 6           # of the last of these
 CELLS, WORST, PARTS, DEPTH = 32, 6, 8, 3      # of starts; how many are split again, into how many, how often
@@ -33,7 +33,7 @@ def price_bound(problem: Problem, plan: Plan) -> float:
     The plan's windows give the prices: the better it is, the more they prove.
     """
     alone = Alone.of(problem)
-    if plan.round_s <= alone.bound_s * (1.0 + MEETS) or len(problem) > MOST_DEVICES:
+    if plan.round_s <= alone.bound_s * (1.0 + CONSTRAINT) or len(problem) > MOST_DEVICES:
         return alone.bound_s
     prover = _Prover(problem, plan, alone)
     high = plan.round_s
@@ -73,7 +73,7 @@ class _Prover:
         edges = np.concatenate([[0.0], division.edges_s * (round_s / division.edges_s[-1])])
         price = np.maximum.accumulate(np.concatenate([[0.0], division.price]))
         pays = sum(self.least(n, edges, price, float(weight)) for n, weight in enumerate(division.weight))
-        return pays > float(price @ np.diff(edges)) * (1.0 + ROUNDING)
+        return pays > float(price @ np.diff(edges)) * (1.0 + CONSTRAINT)
 
     def least(self, n: int, edges: Floats, price: Floats, weight: float) -> float:
         """C_n, or a little less."""

@@ -13,10 +13,10 @@ from netsim.allocation.problem import KEPT_BACK, Plan, Problem
 from netsim.allocation.sao import Need
 from netsim.base.arrays import Floats, frozen
 from netsim.base.registry import load
+from netsim.base.tolerances import ROUNDING
 from netsim.physics import Shannon, rate_slope
 
 KINK = 1e-10     # of a time: nearer to the end of a CPU's range, a device is at the kink itself
-TIED = 1e-12     # of a round: devices that end so close to each other are last together
 ON_TIME = 1e-4   # of a deadline: `relax` raises budgets a millionth too far, which may shorten a round by more
 STEP = 1e-6      # relative, where a need has no derivative in closed form
 
@@ -118,7 +118,7 @@ def equal_prices(problem: Problem, plan: Plan) -> Prices:
     per_power = -plan.upload_s * per_rate * by_upload + plan.upload_s * per_joule
     per_clock = np.where(slower, 0.0, -plan.compute_s / problem.cpu_max_hz)
     total = plan.compute_s + plan.upload_s
-    last = total >= plan.round_s * (1.0 - TIED)
+    last = total >= plan.round_s * (1.0 - ROUNDING)
     alone = int(last.sum()) == 1
 
     def of_last(prices: Floats) -> Floats:

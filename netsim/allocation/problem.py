@@ -15,11 +15,10 @@ from netsim.base import html
 from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.counts import counted
 from netsim.base.errors import InputError, found
+from netsim.base.tolerances import CONSTRAINT, ROUNDING
 from netsim.physics import SHANNON, LinkModel
 
-TOLERANCE = 1e-9                                 # how far, relatively, a plan may miss a constraint by rounding
-KEPT_BACK = 2 * TOLERANCE                        # of a battery, so that a plan that misses by so much does not empty it
-NOTHING = 1e-12                                  # of a budget: less is left where all of it is spent before
+KEPT_BACK = 2 * CONSTRAINT                       # of a battery, so that a plan that misses by so much does not empty it
 MAY_BE_ZERO = frozenset({"cycles", "capacitance"})
 DEVICE = ("bits", "cycles", "capacitance", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz",
           "power_min_w", "power_max_w")          # fields with a value for each device
@@ -133,7 +132,7 @@ class Problem:
         most_j = charge_j * (1.0 - KEPT_BACK)
         if spent_j is not None and spent_j.any():
             budget_j = np.minimum(self.budget_j * factor, most_j)
-            return replace(self, budget_j=np.maximum(budget_j - spent_j, budget_j * NOTHING))
+            return replace(self, budget_j=np.maximum(budget_j - spent_j, budget_j * ROUNDING))
         if factor == 1.0 and (most_j >= self.budget_j).all():
             return self
         return replace(self, budget_j=np.minimum(self.budget_j * factor, most_j))
@@ -211,7 +210,7 @@ def plan_for(problem: Problem, bandwidth_hz: Floats, cpu_hz: Floats, power_w: Fl
     compute_energy_j = problem.compute_weight * np.square(cpu_hz)                      # eq. (6)
     upload_s = physics.upload_time(problem.bits, problem.link.rate(bandwidth_hz, snr_hz))      # eqs. (7) and (8)
     energy_j = compute_energy_j + power * upload_s                                     # eq. (9)
-    over_budget = energy_j > problem.budget_j * (1.0 + TOLERANCE)
+    over_budget = energy_j > problem.budget_j * (1.0 + CONSTRAINT)
     for array in (compute_s, compute_energy_j, upload_s, energy_j, over_budget):
         array.setflags(write=False)
     return Plan(

@@ -29,6 +29,7 @@ from netsim.allocation.slot_plan import plan_in_slots, shared_plan
 from netsim.allocation.windows import Division, divide, worth
 from netsim.base.arrays import Floats
 from netsim.base.errors import InputError
+from netsim.base.tolerances import CONSTRAINT
 from netsim.physics import LN2
 
 MOST_REPLAYED = 300      # devices: beyond, the plan of `sao` is left as it is
@@ -36,7 +37,6 @@ BARRIER, SHARP = 1e-6, 1e-10     # while starts are looked for, and at the end
 TURNS = 12               # of moving starts, then shortening the round
 STANDS = 1e-7            # of the round: a turn that saves less is the last
 INSIDE = 0.02            # of a start's range: where it may begin, since with all of the budget on the CPU nothing moves
-MEETS = 1e-9             # of the solo bound: nearer is there
 
 Searched = Annotated[int, Field(ge=0, description="cohorts up to this size are searched for better: seconds a plan")]
 
@@ -47,7 +47,7 @@ def solve(problem: Problem, search_up_to: Searched = 30) -> Plan:
     alone = Alone.of(problem)
     require_each_alone(problem, alone)
     plans = [tdma.solve(problem)]
-    if plans[0].round_s <= alone.bound_s * (1.0 + MEETS):
+    if plans[0].round_s <= alone.bound_s * (1.0 + CONSTRAINT):
         return plans[0]
     with contextlib.suppress(Infeasible, InputError):
         plans.append(replayed(problem, sao.solve(problem)))

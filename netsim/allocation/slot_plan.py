@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.allocation.problem import TOLERANCE, Plan, Problem
+from netsim.allocation.problem import Plan, Problem
 from netsim.allocation.sharing import Share, share_out
 from netsim.allocation.slots import Slots
 from netsim.base.arrays import Floats, Ints, frozen
+from netsim.base.tolerances import CONSTRAINT
 
 
 def plan_in_slots(problem: Problem, device: Ints, t0_s: Floats, hertz: Floats, cpu_hz: Floats) -> Plan:
@@ -27,7 +28,7 @@ def plan_in_slots(problem: Problem, device: Ints, t0_s: Floats, hertz: Floats, c
         compute_s=frozen(problem.cycles / cpu_hz), upload_s=frozen(upload_s),
         compute_energy_j=frozen(compute_energy_j), device_energy_j=frozen(energy_j),
         round_s=float((slots.start_s + upload_s).max()), energy_j=float(energy_j.sum()),
-        over_budget=frozen(energy_j > problem.budget_j * (1.0 + TOLERANCE), dtype=np.bool_), slots=slots)
+        over_budget=frozen(energy_j > problem.budget_j * (1.0 + CONSTRAINT), dtype=np.bool_), slots=slots)
 
 
 def shared_plan(problem: Problem, plan: Plan, share: Share) -> Plan:

@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints
-
-ROUNDING = 1e-12     # of the round: slots that overlap by less abut
+from netsim.base.tolerances import ROUNDING
 
 
 @dataclass(frozen=True, eq=False)

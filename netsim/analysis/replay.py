@@ -20,11 +20,12 @@ import polars as pl
 from netsim.allocation import METHODS, SHANNON, Problem
 from netsim.allocation.methods import takes_link
 from netsim.allocation.prices import ON_TIME
-from netsim.allocation.problem import KEPT_BACK, TOLERANCE
+from netsim.allocation.problem import KEPT_BACK
 from netsim.allocation.waves import Agenda, MakePlanner, Wave, planner_of
 from netsim.analysis.playing import play_wave
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
+from netsim.base.tolerances import CONSTRAINT
 from netsim.cell.schedulers import SCHEDULERS, Scheduler
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Played:
         return frozenset(
             device for wave in self.agenda.waves
             for device, may_j in zip(wave.devices.tolist(), wave.problem.budget_j.tolist(), strict=True)
-            if self.spent_j[device] > may_j * (1 + TOLERANCE))
+            if self.spent_j[device] > may_j * (1 + CONSTRAINT))
 
     def place(self, device: int) -> tuple[Wave, int] | None:
         """The wave that a device is in, and its position there; None where it has no plan."""

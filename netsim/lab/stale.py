@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from netsim.allocation import Infeasible, Plan, Problem, allocate
-from netsim.allocation.problem import TOLERANCE
 from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats, Ints
+from netsim.base.tolerances import CONSTRAINT
 from netsim.server.single_wave import play_wave
 from netsim.world.fading import BlockFading
 
@@ -46,4 +46,4 @@ def faded_round(problem: Problem, coherence_s: float, believes: str, seed: int) 
     energy_j = np.array(jobs["energy_j"])[order]
     return plan, replace(
         plan, upload_s=np.array(jobs["upload_s"])[order], device_energy_j=energy_j, energy_j=float(energy_j.sum()),
-        round_s=max(jobs["t1"]), over_budget=energy_j > problem.budget_j * (1 + TOLERANCE))
+        round_s=max(jobs["t1"]), over_budget=energy_j > problem.budget_j * (1 + CONSTRAINT))

@@ -11,11 +11,11 @@ import numpy as np
 from netsim.allocation import Problem, Shannon, allocate
 from netsim.allocation.alone import Alone, solo_bound
 from netsim.allocation.price_bound import price_bound
-from netsim.allocation.problem import TOLERANCE
 from netsim.allocation.tdma import round_of
 from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats
 from netsim.base.counts import counted
+from netsim.base.tolerances import CONSTRAINT
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.paper.layouts import plan_of, with_budget
 from netsim.paper.plots import canvas, quartiles, spread
@@ -117,7 +117,7 @@ def measured(name: str, seed: int) -> list[Row]:
         jobs = play_wave(Wave(np.arange(len(problem)), problem, fixed), SCHEDULERS.find(sharing)()).jobs
         energy_j = np.array(jobs["energy_j"])[np.argsort(jobs["device"])]
         note(sharing, float(max(jobs["t1"])), float(energy_j.sum()),
-             int((energy_j > problem.budget_j * (1 + TOLERANCE)).sum()))
+             int((energy_j > problem.budget_j * (1 + CONSTRAINT)).sum()))
     for limited, (cap, guard) in LIMITS.items():
         note(limited, round_of(Alone.of(replace(problem, link=Shannon(cap=cap))), guard))
     note("solo", solo_bound(problem))

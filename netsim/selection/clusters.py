@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from netsim.base.arrays import Bools, Floats, Ints, Weights
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, unknown
 from netsim.base.fields import Natural
 from netsim.selection.method import Method, at_random, highest, known_models, newcomers, note_asked
 from netsim.selection.view import Choice, View
@@ -85,9 +85,7 @@ def columns_of(layers: Mapping[str, slice], layer: str) -> slice:
     weights = [name for name in layers if name.endswith("weight")]
     name = weights[-1] if layer == "last" and weights else layer
     if name not in layers:
-        allowed, _, guess = one_of(layer, [*layers, "all", "last"]).partition("; ")
-        raise InputError("unknown-name", "selection.layer", f'"{layer}"',
-                         f"a layer of the model: {allowed.removeprefix('allowed: ')}", guess.capitalize())
+        raise unknown("selection.layer", layer, [*layers, "all", "last"])
     return layers[name]
 
 
