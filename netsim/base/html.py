@@ -8,10 +8,10 @@ from html import escape
 from typing import Any
 
 from netsim.base import units
+from netsim.base.tolerances import SHOWN_SUM
 
 DIMENSIONS = {"_s": "time", "_j": "energy", "_hz": "frequency", "_w": "power"}      # by how a name ends
 MOST_ROWS = 12
-NOTHING = 1e-15                          # what a sum is off by rounding is not shown
 _CELL = "style='text-align:left;padding:0.1em 0.8em 0.1em 0;border:0'"
 
 
@@ -25,7 +25,7 @@ def cell(name: str, value: Any) -> str:
         return "-"
     dimension = next((found for ending, found in DIMENSIONS.items() if name.endswith(ending)), None)
     if dimension and isinstance(value, int | float):
-        return units.format(float(value) if abs(value) > NOTHING else 0.0, dimension)
+        return units.format(float(value) if abs(value) > SHOWN_SUM else 0.0, dimension)
     if isinstance(value, float):
         return f"{100 * value:.1f} %" if "share" in name or name in ("band_used", "accuracy") else f"{value:.4g}"
     return str(value)

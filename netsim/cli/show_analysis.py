@@ -11,6 +11,7 @@ from rich.table import Table
 from netsim.base import units
 from netsim.base.counts import counted, times
 from netsim.base.screen import screen
+from netsim.base.tolerances import SHOWN_S
 from netsim.run import ALL_PARTS
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def numbers(title: str, *columns: str) -> Table:
 
 def seconds(value: float) -> str:
     """A time for people; what is only rounding shows as 0."""
-    return units.format(value if value > 1e-12 else 0.0, "time", 3)
+    return units.format(value if value > SHOWN_S else 0.0, "time", 3)
 
 
 def joules(value: float) -> str:

@@ -9,6 +9,7 @@ from rich.table import Table
 from netsim.base import units
 from netsim.base.counts import counted
 from netsim.base.screen import screen
+from netsim.base.tolerances import SHOWN_S
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,9 +97,9 @@ def print_what_ifs(title: str, found: Explanation, console: Console, *, every: b
 
 def seconds(value: float) -> str:
     """A time for people; what is only rounding shows as 0."""
-    return units.format(value if abs(value) > 1e-12 else 0.0, "time")
+    return units.format(value if abs(value) > SHOWN_S else 0.0, "time")
 
 
 def signed(value: float) -> str:
     """A saving; a change that makes it longer has a minus."""
-    return seconds(value) if value > -1e-12 else f"-{seconds(-value)}"
+    return seconds(value) if value > -SHOWN_S else f"-{seconds(-value)}"

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from netsim.base import units
 from netsim.base.counts import counted, times
+from netsim.base.tolerances import MEETS_BOUND, SHOWN_SAVING_S
 
 if TYPE_CHECKING:
     from netsim.allocation.compare import Result
@@ -31,7 +32,6 @@ MOST_BARS = 30
 NUMBERS_WIDTH = 88   # of the columns beside the bars
 LONGEST_NAME = 24    # of a device; the rest is cut
 WIDE = 120           # where there is no terminal to fit
-MEETS = 1e-6         # of a bound: nearer is there
 LINES = 20   # of progress where there is no terminal to redraw a bar on
 
 
@@ -197,7 +197,7 @@ def print_comparison(results: list[Result], *, every: bool) -> None:
     for result in results:
         if result.plan and result.bound_s:
             above = max(0.0, result.plan.round_s / result.bound_s - 1.0)
-            said = "so short is this one" if above < MEETS else f"this one is {100 * above:.2g} % longer"
+            said = "so short is this one" if above < MEETS_BOUND else f"this one is {100 * above:.2g} % longer"
             console.print(f"{result.method}: no schedule that keeps the budgets takes less than "
                           f"{units.format(result.bound_s, 'time')}; {said}", highlight=False)
     for result in results:
@@ -237,5 +237,5 @@ def print_device_bars(result: Result, longest_s: float, console: Console, *, eve
 def print_savings(result: Result, console: Console) -> None:
     """What a little more bandwidth, energy or CPU would save."""
     said = "; ".join(f"{saving.change} saves {units.format(saving.seconds, 'time')}" for saving in result.savings
-                     if saving.seconds > 1e-9)
+                     if saving.seconds > SHOWN_SAVING_S)
     console.print(f"{result.method}: {said or 'a little more of anything would not help'}", highlight=False)

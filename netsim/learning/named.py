@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from netsim.learning.aggregation import AGGREGATIONS
-from netsim.learning.datasets import DATASETS, KNOWN
+from netsim.learning.datasets import DATASETS, KNOWN, ROOT, load_dataset
 from netsim.learning.partition import PARTITIONS, partition_options
 from netsim.models import MODELS
 
@@ -38,17 +38,21 @@ def check_learning(scenario: Scenario) -> None:
 def layers_of(scenario: Scenario) -> Mapping[str, slice] | None:
     """Build the model for the images that it is to learn from, and answer its layers; InputError where it does not fit.
 
-    None where only the data themselves can say what the images are like: those are read when a run begins, and no
-    sooner, since they may be many.
+    None where only the data themselves can say what the images are like, unless they are arrays in one file: others are
+    read when a run begins, and no sooner, since they may be many.
     """
     learning = scenario.learning
-    if learning.model_name is None or learning.dataset not in KNOWN:
+    if learning.model_name is None or learning.dataset not in (*KNOWN, "arrays"):
         return None
     from netsim.learning.fitting import check_buffers
     from netsim.learning.network import Network
     from netsim.models import build_model
 
-    shape, classes = KNOWN[learning.dataset]
+    if learning.dataset == "arrays":
+        data = load_dataset(learning.dataset, learning.root or ROOT)
+        shape, classes = data.shape, data.classes
+    else:
+        shape, classes = KNOWN[learning.dataset]
     network = Network(build_model(learning.model_name, shape, classes, options=learning.model_options), shape)
     check_buffers(learning, network)
     return network.layers

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -234,6 +235,11 @@ class Scenario(Model):
     def size(self) -> int:
         """N, the number of devices."""
         return sum(table.size for table in self.population)
+
+    @property
+    def first_devices(self) -> tuple[int, ...]:
+        """The number of the first device of each population."""
+        return tuple(accumulate((table.size for table in self.population[:-1]), initial=0))
 
     @property
     def trains(self) -> bool:

@@ -50,7 +50,7 @@ class Channel:
         self.trace = cell.gain_trace
         draws = table_draws(scenario, seed)
         self.fading = _fading(cell, draws, seed)
-        self.ways = [] if self.trace is not None else _ways(cell, draws, seed)
+        self.ways = [] if self.trace is not None else _ways(scenario, draws, seed)
         self.changes = self.fading is not None or self.trace is not None or bool(self.ways)
 
     def gain(self, devices: Ints | slice, t: float, round: int) -> Floats:
@@ -131,9 +131,8 @@ def _fading(cell: Cell, draws: list[TableDraw], seed: int) -> RoundFading | Bloc
     return BlockFading(seed, [key for draw in draws for key in draw.keys], k_db, float(table.coherence))
 
 
-def _ways(cell: Cell, draws: list[TableDraw], seed: int) -> list[Ways]:
-    firsts = np.cumsum([0, *(draw.table.size for draw in draws)]).tolist()
-    return [Ways(cell, draw, first, seed) for draw, first in zip(draws, firsts, strict=False)
+def _ways(scenario: Scenario, draws: list[TableDraw], seed: int) -> list[Ways]:
+    return [Ways(scenario.cell, draw, first, seed) for draw, first in zip(draws, scenario.first_devices, strict=True)
             if draw.table.mobility is not None]
 
 

@@ -83,8 +83,7 @@ class Faults:
     def of(cls, scenario: Scenario, seed: int) -> Faults:
         """As described."""
         draws = table_draws(scenario, seed)
-        firsts = np.cumsum([0, *(draw.table.size for draw in draws)]).tolist()
-        tables = list(zip(draws, firsts, strict=False))
+        tables = list(zip(draws, scenario.first_devices, strict=True))
         return cls(
             scenario.size, [presence for draw, first in tables for presence in _presences(draw, first)],
             [(range(first, first + draw.table.size), draw.table.loss) for draw, first in tables

@@ -68,8 +68,8 @@ def supplies_of(scenario: Scenario, seed: int) -> tuple[Supply, ...]:
     if not any(table.idle or table.harvest or table.charging for table in scenario.population):
         return ()
     draws = table_draws(scenario, seed)
-    firsts = np.cumsum([0, *(draw.table.size for draw in draws)]).tolist()
-    return tuple(_supply(draw, first, scenario.rounds.midnight_s) for draw, first in zip(draws, firsts, strict=False))
+    return tuple(_supply(draw, first, scenario.rounds.midnight_s)
+                 for draw, first in zip(draws, scenario.first_devices, strict=True))
 
 
 def _supply(draw: TableDraw, first: int, midnight_s: float) -> Supply:
@@ -96,7 +96,6 @@ class HeatLimit:
 
 def heat_limits_of(scenario: Scenario) -> tuple[HeatLimit, ...]:
     """Of the devices that throttle their clocks."""
-    firsts = np.cumsum([0, *(table.size for table in scenario.population)]).tolist()
     return tuple(
         HeatLimit(range(first, first + table.size), table.throttle.after, table.throttle.to, table.throttle.recovers)
-        for table, first in zip(scenario.population, firsts, strict=False) if table.throttle is not None)
+        for table, first in zip(scenario.population, scenario.first_devices, strict=True) if table.throttle is not None)

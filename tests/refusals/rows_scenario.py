@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from refusals import Provoke, Row, call, scenario, small
 from small_scenario import SMALL
 
 from netsim import Scenario, load_scenario
-from netsim.prepare import prepare, refuse_untrained
+from netsim.fleet.population import draw_population
+from netsim.prepare import check_whole, prepare, refuse_untrained
 from netsim.random_cohort import compare_methods
 
 
@@ -25,6 +27,18 @@ def raw(content: bytes) -> Provoke:
     def provoke(folder: Path) -> None:
         (folder / "small.toml").write_bytes(content)
         load_scenario(folder / "small.toml")
+
+    return provoke
+
+
+def arrays(**more: Any) -> Provoke:
+    """Check a scenario that learns from arrays in a file: images of 8x8, or what else is said."""
+    def provoke(folder: Path) -> None:
+        images, labels = np.zeros((4, 8, 8), np.uint8), np.array([0, 1, 0, 1])
+        np.savez(folder / "x.npz", **{"train_images": images, "train_labels": labels, "test_images": images,
+                                      "test_labels": labels, **more})
+        changes = ["learning.dataset=arrays", "learning.root=.", "selection.method=fedavg"]
+        check_whole(load_scenario("quickstart", changes))
 
     return provoke
 
@@ -172,6 +186,10 @@ ROWS: dict[str, Row] = {
                                          "out-of-range", "population.phone.throttle.to"),
     "bits of a model that is not built": (lambda folder: load_scenario("quickstart", ["learning.bits=auto"]).bits(),
                                           "needs", "learning.bits"),
+    "a path loss beyond all bounds": (lambda folder: draw_population(load_scenario("tiny", [
+        "cell.path_loss.intercept=499 dB", "cell.path_loss.slope=-400 dB"]), 0), "out-of-range", "cell.path_loss"),
+    "check: images for another model": (arrays(), "out-of-range", "learning.model"),
+    "check: arrays without labels": (arrays(train_labels=np.zeros(3)), "wrong-type", "FOLDER/x.npz: train_labels"),
     # keys without effect
     "no effect: shadowing beside gains": (cell(cell={**TRACE, "shadowing": "4 dB"}), "no-effect", "cell.shadowing"),
     "no effect: a column beside gains": (cell({"devices": {"gain": ["-95 dB"] * 2}, "count": None}, cell=TRACE),

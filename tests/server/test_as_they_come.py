@@ -113,7 +113,7 @@ def test_first_k_ends_with_the_kth_and_counts_what_the_others_have_spent():
 
 def test_over_selections_mean():
     """The third of five exponential ends of mean m comes at m (1/5 + 1/4 + 1/3)."""
-    draws = stream(1, "faults")
+    draws = stream(1, "loss")
     done = play(FirstK, lambda device, job: draws.exponential(1.0), lambda device: 1e-3, devices=5, buffer=3,
                 rounds=600)
     lengths = np.array([row["t1"] - row["t0"] for row in done.rows if row["name"] == "round"])
@@ -122,7 +122,7 @@ def test_over_selections_mean():
 
 @pytest.mark.parametrize(("devices", "buffer"), [(3, 2), (10, 10), (10, 3), (4, 9)])
 def test_mean_staleness_is_devices_less_one_by_buffer_whatever_the_speeds(devices, buffer):
-    draws, rounds = stream(devices, "faults", buffer), 150
+    draws, rounds = stream(devices, "loss", buffer), 150
     done = play(FedBuff, lambda device, job: (1 + device) * draws.exponential(1.0), lambda device: 1e3, devices=devices,
                 buffer=buffer, rounds=rounds)
     tau = np.array([job["staleness"] for job in done.jobs if job["outcome"] == "arrived"])
