@@ -27,7 +27,7 @@ def field_error(
 
     Where nothing is said of what was found, it is the value of that key.
     """
-    return PydanticCustomError(code, "{problem}", {     # type: ignore[arg-type]    # the type of a fault is its code
+    return PydanticCustomError(code, "{problem}", {     # the type of a fault is its code
         "problem": ERROR_CODES[code], "at": at, "found": found, "expected": expected, "hint": hint})
 
 

@@ -98,7 +98,7 @@ def sweep(
     print(f"results: {results}")
     if report:
         print_report(load_sweep_results(loaded.folder), loaded.folder / "report.html", against)
-    if console.print_failures(loaded.cells, every=every):
+    if console.print_failures(loaded.points, every=every):
         raise typer.Exit(SOME_FAILED)
 
 
