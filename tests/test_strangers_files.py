@@ -206,7 +206,7 @@ def test_records_of_a_sweep_too(sweep: Sweep, kind: str) -> None:
     KINDS[kind](cell.run / "run.json")
     assert cell.rounds_played == 0
     assert status(sweep).finished == 1
-    with pytest.raises(InputError, match="no record of a cell"):
+    with pytest.raises(InputError, match="is damaged"):
         run_all(sweep, HERE)
 
 

@@ -1,7 +1,8 @@
-"""A dataset's training samples split over devices, to look at before any training."""
+"""A dataset's training samples split over devices, to look at before any training: in a line, and as a figure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +12,9 @@ from netsim.base.arrays import Ints
 from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.base.method_options import with_options
+from netsim.base.pictures import as_it_stands, new_figure, save_figure
 from netsim.base.streams import stream
 from netsim.learning.datasets import Dataset, load_dataset
-from netsim.learning.figure import partition_figure
 from netsim.learning.partition import PARTITIONS, majority_classes, partition
 
 
@@ -63,3 +64,30 @@ def draw_split(split: Split, file: Path) -> None:
     """The picture: classes by devices."""
     title = f"{split.data.name}, {split.rule}"
     partition_figure(split.data.train_labels, split.parts, split.data.names, file, title)
+
+
+def class_counts(labels: Ints, parts: Sequence[Ints], classes: int) -> Ints:
+    """How many samples of each class (row) each device (column) holds."""
+    return np.stack([np.bincount(labels[part], minlength=classes) for part in parts], axis=1)
+
+
+def partition_figure(
+    labels: Ints, parts: Sequence[Ints], names: Sequence[str], file: str | Path, title: str = ""
+) -> None:
+    """Writes a heat map of samples, classes by devices, with each device's number of samples on top."""
+    counts = class_counts(labels, parts, len(names))
+    classes, devices = counts.shape
+    size = float(np.clip(2.5 + 0.09 * devices, 6, 14)), float(np.clip(1.8 + 0.28 * classes, 3, 12))
+    figure = new_figure(*size)
+    top, main = figure.subplots(2, 1, sharex=True, height_ratios=[1, max(3, 0.35 * classes)])
+    top.stairs(counts.sum(axis=0), np.arange(devices + 1) - 0.5, fill=True, color="0.6")
+    top.set_ylabel("samples\n$D_n$")
+    top.spines[["top", "right"]].set_visible(False)
+    shown = main.imshow(counts, aspect="auto", interpolation="nearest", cmap="Blues", vmin=0)
+    main.set_yticks(range(classes), [as_it_stands(name) for name in names] if classes <= 40 else [""] * classes)
+    main.set_xlabel("device")
+    main.set_ylabel("class")
+    figure.colorbar(shown, ax=main, label="samples", pad=0.01)
+    if title:
+        figure.suptitle(as_it_stands(title))
+    save_figure(figure, Path(file))

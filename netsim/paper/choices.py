@@ -61,21 +61,22 @@ def choices(context: Context) -> Report:
 
 
 def _vary_size(problems: list[Problem], rows: list[dict[str, Any]]) -> str:
-    words = []
-    for name, bits in (("448 kbit", KBIT), ("448 KB", KBYTE)):
-        for budget, value in BUDGETS.items():
-            changed = [replace(problem, bits=np.full(len(problem), bits)) for problem in problems]
-            changed = changed if value is None else [with_budget(problem, value) for problem in changed]
-            words.append(_note(rows, "upload size", f"{name}, budgets {budget}", round_times(changed, "sao")))
-    return "; ".join(words)
+    return "; ".join(
+        _note(rows, "upload size", f"{name}, budgets {budget}", round_times(_with_budgets(
+            [replace(problem, bits=np.full(len(problem), bits)) for problem in problems], budget), "sao"))
+        for name, bits in (("448 kbit", KBIT), ("448 KB", KBYTE)) for budget in BUDGETS)
 
 
 def _vary_passes(problems: list[Problem], rows: list[dict[str, Any]]) -> str:
-    words = []
-    for passes in (5, 10, 20):
-        changed = [replace(problem, cycles=problem.cycles * passes / 10) for problem in problems]
-        words.append(_note(rows, "passes", f"L = {passes}, budgets 15 to 30 mJ", round_times(changed, "sao")))
-    return "; ".join(words)
+    return "; ".join(
+        _note(rows, "passes", f"L = {passes}, budgets 15 to 30 mJ", round_times(
+            [replace(problem, cycles=problem.cycles * passes / 10) for problem in problems], "sao"))
+        for passes in (5, 10, 20))
+
+
+def _with_budgets(problems: list[Problem], budget: str) -> list[Problem]:
+    value = BUDGETS[budget]
+    return problems if value is None else [with_budget(problem, value) for problem in problems]
 
 
 def _note(rows: list[dict[str, Any]], choice: str, variant: str, seconds: Floats) -> str:
@@ -88,10 +89,8 @@ def _note(rows: list[dict[str, Any]], choice: str, variant: str, seconds: Floats
 
 def _vary_first_round(problems: list[Problem], rows: list[dict[str, Any]]) -> str:
     """All at once is feasible or not; in waves, and with the budgets raised as little as needed, it always works."""
-    words = []
-    for budget, value in BUDGETS.items():
-        changed = problems if value is None else [with_budget(problem, value) for problem in problems]
-        words.append(_note(rows, "first round", f"all hundred at once, {budget}", round_times(changed, "sao")))
+    words = [_note(rows, "first round", f"all hundred at once, {budget}",
+                   round_times(_with_budgets(problems, budget), "sao")) for budget in BUDGETS]
     waves = np.array([sum(wave.plan.round_s for wave in _planner(problem).in_waves(_all(problem), 10).waves)
                       for problem in problems])
     factors = np.array([budget_scaling(problem) for problem in problems])

@@ -14,7 +14,7 @@ from netsim.base.counts import counted
 from netsim.base.units import dbm_from_watts
 from netsim.paper.layouts import LAYOUTS, QUICK_LAYOUTS, layouts, plan_of, round_times, with_budget, with_power
 from netsim.paper.plots import COLOURS, NAMES, band, canvas, quartiles, spread
-from netsim.paper.report import Finding, Report, Verdict, all_or_some
+from netsim.paper.report import Finding, Report, all_or_some
 from netsim.paper.reproduce import Context
 
 if TYPE_CHECKING:
@@ -91,24 +91,17 @@ def lowest(delays: Delays, unit: str) -> Finding:
 
 def fig6(context: Context) -> Report:
     """Delay against transmit power at a budget of 30 mJ."""
+    def losses(delays: Delays) -> str:
+        first, *_, last = delays.settings
+        loss = delays.ratio("algorithm5", first)
+        return (f"takes {spread(loss, 'times')} as long as the optimum at {first} dBm (at worst {np.nanmax(loss):.1f} "
+                f"times) and {spread(delays.ratio('algorithm5', last), 'times', 1, 3)} at {last} dBm")
+
     problems = [with_budget(problem, 30) for problem in layouts(_count(context))]
-    powers = (10, 16, 20, 23) if context.quick else POWERS_DBM
-    delays = measure(problems, powers, with_power)
-    figure = _draw(delays, "transmit power of every device (dBm)", "Delay of a round at a budget of 30 mJ")
-    least = powers[0]
-    loss = delays.ratio("algorithm5", least)
-    return Report(
-        findings=[
-            lowest(delays, "dBm"),
-            Finding("Algorithm 5 finds the optimum",
-                    f"as printed it takes {spread(loss, 'times')} as long as the optimum at {least} dBm (at worst "
-                    f"{np.nanmax(loss):.1f} times) and {spread(delays.ratio('algorithm5', powers[-1]), 'times', 1, 3)} "
-                    f"at {powers[-1]} dBm", _optimal(delays),
+    delays = measure(problems, (10, 16, 20, 23) if context.quick else POWERS_DBM, with_power)
+    return _against(delays, "power_dbm", "transmit power of every device (dBm)", "a budget of 30 mJ", losses(delays),
                     "where a CPU is at its limit it takes the bandwidth from the energy equality, but there the delay "
-                    "binds"),
-        ],
-        how=f"{counted(len(problems), 'layout')}, budget 30 mJ; lines are medians, shades quartiles. {HOW}",
-        rows=delays.rows("power_dbm"), summary=delays.summary(), figure=figure)
+                    "binds", f"{counted(len(problems), 'layout')}, budget 30 mJ")
 
 
 def fig7(context: Context) -> Report:
@@ -116,18 +109,24 @@ def fig7(context: Context) -> Report:
     problems = [with_power(problem, 23) for problem in layouts(_count(context))]
     budgets = BUDGETS_MJ[::4] if context.quick else BUDGETS_MJ
     delays = measure(problems, budgets, with_budget)
-    figure = _draw(delays, "energy budget of every device (mJ)", "Delay of a round at 23 dBm")
     losses = "; ".join(f"{spread(delays.ratio('algorithm5', budget) * 100 - 100, '%', 1, 0)} at {budget:g} mJ"
                        for budget in budgets if budget in (30, 40, 50))
+    return _against(delays, "budget_mj", "energy budget of every device (mJ)", "23 dBm",
+                    f"is longer than the optimum by {losses}", "with more energy more CPUs reach their limit, where it "
+                    "takes too little bandwidth", f"{counted(len(problems), 'layout')}, 23 dBm")
+
+
+def _against(delays: Delays, column: str, xlabel: str, at: str, losses: str, why: str, what: str) -> Report:
+    """The report on delays against what was varied, at a fixed other setting."""
+    sao, other = delays.by_method["sao"], delays.by_method["algorithm5"]
     return Report(
         findings=[
-            lowest(delays, "mJ"),
-            Finding("Algorithm 5 finds the optimum", f"as printed it is longer than the optimum by {losses}",
-                    _optimal(delays), "with more energy more CPUs reach their limit, where it takes too little "
-                                      "bandwidth"),
+            lowest(delays, xlabel[-4:-1].strip("(")),
+            Finding("Algorithm 5 finds the optimum", f"as printed it {losses}",
+                    "differs" if np.nanmax(other / sao) > 1.001 else "agrees", why),
         ],
-        how=f"{counted(len(problems), 'layout')}, 23 dBm; lines are medians, shades quartiles. {HOW}",
-        rows=delays.rows("budget_mj"), summary=delays.summary(), figure=figure)
+        how=f"{what}; lines are medians, shades quartiles. {HOW}", rows=delays.rows(column), summary=delays.summary(),
+        figure=_draw(delays, xlabel, f"Delay of a round at {at}"))
 
 
 def fig14(context: Context) -> Report:
@@ -200,11 +199,6 @@ def fig14(context: Context) -> Report:
 
 def _count(context: Context) -> int:
     return context.trials or (QUICK_LAYOUTS if context.quick else LAYOUTS)
-
-
-def _optimal(delays: Delays) -> Verdict:
-    sao, other = delays.by_method["sao"], delays.by_method["algorithm5"]
-    return "differs" if np.nanmax(other / sao) > 1.001 else "agrees"
 
 
 def _mode(values: Floats) -> float:

@@ -40,7 +40,7 @@ class Setting:
     """A cell: the paper's, with something changed."""
 
     title: str
-    change: Callable[[Problem], Problem]
+    change: Callable[[Problem], Problem] = lambda problem: problem
     cohort: int = 10
 
     def layout(self, seed: int) -> Problem:
@@ -48,24 +48,13 @@ class Setting:
         return self.change(one_round(load_scenario("paper", [f"selection.cohort={self.cohort}"]), seed).problem)
 
 
-def _as_it_is(problem: Problem) -> Problem:
-    return problem
-
-
-def _30_mj(problem: Problem) -> Problem:
-    return with_budget(problem, 30)
-
-
-def _heavy(problem: Problem) -> Problem:
-    return replace(problem, bits=8 * problem.bits, budget_j=4 * problem.budget_j)
-
-
 SETTINGS = {
-    "paper": Setting("15 to 30 mJ", _as_it_is),
-    "30 mJ": Setting("30 mJ", _30_mj),
-    "heavy": Setting("bits x8, budgets x4", _heavy),
-    "large": Setting("S = 30, 15 to 30 mJ", _as_it_is, LARGE),
-    "large, 30 mJ": Setting("S = 30, 30 mJ", _30_mj, LARGE),
+    "paper": Setting("15 to 30 mJ"),
+    "30 mJ": Setting("30 mJ", lambda problem: with_budget(problem, 30)),
+    "heavy": Setting("bits x8, budgets x4", lambda problem: replace(
+        problem, bits=8 * problem.bits, budget_j=4 * problem.budget_j)),
+    "large": Setting("S = 30, 15 to 30 mJ", cohort=LARGE),
+    "large, 30 mJ": Setting("S = 30, 30 mJ", lambda problem: with_budget(problem, 30), LARGE),
 }
 NAMES = {
     "sao": "sao: the best fixed bands", "algorithm5": "Algorithm 5 as printed",

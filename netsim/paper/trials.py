@@ -104,18 +104,21 @@ class Trial:
         else:
             drawn = {"kind": "two-class"} if self.sigma == "H" else {"kind": "majority", "sigma": float(self.sigma)}
             held = {"learning.partition": drawn, "population.phone.samples": samples}
-        settings = {
-            "name": f"{self.dataset}-{self.sigma}",
-            "learning.dataset": self.dataset, "learning.root": context.data, "learning.model": data.model,
-            "learning.bits": data.bits, "learning.local_iterations": LOCAL_EPOCHS,
-            "learning.batch_size": data.batch, "learning.learning_rate": LEARNING_RATE, "learning.aggregation": "mean",
-            "learning.target_accuracy": data.targets[self.sigma],
-            "population.phone.count": data.devices, **held,
+        return in_the_paper(self.dataset, data, context, {
+            "name": f"{self.dataset}-{self.sigma}", "learning.aggregation": "mean",
+            "learning.target_accuracy": data.targets[self.sigma], **held,
             "population.phone.cpu.cycles_per_sample": {"dist": "uniform", "low": 1e4 * factor, "high": 3e4 * factor},
-            "selection.method": self.method, "selection.cohort": self.cohort, "rounds.infeasible": "waves",
-            "end.rounds": data.cap,
-        }
-        return load_scenario("paper", [override(key, value) for key, value in settings.items()]), split
+            "selection.method": self.method, "selection.cohort": self.cohort, "end.rounds": data.cap,
+        }), split
+
+
+def in_the_paper(dataset: str, data: Data, context: Context, settings: Mapping[str, Any]) -> Scenario:
+    """The `paper` scenario with a dataset learned as here, and other settings; cohorts without a plan go in waves."""
+    return load_scenario("paper", [override(key, value) for key, value in {
+        "learning.dataset": dataset, "learning.root": context.data, "learning.model": data.model,
+        "learning.bits": data.bits, "learning.local_iterations": LOCAL_EPOCHS, "learning.batch_size": data.batch,
+        "learning.learning_rate": LEARNING_RATE, "population.phone.count": data.devices, "rounds.infeasible": "waves",
+        **settings}.items()])
 
 
 def compared(context: Context) -> list[Trial]:

@@ -18,13 +18,12 @@ from netsim.base.arrays import Floats, Ints
 from netsim.paper import trials
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import Data
-from netsim.scenario import Scenario, load_scenario
+from netsim.scenario import Scenario
 from netsim.sweep.points import Point, Record
-from netsim.sweep.sweep_file import override
 
 DATASETS = ("fashion-mnist", "mnist")
 SPLITS = {"iid": {"kind": "iid"}, "0.8": {"kind": "majority", "sigma": 0.8}}
-LOCAL_EPOCHS = 5
+LOCAL_EPOCHS = trials.LOCAL_EPOCHS
 COHORT = 10           # updates that make a model, and devices at work at a time
 MORE = 13             # devices that first-k asks, of which the first COHORT count
 TRIALS = 3
@@ -73,26 +72,19 @@ class ServerTrial:
         return Point(scenario, self.number, folder / f"{name}.json", context.runs / key, note=note)
 
     def scenario(self, context: Context, changes: Mapping[str, Any] | None = None) -> Scenario:
-        """The `paper` scenario with this learning and server; a cohort without a common plan goes in waves."""
+        """The `paper` scenario with this learning and server."""
         data = _data(context, self.dataset)
         samples = _samples(data)
         factor = trials.CYCLES / (LOCAL_EPOCHS * samples)
         cycles = {name: value * factor if name in ("low", "high", "median", "min", "max") else value
                   for name, value in SPREADS[self.spread].items()}
-        settings = {
-            "name": f"{self.server}-{self.dataset}-{self.split}",
-            "learning.dataset": self.dataset, "learning.root": context.data, "learning.model": data.model,
-            "learning.bits": data.bits, "learning.local_iterations": LOCAL_EPOCHS, "learning.batch_size": data.batch,
-            "learning.learning_rate": trials.LEARNING_RATE, "learning.partition": SPLITS[self.split],
-            "learning.target_accuracy": target(data),
-            "population.phone.count": data.devices, "population.phone.samples": samples,
-            "population.phone.cpu.cycles_per_sample": cycles,
-            "selection.method": "fedavg", "selection.cohort": COHORT,
-            "rounds.first": "cohort", "rounds.infeasible": "waves",
+        return trials.in_the_paper(self.dataset, data, context, {
+            "name": f"{self.server}-{self.dataset}-{self.split}", "learning.partition": SPLITS[self.split],
+            "learning.target_accuracy": target(data), "population.phone.samples": samples,
+            "population.phone.cpu.cycles_per_sample": cycles, "selection.method": "fedavg", "selection.cohort": COHORT,
+            "rounds.first": "cohort",
             "end.rounds": most_updates(data) // (1 if self.server == "fedasync" else COHORT),
-        }
-        chosen = {**settings, **SERVERS[self.server], **(changes or {})}
-        return load_scenario("paper", [override(key, value) for key, value in chosen.items()])
+            **SERVERS[self.server], **(changes or {})})
 
 
 Records = Mapping[ServerTrial, Record]

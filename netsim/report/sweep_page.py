@@ -60,7 +60,7 @@ def sweep_page(sweep: AnalysedSweep, against: str | None = None) -> str:
         f"<h1>Sweep {escape(sweep.name)}</h1>",
         f"<p class=lead>{escape(sweep.scenario)}: {told}</p>",
         failures(cases, len(cases) * seeds) if failed else "",
-        f"<p class=warning>{counted(missing, 'cell')} not finished yet.</p>" if missing else "",
+        f"<p class=warning>{counted(missing, 'point')} not finished yet.</p>" if missing else "",
         "<p class=sub>Means over seeds, with the half width of their 95 % interval (Student’s t; seeds are taken for "
         "independent draws). One seed has no interval.</p>",
         '<section><h2>The cases</h2><div id="cases" class="scroll"></div>'
@@ -87,7 +87,7 @@ def failures(cases: Sequence[SweepCase], cells: int) -> str:
     told = [f"<li>{escape(case.label)}: {len(case.failed)} of {counted(len(case.failed) + len(case.rows), 'seed')}: "
             f"{escape(next(iter(case.failed.values())))}</li>" for case in failed[:MOST_FAILURES]]
     more = left_out(len(told), len(failed), "cases that failed")
-    return (f"<div class=warning>{sum(len(case.failed) for case in failed)} of {counted(cells, 'cell')} failed."
+    return (f"<div class=warning>{sum(len(case.failed) for case in failed)} of {counted(cells, 'point')} failed."
             f"<ul>{''.join(told)}</ul>{more}</div>")
 
 

@@ -24,8 +24,11 @@ class Place:
 
 
 def place_for(workers: int | None, address: str | None) -> Place:
-    """The cluster at an address, or this machine where none is given."""
-    return this_machine(workers) if address is None else cluster(address)
+    """A Dask cluster whose scheduler listens at an address, or this machine where none is given.
+
+    The cluster starts a point again when its worker dies.
+    """
+    return this_machine(workers) if address is None else Place(lambda: _dask(address), at_once=None)
 
 
 def this_machine(workers: int | None = None) -> Place:
@@ -35,11 +38,6 @@ def this_machine(workers: int | None = None) -> Place:
     count = workers or cores()
     # Spawned, not forked: the threads of polars do not survive a fork.
     return Place(lambda: Workers(count, start="spawn"), at_once=count)
-
-
-def cluster(address: str) -> Place:
-    """A Dask cluster whose scheduler listens at ``address``; it starts a point again when its worker dies."""
-    return Place(lambda: _dask(address), at_once=None)
 
 
 class OnCluster(Executor):

@@ -16,7 +16,7 @@ from netsim.sweep.executor import Place, place_for
 from netsim.sweep.points import SweepProgress
 from netsim.sweep.results import SweepResults
 from netsim.sweep.sweep import run_all
-from netsim.sweep.sweep_file import SEEDS_ALLOWED, Sweep, cases_of
+from netsim.sweep.sweep_file import Sweep, cases_of, seeds_of
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -36,11 +36,11 @@ def run_sweep(
     or which. ``out`` is the sweep's folder, from which it goes on if it was stopped (without one, the results live as
     long as the object returned). Points run in this process, one after the other, unless ``workers`` or a ``cluster``
     says otherwise. Functions and classes of this Python session may stand among the values, and be given for all points
-    as ``allocation``, ``selection``, ``model``, ``dataset`` or ``channel``; such points run here, each time anew.
+    as ``allocation``, ``selection``, ``model``, ``dataset`` or ``channel``; such points run here, every time.
     A point that fails stays in the results with its reason.
     """
     check_arguments(own, seed=0, workers=workers, resume=False, out=out, learning=learning, progress=progress)
-    numbers = _seeds(seeds)
+    numbers = seeds_of(WHERE, seeds)
     cases = cases_of(WHERE, _table(vary), len(numbers))
     folder, keep = folder_for(out)
     with ExitStack() as stack:
@@ -113,17 +113,8 @@ def _key(key: str) -> str:
     return BROUGHT[key][1] if key in BROUGHT else key
 
 
-def _seeds(seeds: Any) -> list[int]:
-    whole = isinstance(seeds, int) and not isinstance(seeds, bool)
-    numbers = list(range(seeds)) if whole else list(seeds) if isinstance(seeds, Iterable) else []
-    if not numbers or len(set(numbers)) < len(numbers) or any(
-            isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0 for seed in numbers):
-        raise InputError("out-of-range", "run_sweep: seeds", seeds, SEEDS_ALLOWED)
-    return [int(seed) for seed in numbers]
-
-
 def _forget(sweep: Sweep) -> None:
-    """Nobody knows whether an object of a session is still the one that earlier points were run with."""
+    """Remove what earlier points left: they may have been run with other objects of the same names."""
     for point in sweep.points:
         point.record.unlink(missing_ok=True)
         if point.run.is_dir() and not point.run.is_symlink():

@@ -86,11 +86,9 @@ def duration(seconds: float) -> str:
 def print_status(name: str, status: SweepStatus, *, every: bool = False) -> None:
     """How many points are finished, under way, failed and waiting; the failed ones with their errors."""
     table = Table(title=f"sweep {name}", show_header=False, title_justify="left")
-    table.add_row("cells", str(status.total))
-    table.add_row("finished", str(status.finished))
-    table.add_row("begun", str(len(status.begun)))
-    table.add_row("failed", str(len(status.failed)))
-    table.add_row("waiting", str(status.waiting))
+    for what, count in (("points", status.total), ("finished", status.finished), ("begun", len(status.begun)),
+                        ("failed", len(status.failed)), ("waiting", status.waiting)):
+        table.add_row(what, str(count))
     console = Console(markup=False)
     console.print(table)
     shown = status.begun if every else status.begun[:MOST_ROWS]

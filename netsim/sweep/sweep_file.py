@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +38,6 @@ from netsim.sweep.sweep import COLUMNS, plain
 
 KEYS = ("name", "scenario", "seeds", "learning", "set", "grid", "list")
 MOST_POINTS = 1_000_000
-SEEDS_ALLOWED = "how many, from 1 on, or different whole numbers, from 0 on"
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +103,8 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
     learning = table.get("learning", True)
     if not isinstance(learning, bool):
         raise InputError("wrong-type", "learning", repr(learning), "true or false", source=str(path))
-    base, seeds, fixed = _base(path, table), _seeds(path, table), _flat(path, "set", table.get("set", {}))
+    base, seeds = _base(path, table), seeds_of(path, table.get("seeds", 1))
+    fixed = _flat(path, "set", table.get("set", {}))
     cases = cases_of(path, table, len(seeds))
     folder = results / "sweeps" / name
     found = tuple((case, _scenario(path, base, fixed, case, learning, allow_import)) for case in cases)
@@ -133,14 +133,15 @@ def _base(path: Path, table: Mapping[str, Any]) -> str:
     return named if named in builtin_scenarios() else str(path.parent / expanded(named, "scenario", str(path)))
 
 
-def _seeds(path: Path, table: Mapping[str, Any]) -> list[int]:
-    seeds = table.get("seeds", 1)
-    if isinstance(seeds, int) and not isinstance(seeds, bool) and 1 <= seeds <= MOST_POINTS:
-        return list(range(seeds))
-    whole = isinstance(seeds, list) and all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in seeds)
-    if not whole or not seeds or len(set(seeds)) < len(seeds):
-        raise InputError("out-of-range", "seeds", repr(seeds), SEEDS_ALLOWED, source=str(path))
-    return list(seeds)
+def seeds_of(path: Path, seeds: Any) -> list[int]:
+    """The seeds that a number of them, or a list, stands for."""
+    whole = isinstance(seeds, int) and not isinstance(seeds, bool) and seeds <= MOST_POINTS
+    numbers = list(range(seeds)) if whole else list(seeds) if isinstance(seeds, Iterable) else []
+    if not numbers or len(set(numbers)) < len(numbers) or any(
+            isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0 for seed in numbers):
+        raise InputError("out-of-range", "seeds", repr(seeds),
+                         "how many, from 1 on, or different whole numbers, from 0 on", source=str(path))
+    return [int(seed) for seed in numbers]
 
 
 def cases_of(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:

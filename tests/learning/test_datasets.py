@@ -18,7 +18,7 @@ from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
 from netsim.learning import array_file, datasets, sources
 from netsim.learning.datasets import describe, fetch, load_dataset
-from netsim.learning.figure import class_counts, partition_figure
+from netsim.learning.splits import class_counts, partition_figure
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 
 from netsim.base.errors import InputError
 from netsim.learning.pool import InProcess
-from netsim.sweep.executor import OnCluster, Place, cluster
+from netsim.sweep.executor import OnCluster, Place, place_for
 from netsim.sweep.points import SweepProgress, run_point
 from netsim.sweep.sweep import run_all, table
 from netsim.sweep.sweep_file import Sweep, load_sweep
@@ -68,7 +68,7 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
                 first.kill()
                 killed.append(first.pid)
 
-        run_all(sweep, cluster(address), kill_one_midway)
+        run_all(sweep, place_for(None, address), kill_one_midway)
     assert killed
     found = table(sweep)
     assert found["seed"].to_list() == list(range(6))
@@ -106,8 +106,8 @@ def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
             return await fetch(*args, **options)
 
         monkeypatch.setattr(distributed.Client, "_gather_remote", die_at_the_second)
-        with pytest.raises(InputError, match="no Dask scheduler answers"):
-            run_all(sweep, cluster(address), kill_midway)
+        with pytest.raises(InputError, match="a Dask scheduler that answers"):
+            run_all(sweep, place_for(None, address), kill_midway)
     assert "Traceback" not in capfd.readouterr().err
     kept = {point.record: point.record.read_bytes() for point in sweep.points if point.finished}
     assert 1 <= len(kept) < 6
@@ -137,10 +137,10 @@ def test_results_that_were_under_way_when_the_scheduler_died_are_not_waited_for(
     def opened() -> Iterator[Executor]:
         client = next(clients, None)
         if client is None:
-            raise InputError("no Dask scheduler answers")
+            raise InputError("needs", "--cluster", expected="a Dask scheduler that answers")
         yield OnCluster(client)
 
-    with pytest.raises(InputError, match="no Dask scheduler answers"):
+    with pytest.raises(InputError, match="a Dask scheduler that answers"):
         run_all(sweep, Place(opened, at_once=None))
     assert not any(point.failure.exists() for point in sweep.points)      # theirs was not the fault
 
@@ -148,7 +148,7 @@ def test_results_that_were_under_way_when_the_scheduler_died_are_not_waited_for(
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch: Any) -> None:
     monkeypatch.setattr("netsim.sweep.executor.PATIENCE_S", 1)
     address = f"tcp://127.0.0.1:{free_port()}"
-    with pytest.raises(InputError, match="no Dask scheduler answers"), cluster(address).open():
+    with pytest.raises(InputError, match="a Dask scheduler that answers"), place_for(None, address).open():
         pass
 
 

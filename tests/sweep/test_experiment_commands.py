@@ -39,18 +39,9 @@ def test_a_sweep_runs_shows_its_status_and_reports_what_failed(
     assert "failed: tiny, seed " in failed.output
 
 
-def test_a_target_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match='did you mean "table3"'):
-        CliRunner().invoke(app, ["reproduce", "tabel3"], catch_exceptions=False)
-    assert not Path("results").exists()
-
-
 def test_a_dataset_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match='no dataset "minst" to train on; .*did you mean "mnist"'):
-        CliRunner().invoke(app, ["reproduce", "fig10", "--dataset", "minst"], catch_exceptions=False)
-    with pytest.raises(InputError, match="allowed: digits"):
+    with pytest.raises(InputError, match="expected digits"):
         CliRunner().invoke(app, ["reproduce", "fig5", "--quick", "--dataset", "mnist"], catch_exceptions=False)
     assert not Path("results").exists()
 

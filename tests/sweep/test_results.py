@@ -98,15 +98,10 @@ def test_objects_of_the_session_are_swept_over_and_what_fails_stays(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: run_sweep("tiny", "cell.bandwidth"), "expected a dict of keys with lists of values"),
-    (lambda: run_sweep("tiny", {"cell.bandwidth": "5 MHz"}), "grid.cell.bandwidth = '5 MHz'; allowed: a list"),
-    (lambda: run_sweep("tiny", {"cell.bandwith": ["5 MHz"]}), 'Did you mean "bandwidth"'),
-    (lambda: run_sweep("tiny", {"cell.bandwidth": [mine]}), "functions and classes may stand for allocation"),
-    (lambda: run_sweep("tiny", {}, seeds=[1, 1]), "different whole numbers"),
+    (lambda: run_sweep("tiny", {"cell.bandwith": ["5 MHz"]}), "cell.bandwith: unknown key"),
     (lambda: run_sweep("tiny", {}, seeds=0), "from 1 on"),
-    (lambda: run_sweep("tiny", {"allocation": [mine]}, workers=2), "objects of a Python session stay"),
     (lambda: run_sweep("tiny", {"allocation": [mine, type("o", (), {"__call__": mine, "__name__": "mine"})()]}),
-     "two things are called"),
+     "two objects called"),
     (lambda: run_sweep("tiny", {}, alocation=mine), "alocation"),
     (lambda: load_sweep_results("/nowhere"), "no folder of a sweep"),
 ])

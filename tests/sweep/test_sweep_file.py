@@ -78,41 +78,17 @@ def test_values_may_be_tables_and_paths_hold_from_the_sweep_file(tmp_path: Path)
     assert sweep.points[0].scenario.learning.root == str(tmp_path / "data")
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("seeds = 2", "give a built-in scenario"),
-    ('scenario = "tyni"', "tyni"),
-    ('scenario = "tiny"\ngird = 1', 'did you mean "grid"?'),
-    ('scenario = "tiny"\n[grid]\ncell.bandwith = ["5 MHz"]', 'Did you mean "bandwidth"?'),
-    ('scenario = "tiny"\n[grid]\ncell.bandwidth = "5 MHz"', "allowed: a list of values"),
-    ('scenario = "tiny"\n[grid]\ncell.bandwidth = []', "allowed: a list of values"),
-    ('scenario = "tiny"\n[grid]\nallocation.method = ["soa"]', 'Did you mean "sao"?'),
-    ('scenario = "tiny"\n[grid]\nselection.method = ["divergence"]', "selection.method: needs"),
-    ('scenario = "tiny"\nseeds = 0', "seeds = 0"),
-    ('scenario = "tiny"\nseeds = [1, 1]', "different whole numbers"),
-    ('scenario = "tiny"\nseeds = true', "seeds = True"),
-    ('scenario = "tiny"\nlearning = 1', "true or false"),
-    ('scenario = "tiny"\nname = "../out"', "a folder's name"),
-    ('scenario = "tiny"\n[grid]\nend.rounds = [1]\n[[list]]\nend.rounds = 2', "in the grid and in the list"),
-    ('scenario = "tiny"\n[grid]\nend.rounds = [', "expected valid TOML"),
-    ('scenario = "tiny"\nname = "a\\u0000b"', "a folder's name"),
-    ('scenario = "~nobody-here/x.toml"', "scenario: there is no such file or folder"),
-    ('scenario = "tiny"\nset.learning.root = "~nobody-here/x"', 'learning.root: there is no such file or folder'),
-    ('scenario = "tiny"\nset.learning.root = "a\\u0000b"', "without zero bytes"),
-    ('scenario = "tiny"\n[grid]\ncell.bandwidth = ["5 MHz", "5 MHz"]', "has '5 MHz' more than once"),
-    ('scenario = "tiny"\n[[list]]\nend.rounds = 2\n[[list]]\nend.rounds = 2', "list has {'end.rounds': 2} more than"),
-    ('scenario = "tiny"\n[grid]\nrounds = [{ first = "all" }, { first = "cohort" }]', "rounds is a whole table"),
-    ('scenario = "tiny"\nseeds = 1000\n[grid]\n' + "".join(f"x{n} = {list(range(10))}\n" for n in range(9)),
-     "1,000,000,000 cases under 1,000 seeds"),      # refused before any of them is made
+@pytest.mark.parametrize(("text", "key"), [
+    ('scenario = "tiny"\n[grid]\nallocation.method = ["soa"]', "allocation.method"),
+    ('scenario = "tiny"\n[grid]\nend.rounds = [', ""),
+    ('scenario = "~nobody-here/x.toml"', "scenario"),
+    ('scenario = "tiny"\nset.learning.root = "~nobody-here/x"', "learning.root"),
+    ('scenario = "tiny"\nset.learning.root = "a\\u0000b"', "learning.root"),
 ])
-def test_a_sweep_file_that_is_wrong_says_what_and_where(tmp_path: Path, text: str, message: str) -> None:
+def test_a_scenario_that_is_wrong_is_named_with_the_sweep_file(tmp_path: Path, text: str, key: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(InputError) as found:
         load_sweep(path)
-    assert str(path) in str(found.value) or "tyni" in text
-    assert message in str(found.value)
+    assert str(path) in str(found.value)
+    assert key in found.value.key
     assert "--set" not in str(found.value)      # it was not on the command line
-
-
-def test_a_missing_sweep_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such sweep file"):
-        load_sweep(tmp_path / "none.toml")
