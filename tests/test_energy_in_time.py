@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
+from levels import slow
 from scipy.stats import binomtest
 
 from netsim import load_scenario, simulate
@@ -29,11 +30,6 @@ ALL = [*ENERGY, DOWNLINK, THROTTLE, PACKETS, ON_OFF, CRASH]
 SERVERS = {"synchronous": [], "fedbuff": ["server.kind=fedbuff", "server.buffer=3"],
            "window": ["server.kind=window", "server.period=150ms"],
            "first-k": ["server.kind=first-k", "server.buffer=3"]}
-
-
-def slow(*cases):
-    """Cases that the quick loop does without: they are the same again in another way."""
-    return [pytest.param(case, marks=pytest.mark.slow) for case in cases]
 
 
 def scenario_of(*changes):
@@ -71,7 +67,7 @@ def last_counts(run, device):
     return {name: row["value"] for name, row in rows.items()}, rows["idle"]["t0"]
 
 
-@pytest.mark.parametrize("sharing", ["planned", *slow("equal", "adaptive", "tdma")])
+@pytest.mark.parametrize("sharing", ["planned", *slow(["equal", "adaptive", "tdma"])])
 @pytest.mark.parametrize("server", SERVERS)
 def test_every_joule_is_in_the_trace(server, sharing):
     run = play(*ALL, *SERVERS[server], f"allocation.sharing={sharing}")
@@ -214,8 +210,8 @@ def test_a_broadcast_lasts_as_long_as_the_worst_channel_needs():
 
 
 @pytest.mark.parametrize("to", ["all", "each"])
-@pytest.mark.parametrize("allocation", [["allocation.method=tdma"], *slow(
-    ["allocation.method=sao-adaptive"], ["allocation.sharing=tdma"], ["allocation.sharing=adaptive"])])
+@pytest.mark.parametrize("allocation", [["allocation.method=tdma"], *slow([
+    ["allocation.method=sao-adaptive"], ["allocation.sharing=tdma"], ["allocation.sharing=adaptive"]])])
 def test_bands_that_are_planned_by_time_wait_for_the_model(to, allocation):
     shared = [*allocation, "end.rounds=3", "selection.method=round-robin"]
     plain, later = play(*shared), play(*shared, f'cell.downlink={{power="1 W",to="{to}"}}')
@@ -262,7 +258,7 @@ def test_a_throttled_run_takes_longer_and_less():
 
 
 @pytest.mark.parametrize("change", [THROTTLE, PACKETS, "population.phone.loss={probability=0.3,tries=40}", ON_OFF])
-@pytest.mark.parametrize("method", ["tdma", *slow("sao-adaptive")])
+@pytest.mark.parametrize("method", ["tdma", *slow(["sao-adaptive"])])
 def test_who_is_late_for_its_slot_still_gets_there(change, method):
     """The share of a last slot may be next to nothing; with it a round took hours."""
     run = play(change, f"allocation.method={method}", "end.rounds=3", seed=2)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
 MOST_LINES = 60
@@ -23,6 +21,9 @@ def shown(cell: Any, kind: str) -> bool:
 
 @pytest.mark.extended
 def test_a_channel_a_selection_and_a_model_of_the_readers_own_end_in_a_figure(tmp_path: Path) -> None:
+    import nbformat                            # only this test needs them, and it is extended
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(NOTEBOOKS / "own-sweep.ipynb", as_version=4)
     assert all(not cell.outputs for cell in code(notebook))      # stored without what it shows
     lines = [line for cell in code(notebook) for line in cell.source.splitlines() if line.strip()]
