@@ -14,6 +14,7 @@ from netsim.base.arrays import State
 from netsim.cell import job as records
 from netsim.cell.availability import Availability
 from netsim.cell.battery import Batteries
+from netsim.cell.clock import rounding_of
 from netsim.cell.device import Device
 from netsim.cell.interruption import Interruption
 from netsim.cell.job import DONE, DOWNLOAD, Job
@@ -150,13 +151,24 @@ class SimulatedCell:
             self.env.timeout(max(0.0, until - self.env.now)).callbacks.append(event.time_is_up)
         return event
 
+    def ending_now(self) -> list[int]:
+        """Numbers of the jobs whose uploads end at this instant but for rounding."""
+        now, uplink = self.env.now, self.uplink
+        return [number for number, job in self.running.items()
+                if job.transmission is not None and uplink.remaining_s(job) <= rounding_of(now, job.t0)]
+
     def collect(self, most: int | None = None) -> list[Job]:
-        """Take all finished jobs, by number; or the first ``most`` of them, in the order of time, then of devices."""
+        """Take all finished jobs, by number; or the first ``most`` of them, in the order of time, then of devices.
+
+        Ends that differ by rounding alone are at one time.
+        """
         if len(self.finished) == len(self.running) and most is None:
             taken, self.running, self.finished = list(self.running.values()), {}, []
             self.uplink.promised_hz = 0.0
             return taken
         self.finished.sort(key=BY_NUMBER if most is None else BY_TIME)
+        if most is not None:
+            self.finished = in_order(self.finished)
         taken, self.finished = self.finished[:most], [] if most is None else self.finished[most:]
         for job in taken:
             del self.running[job.number]
@@ -208,6 +220,17 @@ class SimulatedCell:
             for job in jobs.values():
                 if job.phase != DOWNLOAD and (job.phase != DONE or job.arrived):
                     self.training.start(job)
+
+
+def in_order(jobs: list[Job]) -> list[Job]:
+    """Jobs that are sorted by their ends; those that end together but for rounding, in the order of devices."""
+    ordered: list[Job] = []
+    while jobs:
+        soon = jobs[0].ended_at + rounding_of(jobs[0].ended_at, jobs[0].t0)
+        together = [job for job in jobs if job.ended_at <= soon]
+        ordered += sorted(together, key=attrgetter("device", "number"))
+        jobs = jobs[len(together):]
+    return ordered
 
 
 def _under(prefix: str, state: State) -> State:

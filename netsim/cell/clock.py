@@ -37,6 +37,11 @@ def call_at(env: simpy.Environment, at: float, callback: Callable[[simpy.Event],
     return event
 
 
+def rounding_of(at: float, since: float) -> float:
+    """Seconds by which instants differ that are planned to be one, for work that began at ``since``."""
+    return max((at - since) * JUST_ENOUGH, CLOCK_ULPS * math.ulp(at))
+
+
 def rounding_s(now: float, since: float) -> float:
     """Seconds that are rounding, for amounts that have decreased since ``since``."""
     return CLOCK_ULPS * math.ulp(now) + SAME_END * (now - since)

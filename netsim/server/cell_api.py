@@ -55,6 +55,9 @@ class CellAPI(Protocol):
     def wait(self, numbers: Iterable[int], until: float = ..., count: int | None = None) -> simpy.Event:
         """An event that succeeds when ``count`` of these jobs (by default all) have finished, or at ``until``."""
 
+    def ending_now(self) -> list[int]:
+        """The jobs under way that end at this instant but for rounding."""
+
     def collect(self, most: int | None = None) -> list[Job]:
         """Take all finished jobs, by number; or the first ``most`` of them, in the order of time, then of devices."""
 

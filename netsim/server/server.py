@@ -15,7 +15,7 @@ from simpy.events import ProcessGenerator
 from netsim.allocation.waves import Agenda
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
-from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH
+from netsim.cell.clock import rounding_of
 from netsim.cell.job import Job
 from netsim.fleet.work import JobSizes
 from netsim.learning.protocol import Learning
@@ -184,7 +184,7 @@ class Server:
     def deadline(self) -> float:
         """When a wave that starts now is over; a job that ends right on time is in time, whatever rounding does."""
         at = self.cell.now + self.patience_s
-        return at + max(self.patience_s * JUST_ENOUGH, CLOCK_ULPS * math.ulp(at)) if at < math.inf else math.inf
+        return at + rounding_of(at, self.cell.now) if at < math.inf else math.inf
 
     # The end of a round.
 

@@ -37,12 +37,17 @@ class Synchronous(Server):
         return self.in_the_order_drawn(choice)
 
     def wait_for(self, jobs: Ints, until: float) -> Jobs:
-        """Wait until all jobs of a wave have ended, or enough of them; in a first round of all devices, all."""
+        """Wait until all jobs of a wave have ended, or enough of them; in a first round of all devices, all.
+
+        Of jobs that end together but for rounding, those of the first devices are in time.
+        """
         if self.strategy.enough is None:
             return (yield from super().wait_for(jobs, until))
         ended, enough = list[Job](), len(jobs) if self.is_first() else self.strategy.enough
         while enough > 0 and self.cell.running:
-            if not (one := (yield from self.next_ended(until))):                     # the time is up
+            yield self.cell.wait(self.cell.running, until, 1)
+            yield self.cell.wait(self.cell.ending_now())
+            if not (one := self.rounds.collect(1)):                                  # the time is up
                 break
             ended += one
             enough -= one[0].arrived

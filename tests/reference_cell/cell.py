@@ -22,6 +22,11 @@ REASONS = {"availability": "went off", "crash": "crashed"}
 MOST_RESTARTS = 1000
 
 
+def rounding_of(at: float, since: float) -> float:
+    """Seconds by which instants differ that are planned to be one."""
+    return max(1e-12 * (at - since), 16 * math.ulp(at))
+
+
 @dataclass(eq=False)
 class Job:
     """What was decided for a job, what is left of it, and what it has taken."""
@@ -135,7 +140,10 @@ class Cell:
 
     def collect(self, most: int | None = None) -> list[Job]:
         ended = [job for job in self.running if job.phase == "done"]
-        ended.sort(key=lambda job: job.number if most is None else (job.ended_at, job.device))
+        ended.sort(key=lambda job: job.number if most is None else job.ended_at)
+        if most is not None and ended:                       # one: of those that end together, the first device
+            soon = ended[0].ended_at + rounding_of(ended[0].ended_at, ended[0].t0)
+            ended = sorted((job for job in ended if job.ended_at <= soon), key=lambda job: job.device)
         for job in ended[:most]:
             self.running.remove(job)
             job.round = self.version + 1

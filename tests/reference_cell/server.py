@@ -15,7 +15,7 @@ from netsim.base.streams import stream
 from netsim.base.units import parse
 from netsim.selection import METHODS, View
 from reference_cell.band import Link
-from reference_cell.cell import Cell, Job
+from reference_cell.cell import Cell, Job, rounding_of
 
 MOST_WAITS = 366
 MOST_FAILURES = 100
@@ -244,15 +244,18 @@ class Server:
         cell, until = self.cell, math.inf
         if self.scenario.rounds.deadline is not None:
             until = cell.now + float(self.scenario.rounds.deadline)
-            until += max(1e-12 * float(self.scenario.rounds.deadline), 16 * math.ulp(until))
+            until += rounding_of(until, cell.now)
         wanted = self.options["buffer"] if self.kind == "first-k" and not self.is_first() else len(jobs)
 
         def arrived() -> int:
             return sum(job.outcome == "arrived" for job in jobs)
 
+        began = cell.now
         cell.play(until, lambda: cell.ended == len(jobs) or arrived() >= wanted)
         if self.kind == "first-k":
-            while cell.running and cell.ended and wanted > 0:
+            while any(cell.end_of(job) - cell.now <= rounding_of(cell.now, began) for job in cell.queue):
+                cell.step(math.inf)
+            while cell.ended and wanted > 0:
                 wanted -= cell.collect(1)[0].outcome == "arrived"
         reason = "too late" if self.kind == "first-k" and wanted <= 0 else "deadline"
         if self.kind != "first-k":

@@ -7,6 +7,7 @@ import pytest
 import simpy
 from server_worlds import open_rounds
 
+from netsim import load_scenario, simulate
 from netsim.allocation.problem import Problem, plan_for
 from netsim.allocation.waves import Agenda, Wave
 from netsim.selection import Choice
@@ -197,3 +198,15 @@ def test_a_history_goes_through_a_checkpoint_unchanged():
         np.testing.assert_array_equal(again.snapshot()[name], array, strict=True)
     with pytest.raises(ValueError, match="not about 3 devices"):
         History(3).restore(history.snapshot())
+
+
+@pytest.mark.parametrize("method", ["sao", "algorithm5", "sao-joint"])
+def test_of_devices_that_end_together_first_k_takes_the_first(method):
+    """A plan lets all devices end together: rounding must not decide which of them are too late."""
+    run = simulate(load_scenario("paper", [
+        f"allocation.method={method}", "selection.method=fedavg", "rounds.first=cohort", "server.kind=first-k",
+        "server.buffer=5", "end.rounds=30"]), None, 5, learning=False)
+    for _, jobs in run.jobs.group_by("round"):
+        assert np.ptp(jobs["t1"].to_numpy()) < 1e-11
+        assert sorted(jobs.filter(jobs["outcome"] == "arrived")["device"]) == sorted(jobs["device"])[:5]
+        assert set(jobs["outcome"]) == {"arrived", "too late"}
