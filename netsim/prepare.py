@@ -207,3 +207,17 @@ def check_whole(scenario: Scenario, *, allow_import: bool = False) -> None:
     layers = layers_of(scenario) if scenario.trains else None
     if layers is not None:
         check_layers(selection, layers)
+
+
+ENDS_TOGETHER = ("sao", "algorithm5", "algorithm6", "sao-common-power", "sao-joint", "fedl", "rra")   # by their plans
+
+
+def warnings_of(scenario: Scenario) -> list[str]:
+    """What is allowed in a scenario and defeats its own purpose, a sentence each."""
+    server, method, cohort = scenario.server, scenario.allocation.method, scenario.selection.cohort
+    buffer = server.options.get("buffer", cohort) if server is not None and server.kind == "first-k" else cohort
+    if buffer < cohort and method in ENDS_TOGETHER and scenario.allocation.sharing in (None, "planned"):
+        return [f'server.kind "first-k" saves no time with allocation.method "{method}": its plans let all {cohort} '
+                f"devices end together, and the {cohort - buffer} that are too late have spent their energy; set "
+                f'selection.cohort to {buffer}, or take "equal" or "tdma"']
+    return []

@@ -105,6 +105,18 @@ def test_allocate_prints_a_table_and_draws_a_figure(netsim, tmp_path):
     assert "--force" in err
 
 
+def test_first_k_with_a_plan_that_lets_all_end_together_is_warned_of(netsim, tmp_path):
+    changes = ["server.kind=first-k", "server.buffer=2", "selection.cohort=4", "selection.method=fedavg", "end.rounds=2",
+               "allocation.method=sao", "population.node.budget=1 J"]
+    flags = [part for change in changes for part in ("--set", change)]
+    for command in (["check", "tiny"], ["run", "tiny", "--no-learning", "--out", str(tmp_path / "run")]):
+        code, out, _ = netsim(*command, *flags)
+        assert (code, "saves no time" in out) == (0, True)
+    for other in ("allocation.method=equal", "server.buffer=4", "allocation.sharing=tdma"):
+        code, out, _ = netsim("check", "tiny", *flags, "--set", other)
+        assert (code, "saves no time" in out) == (0, False)
+
+
 def test_check_schema_and_scenarios(netsim):
     assert netsim("check", "quickstart")[0] == 0
     assert "[cell]" in netsim("check", "quickstart", "--toml")[1]

@@ -104,7 +104,16 @@ def print_summary(run: Run) -> None:
     shares = ", ".join(f"{part} {seconds / whole:.1%}" for part, seconds in summary["breakdown"].items())
     table.add_row("where the time went", shares)
     table.add_row("run directory", str(run.path))
-    Console(markup=False).print(table)
+    _print_with_warnings(table, run.scenario)
+
+
+def _print_with_warnings(table: Table, scenario: Scenario) -> None:
+    from netsim.prepare import warnings_of
+
+    console = Console(markup=False)
+    console.print(table)
+    for warning in warnings_of(scenario):
+        console.print(f"warning: {warning}", highlight=False, soft_wrap=True)
 
 
 def ended_early(run: Run) -> str | None:
@@ -171,7 +180,7 @@ def print_scenario(scenario: Scenario) -> None:
     table.add_row("allocation", scenario.allocation.method)
     if scenario.trains:
         table.add_row("learning", f"{learning.model_name} on {learning.dataset}")
-    Console(markup=False).print(table)
+    _print_with_warnings(table, scenario)
 
 
 def print_comparison(results: list[Result], *, every: bool) -> None:

@@ -8,10 +8,11 @@ from netsim.base.arrays import Floats
 
 
 class Adaptive:
-    """No upload ends later than with the planned shares, and every energy budget that the plan keeps is kept.
+    """No upload ends later than with planned shares that stay, and every energy budget that such a plan keeps is kept.
 
     At every instant the bandwidths needed to end by the plan's end, within the budgets, fit into the band. Giving the
     whole band away makes the common end no later, so every job gets at least what it needs, and the needs do not grow.
+    Plans whose shares change in time (slots) have no such guarantee.
     """
 
     fixed = False
