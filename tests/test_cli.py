@@ -106,8 +106,8 @@ def test_allocate_prints_a_table_and_draws_a_figure(netsim, tmp_path):
 
 
 def test_first_k_with_a_plan_that_lets_all_end_together_is_warned_of(netsim, tmp_path):
-    changes = ["server.kind=first-k", "server.buffer=2", "selection.cohort=4", "selection.method=fedavg", "end.rounds=2",
-               "allocation.method=sao", "population.node.budget=1 J"]
+    changes = ["server.kind=first-k", "server.buffer=2", "selection.cohort=4", "selection.method=fedavg",
+               "end.rounds=2", "allocation.method=sao", "population.node.budget=1 J"]
     flags = [part for change in changes for part in ("--set", change)]
     for command in (["check", "tiny"], ["run", "tiny", "--no-learning", "--out", str(tmp_path / "run")]):
         code, out, _ = netsim(*command, *flags)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from random import Random
 
 import pytest
-from reference_cell.band import bandwidth, common_end, shannon
+from reference_cell.band import Link, bandwidth, common_end, shannon
 from reference_cell.cell import Job
 from reference_cell.compare import compare
 from reference_cell.server import Server
@@ -87,5 +88,5 @@ def test_the_common_end_of_two_uploads_by_hand():
     """1 MHz, J = 1 MHz: bands of 1/3 and 2/3 MHz carry 1 and 1.321928 Mbit in 1.5 s (living-cell example 1)."""
     jobs = [Job(0, 0, 0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, float("inf"), 1.0, 0.0, 0.0, 1e6, left=left)
             for left in (1e6, 1.321928094887362e6)]
-    assert common_end(jobs, 1e6, 1.0) == pytest.approx([1e6 / 3, 2e6 / 3], rel=1e-12)
+    assert common_end(jobs, 1e6, Link(1.0, math.inf)) == pytest.approx([1e6 / 3, 2e6 / 3], rel=1e-12)
     assert bandwidth(shannon(1.7e5, 3.3e7), 3.3e7) == pytest.approx(1.7e5, rel=1e-13)

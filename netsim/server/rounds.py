@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,6 +103,7 @@ class RoundRecorder:
 
     def plan(self, devices: Ints, sizes: JobSizes, rule: str, size: int, shares: int = 1) -> Agenda:
         """Plan as the cell does (:meth:`~netsim.server.cell_api.CellAPI.plan`); devices without a plan are noted."""
+        self._sizes = sizes
         try:
             self.agenda = agenda = self.cell.plan(devices, sizes, rule, size, shares)
         except YourCodeError as fault:
@@ -115,6 +117,21 @@ class RoundRecorder:
             record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.env.now,
                             self.version, int(self._cause[0]), columns)
         return agenda
+
+    def replan(self, wave: Wave) -> Wave:
+        """Plan a later wave with the gains and charges of this instant.
+
+        Return the wave as it was planned where nothing changes in time, or where they leave no plan for all of it.
+        """
+        cell, waves = self.cell, self.agenda.waves
+        if cell.uplink.channel is None and not cell.batteries.recharge:
+            return wave
+        again = cell.plan(wave.devices, self._sizes, "largest", len(wave.devices))
+        if len(again.dropped):
+            return wave
+        place = waves.index(wave)
+        self.agenda = replace(self.agenda, waves=(*waves[:place], *again.waves, *waves[place + 1:]))
+        return again.waves[0]
 
     def jobs_of(self, agenda: Agenda) -> dict[int, int]:
         """The jobs that the waves of an agenda will be, if they are dispatched next: devices by number."""

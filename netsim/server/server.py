@@ -140,10 +140,14 @@ class Server:
                 **self.history.columns(), **self.learning.columns()}
 
     def play_waves(self, agenda: Agenda, until: float = math.inf) -> Jobs:
-        """Let the waves of an agenda follow each other; none begins after ``until``."""
+        """Let the waves of an agenda follow each other; none begins after ``until``.
+
+        Where the cell changes in time, waves after the first are planned again when they start.
+        """
         ended: list[Job] = []
-        for wave in agenda.waves:
+        for planned in agenda.waves:
             if self.cell.now < until:
+                wave = planned if planned is agenda.waves[0] else self.rounds.replan(planned)
                 ended += yield from self.wait_for(self.rounds.dispatch(wave), min(until, self.deadline()))
         if not agenda.waves:
             yield self.rounds.pause(self.scenario.rounds.wait_s)             # no device fits: another try later

@@ -21,6 +21,9 @@ class Link:
     def rate(self, hz: float, snr_hz: float) -> float:
         return self.efficiency * min(shannon(hz, snr_hz), self.cap * hz)
 
+    def bandwidth(self, rate: float, snr_hz: float) -> float:
+        return max(bandwidth(rate / self.efficiency, snr_hz), rate / (self.efficiency * self.cap))
+
 
 def shannon(hz: float, snr_hz: float) -> float:
     return hz * math.log1p(snr_hz / hz) / math.log(2.0) if hz > 0.0 else 0.0
@@ -40,14 +43,14 @@ def bandwidth(rate: float, snr_hz: float) -> float:
     return rate * math.log(2.0) / s
 
 
-def shares(rule: str, jobs: list[Any], band_hz: float, efficiency: float) -> list[float]:
+def shares(rule: str, jobs: list[Any], band_hz: float, link: Link) -> list[float]:
     """Hertz for jobs that want to send: those on the air in the order in which they started, then the queue."""
     if rule == "equal":
         return [band_hz / len(jobs)] * len(jobs)
     if rule == "tdma":
         first = next((i for i, job in enumerate(jobs) if job.hz > 0.0), 0)
         return [band_hz if i == first else 0.0 for i in range(len(jobs))]
-    return planned(jobs, band_hz) if rule == "planned" else common_end(jobs, band_hz, efficiency)
+    return planned(jobs, band_hz) if rule == "planned" else common_end(jobs, band_hz, link)
 
 
 def planned(jobs: list[Any], band_hz: float) -> list[float]:
@@ -66,16 +69,16 @@ def planned(jobs: list[Any], band_hz: float) -> list[float]:
     return given
 
 
-def common_end(jobs: list[Any], band_hz: float, efficiency: float) -> list[float]:
+def common_end(jobs: list[Any], band_hz: float, link: Link) -> list[float]:
     """All end together, or when their budgets are spent; budgets that cannot be kept do not count."""
-    bits = [max(job.left / efficiency, 1e-100) for job in jobs]
+    bits = [max(job.left, 1e-100) for job in jobs]
     snr = [job.snr_hz for job in jobs]
-    alone = [z / shannon(band_hz, j) for z, j in zip(bits, snr, strict=True)]
+    alone = [z / link.rate(band_hz, j) for z, j in zip(bits, snr, strict=True)]
     lasts = [job.affordable_s if a <= job.affordable_s * (1.0 + ROUNDING) else math.inf
              for job, a in zip(jobs, alone, strict=True)]
 
     def needs(x: float) -> list[float]:
-        return [bandwidth(z / min(x, last), j) if min(x, last) < math.inf else 0.0
+        return [link.bandwidth(z / min(x, last), j) if min(x, last) < math.inf else 0.0
                 for z, j, last in zip(bits, snr, lasts, strict=True)]
 
     if sum(needs(math.inf)) > band_hz * (1.0 + ROUNDING):

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from netsim.fleet.link_model import link_options
 from netsim.fleet.population import draw_population
-from netsim.fleet.work import RoundProblems
+from netsim.fleet.work import JobSizes, RoundProblems
 from netsim.world.faults import Faults
 from netsim.world.own_channel import channel_of
 from netsim.world.supply import supplies_of
@@ -100,7 +101,8 @@ class Cell:
     def __post_init__(self) -> None:
         scenario, seed, cell = self.scenario, self.seed, self.scenario.cell
         self.population = draw_population(scenario, seed, None)
-        self.problems = RoundProblems(scenario, self.population, bits=float(scenario.learning.bits))
+        sizes = JobSizes.of(scenario, self.population, float(scenario.learning.bits))
+        self.problems = RoundProblems(scenario, self.population, sizes)
         self.channel = channel_of(scenario, self.population, seed)
         self.fades = self.channel.next_change(0.0) < math.inf
         self.faults = Faults.of(scenario, seed)
@@ -110,7 +112,8 @@ class Cell:
                          for name in ("idle_w", "harvest_w"))
         self.batteries = Batteries(scenario, self.population.battery_j, idle, harvest)
         self.heat = Heat(scenario)
-        self.link = Link(cell.efficiency, cell.rate_cap)
+        given = link_options(cell)
+        self.link = Link(float(given.get("efficiency", 1.0)), float(given.get("cap", math.inf)))
         self.rule = scenario.allocation.sharing or "planned"
         self.receives_w = 0.0 if cell.downlink is None else float(cell.downlink.reception or 0.0)
         self.drops = scenario.rounds.over_budget == "drop"
@@ -354,7 +357,7 @@ class Cell:
         self.queue.sort(key=lambda job: not job.on_air)       # those on the air first
         if not self.queue:
             return
-        given = shares(self.rule, self.queue, self.problems.bandwidth_hz, self.link.efficiency)
+        given = shares(self.rule, self.queue, self.problems.bandwidth_hz, self.link)
         for job, hz in zip(self.queue, given, strict=True):
             if hz > 0.0 and not job.on_air:
                 job.on_air = True

@@ -14,7 +14,6 @@ from netsim.allocation.waves import MOST_SCALING, planner_of
 from netsim.base.streams import stream
 from netsim.base.units import parse
 from netsim.selection import METHODS, View
-from reference_cell.band import Link
 from reference_cell.cell import Cell, Job, rounding_of
 
 MOST_WAITS = 366
@@ -30,7 +29,7 @@ class Download:
         self.bits = float(scenario.learning.bits if table.bits is None else table.bits) * parts
         self.hz = float(scenario.cell.bandwidth if table.bandwidth is None else table.bandwidth)
         self.watts, self.noise, self.each = float(table.power), cell.problems.noise_w_per_hz, table.to == "each"
-        self.link, self.receives_w = Link(scenario.cell.efficiency, scenario.cell.rate_cap), cell.receives_w
+        self.link, self.receives_w = cell.link, cell.receives_w
 
     def seconds(self, gain: Any) -> Any:
         rates = np.array([self.link.rate(self.hz, h * self.watts / self.noise) for h in gain.tolist()])
@@ -148,6 +147,15 @@ class Server:
     def is_first(self) -> bool:
         return self.kind in WAITS and self.cell.version == 0 and self.scenario.rounds.first == "all"
 
+    def replanned(self, wave: Any) -> Any:
+        """A later wave as it starts: with the gains and charges of now, if all of it still has a plan."""
+        if not self.cell.fades and not self.cell.batteries.in_time:
+            return wave
+        try:
+            return self.planner().one_wave(wave.devices).waves[0]
+        except Infeasible:
+            return wave
+
     def plan(self, devices: Any, size: int) -> Any:
         planner = self.planner()
         agenda = planner.agenda(devices, self.infeasible(), size)
@@ -158,7 +166,7 @@ class Server:
                                         math.nan)
                 self.left_out.append(Job(
                     self.next_number(), device, self.cell.version, self.cell.now, float(asked.cycles[place]),
-                    bits=float(asked.bits[place]) * self.scenario.cell.efficiency,
+                    bits=float(asked.bits[place]),
                     budget_j=float(asked.budget_j[place]), gain=float(asked.gain[place]), download_s=0.0,
                     outcome="infeasible", phase="done", ended_at=self.cell.now, round=self.cell.version + 1,
                     **nothing))
@@ -176,7 +184,7 @@ class Server:
                     else Download(cell, self.parts).seconds(gain))
         jobs = [Job(self.next_number(), device, cell.version, cell.now, float(problem.cycles[i]),
                     float(plan.cpu_hz[i]), float(problem.capacitance[i] * plan.cpu_hz[i] ** 3),
-                    float(problem.bits[i]) * self.scenario.cell.efficiency, float(plan.power_w[i]),
+                    float(problem.bits[i]), float(plan.power_w[i]),
                     float(plan.bandwidth_hz[i]), float(problem.budget_j[i]), float(problem.gain[i]),
                     float(plan.end_s[i]), float(receives[i]), float(gain[i] * plan.power_w[i] / problem.noise_w_per_hz))
                 for i, device in enumerate(devices.tolist())]
@@ -234,7 +242,8 @@ class Server:
             self.waits = 0 if len(devices) else self.waits
             agenda, arrived = self.plan(np.sort(devices), cohort), []
             for wave in agenda.waves:
-                arrived += [job for job in self.play_wave(self.dispatch(wave)) if job.outcome == "arrived"]
+                again = wave if wave is agenda.waves[0] else self.replanned(wave)
+                arrived += [job for job in self.play_wave(self.dispatch(again)) if job.outcome == "arrived"]
             if not agenda.waves:
                 cell.play(cell.now + rounds.wait_s, lambda: False)
             self.aggregate(arrived)

@@ -10,6 +10,7 @@ from server_worlds import open_rounds
 from netsim import load_scenario, simulate
 from netsim.allocation.problem import Problem, plan_for
 from netsim.allocation.waves import Agenda, Wave
+from netsim.scenario import Scenario
 from netsim.selection import Choice
 from netsim.server.history import History
 from netsim.server.server import ServerContext
@@ -210,3 +211,20 @@ def test_of_devices_that_end_together_first_k_takes_the_first(method):
         assert np.ptp(jobs["t1"].to_numpy()) < 1e-11
         assert sorted(jobs.filter(jobs["outcome"] == "arrived")["device"]) == sorted(jobs["device"])[:5]
         assert set(jobs["outcome"]) == {"arrived", "too late"}
+
+
+def test_a_wave_is_planned_with_the_gains_of_the_instant_at_which_it_starts():
+    """Gains are recorded in time: 10 dB less from 50 ms on, when the first wave is still at work."""
+    scenario = Scenario.of({
+        "cell": {"radius": "200 m", "bandwidth": "1 MHz",
+                 "gain_trace": {"db": [[-90.0] * 4, [-100.0] * 4, [-90.0] * 4], "t": [0.0, 0.05, 1e4]}},
+        "population": [{"name": "phone", "count": 4, "samples": 100, "budget": "1.9 mJ", "radio": {"power": "20 dBm"},
+                        "cpu": {"min": "0.1 GHz", "max": "1 GHz", "cycles_per_sample": 1e6, "capacitance": 1e-28}}],
+        "learning": {"bits": "100 kbit"}, "selection": {"method": "fedavg", "cohort": 2},
+        "allocation": {"method": "sao"}, "rounds": {"first_infeasible": "waves"},
+        "end": {"rounds": 1}})
+    jobs = simulate(scenario, None, 0, learning=False).jobs.sort("job")
+    waves = jobs.group_by("t0", maintain_order=True).agg("gain").rows()
+    assert len(waves) > 1
+    for began, gains in waves:
+        assert gains == pytest.approx([10 ** (-9.0 if began < 0.05 else -10.0)] * len(gains))
