@@ -1,6 +1,6 @@
-"""Mutated scenarios, damaged and forged run folders and odd tables, through the real command line: python benchmarks/fuzz.py.
+"""Mutated scenarios, damaged and forged run folders and odd tables, through the real command line.
 
-    python benchmarks/fuzz.py --scenarios 10000 --folders 2000 --tables 1000 --forged 500 --counted fuzz.jsonl      # goes on there
+    python benchmarks/fuzz.py --scenarios 10000 --folders 2000 --tables 1000 --forged 500 --counted FILE    # goes on
     python benchmarks/fuzz.py --only folders:17 --keep DIR      # one case again, with what it read and said
 
 Every case follows from the campaign's seed and its own number alone, so that each finding can be played again. Cases

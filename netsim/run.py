@@ -16,6 +16,7 @@ from netsim.base.files import PassingFolder, read_json
 from netsim.trace.overlap import seconds_within
 from netsim.trace.run_directory import is_being_written, read_info
 from netsim.trace.schema import DROPS
+from netsim.trace.soundness import unsound
 from netsim.trace.store import read_checksums, scan, verify
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 PARTS = {"compute": ("compute", "throttled"), "upload": ("upload",), "wait": ("wait", "off")}
 DOWNLOAD = "download"                   # a part more, in runs with a downlink
 ALL_PARTS = {DOWNLOAD: (DOWNLOAD,), **PARTS}
+TEXTS, NUMBERS = ("name", "kind"), ("device", "samples", "budget_j", "battery_j")      # columns of devices
 LARGEST = 1e150                         # seconds or joules: beyond it, squares and sums are no numbers any more
 
 
@@ -101,7 +103,7 @@ class Run:
         """The trace, once it is clear that its parts are all there, fit together and hold numbers."""
         import polars as pl
 
-        trace = scan(self.path, "trace", self.last_round, self._checksums)
+        trace = self._sound("trace")
         seq, name, round_ = pl.col("seq"), pl.col("name"), pl.col("round")
         gaps, rounds = self.collect(trace.select(
             seq.ne_missing(pl.int_range(pl.len())).sum().alias("gaps"),
@@ -116,6 +118,18 @@ class Run:
         if not all(self.collect(sound.select(pl.all().all(ignore_nulls=False))).row(0)):
             raise InputError("damaged", str(self.path / "trace"), "times, energies or counts that are no numbers")
         return trace
+
+    def _sound(self, table: str) -> pl.LazyFrame:
+        """A table, lazily, once it is known to be whole, and to hold what a run can have."""
+        frame = scan(self.path, table, self.last_round, self._checksums)
+        self._refuse_unsound(table, frame)
+        return frame
+
+    def _refuse_unsound(self, table: str, frame: pl.LazyFrame) -> None:
+        devices = self.scenario.size if table == "devices" else self.devices.height
+        rows = self.collect(unsound(table, frame, self.last_round, devices)).item()
+        if rows:
+            raise InputError("damaged", str(self.path / table), counted(rows, "row") + " that no run can have")
 
     def collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
         """Read what a lazy frame over this run's files asks for."""
@@ -142,7 +156,7 @@ class Run:
 
     def scan_links(self) -> pl.LazyFrame:
         """The links, lazily, once they are known to be whole."""
-        return scan(self.path, "links", self.last_round, self._checksums)
+        return self._sound("links")
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -150,7 +164,7 @@ class Run:
 
     def scan_jobs(self) -> pl.LazyFrame:
         """The jobs, lazily, once they are known to be whole."""
-        return scan(self.path, "jobs", self.last_round, self._checksums)
+        return self._sound("jobs")
 
     @cached_property
     def devices(self) -> pl.DataFrame:
@@ -162,9 +176,11 @@ class Run:
             found = pl.read_parquet(file, glob=False)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError("unreadable", str(file), str(error), "a table of devices") from None
-        missing = [name for name in ("device", "kind") if name not in found.columns]
-        if missing:
-            raise InputError("damaged", str(file), f"no column {missing[0]}", "a table of devices")
+        fit = {name: kind == pl.String if name in TEXTS else kind.is_numeric() for name, kind in found.schema.items()}
+        wrong = [name for name in (*TEXTS, *NUMBERS, *fit) if not fit.get(name)]
+        if wrong:
+            raise InputError("damaged", str(file), f"no column {wrong[0]}, or one of another type")
+        self._refuse_unsound("devices", found.lazy())
         return found
 
     @cached_property

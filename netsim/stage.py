@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from netsim.base.errors import YourCodeError
+from netsim.base.errors import InputError, WorkerError, YourCodeError
 from netsim.base.garbage import fewer_collections
 from netsim.fleet.device_table import device_table
 from netsim.fleet.population import draw_population
@@ -23,7 +23,7 @@ from netsim.server.history import History
 from netsim.server.rounds import RoundRecorder
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress, ServerContext
-from netsim.trace.journal import Journal, Stateful, rows_a_part
+from netsim.trace.journal import CHECKPOINT, Journal, Stateful, rows_a_part
 from netsim.trace.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -133,6 +133,16 @@ def open_stage(
         rooms: dict[str, Stateful] = {
             "rounds": rounds, "cell": rounds.cell, "history": history, "learning": learns,
             **({} if selector is None else {"selection": selector}), "trace": recorder}
-        if stored is not None:
-            journal.restore(stored, rooms)
-        yield Stage(env, scenario, rounds, sizes, learns, history, recorder, journal, rooms, progress)
+        stage = Stage(env, scenario, rounds, sizes, learns, history, recorder, journal, rooms, progress)
+        if stored is None:
+            yield stage
+            return
+        journal.restore(stored, rooms)
+        try:
+            yield stage
+        except (InputError, WorkerError, OSError, MemoryError):
+            raise
+        except Exception as error:      # a checkpoint with a right checksum may still say what no run can come to
+            raise InputError("damaged", str(path / CHECKPOINT), f"a state that this run cannot go on from ({error!r})",
+                             hint="Begin again with another --out; if netsim wrote it, this is a fault of netsim"
+                             ) from error

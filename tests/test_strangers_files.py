@@ -378,3 +378,24 @@ def test_populations_whose_names_collide_are_different_devices(tmp_path: Path) -
     assert np.array_equal(drawn.x_m[:size], draw_population(first, 1).x_m[:size])      # the earlier keeps its draws
     gain = round_gain(both, drawn, 1, 1) / drawn.gain
     assert not np.intersect1d(gain[:size], gain[size:]).size
+
+
+# Files that a scenario names, and that are no tables: nothing of them is quoted.
+
+SECRET = "s3cret-t0ken"
+
+
+@pytest.mark.parametrize("content", [
+    f"{SECRET}\n", f"name,{SECRET}\na,b\n", f"ssh-rsa {SECRET}\nmore\n", f'"{SECRET}\n', f"1\n{SECRET}\n",
+    f"t,1\n0,{SECRET}\n", f"a,{SECRET},c\n1,2\n", f"device,{SECRET}\n0,1\n", f"{SECRET},{SECRET}\n1,2\n"])
+@pytest.mark.parametrize("key", [
+    'devices = "key.txt"', 'mobility = { model = "recorded", tracks = "key.txt" }',
+    'availability = { model = "recorded", intervals = "key.txt" }', None])
+def test_an_error_quotes_nothing_of_a_file_that_is_no_table(tmp_path: Path, content: str, key: str | None) -> None:
+    (tmp_path / "key.txt").write_text(content, encoding="utf-8")
+    own = f'[[population]]\nname = "node"\n{key}\n' if key else '[cell]\ngain_trace = "key.txt"\n'
+    (tmp_path / "own.toml").write_text(f'base = "tiny"\n{own}', encoding="utf-8")
+    with pytest.raises(InputError) as refused:
+        load_scenario(tmp_path / "own.toml")
+    assert SECRET not in str(refused.value)
+    assert "key.txt" in str(refused.value) or "gain_trace" in str(refused.value)

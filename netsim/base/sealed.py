@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-from zipfile import ZipFile
+from zipfile import ZIP_STORED, ZipFile
 
 from netsim.base.errors import InputError
 from netsim.base.files import read_json, replace_file, replace_text
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from netsim.base.arrays import State
 
 SEAL = "sha256"
@@ -36,12 +41,33 @@ def read_arrays(path: Path) -> State:
 
 
 def arrays_in(file: Path | IO[bytes]) -> State:
-    """The arrays of an .npz file; each is read to its end, which verifies its CRC-32, before anything is made of it."""
-    import numpy as np
+    """The arrays of an .npz file that netsim wrote; each is read to its end, which verifies its CRC-32.
 
-    with ZipFile(file) as archive:
-        return {name.removesuffix(".npy"): np.load(BytesIO(archive.read(name)), allow_pickle=False)
-                for name in archive.namelist()}
+    netsim packs nothing, so together they take the memory that the file takes on the disk. A file that would unpack to
+    more, or an array that says to be larger than it is, raises ValueError before memory is taken for it.
+    """
+    with open(file, "rb") if isinstance(file, Path) else nullcontext(file) as opened, ZipFile(opened) as archive:
+        entries = archive.infolist()
+        size = opened.seek(0, os.SEEK_END)
+        if any(entry.compress_type != ZIP_STORED for entry in entries) or sum(
+                entry.file_size for entry in entries) > size:
+            raise ValueError("it unpacks to more than netsim wrote")
+        return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in entries}
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """One array of an .npz file; numpy would take memory for as many entries as its header says."""
+    import numpy as np
+    from numpy.lib import format as npy
+
+    file = BytesIO(content)
+    version = npy.read_magic(file)
+    header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, by_columns, dtype = header(file)
+    rest = memoryview(content)[file.tell():]
+    if dtype.hasobject or not dtype.itemsize or math.prod(shape) * dtype.itemsize != len(rest):
+        raise ValueError("an array is not as large as it says")
+    return np.frombuffer(rest, dtype).reshape(shape, order="F" if by_columns else "C").copy()
 
 
 def _of_arrays(state: State) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -11,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.base import units
 from netsim.base.errors import InputError
-from netsim.base.files import MEGABYTE, read_text
+from netsim.base.files import MEGABYTE, read_text, read_toml
 
 if TYPE_CHECKING:
     from netsim.run import Run
 
+SCENARIO, MOST_BYTES = "scenario.toml", 500 * MEGABYTE
 LONGEST = 80        # characters of a value
 MOST_KEYS = 200     # that a page lists
 NOT_SET = "not set"
@@ -24,12 +24,12 @@ PROSE = ("name", "description")     # change nothing
 
 def scenario_text(run: Run) -> str:
     """The scenario as it was run, with all defaults filled in."""
-    return read_text(run.path / "scenario.toml", "a scenario", 500 * MEGABYTE)
+    return read_text(run.path / SCENARIO, "a scenario", MOST_BYTES)
 
 
 def changed_keys(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """The keys that are not alike in all runs, each with its value in every run, and how the runs were started."""
-    found = [{**_started(run), **dict(_flat(tomllib.loads(scenario_text(run))))} for run in runs]
+    found = [{**_started(run), **dict(_flat(read_toml(run.path / SCENARIO, "a scenario", MOST_BYTES)))} for run in runs]
     keys = dict.fromkeys(key for each in found for key in each if key not in PROSE)
     rows = [(key, [each.get(key, NOT_SET) for each in found]) for key in keys]
     return [(key, [_short(value) for value in values]) for key, values in rows if len(set(map(_meaning, values))) > 1]

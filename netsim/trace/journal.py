@@ -149,6 +149,8 @@ class Journal:
         """Let each room take up its part of a checkpoint."""
         for room, it in rooms.items():
             own = {name.removeprefix(f"{room}/"): array for name, array in state.items() if name.startswith(f"{room}/")}
+            if any(array.dtype.kind not in "biufSU" for array in own.values()):
+                raise InputError("damaged", str(self.path / CHECKPOINT), "arrays of types that netsim does not write")
             self.checked(partial(it.restore, own))
 
     def commit(self, round_: int, recorder: Recorder, rooms: Mapping[str, Stateful], uploads: Uploads) -> None:

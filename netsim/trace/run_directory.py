@@ -30,6 +30,7 @@ from netsim.base.files import MEGABYTE, open_to_read, read_json
 from netsim.base.sealed import read_object
 
 FORMAT = 2
+MOST_ROUNDS = 2**31      # of a run: their numbers are 32-bit columns of the trace
 
 
 def is_finished(path: Path) -> bool:
@@ -64,8 +65,9 @@ def read_info(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not a run directory: it has no run.json") from None
     except OSError as error:
         raise InputError(f"{file}: unreadable ({error})") from None
-    if info.get("format") != FORMAT or not {"scenario", "seed", "status"} <= info.keys() or not isinstance(
-            info.get("round"), int):
+    kinds = {"scenario": str, "seed": int, "status": str, "round": int}
+    if info.get("format") != FORMAT or any(type(info.get(key)) is not kind for key, kind in kinds.items()) or not (
+            0 <= info["round"] < MOST_ROUNDS):
         raise InputError(f"{file}: not written by this version of netsim (format {FORMAT})")
     return info
 

@@ -1,0 +1,116 @@
+"""Runs whose files were changed together with their checksums are refused, never followed into a traceback."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from fuzzing.folders import make_runs  # noqa: E402
+from fuzzing.forged import forge, forged_case, made, make_forged, sealed, unsealed  # noqa: E402
+
+from netsim import InputError, load_run, load_scenario, simulate  # noqa: E402
+from netsim.base.sealed import read_arrays, write_arrays  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("whole") / "run"
+    simulate(load_scenario("tiny", ["end.rounds=2"]), place)
+    return place
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "run"))
+
+
+def signed(run: Path, name: str, table: pl.DataFrame) -> None:
+    """Write a table, and a checksum that fits."""
+    class Chosen(random.Random):
+        def choice(self, seq: list[Path]) -> Path:      # type: ignore[override]
+            return run / name
+
+    table.write_parquet(run / name)
+    from fuzzing import forged
+
+    forged.FORGERS[".parquet"], kept = (lambda path, chance: ""), forged.FORGERS[".parquet"]
+    try:
+        forge(run, Chosen())
+    finally:
+        forged.FORGERS[".parquet"] = kept
+
+
+@pytest.mark.parametrize(("name", "column", "value"), [
+    ("jobs", "staleness", None), ("jobs", "staleness", -1), ("jobs", "device", 99), ("jobs", "device", -1),
+    ("jobs", "energy_j", float("nan")), ("jobs", "t1", float("inf")), ("jobs", "outcome", "x"), ("jobs", "round", 0),
+    ("jobs", "round", 9), ("trace", "kind", "x"), ("trace", "device", 99), ("trace", "t0", 1e9), ("trace", "name", None),
+    ("links", "src", -1), ("links", "dst", None)])
+def test_a_value_that_no_run_can_have(run: Path, name: str, column: str, value: object) -> None:
+    part = f"{name}/part-00001.parquet"
+    table = pl.read_parquet(run / part)
+    values = [value, *table[column].to_list()[1:]]
+    signed(run, part, table.with_columns(pl.Series(column, values, table[column].dtype)))
+    loaded = load_run(run)
+    with pytest.raises(InputError) as refused:
+        _ = {"jobs": lambda: loaded.jobs, "trace": lambda: loaded.events, "links": lambda: loaded.links}[name]()
+    assert refused.value.code == "damaged"
+    assert name in refused.value.key
+
+
+@pytest.mark.parametrize("change", [
+    lambda table: table.head(0), lambda table: table.drop("budget_j"), lambda table: table[::-1],
+    lambda table: table.with_columns(made("battery_j", [[1.0]] * len(table), None)), lambda table: table.head(1),
+    lambda table: table.with_columns(pl.lit("x").alias("samples")), lambda table: table.with_columns(kind=pl.lit(1)),
+    lambda table: table.with_columns(budget_j=pl.lit(float("nan"))), lambda table: pl.concat([table, table])])
+def test_devices_that_are_not_those_of_the_scenario(run: Path, change: object) -> None:
+    signed(run, "devices.parquet", change(pl.read_parquet(run / "devices.parquet")))      # type: ignore[operator]
+    with pytest.raises(InputError) as refused:
+        load_run(run).breakdown()
+    assert (refused.value.code, "devices" in refused.value.key) == ("damaged", True)
+
+
+@pytest.mark.parametrize(("key", "value"), [
+    ("scenario", 3), ("seed", "x"), ("seed", True), ("status", []), ("round", -1), ("round", 2**40), ("round", True)])
+def test_a_run_json_of_other_types(run: Path, key: str, value: object) -> None:
+    sealed(run / "run.json", {**unsealed(run / "run.json"), key: value})
+    with pytest.raises(InputError, match="run.json"):
+        load_run(run)
+
+
+@pytest.mark.parametrize("kind", ["U8", "S3", "c16", "M8[s]", "nan"])
+def test_a_checkpoint_with_arrays_as_text_or_no_numbers(run: Path, kind: str) -> None:
+    """Every array in turn: resuming refuses it, or goes on, and raises nothing else."""
+    state = read_arrays(run / "checkpoint.npz")
+    info = unsealed(run / "run.json")
+    for name, array in state.items():
+        forged = np.full(array.shape, np.nan) if kind == "nan" else array.astype(kind)
+        write_arrays(run / "checkpoint.npz", {**state, name: forged})
+        sealed(run / "run.json", {**info, "status": "running"})
+        try:
+            simulate(load_scenario("tiny", ["end.rounds=2"]), run, resume=True)
+        except InputError as refused:
+            assert "checkpoint.npz" in str(refused)
+
+
+@pytest.mark.slow
+def test_forged_folders_at_random(tmp_path: Path) -> None:
+    make_runs(tmp_path)
+    make_forged(tmp_path)
+    here = Path.cwd()
+    try:
+        for number in range(12):
+            folder = tmp_path / f"case-{number}"
+            folder.mkdir()
+            os.chdir(folder)
+            forged_case(random.Random(f"test-{number}"), folder, tmp_path)
+    finally:
+        os.chdir(here)
