@@ -149,8 +149,6 @@ class Journal:
         """Let each room take up its part of a checkpoint."""
         for room, it in rooms.items():
             own = {name.removeprefix(f"{room}/"): array for name, array in state.items() if name.startswith(f"{room}/")}
-            if any(array.dtype.kind not in "biufSU" for array in own.values()):
-                raise InputError("damaged", str(self.path / CHECKPOINT), "arrays of types that netsim does not write")
             self.checked(partial(it.restore, own))
 
     def commit(self, round_: int, recorder: Recorder, rooms: Mapping[str, Stateful], uploads: Uploads) -> None:
@@ -177,7 +175,10 @@ class Journal:
             self._lock = None
 
     def _load(self) -> State:
-        return read_arrays(self.path / CHECKPOINT)
+        state = read_arrays(self.path / CHECKPOINT)
+        if any(array.dtype.kind not in "biufSU" for array in state.values()):
+            raise ValueError("it has arrays of types that netsim does not write")
+        return state
 
     def _restore(self, state: State) -> None:
         self.round, self.trace_sha256 = int(state["round"]), bytes(state["trace_sha256"]).decode("ascii")
