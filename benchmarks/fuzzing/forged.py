@@ -37,22 +37,22 @@ DTYPES = ("U8", "S3", "f4", "f8", "i1", "i8", "u8", "?", "c16", "M8[s]", "V4")
 def make_forged(home: Path) -> None:
     """The run that is made here alone: asynchronous, cut off while jobs are under way, with a part each round."""
     from netsim import stage
-    from netsim.server.as_they_come import AsTheyCome
+    from netsim.server.asynchronous import Asynchronous
 
-    parts, ended = stage.rows_a_part, AsTheyCome.ended
+    parts, ended = stage.rows_a_part, Asynchronous.ended
 
-    def cut(self: Any, cell: Any) -> bool:
-        if cell.version >= 4:
+    def cut(self: Any) -> bool:
+        if self.rounds.version >= 4:
             raise Cut
-        return ended(self, cell)
+        return ended(self)
 
-    stage.rows_a_part, AsTheyCome.ended = lambda learning: 1, cut      # type: ignore[method-assign]
+    stage.rows_a_part, Asynchronous.ended = lambda learning: 1, cut      # type: ignore[method-assign]
     try:
         netsim(*WORDS["waiting"], "--out", home / "whole" / "waiting")
     except Cut:
         pass
     finally:
-        stage.rows_a_part, AsTheyCome.ended = parts, ended             # type: ignore[method-assign]
+        stage.rows_a_part, Asynchronous.ended = parts, ended             # type: ignore[method-assign]
 
 
 def forged_case(chance: random.Random, folder: Path, home: Path) -> str:
