@@ -21,7 +21,7 @@ def shown(cell: Any, kind: str) -> bool:
 
 @pytest.mark.extended
 def test_a_channel_a_selection_and_a_model_of_the_readers_own_end_in_a_figure(tmp_path: Path) -> None:
-    import nbformat                            # only this test needs them, and it is extended
+    import nbformat  # only this test needs them, and it is extended
     from nbclient import NotebookClient
 
     notebook = nbformat.read(NOTEBOOKS / "own-sweep.ipynb", as_version=4)
