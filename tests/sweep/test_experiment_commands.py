@@ -31,7 +31,7 @@ def test_a_sweep_runs_shows_its_status_and_reports_what_failed(
     assert done.exit_code == 0, done.output
     assert "results: results/sweeps/few/table.parquet" in done.output
     assert len(pl.read_parquet("results/sweeps/few/table.parquet")) == 2
-    next(Path("results/sweeps/few/points").iterdir()).unlink()
+    next(Path("results/sweeps/few/cells").iterdir()).unlink()
     for other in Path("results/sweeps/few/runs").iterdir():
         (other / "summary.json").write_text("{")            # somebody damaged the runs
     failed = CliRunner().invoke(app, ["sweep", "few.toml", "--workers", "1"])
