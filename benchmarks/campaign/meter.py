@@ -161,5 +161,5 @@ def bits_sent(trial: Try, parts: CellParts, noise_w_per_hz: float) -> float:
         if trial.bits - sent <= 1e-10 * trial.bits and t1 - t0 > 1e-9 * max(1.0, t1):
             raise AssertionError(f"job {trial.job} sent from {t0!r} to {t1!r} s with {trial.bits - sent} bits left")
         gain = float(parts.channel.gain(np.array([trial.device]), as_of, round_)[0])
-        sent += float(parts.radio.rate(hz, gain * trial.power_w / noise_w_per_hz)) * (t1 - t0)
+        sent += float(parts.problems.link.rate(hz, gain * trial.power_w / noise_w_per_hz)) * (t1 - t0)
     return sent
