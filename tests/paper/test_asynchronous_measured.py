@@ -65,7 +65,7 @@ def fake(context: Context, training: ServerTrial, models: int, reached: bool = T
     run = simulate(training.scenario(context, {"end.rounds": rounds}), seed=training.number, learning=False)
     each = rounds // models
     accuracy = [(round_ + 1) / rounds if (round_ + 1) % each == 0 else None for round_ in range(rounds)]
-    cell = training.cell(context)
+    cell = training.point(context)
     cell.record.parent.mkdir(parents=True, exist_ok=True)
     write_record(cell.record, {
         **cell.note, "rounds": rounds, "target_reached": reached, "seconds": 5.0, "processor": "a chip",

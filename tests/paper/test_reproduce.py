@@ -38,7 +38,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fake(context: Context, trial: Trial, accuracy: list[float], reached: bool = True) -> None:
     """Stores a record as a finished run of this trial would."""
-    cell = trial.cell(context)
+    cell = trial.point(context)
     cell.record.parent.mkdir(parents=True, exist_ok=True)
     count = len(accuracy)
     write_record(cell.record, {
@@ -138,9 +138,9 @@ def test_a_stored_trial_of_other_settings_does_not_count(tmp_path: Path) -> None
     context = quick(tmp_path, stored=True)
     trial = Trial("digits", "0.8", "divergence", 10, 1)
     fake(context, trial, [0.5, 0.8])
-    path = trial.cell(context).record
+    path = trial.point(context).record
     path.write_text(path.read_text().replace('"local_epochs": 5', '"local_epochs": 10'))
-    assert not trial.cell(context).finished
+    assert not trial.point(context).finished
     assert trials.run_trials([trial], context, "none") == {}
 
 
@@ -155,7 +155,7 @@ def test_only_the_datasets_asked_for_are_looked_for_and_trained_on(
 ) -> None:
     run: list[str] = []
     looked_for: list[str] = []
-    monkeypatch.setattr(trials, "run_cells", lambda cells, place, watch: run.extend(c.note["dataset"] for c in cells))
+    monkeypatch.setattr(trials, "run_points", lambda points, *_: run.extend(p.note["dataset"] for p in points))
     monkeypatch.setattr("netsim.learning.datasets.load_dataset", lambda name, root: looked_for.append(name))
     context = Context(tmp_path / "paper", datasets=("mnist", "cifar10"))
     stored = Trial("fashion-mnist", "0.8", "divergence", 20, 1)
