@@ -10,7 +10,7 @@ import pytest
 from netsim import load_scenario
 from netsim.allocation import Problem, allocate
 from netsim.fleet.population import Population, draw_population
-from netsim.fleet.work import RoundProblems, problem_for
+from netsim.fleet.work import JobSizes, RoundProblems, problem_for
 from netsim.scenario import Scenario
 
 
@@ -22,7 +22,7 @@ def world() -> tuple[Scenario, Population]:
 
 def test_the_same_as_one_by_one(world: tuple[Scenario, Population]) -> None:
     scenario, population = world
-    problems = RoundProblems(scenario, population, bits=448e3)
+    problems = RoundProblems(scenario, population, JobSizes.of(scenario, population, 448e3))
     rng = np.random.default_rng(1)
     for fading in (None, population.gain * rng.exponential(size=len(population))):
         devices = rng.choice(len(population), 10, replace=False)
@@ -37,7 +37,7 @@ def test_the_answer_does_not_depend_on_what_was_asked_before(world: tuple[Scenar
     """A resumed run must plan its rounds to the same bytes as an unbroken one."""
     scenario, population = world
     first, second = np.arange(5), np.arange(5, 10)
-    once, again = (RoundProblems(scenario, population, bits=448e3) for _ in range(2))
+    once, again = (RoundProblems(scenario, population, JobSizes.of(scenario, population, 448e3)) for _ in range(2))
     allocate(once.of(first))
     after, fresh = allocate(once.of(second)), allocate(again.of(second))
     assert after.bandwidth_hz.tobytes() == fresh.bandwidth_hz.tobytes()
@@ -46,7 +46,7 @@ def test_the_answer_does_not_depend_on_what_was_asked_before(world: tuple[Scenar
 
 def test_shares_the_population_s_arrays(world: tuple[Scenario, Population]) -> None:
     scenario, population = world
-    whole = RoundProblems(scenario, population, bits=448e3).whole
+    whole = RoundProblems(scenario, population, JobSizes.of(scenario, population, 448e3)).whole
     assert np.shares_memory(whole.budget_j, population.budget_j)
     assert whole.numbers is not None
     assert whole.numbers.tolist() == list(range(len(population)))

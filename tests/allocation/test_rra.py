@@ -9,11 +9,11 @@ import allocation_reference as reference
 import numpy as np
 import pytest
 from allocation_worlds import check_constraints, paper_world
+from refused import refused
 
 from netsim.allocation import Infeasible, Problem, allocate
 from netsim.allocation.diagnosis import largest_feasible
 from netsim.allocation.rra import rra_alternation, rra_shares
-from netsim.base.errors import InputError
 
 
 def world(rng: np.random.Generator, size: int) -> Problem:
@@ -98,7 +98,9 @@ def test_a_deadline_before_anyone_is_done_selects_nobody() -> None:
     assert shares.objective == 0.0
 
 
-@pytest.mark.parametrize("options", [{"deadline": 0}, {"deadline": "soon"}, {"weight": -1}, {"weight": math.nan}])
-def test_bad_options(options: dict[str, object]) -> None:
-    with pytest.raises(InputError, match=r"allocation\.(deadline|weight) = .*: .*\(allocation method rra\)"):
-        allocate(world(np.random.default_rng(1), 3), "rra", **options)
+@pytest.mark.parametrize(("name", "value", "code"), [
+    ("deadline", 0, "out-of-range"), ("deadline", "soon", "malformed"), ("weight", -1, "out-of-range"),
+    ("weight", math.nan, "wrong-unit")])
+def test_bad_options(name: str, value: object, code: str) -> None:
+    with refused(code, f"allocation.{name}"):
+        allocate(world(np.random.default_rng(1), 3), "rra", **{name: value})

@@ -10,12 +10,12 @@ import pytest
 from allocation_worlds import check_constraints, paper_world, with_budgets
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
 from worlds_in_time import SOLO, TWO_ALIKE, UNEQUAL, UNEQUAL_OPTIMUM
 
 from netsim import load_scenario
-from netsim.allocation import Infeasible, Problem, allocate
+from netsim.allocation import Infeasible, Problem, Shannon, allocate
 from netsim.allocation.alone import Alone, solo_bound
-from netsim.base.errors import InputError
 from netsim.random_cohort import one_round
 
 
@@ -81,12 +81,12 @@ def test_silence_between_devices() -> None:
     plan = allocate(TWO_ALIKE, "tdma", guard="100 ms")
     assert plan.round_s == pytest.approx(3.1)
     assert plan.start_s == pytest.approx([1.0, 2.1])
-    with pytest.raises(InputError, match="guard"):
+    with refused("out-of-range", "allocation.guard"):
         allocate(TWO_ALIKE, "tdma", guard="-1 ms")
 
 
 def test_a_rate_that_is_capped() -> None:
-    alone = Alone.of(UNEQUAL, cap=2.0)
+    alone = Alone.of(replace(UNEQUAL, link=Shannon(cap=2.0)))
     assert alone.air_s == pytest.approx([3.0, 3.0])            # 6 Mbit at 2 bit/s/Hz in 1 MHz
     assert np.isinf(alone.ready_s).all()                       # which 1.2 J do not pay for
 
