@@ -13,7 +13,7 @@ import polars as pl
 from netsim.analysis.names import device_names
 from netsim.base import html
 from netsim.base.errors import InputError, one_of
-from netsim.run import ALL_PARTS
+from netsim.run import ALL_PARTS, in_order
 from netsim.trace.overlap import held_within
 from netsim.trace.schema import BOOKS, CELL, DROPS, UNDELIVERED
 
@@ -87,7 +87,7 @@ class Breakdown:
         summed = [name for name in self.devices.columns if name.removesuffix("_s") in self.parts or name in (
             "rounds", "arrived", "dropped", "straggler_rounds", "energy_j", *(f"{part}_j" for part in self.parts))]
         return self.devices.group_by("kind", maintain_order=True).agg(
-            pl.len().cast(pl.Int64).alias("devices"), pl.col(summed).sum())
+            pl.len().cast(pl.Int64).alias("devices"), in_order(pl.col(summed)))
 
     def only(
         self, round: int | None = None, device: int | str | None = None, kind: str | None = None,
@@ -100,12 +100,12 @@ class Breakdown:
                 continue
             if wanted not in there[what]:
                 first, last = there[what][0], there[what][-1]
-                raise InputError(f"no {what} {wanted} in this run; it has {what}s {first} to {last}")
+                raise InputError("out-of-range", what, str(wanted), f"{first} to {last}")
             shares = shares.filter(pl.col(what) == wanted)
         if kind is not None:
             of_kind = self.devices.filter(pl.col("kind") == kind)["device"]
             if of_kind.is_empty():
-                raise InputError(f'no devices of kind "{kind}" in this run; {one_of(kind, set(self.devices["kind"]))}')
+                raise InputError("unknown-name", "kind", f'"{kind}"', one_of(kind, set(self.devices["kind"])))
             shares = shares.filter(pl.col("device").is_in(of_kind.implode()))
         return shares.sort("round", "wait_s", "device")
 
@@ -114,8 +114,8 @@ class Breakdown:
         found = self.devices.filter(pl.col("name") == name)["device"]
         if found.is_empty() and not name.isdecimal():
             near = get_close_matches(name, self.devices["name"].to_list(), n=1, cutoff=0.5)
-            raise InputError(f'no device "{name}" in this run'
-                             + (f'; did you mean "{near[0]}"?' if near else "; give its number, or its name"))
+            raise InputError("unknown-name", "device", f'"{name}"', "the number or the name of a device",
+                             f'Did you mean "{near[0]}"?' if near else "")
         return int(name) if found.is_empty() else int(found[0])
 
     def as_json(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class Breakdown:
 def break_down(run: Run) -> Breakdown:
     """Take a run apart."""
     if not run.last_round:
-        raise InputError(f"{run.path}: no round is complete yet, so there is nothing to show")
+        raise InputError("empty", str(run.path), hint="No round is complete yet, so there is nothing to show")
     rounds = run.rounds
     names = device_names(run.devices)
     bandwidth_hz = run.scenario.cell.bandwidth
@@ -145,17 +145,18 @@ def _shares(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame
     """Each device's time and energy in each round that it took part in."""
     name, length = pl.col("name"), pl.col("t1") - pl.col("t0")
     played = run.collect(
-        run.scan().filter((pl.col("kind") == "span") & (pl.col("device") >= 0)).group_by("round", "device").agg(
-            *(length.filter(name.is_in(ALL_PARTS[part])).sum().alias(f"{part}_s") for part in run.parts),
-            *(pl.col("energy_j").filter(name.is_in(ALL_PARTS[part])).sum().alias(f"{part}_j") for part in spends(run)),
-            pl.col("energy_j").sum()))
+        run.scan().filter((pl.col("kind") == "span") & (pl.col("device") >= 0))
+        .group_by("round", "device", maintain_order=True).agg(
+            *(in_order(length.filter(name.is_in(ALL_PARTS[part]))).alias(f"{part}_s") for part in run.parts),
+            *(in_order(pl.col("energy_j").filter(name.is_in(ALL_PARTS[part]))).alias(f"{part}_j")
+              for part in spends(run)), in_order(pl.col("energy_j"))))
     budgets = names.join(run.devices.select(pl.col("device").cast(pl.Int32), "budget_j"), on="device")
     return (
         played
         .join(rounds.select("round", "round_s"), on="round")
         .join(budgets, on="device", how="left")
         .join(_undelivered(run, UNDELIVERED), on=["round", "device"], how="left")
-        .sort("round", "device")
+        .sort("round", "device", "outcome", nulls_last=True)
         .select("round", "device", "name", *(f"{part}_s" for part in run.parts), "round_s",
                 *(f"{part}_j" for part in spends(run)), "energy_j", "budget_j", pl.col("outcome").fill_null("arrived"))
     )
@@ -192,7 +193,7 @@ def _band(run: Run, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
 
 
 def _energy(shares: pl.DataFrame) -> pl.DataFrame:
-    return shares.group_by("round").agg(pl.col("^.*_j$").exclude("budget_j").sum())
+    return shares.group_by("round", maintain_order=True).agg(in_order(pl.col("^.*_j$").exclude("budget_j")))
 
 
 def _books(run: Run, rounds: pl.DataFrame) -> pl.DataFrame:
@@ -213,7 +214,7 @@ def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataF
     """Who ended last in each round, and how long after the one before; nobody where several ended together."""
     ends = run.collect(
         run.scan().filter((pl.col("kind") == "span") & pl.col("name").is_in(WORK))
-        .group_by("round", "device").agg(pl.col("t1").max().alias("ended")))
+        .group_by("round", "device", maintain_order=True).agg(pl.col("t1").max().alias("ended")))
     ordered = ends.join(rounds.select("round", "round_s"), on="round").sort(
         ["round", "ended", "device"], descending=[False, True, False])
     last = pl.col("ended").first()
@@ -229,9 +230,9 @@ def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataF
 def _devices(run: Run, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """What each device of the population did in the whole run."""
     summed = [*(f"{part}_s" for part in run.parts), *(f"{part}_j" for part in spends(run)), "energy_j"]
-    did = shares.group_by("device").agg(
+    did = shares.group_by("device", maintain_order=True).agg(
         pl.len().alias("rounds"), (pl.col("outcome") == "arrived").sum().alias("arrived"),
-        pl.col(summed).sum(), pl.col("energy_j").max().alias("most_j"))
+        in_order(pl.col(summed)), pl.col("energy_j").max().alias("most_j"))
     if not run.in_rounds:      # a device may deliver more than once in a round
         jobs = run.jobs.filter(pl.col("outcome") == "arrived").group_by("device").agg(pl.len().alias("arrived"))
         did = did.drop("arrived").join(jobs, on="device", how="left")
@@ -239,7 +240,7 @@ def _devices(run: Run, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.Dat
     slow = rounds.drop_nulls("straggler").group_by("straggler").agg(pl.len().alias("straggler_rounds"))
     left = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "battery"))
-        .group_by("device").agg(pl.col("value").last().alias("left_j")))
+        .group_by("device", maintain_order=True).agg(pl.col("value").last().alias("left_j")))
     drawn = run.devices.select(pl.col("device").cast(pl.Int32), "kind", "budget_j", "battery_j")
     battery_j = pl.when(pl.col("battery_j").is_finite()).then(pl.col("battery_j"))
     counts = ["rounds", "arrived", "dropped", "straggler_rounds"]

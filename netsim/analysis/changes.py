@@ -24,8 +24,6 @@ RAISED = (CPU, BUDGET, POWER)                      # the limits of a device that
 FIELDS = {CPU: "cpu_max_hz", BUDGET: "budget_j", POWER: "power_w", BAND: "bandwidth_hz"}
 UNITS = {CPU: "frequency", BUDGET: "energy", POWER: "power", BAND: "frequency"}
 CHOOSE_POWER = frozenset({"sao-joint", "sao-common-power", "algorithm6"})      # by them the range's top is raised
-MOST_DEVICES = 32    # of a cohort, the changes of so many are played: of those that a little more would help most
-MOST_IN_CELL = 16    # and where each has to be played in the cell, of those that ended last
 FREE = 1e3           # times as much of a limit stands for no limit
 BEYOND = 1e-6        # relative: a limit that would have to be raised by less does not bind
 
@@ -190,7 +188,7 @@ class Laboratory:
         """The devices whose changes are worth a look: all of a small cohort, else those with the dearest limits."""
         problem = self.replay.problem
         numbers = [int(problem.name(n)) for n in range(len(problem))]
-        most = MOST_DEVICES if self.replays.again is None else MOST_IN_CELL
+        most = self.replays.most_devices
         if len(numbers) <= most:
             return numbers
         jobs = self.replays.jobs[self.replay.number]

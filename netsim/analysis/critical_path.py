@@ -14,6 +14,7 @@ from netsim.base import html, units
 from netsim.base.arrays import Floats, Ints
 from netsim.base.counts import counted
 from netsim.base.errors import InputError
+from netsim.run import in_order
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -32,22 +33,19 @@ class CriticalPath:
     ``slack``    a row a device that took part: device, name, rounds, critical_rounds, least_s, mean_s: how much longer
                  its work could have taken without making a round longer
     ``together`` share of the rounds in which another device ended within a thousandth of the round's time of the
-                 last: there, the allocation lets all end together, and ``pace`` says what sets the pace
-    ``pace``     that in a sentence, by plans made anew for the slowest round; empty where none ends so
+                 last: there, the allocation lets all end together, and ``run.explain()`` finds what holds them up
     """
 
     steps: pl.DataFrame
     causes: pl.DataFrame
     slack: pl.DataFrame
     together: float
-    pace: str = ""
 
     def _repr_html_(self) -> str:
         columns = [name for name in ("device_name", "part", "rounds", "seconds", "share_of_time", "gain_s")
                    if name in self.causes.columns]
         shown = self.causes.select(columns).rename({"seconds": "length_s"})
-        return html.table(f"what set the length of {html.cell('length_s', self.length_s)}. {self.pace}".strip(),
-                          shown.columns, shown.rows())
+        return html.table(f"what set the length of {html.cell('length_s', self.length_s)}", shown.columns, shown.rows())
 
     @property
     def start_s(self) -> float:
@@ -77,8 +75,8 @@ class CriticalPath:
                 what = f"{best['device_name']}'s {_noun(best['part'])}"
                 said.append(f"What helps most: {what}; without it the run would be up to {gain} shorter.")
         if self.together > 0:
-            said.append(f"In {self.together:.0%} of the rounds several devices end together.")
-            said += [self.pace] if self.pace else []
+            said.append(f"In {self.together:.0%} of the rounds several devices end together; `netsim explain` plans "
+                        "them again, and says what holds them up.")
         return said
 
     def as_json(self) -> dict[str, Any]:
@@ -95,7 +93,7 @@ def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
     of tight links from the start of the run to its end is a longest path, and its length is the makespan.
     """
     if not run.last_round:
-        raise InputError(f"{run.path}: no round is complete yet, so there is nothing to show")
+        raise InputError("empty", str(run.path), hint="No round is complete yet, so there is nothing to show")
     rows = run.collect(run.scan().select("t0", "t1"))
     t0, t1 = rows["t0"].to_numpy(), rows["t1"].to_numpy()
     src, dst = _links(run, len(t0))
@@ -103,15 +101,13 @@ def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
                        .select("seq", "round", "name", "device", "t0", "t1", length_s=pl.col("t1") - pl.col("t0")))
     ends = acts.filter(pl.col("name") == "aggregate")
     if ends.is_empty():
-        raise InputError(f"{run.path / 'trace'}: no round has an end; the trace is damaged or was not written by "
-                         "netsim")
+        raise InputError("damaged", str(run.path / "trace"), "no end of a round")
     if round is not None and not (ends["round"] == round).any():
-        raise InputError(f"no round {round} in this run; it has rounds 1 to {run.last_round}")
+        raise InputError("out-of-range", "round", str(round), f"1 to {run.last_round}")
     tight, last = t0[dst] == t1[src], ends if round is None else ends.filter(pl.col("round") == round)
     chain = _chain(src[tight], dst[tight], t0, first=float(acts["t0"].to_numpy().min()), sink=int(last["seq"][-1]))
     if chain is None:
-        raise InputError(f"{run.path / 'links'}: the links do not lead from the run's start to its end; "
-                         "the trace is damaged or was not written by netsim")
+        raise InputError("damaged", str(run.path / "links"), "links that do not lead from the run's start to its end")
     names = all_names(run.devices).rename({"name": "device_name"})
     steps = (
         pl.DataFrame({"seq": chain}).join(acts, on="seq", maintain_order="left").join(names, on="device", how="left")
@@ -124,9 +120,8 @@ def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
         worked = worked.with_columns(wave=pl.col("round").cast(pl.Int64))
     if round is not None:
         steps, worked, ends = (frame.filter(pl.col("round") == round) for frame in (steps, worked, ends))
-    together = _together(run, worked, len(ends))
-    return CriticalPath(steps, _causes(steps, worked, len(ends)), _by_device(steps, worked, names), together,
-                        _pace(run, round) if together > 0 else "")
+    return CriticalPath(steps, _causes(steps, worked, len(ends)), _by_device(steps, worked, names),
+                        _together(run, worked, len(ends)))
 
 
 def _noun(part: str) -> str:
@@ -146,7 +141,7 @@ def causal_graph(run: Run, round: int | None = None) -> nx.DiGraph:
     if round is not None:
         acts = acts.filter(pl.col("round") == round)
         if acts.is_empty():
-            raise InputError(f"no round {round} in this run; it has rounds 1 to {run.last_round}")
+            raise InputError("out-of-range", "round", str(round), f"1 to {run.last_round}")
     links = run.links.join(acts.select("seq"), left_on="src", right_on="seq").join(
         acts.select("seq", weight=pl.col("t1") - pl.col("t0")), left_on="dst", right_on="seq")
     graph = nx.DiGraph()
@@ -159,7 +154,7 @@ def _links(run: Run, rows: int) -> tuple[Ints, Ints]:
     links = run.links
     src, dst = links["src"].to_numpy(), links["dst"].to_numpy()
     if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < rows):
-        raise InputError(f"{run.path / 'links'}: links that do not fit the trace's {counted(rows, 'row')}")
+        raise InputError("damaged", str(run.path / "links"), f"links beyond the trace's {counted(rows, 'row')}")
     return src, dst
 
 
@@ -210,8 +205,9 @@ def _worked(acts: pl.DataFrame, links: pl.DataFrame, slack: Floats) -> pl.DataFr
     work = work.with_columns(slack_s=slack[work["seq"].to_numpy()]).filter(pl.col("slack_s").is_finite())
     allocated = links.join(acts.filter(pl.col("name") == "allocate").select("seq"), left_on="src", right_on="seq")
     waves = work.join(allocated, left_on="seq", right_on="dst").select("round", "device", wave="src")
-    return work.group_by("round", "device").agg(pl.col("slack_s").min()).join(
-        waves.unique(["round", "device"], keep="last", maintain_order=True), on=["round", "device"])
+    return work.group_by("round", "device", maintain_order=True).agg(pl.col("slack_s").min()).join(
+        waves.unique(["round", "device"], keep="last", maintain_order=True), on=["round", "device"],
+        maintain_order="left")
 
 
 def _causes(steps: pl.DataFrame, worked: pl.DataFrame, rounds: int) -> pl.DataFrame:
@@ -222,10 +218,10 @@ def _causes(steps: pl.DataFrame, worked: pl.DataFrame, rounds: int) -> pl.DataFr
     gain = pl.min_horizontal("length_s", pl.col("next_s").fill_null(float("inf")))
     whole = float(steps["t1"][-1]) - float(steps["t0"][0])
     return (
-        work.join(beside, on="wave", how="left").with_columns(gain_s=gain)
-        .group_by("device", "device_name", part="name")
-        .agg(pl.col("round").n_unique().cast(pl.Int64).alias("rounds"), pl.col("length_s").sum().alias("seconds"),
-             pl.col("gain_s").sum())
+        work.join(beside, on="wave", how="left", maintain_order="left").with_columns(gain_s=gain)
+        .group_by("device", "device_name", part="name", maintain_order=True)
+        .agg(pl.col("round").n_unique().cast(pl.Int64).alias("rounds"), in_order(pl.col("length_s")).alias("seconds"),
+             in_order(pl.col("gain_s")))
         .with_columns(share_of_rounds=pl.col("rounds") / rounds, share_of_time=pl.col("seconds") / (whole or 1.0))
         .sort(["seconds", "device", "part"], descending=[True, False, False])
         .select("device", "device_name", "part", "rounds", "share_of_rounds", "seconds", "share_of_time", "gain_s")
@@ -235,10 +231,10 @@ def _causes(steps: pl.DataFrame, worked: pl.DataFrame, rounds: int) -> pl.DataFr
 def _by_device(steps: pl.DataFrame, worked: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     critical = steps.filter(pl.col("name").is_in(WORK)).select("round", "device", critical=1).unique()
     return (
-        worked.join(critical, on=["round", "device"], how="left")
-        .group_by("device").agg(
+        worked.join(critical, on=["round", "device"], how="left", maintain_order="left")
+        .group_by("device", maintain_order=True).agg(
             pl.len().cast(pl.Int64).alias("rounds"), pl.col("critical").sum().cast(pl.Int64).alias("critical_rounds"),
-            pl.col("slack_s").min().alias("least_s"), pl.col("slack_s").mean().alias("mean_s"))
+            pl.col("slack_s").min().alias("least_s"), (in_order(pl.col("slack_s")) / pl.len()).alias("mean_s"))
         .join(names, on="device", how="left")
         .sort("mean_s", "device")
         .select("device", pl.col("device_name").alias("name"), "rounds", "critical_rounds", "least_s", "mean_s")
@@ -250,18 +246,3 @@ def _together(run: Run, worked: pl.DataFrame, rounds: int) -> float:
     waves = worked.join(run.rounds.select("round", "round_s"), on="round").group_by("round", "wave").agg(
         (near.sum() >= 2).alias("together"))
     return float(waves.group_by("round").agg(pl.col("together").all())["together"].sum() / rounds)
-
-
-def _pace(run: Run, round: int | None) -> str:
-    """What sets the pace where all end together: the trace does not show it, only a plan made anew does.
-
-    One round is enough, the slowest: the others would take as long again each.
-    """
-    from netsim.analysis.pace import pace  # plans, and so scipy
-
-    try:
-        found = pace(run, round)
-    except InputError:               # of a run that cannot be planned again nothing can be said
-        return ""
-    named = found.best is not None and found.best.device is not None
-    return ("And yet " if named else "") + found.sentence(", the slowest" if round is None else "")

@@ -15,7 +15,6 @@ from netsim.analysis.changes import (
     BUDGET,
     CPU,
     DEADLINE,
-    MOST_DEVICES,
     POWER,
     RAISED,
     WITHOUT,
@@ -245,7 +244,7 @@ def whole_run(replays: Replays, names: dict[int, str]) -> Explanation:
     plans = sum(4 * replays.jobs[number].height + len(replays.other_methods) + len(SCHEDULERS) for number in numbers)
     picked = numbers[::math.ceil(plans * replays.dear / MOST_PLANS)]
     found, limits = _summed(replays, picked, None)
-    if len(picked) < len(numbers) or any(replays.jobs[number].height > MOST_DEVICES for number in numbers):
+    if len(picked) < len(numbers) or any(replays.jobs[number].height > replays.most_devices for number in numbers):
         most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES]
         found, limits = _summed(replays, numbers, set(most))
     return Explanation(None, math.fsum(replays.lengths.values()), (), ranked(

@@ -10,7 +10,7 @@ import polars as pl
 
 from netsim.allocation import METHODS, Infeasible
 from netsim.analysis.breakdown import TOGETHER
-from netsim.analysis.changes import METHOD, MOST_DEVICES, WITHOUT, Laboratory
+from netsim.analysis.changes import METHOD, WITHOUT, Laboratory
 from netsim.analysis.explain import LITTLE, WhatIf, what_ifs
 from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
@@ -52,9 +52,10 @@ class Pace:
         near = best.saves_s - LITTLE * self.round_s
         return sorted({each.device for each in self.helpful if each.device is not None and each.saves_s >= near})
 
-    def sentence(self, of: str = "") -> str:
-        """Who sets the pace, and what would help; ``of`` says more about the round."""
-        which, best = f"round {self.round}{of}", self.best
+    @property
+    def sentence(self) -> str:
+        """Who sets the pace, and what would help."""
+        which, best = f"round {self.round}", self.best
         who = " and ".join(self.names[device] for device in self.devices[:2])
         who += f" and {len(self.devices) - 2} more" if len(self.devices) > 2 else ""
         if best is None:
@@ -75,14 +76,8 @@ class Pace:
         return f"{'' if change.key == WITHOUT else 'with '}{change.change}{comma} it would be {shorter}"
 
 
-def pace(run: Run, round: int | None = None) -> Pace:
-    """What holds up a round, by default the slowest one."""
-    replays = Replays(run)
-    return _pace(replays, replays.slowest if round is None else round, dict(device_names(run.devices).iter_rows()))
-
-
 def paces(run: Run, rounds: Iterable[int], left: int = MOST_PLANS) -> dict[int, Pace]:
-    """The same of many rounds, as far as so many plans reach; those that cannot be planned again are left out."""
+    """What holds up many rounds, as far as so many plans reach; a round that cannot be planned again is left out."""
     try:
         replays = Replays(run)
     except InputError:
@@ -92,19 +87,16 @@ def paces(run: Run, rounds: Iterable[int], left: int = MOST_PLANS) -> dict[int, 
     for number in rounds:
         if number not in replays.jobs:
             continue
-        left -= (4 * min(replays.jobs[number].height, MOST_DEVICES) + len(METHODS)) * replays.dear
-        if left < 0 and found:
+        plans = (4 * min(replays.jobs[number].height, replays.most_devices) + len(METHODS)) * replays.dear
+        left -= plans
+        if left < 0 and (found or plans > MOST_PLANS):      # one round at least, unless it alone takes too long
             break
         try:
-            found[number] = _pace(replays, number, names)
+            there = Laboratory.of(replays, number)
+            found[number] = Pace(number, there.was.round_s, names, what_ifs(there, names), _last(replays.jobs[number]))
         except (InputError, Infeasible):
             continue
     return found
-
-
-def _pace(replays: Replays, number: int, names: dict[int, str]) -> Pace:
-    there = Laboratory.of(replays, number)
-    return Pace(number, there.was.round_s, names, what_ifs(there, names), _last(replays.jobs[number]))
 
 
 def _last(jobs: pl.DataFrame) -> int | None:

@@ -18,6 +18,7 @@ import polars as pl
 from netsim.analysis.job_facts import FACTS, job_facts
 from netsim.analysis.names import all_names
 from netsim.analysis.parts import each_part
+from netsim.base.errors import InputError
 from netsim.trace.schema import CELL, SERVER, UNDELIVERED
 
 if TYPE_CHECKING:
@@ -30,10 +31,15 @@ PIDS = {CELL: 1, SERVER: 2}
 STEPS = 3                                       # the server's steps have a track of their own: they take no time, and
 TS, DUR = pl.col("ts"), pl.col("dur")           # an aggregation would be drawn inside the round that it makes way for
 PID, TID = pl.col("pid"), pl.col("tid")
+LONGEST_S = 9e12                                # whole microseconds of it fit 64 bits
 
 
 def write_perfetto(run: Run, file: IO[bytes]) -> None:
     """Write a run as Chrome trace JSON, part by part: a large run needs the memory of one part, and of its jobs."""
+    last_s = max(run.rounds["t1"].to_list(), default=0.0)
+    if last_s > LONGEST_S:
+        raise InputError("too-large", str(run.path), f"{last_s:g} s", f"at most {LONGEST_S:g} s",
+                         "Perfetto counts microseconds in 64 bits; export csv or parquet")
     names = all_names(run.devices)
     facts = job_facts(run)
     took_part: set[int] = {SERVER, CELL}

@@ -19,8 +19,6 @@ from netsim.physics import best_hz, upload_time
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
-LIMITS = ("cpu_max_hz", "budget_j", "power_w", "power_max_w")      # in which devices with the same work may differ
-
 
 def problem_for(
     scenario: Scenario, population: Population, devices: Ints, *, bits: float, gain: Floats | None = None,
@@ -61,6 +59,8 @@ class RoundProblems:
         self.whole = _problem(scenario, population, slice(None), population.gain, np.arange(len(population)),
                               sizes.upload_bits, sizes.cycles)
         self.sizes = sizes
+        self.part: Problem | None = None         # with the limits of some devices
+        self._least_j: Floats | None = None      # of all devices; known when it is first asked for
         self._scenario = scenario
         self.link = self.whole.link
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
@@ -77,29 +77,24 @@ class RoundProblems:
 
     def least_j(self, *, channel_changes: bool) -> Floats:
         """What no job takes less than: computing at the slowest clock, and in a channel that stays, sending alone."""
-        whole = self.whole
-        compute_j = whole.compute_weight * np.square(whole.cpu_min_hz)
-        if channel_changes:
-            return compute_j
-        power_w, _ = whole.power_range_w
-        snr_hz = whole.gain * power_w / whole.noise_w_per_hz
-        rate = self.link.rate(best_hz(self.link, whole.bandwidth_hz, snr_hz), snr_hz)
-        return compute_j + power_w * upload_time(whole.bits, rate)
+        if self._least_j is None:
+            self._least_j = _least_j(self.whole, channel_changes=channel_changes)
+        if self.part is None:
+            return self._least_j
+        found = self._least_j.copy()
+        found[self.part.numbers] = _least_j(self.part, channel_changes=channel_changes)
+        return found
 
     def with_limits(self, part: Problem) -> RoundProblems:
-        """The same, with the band and the devices' limits of another problem of some of them."""
+        """The same where only the devices of ``part`` get work, with its band and its limits."""
         other = copy(self)
-        limits = {name: getattr(self.whole, name).copy() for name in LIMITS}
-        for name, array in limits.items():
-            array[part.numbers] = getattr(part, name)
-        other.whole = replace(self.whole, bandwidth_hz=part.bandwidth_hz, **limits)
-        other.bandwidth_hz = part.bandwidth_hz
+        other.part, other.bandwidth_hz = part, part.bandwidth_hz
         return other
 
     def with_sizes(self, sizes: JobSizes) -> RoundProblems:
         """The same devices with jobs of other sizes."""
         other = copy(self)
-        other.sizes = sizes
+        other.sizes, other._least_j = sizes, None
         other.whole = replace(self.whole, bits=sizes.upload_bits, cycles=sizes.cycles)
         return other
 
@@ -108,7 +103,20 @@ class RoundProblems:
 
         The same as :func:`problem_for`; only the gains are looked at again.
         """
-        return self.whole.subset(devices, gain)
+        numbers = None if self.part is None else self.part.numbers
+        if self.part is None or numbers is None or not np.isin(devices, numbers).all():
+            return self.whole.subset(devices, gain)
+        return self.part.subset(np.searchsorted(numbers, devices), gain)
+
+
+def _least_j(problem: Problem, *, channel_changes: bool) -> Floats:
+    compute_j: Floats = problem.compute_weight * np.square(problem.cpu_min_hz)
+    if channel_changes:
+        return compute_j
+    power_w, _ = problem.power_range_w
+    snr_hz = problem.gain * power_w / problem.noise_w_per_hz
+    rate = problem.link.rate(best_hz(problem.link, problem.bandwidth_hz, snr_hz), snr_hz)
+    return compute_j + power_w * upload_time(problem.bits, rate)
 
 
 def _problem(

@@ -10,7 +10,7 @@ from netsim.allocation import Infeasible, Plan, Problem, allocate
 from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats, Ints
 from netsim.base.tolerances import CONSTRAINT
-from netsim.server.single_wave import play_wave
+from netsim.server.replay import play_wave
 from netsim.world.fading import BlockFading
 
 

@@ -18,7 +18,7 @@ from netsim.fleet.population import Population, draw_population
 from netsim.lab.pace import BestChange, pace_of
 from netsim.learning.sizes import samples_without_learning
 from netsim.random_cohort import OneRound, one_round
-from netsim.server.single_wave import play_wave
+from netsim.server.replay import play_wave
 from netsim.trace.recorder import Part
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from netsim.paper.report import Finding, Report, Verdict, all_or_some
 from netsim.paper.reproduce import Context
 from netsim.random_cohort import one_round
 from netsim.scenario import load_scenario
-from netsim.server.single_wave import play_wave
+from netsim.server.replay import play_wave
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -94,7 +94,7 @@ def outline(run: Run, round: int) -> tuple[pl.DataFrame, str]:
         return steps.select("device", "t0", "t1"), "critical path"
     work = run.spans.filter((pl.col("round") == round) & pl.col("device").is_in(found.devices)
                             & pl.col("name").is_in(WORK))
-    return work.group_by("device").agg(pl.col("t0").min(), pl.col("t1").max()), "sets the pace"
+    return work.group_by("device", maintain_order=True).agg(pl.col("t0").min(), pl.col("t1").max()), "sets the pace"
 
 
 def breakdown(run: Run, axes: Axes) -> None:

@@ -76,7 +76,7 @@ def gantt(
         "parts": (parts := bars["name"].unique(maintain_order=True).to_list()),
         "bars": {str(number): columns(part.drop("round")) for (number,), part in bars.with_columns(
             part=pl.col("name").replace_strict(parts, range(len(parts)), return_dtype=pl.Int8)).drop("name")
-            .group_by("round")},
+            .group_by("round", maintain_order=True)},
         "facts": columns(facts.with_columns(pl.col(FACTS).round_sig_figs(FACT_DIGITS))),
         "order": {str(number): part["device"].to_list() for (number,), part in
                   shown.group_by("round", maintain_order=True)},
@@ -134,7 +134,7 @@ def _bars(run: Run, chosen: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
 
 
 def _told(pace: Pace) -> dict[str, Any]:
-    return {"sentence": pace.sentence(), "devices": pace.devices,
+    return {"sentence": pace.sentence, "devices": pace.devices,
             "changes": [[each.change, each.saves_s] for each in pace.helpful[:MOST_CHANGES]]}
 
 
@@ -144,4 +144,5 @@ def _paths(run: Run, chosen: pl.DataFrame) -> dict[str, Columns]:
     steps = run.critical_path().steps.filter(pl.col("name").is_in(WORK)).join(
         alone.join(chosen, on="round", how="semi"), on="round").with_columns(
         (pl.col("t0", "t1") - pl.col("began")).round_sig_figs(DIGITS))
-    return {str(number): columns(part.select("device", "t0", "t1")) for (number,), part in steps.group_by("round")}
+    return {str(number): columns(part.select("device", "t0", "t1")) 
+            for (number,), part in steps.group_by("round", maintain_order=True)}

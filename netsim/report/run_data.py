@@ -11,6 +11,7 @@ from netsim.analysis.names import device_names
 from netsim.report.figures import sample
 from netsim.report.frames import Columns, columns, left_out
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
+from netsim.run import in_order
 from netsim.trace.schema import ARRIVED
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def cluster_numbers(run: Run) -> pl.DataFrame:
     """The cluster that each device was in at the end, where the selection method made clusters."""
     return run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "cluster"))
-        .group_by("device").agg(pl.col("value").last().cast(pl.Int64).alias("cluster")))
+        .group_by("device", maintain_order=True).agg(pl.col("value").last().cast(pl.Int64).alias("cluster")))
 
 
 def budgets(run: Run, notes: dict[str, str]) -> Columns:
@@ -161,8 +162,8 @@ def delivered(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     """How often each device delivered, from the fastest to the slowest; nothing where a server waits for all."""
     if not staleness(run):
         return {}
-    jobs = run.jobs.group_by("device").agg(
-        (pl.col("outcome") == ARRIVED).sum().alias("arrived"), pl.col("planned_s").mean())
+    jobs = run.jobs.group_by("device", maintain_order=True).agg(
+        (pl.col("outcome") == ARRIVED).sum().alias("arrived"), in_order(pl.col("planned_s")) / pl.len())
     ranked = jobs.drop_nulls("planned_s").join(device_names(run.devices), on="device", how="left").sort(
         "planned_s", "device")
     shown = sample(ranked, MOST_BARS)

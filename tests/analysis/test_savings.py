@@ -82,10 +82,10 @@ def changed(problem: Problem, row: dict[str, object], method: str) -> Problem:
     return problem
 
 
-def simulated(agenda: Agenda, replay: Replay, bandwidth_hz: float, sharing: str) -> float:
+def simulated(agenda: Agenda, replay: Replay, wait_s: float, bandwidth_hz: float, sharing: str) -> float:
     """The round of an agenda, event by event, with the batteries as they were and the deadline."""
     if not agenda.waves:
-        return replay.wait_s
+        return wait_s
     env = simpy.Environment()
     charge_j = np.full(int(replay.problem.numbers.max()) + 1, np.inf)
     charge_j[replay.problem.numbers] = replay.charge_j
@@ -117,8 +117,10 @@ def check_every_row(run: Run, number: int, seen: Counter[str]) -> None:
         planner = planner_of(other_method or method, {} if other_method else options, scenario.rounds.deadline)(
             lambda some, problem=problem, numbers=numbers: problem.subset(np.searchsorted(numbers, some)),
             lambda some: replay.charge_j[np.searchsorted(replay.problem.numbers, some)])
-        agenda = planner.agenda(numbers, replay.rule, replay.size)
-        found = simulated(agenda, replay, problem.bandwidth_hz, sharing)
+        rounds = scenario.rounds
+        rule = rounds.first_infeasible if number == 1 and rounds.first == "all" else rounds.infeasible
+        agenda = planner.agenda(numbers, rule, scenario.selection.cohort)
+        found = simulated(agenda, replay, rounds.wait_s, problem.bandwidth_hz, sharing)
         assert row["round_s"] == pytest.approx(found, abs=1e-6), (method, row)
         assert row["saves_s"] == pytest.approx(took_s - found, abs=1e-6), (method, row)
         seen[row["key"]] += 1

@@ -23,7 +23,7 @@ from netsim.cell.schedulers import SCHEDULERS
 from netsim.cell.schedulers.planned import Planned
 from netsim.cell.uplink import Uplink
 from netsim.cell.wave_jobs import jobs_of
-from netsim.server.single_wave import play_wave
+from netsim.server.replay import play_wave
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "allocation"))
 from allocation_worlds import paper_world, with_budgets

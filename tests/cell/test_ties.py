@@ -17,7 +17,7 @@ from netsim.allocation import allocate
 from netsim.allocation.waves import Wave
 from netsim.cell import Adaptive, Equal, Tdma
 from netsim.scenario.faults import Loss
-from netsim.server.single_wave import play_wave
+from netsim.server.replay import play_wave
 from netsim.world.faults import Faults
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "allocation"))

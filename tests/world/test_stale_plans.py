@@ -13,7 +13,7 @@ from netsim import load_scenario
 from netsim.allocation import Infeasible, allocate
 from netsim.allocation.waves import Wave
 from netsim.random_cohort import one_round
-from netsim.server.single_wave import play_wave
+from netsim.server.replay import play_wave
 from netsim.world.fading import BlockFading
 
 LAYOUTS = 60
