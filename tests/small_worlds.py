@@ -14,7 +14,6 @@ from netsim.base.streams import stream
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
 from netsim.cell.channel import Gains, TimeVaryingChannel
-from netsim.cell.charging import ChargedBatteries
 from netsim.cell.job import Job
 from netsim.cell.packet_loss import PacketLoss
 from netsim.cell.schedulers import Scheduler
@@ -74,8 +73,7 @@ class World:
         battery_j = np.full(self.most_devices, np.inf)
         for device in devices:
             battery_j[device.number] = device.battery_j
-        self.batteries = Batteries(self.env, battery_j) if not supplies else ChargedBatteries(
-            self.env, battery_j, np.full(self.most_devices, least_j), supplies)
+        self.batteries = Batteries(self.env, battery_j, np.full(self.most_devices, least_j), supplies)
         self.uplink = Uplink(
             self.env, self.bandwidth_hz, self.scheduler, link=link, abort_over_budget=abort_over_budget,
             channel=None if gains is None else TimeVaryingChannel(self.env, gains, NOISE),

@@ -1,9 +1,18 @@
-"""Batteries: a process for each device on battery power that has work, and arrays for all devices."""
+"""Batteries: a process for each device on battery power that has work, and arrays for all devices.
+
+Where devices draw power at rest or are charged, levels are piecewise linear between empty and full:
+
+    level' = incoming power - idle load - load of the work, within 0 and the capacity
+
+Idle devices have no events: their levels are computed on request, from the instant at which they were last known. What
+comes in to a full battery is lost; an empty one gives the idle load no more than what comes in.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import simpy
@@ -13,6 +22,11 @@ from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.base.counts import counted
 from netsim.base.units import format
 from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
+from netsim.trace.schema import BOOKS
+from netsim.world.supply import Supply
+
+MOST_EDGES = 10_000                       # of charging hours that are looked ahead: years
+MARGIN = 1e-9                             # above what a job takes at least, before a device counts as able
 
 
 class Battery:
@@ -91,12 +105,14 @@ class Battery:
 class Batteries:
     """Energy of all devices, in J: arrays with one entry per device, inf for mains power.
 
-    A device that gets work gets a :class:`Battery`, whose level returns to the arrays when the work ends.
+    A device that gets work gets a :class:`Battery`, whose level returns to the arrays when the work ends. With supplies
+    each level is that of the device's own last instant, and there are books of what came in and went since the start.
     """
 
-    recharge = False       # whether energy comes back
-
-    def __init__(self, env: simpy.Environment, capacity_j: Floats, least_j: Floats | None = None) -> None:
+    def __init__(
+        self, env: simpy.Environment, capacity_j: Floats, least_j: Floats | None = None,
+        supplies: Sequence[Supply] = (),
+    ) -> None:
         self.env = env
         self.capacity_j = capacity_j
         self.left_j: Floats = np.array(capacity_j, float)
@@ -106,11 +122,25 @@ class Batteries:
         self._batteries: dict[int, Battery] = {}       # of devices that have, or had, work
         self._working: set[int] = set()
         self._available: Bools | None = None           # None where a level has changed since
+        self.recharge = bool(supplies)                 # whether energy comes back
+        self.charging = [PopulationSupply(self, supply) for supply in supplies]
+        if supplies:
+            self.since_s, self.work_w = np.zeros(len(capacity_j)), np.zeros(len(capacity_j))
+            self.books: dict[str, Floats] = {name: np.zeros(len(capacity_j)) for name in BOOKS}
+
+    def settle(self, devices: Ints | None = None) -> None:
+        """Let time pass until now, for some devices or all; without supplies nothing changes."""
+        for charging in self.charging:
+            first, end = charging.own.start, charging.own.stop
+            places = slice(0, end - first) if devices is None else (
+                devices[(devices >= first) & (devices < end)] - first)
+            charging.settle(places)
 
     @property
     def available(self) -> Bools:
         """The devices with enough energy for a job; read only."""
-        if self._available is None:
+        if self._available is None or self.recharge:
+            self.settle()
             self._available = self.left_j > self.least_j
             self._available.flags.writeable = False
         return self._available
@@ -118,14 +148,20 @@ class Batteries:
     @property
     def alive(self) -> int:
         """Number of devices that have, or will have, enough energy for a job."""
+        if self.recharge:
+            return int(np.count_nonzero(self.able_from() < np.inf))
         return len(self.left_j) if not self.any_finite else int(np.count_nonzero(self.available))
 
     def able_from(self) -> Floats:
-        """Instant from which on each device has the energy for a job; inf for never."""
-        return np.where(self.available, 0.0, np.inf)
+        """Instant from which on each device has the energy for a job if it rests until then; inf for never."""
+        able = np.where(self.available, 0.0, np.inf)
+        for charging in self.charging:
+            able[charging.own] = charging.able_from()
+        return able
 
     def level_j(self, devices: Ints | slice) -> Floats:
-        """Energy left to some devices; for those with work, when it started."""
+        """Energy left to some devices; without supplies, for those with work, when it started."""
+        self.settle(None if isinstance(devices, slice) else devices)
         return np.array(self.left_j[devices])
 
     def full_j(self, devices: Ints) -> Floats:
@@ -162,15 +198,15 @@ class Batteries:
             return None
         battery = self._batteries.get(device)
         if battery is None:
-            battery = self._batteries[device] = self._battery(device)
+            charging = next((each for each in self.charging if device in each.supply), None)
+            battery = self._batteries[device] = (
+                Battery(self.env, float(self.capacity_j[device]), float(self.left_j[device])) if charging is None
+                else ChargedBattery(charging, device))
         return battery
 
     def work(self, devices: Iterable[int]) -> None:
         """Devices start to work."""
         self._working.update(device for device in devices if device in self._batteries)
-
-    def _battery(self, device: int) -> Battery:
-        return Battery(self.env, float(self.capacity_j[device]), float(self.left_j[device]))
 
     def rest(self, device: int) -> None:
         """A device has ended its work."""
@@ -179,20 +215,149 @@ class Batteries:
             self.left_j[device] = self._batteries[device].level_j
             self._available = None
 
+    def totals(self) -> dict[str, float]:
+        """The books of all devices together, and what is in their batteries."""
+        self.settle()
+        return {"battery": float(self.left_j[self._finite].sum()),
+                **{name: float(book.sum()) for name, book in self.books.items()}}
+
+    def told(self, devices: Ints) -> dict[str, Floats]:
+        """The same of some devices, one by one."""
+        self.settle(devices)
+        return {"battery": self.left_j[devices], **{name: book[devices] for name, book in self.books.items()}}
+
     def snapshot(self) -> State:
-        """Levels of all devices, and the loads of those with work."""
+        """Levels of all devices, and the loads of those with work; with supplies, the books too."""
         working = {device: self._batteries[device] for device in sorted(self._working)}
         loads = [(device, each.settled_j, each.since, each.load_w, each.wakes_at)
                  for device, each in working.items()]
-        return {"left_j": self.left_j.copy(), "loads": np.array(loads, float).reshape(-1, 5)}
+        charged = {"since_s": self.since_s, **self.books} if self.recharge else {}
+        return {"left_j": self.left_j.copy(), "loads": np.array(loads, float).reshape(-1, 5),
+                **{name: values.copy() for name, values in charged.items()}}
 
     def restore(self, state: State) -> None:
         """As a checkpoint has it."""
         if state["left_j"].shape != self.capacity_j.shape:
             raise ValueError(f"it is not about {counted(len(self.capacity_j), 'device')}")
         self.left_j, self._available = state["left_j"].copy(), None
+        if self.recharge:
+            self.since_s, self.work_w[:] = state["since_s"].copy(), 0.0
+            self.books = {name: state[name].copy() for name in BOOKS}
         for device, settled_j, since, load_w, wakes_at in state["loads"].tolist():
             battery = self.of(int(device))
             assert battery is not None
             battery.settled_j, battery.since, battery.load_w = settled_j, since, load_w
             battery.sleep_until(wakes_at)
+
+
+class PopulationSupply:
+    """What one population's devices draw at rest, and what comes into their batteries."""
+
+    def __init__(self, rows: Batteries, supply: Supply) -> None:
+        self.rows, self.supply = rows, supply
+        self.own = slice(supply.first, supply.end)           # places of the devices in the arrays
+        self._on_battery = np.isfinite(rows.capacity_j[self.own])
+        self._idle_w = supply.idle_w * self._on_battery
+
+    @np.errstate(invalid="ignore")           # nothing that comes in is lost where there is no end to a battery
+    def settle(self, places: Ints | slice) -> None:
+        """Let time pass until now for devices at these places, from edge to edge of the charging hours."""
+        rows, now = self.rows, self.rows.env.now
+        own = self.own if isinstance(places, slice) else places + self.supply.first
+        idle_w, capacity_j = self._idle_w[places], rows.capacity_j[own]
+        while (since := rows.since_s[own]).min(initial=now) < now:
+            incoming_w, until = self._incoming(places, since)
+            seconds = np.minimum(until, now) - since
+            harvest_j, idle_j = incoming_w * seconds, idle_w * seconds
+            level_j = rows.left_j[own] + harvest_j - (idle_j + rows.work_w[own] * seconds)
+            rows.left_j[own] = np.clip(level_j, 0.0, capacity_j)
+            rows.since_s[own] = np.minimum(until, now)
+            rows.books["harvest"][own] += harvest_j
+            rows.books["idle"][own] += np.maximum(idle_j + np.minimum(level_j, 0.0), 0.0)
+            rows.books["spilt"][own] += np.fmax(level_j - capacity_j, 0.0)
+
+    def _incoming(self, places: Ints | slice, t: Floats) -> tuple[Floats, Floats]:
+        incoming_w, until = self.supply.incoming(places, t)
+        return incoming_w * self._on_battery[places], until
+
+    def able_from(self) -> Floats:
+        """Instant from which on each device has the energy for a job; levels are settled."""
+        rows, now = self.rows, self.rows.env.now
+        level_j, capacity_j, least_j = rows.left_j[self.own], rows.capacity_j[self.own], rows.least_j[self.own]
+        found = np.where(level_j > least_j, now, np.inf)
+        t, edges, a_day_ago_j = np.full(len(level_j), now), 0, np.full(len(level_j), -np.inf)
+        while (found == np.inf).any() and edges < MOST_EDGES:
+            incoming_w, until = self._incoming(slice(None), t)
+            rises_w = incoming_w - self._idle_w
+            # a hair more than a job takes, and more than the clock's rounding: at that instant it is there
+            target_j = least_j * (1.0 + MARGIN) + np.maximum(rises_w, 0.0) * 4 * np.spacing(t)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                at = t + np.maximum(target_j - level_j, 0.0) / np.where(rises_w > 0.0, rises_w, np.nan)
+                there = (found == np.inf) & (at <= until) & (target_j <= capacity_j)
+                found[there] = at[there]
+                if until.min() == np.inf:
+                    break
+                level_j = np.clip(level_j + rises_w * (until - t), 0.0, capacity_j)
+            t, edges = until, edges + 1
+            if edges % 2 == 0:                     # the same time of the next day: who has not risen never will
+                if not (level_j[found == np.inf] > a_day_ago_j[found == np.inf]).any():
+                    break
+                a_day_ago_j = level_j
+        return found
+
+    def empty_at(self, device: int) -> float:
+        """Instant of depletion of a battery under its present load; inf if it never comes."""
+        rows, place = self.rows, np.array([device - self.supply.first])
+        draws_w = float(self._idle_w[place[0]] + rows.work_w[device])
+        capacity_j, level_j, t = float(rows.capacity_j[device]), float(rows.left_j[device]), float(rows.since_s[device])
+        a_day_ago_j, edges = math.inf, 0
+        while edges < MOST_EDGES:
+            incoming_w, until = (float(each[0]) for each in self._incoming(place, np.array([t])))
+            falls_w = draws_w - incoming_w
+            if falls_w > 0.0 and t + level_j / falls_w < until:
+                return t + level_j / falls_w
+            if until == math.inf:
+                return math.inf
+            level_j = min(capacity_j, level_j - falls_w * (until - t))
+            t, edges = until, edges + 1
+            if edges % 2 == 0:                     # the same time of the next day: what has not fallen never will
+                if level_j >= a_day_ago_j:
+                    return math.inf
+                a_day_ago_j = level_j
+        return math.inf
+
+
+def _entry(name: str) -> Any:
+    """A number that stands in a row of the arrays."""
+    def read(battery: ChargedBattery) -> float:
+        return float(getattr(battery.rows, name)[battery.device])
+
+    def write(battery: ChargedBattery, value: float) -> None:
+        getattr(battery.rows, name)[battery.device] = value
+
+    return property(read, write)
+
+
+class ChargedBattery(Battery):
+    """The battery of a device with work; level, instant and load are a row of the arrays."""
+
+    settled_j, since, load_w = _entry("left_j"), _entry("since_s"), _entry("work_w")
+
+    def __init__(self, charging: PopulationSupply, device: int) -> None:
+        self.env, self.rows, self.charging, self.device = charging.rows.env, charging.rows, charging, device
+        self._place = np.array([device - charging.supply.first])
+        super().__init__(self.env, float(self.rows.capacity_j[device]), self.level_j)
+
+    @property
+    def level_j(self) -> float:
+        if self.since < self.env.now:
+            self.charging.settle(self._place)
+        return float(self.settled_j)
+
+    def stop(self, joules: float) -> None:
+        """Draw nothing any more; the level at this instant has in it what the load took."""
+        self.settled_j = self.level_j
+        super().stop(0.0)
+
+    def empty_at(self) -> float:
+        return self.charging.empty_at(self.device) if self.load_w > 0.0 else math.inf

@@ -17,7 +17,6 @@ from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import LocalTraining, SimulatedCell
 from netsim.cell.channel import TimeVaryingChannel
-from netsim.cell.charging import ChargedBatteries
 from netsim.cell.job import Job
 from netsim.cell.packet_loss import PacketLoss
 from netsim.cell.uplink import Uplink
@@ -62,8 +61,7 @@ class RadioCell(SimulatedCell):
             channel=TimeVaryingChannel(env, channel, problems.noise_w_per_hz) if changes else None,
             loss=PacketLoss(faults) if faults and faults.losses else None)
         super().__init__(
-            env, uplink, Batteries(env, battery_j, least_j) if not devices.supplies else ChargedBatteries(
-                env, battery_j, least_j, devices.supplies), devices, training=training,
+            env, uplink, Batteries(env, battery_j, least_j, devices.supplies), devices, training=training,
             receive_w=self._downlink.reception_w if self._downlink else 0.0)
         self._surprises = bool(changes or faults or devices.heat_limits)      # that plans do not know
         self._faults = faults if faults and faults.presences else None

@@ -14,7 +14,6 @@ from netsim.allocation.waves import Agenda, Wave
 from netsim.base.arrays import Floats, Ints, State
 from netsim.base.errors import YourCodeError
 from netsim.cell.cell import LocalTraining
-from netsim.cell.charging import ChargedBatteries
 from netsim.cell.job import Job
 from netsim.cell.wave_jobs import decided_by
 from netsim.fleet.work import JobSizes
@@ -188,7 +187,7 @@ class RoundRecorder:
         waited_for = self._cause if barrier or not self._played else np.concatenate(
             [jobs.last for jobs in self._played])
         arrived = sum(int(np.count_nonzero(jobs.arrived)) for jobs in self._played)
-        if isinstance(cell.batteries, ChargedBatteries):
+        if cell.batteries.recharge:
             for name, joules in cell.batteries.totals().items():
                 self.recorder.counter(name, CELL, now, joules)
         row = self.recorder.span("aggregate", SERVER, now, now, value=arrived, after=waited_for.tolist())
@@ -249,7 +248,7 @@ class RoundRecorder:
             return
         if uplink.loss is not None:
             record_packets(self.recorder, ended)
-        if isinstance(batteries, ChargedBatteries):
+        if batteries.recharge:
             own = np.unique(batteries.on_battery(jobs.device))
             record_charge(self.recorder, own, self.env.now, batteries.told(own))
         self._played.append(jobs)

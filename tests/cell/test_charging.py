@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_worlds import World
 
-from netsim.cell.charging import ChargedBatteries
+from netsim.cell.battery import Batteries
 from netsim.cell.clock import sleep_until
 from netsim.world.supply import DAY_S, Hours, Supply
 
@@ -28,7 +28,7 @@ def supply(idle_w=0.0, harvest_w=0.0, hours=None, count=1):
 def at_rest(battery_j, least_j=0.0, **what):
     """A battery without work, and its environment."""
     env = simpy.Environment()
-    return ChargedBatteries(env, np.array([battery_j]), np.array([least_j]), supply(**what)), env
+    return Batteries(env, np.array([battery_j]), np.array([least_j]), supply(**what)), env
 
 
 def level(batteries, env, t):
@@ -50,9 +50,8 @@ def test_base_load_and_harvest_to_the_digits(world):
     world.start(device)
     world.env.run(until=110.0 + 1e-9)
     assert world.batteries.level_j(slice(None))[0] == pytest.approx(47.0, abs=1e-6)
-    place = np.array([0])
-    assert world.batteries.empty_at(0, 0, place) == pytest.approx(266.667, abs=5e-4)
-    assert world.batteries.empty_at(0, 0, place) == pytest.approx(110.0 + 47.0 / 0.3, abs=1e-6)
+    assert world.batteries.charging[0].empty_at(0) == pytest.approx(266.667, abs=5e-4)
+    assert world.batteries.charging[0].empty_at(0) == pytest.approx(110.0 + 47.0 / 0.3, abs=1e-6)
     world.env.run(until=300.0)
     told = world.batteries.told(np.array([0]))
     assert told["battery"][0] == 0.0
@@ -168,7 +167,7 @@ def test_days_of_small_gains_add_up():
 
 def test_who_is_on_mains_has_no_books():
     env = simpy.Environment()
-    mixed = ChargedBatteries(env, np.array([np.inf, 5.0]), np.zeros(2), supply(1.0, 2.0, NIGHT, count=2))
+    mixed = Batteries(env, np.array([np.inf, 5.0]), np.zeros(2), supply(1.0, 2.0, NIGHT, count=2))
     pass_time(env, 1e6)
     assert mixed.level_j(slice(None)).tolist() == [np.inf, 5.0]
     assert all(book[0] == 0.0 for book in mixed.books.values())
