@@ -11,7 +11,7 @@ import simpy
 
 from netsim.allocation.problem import Problem, plan_for
 from netsim.allocation.waves import Agenda, Wave
-from netsim.cell.schedulers.planned import Planned
+from netsim.cell.schedulers import Planned
 from netsim.fleet.work import JobSizes
 from netsim.physics import SHANNON
 from netsim.selection import Choice

@@ -13,11 +13,9 @@ import simpy
 from netsim.base.streams import stream
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
-from netsim.cell.channel import Gains, TimeVaryingChannel
+from netsim.cell.channel import Gains, PacketLoss, TimeVaryingChannel
 from netsim.cell.job import Job
-from netsim.cell.packet_loss import PacketLoss
-from netsim.cell.schedulers import Scheduler
-from netsim.cell.schedulers.planned import Planned
+from netsim.cell.schedulers import Planned, Scheduler
 from netsim.cell.uplink import Uplink
 from netsim.physics import SHANNON, LinkModel
 from netsim.server.recording import record_ended

@@ -17,12 +17,8 @@ The parts work in any ``simpy.Environment``, without a scenario:
 
 from netsim.cell.battery import Battery
 from netsim.cell.device import Device
-from netsim.cell.interruption import Interruption
-from netsim.cell.job import Job
-from netsim.cell.schedulers.adaptive import Adaptive
-from netsim.cell.schedulers.equal import Equal
-from netsim.cell.schedulers.planned import Planned
-from netsim.cell.schedulers.tdma import Tdma
+from netsim.cell.job import Interruption, Job
+from netsim.cell.schedulers import Adaptive, Equal, Planned, Tdma
 from netsim.cell.uplink import Uplink
 
 __all__ = ["Adaptive", "Battery", "Device", "Equal", "Interruption", "Job", "Planned", "Tdma", "Uplink"]

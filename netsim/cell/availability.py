@@ -10,7 +10,7 @@ from simpy.events import ProcessGenerator
 
 from netsim.cell.clock import sleep_until
 from netsim.cell.device import Device
-from netsim.cell.interruption import Interruption, Policy
+from netsim.cell.job import Interruption, Policy
 from netsim.trace.schema import CRASHED, OFF
 from netsim.world.faults import Faults
 

@@ -15,10 +15,8 @@ from netsim.cell import job as records
 from netsim.cell.availability import Availability
 from netsim.cell.battery import Batteries
 from netsim.cell.clock import rounding_of
-from netsim.cell.device import Device
-from netsim.cell.interruption import Interruption
-from netsim.cell.job import DONE, DOWNLOAD, Job
-from netsim.cell.thermal import Thermal
+from netsim.cell.device import Device, Thermal
+from netsim.cell.job import DONE, DOWNLOAD, Interruption, Job
 from netsim.cell.uplink import Uplink
 from netsim.world.devices import STEADY, DevicesInTime
 

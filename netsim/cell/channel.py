@@ -1,4 +1,4 @@
-"""Channels that change during uploads: a process that wakes at each change, while a job is affected."""
+"""The radio channel during uploads: a process that wakes at each change of the gains, and packets that are lost."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
 from netsim.cell.clock import sleep_until
 from netsim.cell.job import Job
+from netsim.trace.schema import ARRIVED, LOST
+from netsim.world.faults import Faults
 
 if TYPE_CHECKING:
     from netsim.cell.uplink import Uplink
@@ -76,7 +78,7 @@ class TimeVaryingChannel:
         while self.wakes_at < math.inf and (band.sending or band.waiting or self.uplink.arriving):
             yield from sleep_until(self.env, self.wakes_at)
             self.wakes_at = self._next_change()
-            self.uplink.channel_changed()
+            band.channel_changed()
             self._give_up()
         self.wakes_at = math.inf
 
@@ -103,3 +105,44 @@ class TimeVaryingChannel:
                 f"{self.env.now:.6g} s, with {sent / job.bits:.2g} of its bits sent", hint="Give it more band, more "
                 "power or fewer bits, or let the channel change less often (cell.fading.coherence, "
                 "population.mobility.every)")
+
+
+class PacketLoss:
+    """Loses whole uploads, or packets of them; a device's n-th upload has the same fate in every run under a seed."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.faults = faults
+        self._uploads: dict[int, int] = {}       # uploads so far, by device
+
+    def bits_to_send(self, job: Job) -> float:
+        """Bits that an upload comes to, with all packets that are sent again."""
+        packets = self.faults.packets(job.device)
+        if not packets:
+            return job.bits
+        job.packets, lost = self.faults.packets_sent(job.device, self._next(job.device))
+        job.attempts = self.faults.tries(job.device) if lost else 0
+        return job.bits * job.packets / packets
+
+    def outcome(self, job: Job) -> str | None:
+        """The outcome of an upload that was sent to its end; None if it is sent again."""
+        tries = self.faults.tries(job.device)
+        if not tries:
+            return ARRIVED
+        if job.packets:
+            return LOST if job.attempts >= tries else ARRIVED
+        if not self.faults.loses(job.device, self._next(job.device)):
+            return ARRIVED
+        job.attempts += 1
+        return LOST if job.attempts >= tries else None
+
+    def _next(self, device: int) -> int:
+        number = self._uploads.get(device, 0)
+        self._uploads[device] = number + 1
+        return number
+
+    def snapshot(self) -> Ints:
+        """Device and uploads so far, a row each."""
+        return np.array(list(self._uploads.items()), np.int64).reshape(-1, 2)
+
+    def restore(self, uploads: Ints) -> None:
+        self._uploads = {int(device): int(count) for device, count in uploads}

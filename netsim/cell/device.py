@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,11 +11,10 @@ from simpy.events import ProcessGenerator
 
 from netsim.cell.battery import Battery
 from netsim.cell.clock import JUST_ENOUGH, timeout_at
-from netsim.cell.interruption import Interruption
-from netsim.cell.job import COMPUTE, DONE, DOWNLOAD, OFF, THROTTLED, UPLOAD, Job
-from netsim.cell.thermal import Thermal
+from netsim.cell.job import COMPUTE, DONE, DOWNLOAD, OFF, THROTTLED, UPLOAD, Interruption, Job
 from netsim.cell.uplink import Uplink
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
+from netsim.world.supply import HeatLimit
 
 
 class JobTraining(Protocol):
@@ -25,6 +25,38 @@ class JobTraining(Protocol):
 
     def drop(self, job: Job) -> None:
         """The job has failed."""
+
+
+class Thermal:
+    """Thermal throttling of a CPU: its warmth in seconds of load, from 0 (cold) to the limit's ``load_s`` (hot).
+
+    Computing above the throttled frequency warms by one second per second, computing at or below it changes nothing,
+    and at rest a hot CPU is cold again after ``rest_s``.
+    """
+
+    def __init__(self, limit: HeatLimit, warmth_s: float = 0.0, since: float = 0.0) -> None:
+        self.limit = limit
+        self.warmth_s = warmth_s
+        self.since = since         # instant of ``warmth_s``: when the CPU started or stopped
+
+    def start(self, now: float, cpu_hz: float) -> tuple[float, float]:
+        """Start the CPU: return its frequency, and for how many seconds it can be kept."""
+        limit = self.limit
+        self.warmth_s = max(0.0, self.warmth_s - (now - self.since) * limit.load_s / limit.rest_s)
+        self.since = now
+        if cpu_hz <= limit.clock_hz:
+            return cpu_hz, math.inf
+        if self.warmth_s >= limit.load_s:
+            return limit.clock_hz, math.inf
+        return cpu_hz, limit.load_s - self.warmth_s
+
+    def stop(self, now: float, cpu_hz: float, seconds: float) -> None:
+        """Stop the CPU, which ran at this frequency for ``seconds``: late in a run the clock has lost digits."""
+        if cpu_hz > self.limit.clock_hz:
+            warmth_s = self.warmth_s + seconds
+            hot = warmth_s >= self.limit.load_s * (1 - JUST_ENOUGH)
+            self.warmth_s = self.limit.load_s if hot else warmth_s
+        self.since = now
 
 
 class Device:
@@ -173,11 +205,8 @@ class Device:
             self.battery.stop(joules)
         job.watts = -1.0
         if job.left > 0.0 or job.segments is not None or job.rate < job.cpu_hz:
-            job.end_segment(self.activity(job), self.env.now)
-
-    def activity(self, job: Job) -> str:
-        """What the device does, as the trace names it."""
-        return THROTTLED if job.phase == COMPUTE and job.rate < job.cpu_hz else job.phase
+            throttled = job.phase == COMPUTE and job.rate < job.cpu_hz
+            job.end_segment(THROTTLED if throttled else job.phase, self.env.now)
 
     def finish(self, job: Job, outcome: str) -> None:
         """End a job."""

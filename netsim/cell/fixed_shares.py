@@ -38,7 +38,7 @@ class FixedShares:
 
     def admit(self, transmission: Transmission) -> None:
         """Start a transmission for which there is room."""
-        self.join([transmission])
+        self.uplink.join([transmission])
         self.waiting.pop()
         job = transmission.job
         self._start(transmission, job.bandwidth_hz, float(self.uplink.link.rate(job.bandwidth_hz, job.snr_hz)))
@@ -47,10 +47,6 @@ class FixedShares:
     def join(self, arriving: list[Transmission]) -> None:
         """Queue transmissions that start at this instant."""
         self.waiting += arriving
-        jobs = [transmission.job for transmission in arriving]
-        self.uplink.start_slots(jobs)
-        if self.uplink.channel is not None:
-            self.uplink.channel.join(jobs)
 
     def reallocate(self) -> None:
         """Ask the scheduler; without slots, those who send keep what they have."""
@@ -70,13 +66,13 @@ class FixedShares:
             job = each.job
             if job not in self.active:
                 if hz > 0.0:
-                    self.waiting.remove(each)                        # type: ignore[arg-type]
+                    self.waiting.remove(each)
                     uplink.note_order(job)
-                    self._start(each, hz, rate)                      # type: ignore[arg-type]
+                    self._start(each, hz, rate)
             elif hz != job.hz and job.slots is not None:
                 self._account(job, now - job.since)
                 job.hz, job.rate = hz, rate
-                self._set_timer(each)                                # type: ignore[arg-type]
+                self._set_timer(each)
         uplink.count(now, float(hertz.sum()))
 
     def _start(self, transmission: Transmission, hz: float, rate: float) -> None:
@@ -135,7 +131,7 @@ class FixedShares:
             job = each.job
             if job.transmission is each and not each.triggered and self._until_sent(job) <= (
                     now - job.since + rounding_s(now, job.since)):
-                self._end(each, self._until_sent(job), sent=True)        # type: ignore[arg-type]
+                self._end(each, self._until_sent(job), sent=True)
 
     def remove(self, transmission: Transmission) -> bool:
         """Take an interrupted transmission away; return whether it was on the air."""
@@ -165,7 +161,7 @@ class FixedShares:
         for each, rate in zip(sending, rates, strict=True):
             self._account(each.job, now - each.job.since)
             each.job.rate = rate
-            self._set_timer(each)                    # type: ignore[arg-type]
+            self._set_timer(each)
 
     def first_sender(self) -> Job | None:
         """The job that has been on the air for longest."""

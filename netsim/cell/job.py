@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import simpy
 
     from netsim.cell.cell import JobsFinished
-    from netsim.cell.uplink import TimedTransmission, Transmission
+    from netsim.cell.uplink import Transmission
 
 DOWNLOAD, COMPUTE, UPLOAD, DONE = PHASES = ("download", "compute", "upload", "done")
 WAIT, OFF, THROTTLED = "wait", "off", "throttled"
@@ -29,6 +30,20 @@ NUMBERS = (                                             # attributes of a job th
     "computed_at", "sent_from", "ended_at", "computed_charge_j", "ended_charge_j", "follows_row", "upload_row",
     "logged_j", "drawn_j", "planned_rate", "share_hz")
 WHOLE = ("number", "device", "cause", "restarts", "attempts", "packets", "follows_row", "upload_row")
+
+Policy = Literal["pause", "restart", "abort"]
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """Why a job's process is interrupted, as the trace names it, and what becomes of the job: a cause of an interrupt.
+
+    ``pause`` continues the work when the device is back, ``restart`` repeats it from the start, and ``abort`` ends the
+    job with the reason as its outcome. Energy already spent stays spent.
+    """
+
+    reason: str
+    policy: Policy = "abort"
 
 
 class Job:
@@ -89,7 +104,7 @@ class Job:
     watts: float                        # power drawn in it; negative while there is none
     hz: float                           # bandwidth held now
     process: simpy.Process | None
-    transmission: Transmission | TimedTransmission | None
+    transmission: Transmission | None
     waiter: JobsFinished | None
 
     def __init__(

@@ -51,9 +51,6 @@ class SharedBand:
     def join(self, arriving: list[Transmission]) -> None:
         """Queue transmissions that start at this instant."""
         jobs = [each.job for each in arriving]
-        self.uplink.start_slots(jobs)
-        if self.uplink.channel is not None:
-            self.uplink.channel.join(jobs)
         columns = np.array([(job.left, 0.0, 0.0, job.snr_hz, job.planned_hz, job.upload_s,
                              (job.budget_j - job.compute_j) / job.power_w, math.inf) for job in jobs]).T
         self.table = np.concatenate([self.table, columns], axis=1)

@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
+from typing import Self
 
 import numpy as np
 import simpy
@@ -15,12 +16,10 @@ from netsim.allocation.sharing import Active
 from netsim.base.arrays import Floats, State
 from netsim.base.errors import InputError, YourCodeError
 from netsim.cell.battery import Battery
-from netsim.cell.channel import TimeVaryingChannel
+from netsim.cell.channel import PacketLoss, TimeVaryingChannel
 from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
 from netsim.cell.fixed_shares import FixedShares
-from netsim.cell.interruption import Interruption
-from netsim.cell.job import DONE, UPLOAD, WAIT, Job
-from netsim.cell.packet_loss import PacketLoss
+from netsim.cell.job import DONE, UPLOAD, WAIT, Interruption, Job
 from netsim.cell.schedulers import Scheduler
 from netsim.cell.shared_band import SharedBand
 from netsim.physics import SHANNON, LinkModel
@@ -29,11 +28,15 @@ from netsim.trace.schema import ARRIVED
 OVERSHOOT = 1e-9       # shares may exceed the band by rounding, and by no more
 
 
-class OnAir:
-    """What all transmissions do with a job and its battery."""
+class Transmission(simpy.Event):
+    """The upload of one job: an event that succeeds with the job's outcome, and releases its band when it is left."""
 
-    job: Job
-    battery: Battery | None
+    timer: simpy.Event | None = None
+
+    def __init__(self, uplink: Uplink, job: Job, battery: Battery | None) -> None:
+        super().__init__(uplink.env)
+        self.uplink, self.job, self.battery = uplink, job, battery
+        job.transmission = self
 
     def begin(self, now: float) -> None:
         """The job is on the air from now on."""
@@ -52,17 +55,7 @@ class OnAir:
         if self.job.segments is not None:
             self.job.end_segment(UPLOAD, now)
 
-
-class Transmission(OnAir, simpy.Event):
-    """The upload of one job: an event that succeeds with the job's outcome, and releases its band when it is left."""
-
-    def __init__(self, uplink: Uplink, job: Job, battery: Battery | None) -> None:
-        super().__init__(uplink.env)
-        self.uplink, self.job, self.battery = uplink, job, battery
-        self.timer: simpy.Event | None = None
-        job.transmission = self
-
-    def __enter__(self) -> Transmission:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -72,13 +65,13 @@ class Transmission(OnAir, simpy.Event):
             self.uplink.release(self, ended=aborts(error))
 
 
-class TimedTransmission(OnAir, simpy.Timeout):
+class TimedTransmission(Transmission, simpy.Timeout):
     """A transmission with a fixed bandwidth on a static channel, whose end is known when it starts."""
 
     def __init__(self, uplink: Uplink, job: Job, battery: Battery | None) -> None:
         hz, rate, env = job.bandwidth_hz, job.planned_rate, uplink.env
         seconds = job.left / rate
-        super().__init__(env, seconds, ARRIVED)
+        simpy.Timeout.__init__(self, env, seconds, ARRIVED)
         self.uplink, self.job, self.battery = uplink, job, battery
         job.hz, job.rate, job.seconds, job.transmission = hz, rate, seconds, self
         job.since = job.sent_from = now = env.now
@@ -88,28 +81,22 @@ class TimedTransmission(OnAir, simpy.Timeout):
         uplink.in_use_hz = in_use_hz = uplink.in_use_hz + hz
         uplink.band_log.extend((now, in_use_hz))
 
-    def __enter__(self) -> TimedTransmission:
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if kind is GeneratorExit:
             return
         job, now = self.job, self.env.now
-        job.transmission = None
-        if kind is None:
-            job.left = 0.0
-            job.upload_s += job.seconds
-        else:
-            job.left = max(0.0, job.left - job.rate * (now - job.since))
-            job.upload_s += now - job.since
-            job.begin_segments()
+        uplink, job.transmission = self.uplink, None
+        if kind is not None:
+            uplink.release(self, ended=aborts(error))
+            return
+        job.left = 0.0
+        job.upload_s += job.seconds
         job.upload_j = job.power_w * job.upload_s
         if self.battery is not None or job.segments is not None:
             self.end(now)
-        uplink = self.uplink
         del uplink.timed[job]
         if uplink.band.waiting:
-            uplink.leave(job, ended=kind is None or aborts(error))
+            uplink.leave(job, ended=True)
         else:
             uplink.in_use_hz = in_use_hz = uplink.in_use_hz - job.hz if uplink.timed else 0.0
             uplink.band_log.extend((now, in_use_hz))
@@ -159,7 +146,7 @@ class Uplink:
         self.freed_by: Job | None = None                          # the job that ended at this instant
         self.contended = False                                    # whether a job ever had to wait for another's end
         self.slotted = False                                      # whether a job ever had slots
-        self.timed: dict[Job, Transmission | TimedTransmission] = {}      # on the air with a timer of their own
+        self.timed: dict[Job, Transmission] = {}             # on the air with a timer of their own
         self._fixed = FixedShares(self) if scheduler.fixed else None
         self.band: FixedShares | SharedBand = self._fixed or SharedBand(self)
         self._timed = scheduler.fixed and channel is None and loss is None and not abort_over_budget
@@ -169,10 +156,9 @@ class Uplink:
 
     # What devices ask.
 
-    def transmit(self, job: Job, battery: Battery | None = None) -> Transmission | TimedTransmission:
+    def transmit(self, job: Job, battery: Battery | None = None) -> Transmission:
         """Send what is left of a job: an event to wait for, in a ``with`` statement."""
         if job.transmission is not None:                          # it was saved on the air, or waiting
-            assert isinstance(job.transmission, Transmission)
             return job.transmission
         fixed = self._fixed
         at_once = (fixed is not None and self.promised_hz <= self.limit_hz and job.slots is None and not self.arriving
@@ -238,9 +224,20 @@ class Uplink:
         arriving, self.arriving = self.arriving, []
         arriving.sort(key=lambda each: (each.job.device, each.job.number))
         if arriving:
-            self.band.join(arriving)
+            self.join(arriving)
         self.band.reallocate()
         self.freed_by = None
+
+    def join(self, arriving: list[Transmission]) -> None:
+        """Queue transmissions that start at this instant; the slots of their jobs may begin now, but for rounding."""
+        jobs = [transmission.job for transmission in arriving]
+        if self.slotted:
+            soon = self.env.now + CLOCK_ULPS * math.ulp(self.env.now)
+            for job in jobs:
+                job.follow_slots(soon)
+        if self.channel is not None:
+            self.channel.join(jobs)
+        self.band.join(arriving)
 
     def ask(self, active: Active) -> Floats:
         """The scheduler's answer, checked; an error in it, or an answer that is none, is reported with its line."""
@@ -301,23 +298,12 @@ class Uplink:
         transmission.job.outcome = outcome
         transmission.succeed(outcome)
 
-    def channel_changed(self) -> None:
-        """The gains of all channels are others from now on."""
-        self.band.channel_changed()
-
     def follow_slots(self, jobs: Sequence[Job]) -> None:
         """Be there when the planned bandwidths of these jobs change."""
         with_slots = [job for job in jobs if job.slots is not None]
         if with_slots:
             self.slotted = True
             self.env.process(self._follow(with_slots, sorted({at for job in with_slots for at, _ in job.slots or ()})))
-
-    def start_slots(self, jobs: Sequence[Job]) -> None:
-        """Jobs are ready to send: their slots may begin now, but for rounding."""
-        if self.slotted:
-            soon = self.env.now + CLOCK_ULPS * math.ulp(self.env.now)
-            for job in jobs:
-                job.follow_slots(soon)
 
     def _follow(self, jobs: list[Job], instants: list[float]) -> ProcessGenerator:
         for at in instants:

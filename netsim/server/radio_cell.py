@@ -16,9 +16,8 @@ from netsim.allocation.waves import MOST_SCALING, Agenda, Planner, Wave
 from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import LocalTraining, SimulatedCell
-from netsim.cell.channel import TimeVaryingChannel
+from netsim.cell.channel import PacketLoss, TimeVaryingChannel
 from netsim.cell.job import Job
-from netsim.cell.packet_loss import PacketLoss
 from netsim.cell.uplink import Uplink
 from netsim.cell.wave_jobs import jobs_of
 from netsim.fleet.downlink import Downlink

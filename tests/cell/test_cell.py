@@ -8,10 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_worlds import World
 
-from netsim.cell.schedulers.adaptive import Adaptive
-from netsim.cell.schedulers.equal import Equal
-from netsim.cell.schedulers.planned import Planned
-from netsim.cell.schedulers.tdma import Tdma
+from netsim.cell.schedulers import Adaptive, Equal, Planned, Tdma
 from netsim.physics import Shannon
 from netsim.trace.recorder import Recorder
 

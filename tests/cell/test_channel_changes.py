@@ -8,7 +8,7 @@ from small_worlds import NOISE, World
 
 from netsim.base.errors import InputError
 from netsim.cell import channel
-from netsim.cell.schedulers.equal import Equal
+from netsim.cell.schedulers import Equal
 from netsim.physics import Shannon
 from netsim.world.fading import block_at
 

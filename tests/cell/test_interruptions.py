@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from small_worlds import World, random_switches
 
 from netsim.cell.availability import MOST_RESTARTS
-from netsim.cell.schedulers.adaptive import Adaptive
-from netsim.cell.schedulers.equal import Equal
-from netsim.cell.schedulers.tdma import Tdma
+from netsim.cell.schedulers import Adaptive, Equal, Tdma
 from netsim.scenario.faults import Loss
 from netsim.world.faults import Absence, Faults, Presence
 from netsim.world.switches import Switches

@@ -19,8 +19,7 @@ from netsim.allocation.waves import Wave
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
-from netsim.cell.schedulers import SCHEDULERS
-from netsim.cell.schedulers.planned import Planned
+from netsim.cell.schedulers import SCHEDULERS, Planned
 from netsim.cell.uplink import Uplink
 from netsim.cell.wave_jobs import jobs_of
 from netsim.server.replay import play_wave

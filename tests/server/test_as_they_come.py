@@ -7,7 +7,7 @@ import pytest
 from server_worlds import play
 
 from netsim.base.streams import stream
-from netsim.cell.schedulers.equal import Equal
+from netsim.cell.schedulers import Equal
 from netsim.server.staleness import Staleness
 from netsim.server.strategies import FedAsync, FedBuff, Port, Window
 from netsim.server.strategy import Updates
