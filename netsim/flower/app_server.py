@@ -56,15 +56,11 @@ class RunOver(BaseException):
     """The run ends here, whatever the app was about to do; no ``except Exception`` of an app holds it up."""
 
 
-class AppStrategy(Strategy):
-    """The app decides whom to select, and how much each update counts."""
-
-
 class AppServer(Server):
     """The server's loop, driven by an app: the steps of a round are played when the app sends or waits."""
 
     def __init__(self, stage: Stage, clients: AnswersMessages) -> None:
-        super().__init__(stage.context(), AppStrategy())
+        super().__init__(stage.context(), Strategy())      # the app selects and weighs
         self._population = self.cell.parts.population
         self.reported = Reported(self.rounds)
         self.expected = 0                            # rounds, if the app has said how many
@@ -205,15 +201,14 @@ class AppServer(Server):
     # Messages as they come.
 
     def push(self, some: Sequence[Sent]) -> None:
-        """Send messages; devices that are free begin before time goes on."""
-        free = [sent for sent in some if self.is_free(sent)]
-        self.answer(free)
-        self._ready |= {sent.id: sent for sent in free}
-        for sent in some:
-            if not self.is_free(sent):
-                if sent.kind == TRAIN:
-                    self._note_model(sent)
-                self._outbox.append(sent)
+        """Send messages; devices that are free begin before time goes on. Some may have their replies already."""
+        self.answer([sent for sent in some if sent.reply is None and self.is_free(sent)])
+        charged = [sent for sent in some if sent.reply is None]
+        self._ready |= {sent.id: sent for sent in some if sent.reply is not None}
+        for sent in charged:
+            if sent.kind == TRAIN:
+                self._note_model(sent)
+            self._outbox.append(sent)
 
     def _note_model(self, sent: Sent) -> None:
         """A round ends when a device begins on another model than before, made of what has arrived."""
@@ -222,10 +217,6 @@ class AppServer(Server):
             self._begin_jobs()
             self._renewed = True
         self._open, self._model = True, model
-
-    def returned(self, sent: Sent) -> None:
-        """A message that goes nowhere has its reply already."""
-        self._ready[sent.id] = sent
 
     def pull(self, ids: Sequence[str]) -> list[Sent]:
         """The replies that are there; if none is and some are to come, the first of them."""

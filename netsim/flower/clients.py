@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import contextmanager
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -15,8 +14,7 @@ from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, load_component, told_of
 from netsim.flower.library import RUN_ID, identify
 from netsim.flower.messages import ClientAnswer
-from netsim.flower.seeds import seed_client
-from netsim.learning.pool import Workers, cores
+from netsim.flower.surroundings import seed_client
 
 APP_RAISED = 2             # Flower's code for a ClientApp that raised an exception
 UNKNOWN = 0
@@ -59,15 +57,6 @@ class Clients:
         """What the app left in a node's context is there when its next message comes."""
         if done.context is not None:
             self._contexts[device] = done.context
-
-
-@contextmanager
-def open_clients(
-    app: FlowerApp, nodes: Sequence[int], seed: int, workers: int | None, kept: KeptAnswers,
-) -> Iterator[Clients]:
-    """The app's clients, in so many processes of their own (by default one for each core)."""
-    with Workers(workers or cores()) as pool:
-        yield Clients(app, nodes, seed, pool, kept)
 
 
 def answer(app: FlowerApp, message: Message, context: Context, seed: int, device: int, count: int) -> ClientAnswer:

@@ -78,10 +78,7 @@ class CellGrid(Grid):  # type: ignore[misc]
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         with self._door():
             sent = self._stamped(messages)
-            self._server.push([each for each in sent if each.reply is None])
-            for each in sent:
-                if each.reply is not None:         # to nobody
-                    self._server.returned(each)
+            self._server.push(sent)
             return [each.id for each in sent]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:

@@ -23,7 +23,7 @@ from netsim.flower.cell_alone import as_the_app_sees_it
 from netsim.flower.library import replaced
 from netsim.flower.messages import ClientAnswer, Sent
 from netsim.flower.running import learning
-from netsim.flower.watching import reporting
+from netsim.flower.surroundings import reporting
 from netsim.prepare import prepare_cell
 from netsim.run import Run
 from netsim.scenario import Scenario
@@ -78,7 +78,7 @@ class InCell(Strategy):  # type: ignore[misc]
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid,
     ) -> Iterable[Message]:
-        return self._sent(self._steps["configure_train"](server_round, arrays, config, self._present(grid)))
+        return self._sent(self._steps["configure_train"](server_round, arrays, config, PresentNodes(grid, self)))
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message],
@@ -91,7 +91,7 @@ class InCell(Strategy):  # type: ignore[misc]
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid,
     ) -> Iterable[Message]:
-        return self._sent(self._steps["configure_evaluate"](server_round, arrays, config, self._present(grid)))
+        return self._sent(self._steps["configure_evaluate"](server_round, arrays, config, PresentNodes(grid, self)))
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         found: MetricRecord | None = self._steps["aggregate_evaluate"](server_round, self._played(replies))
@@ -106,9 +106,6 @@ class InCell(Strategy):  # type: ignore[misc]
                 identity=identity_of(self.scenario, self.seed, learning=True, app=type(self.strategy).__name__)))
             self._server = AppServer(self._stage, self._replies)
         return self._server
-
-    def _present(self, grid: Grid) -> PresentNodes:
-        return PresentNodes(grid, self)
 
     def device(self, node: int) -> int:
         """The device that a node stands for."""
@@ -127,13 +124,13 @@ class InCell(Strategy):  # type: ignore[misc]
         given = list(replies)
         sent = {place: Sent(self._messages[reply.metadata.src_node_id], self.device(reply.metadata.src_node_id))
                 for place, reply in enumerate(given) if not reply.has_error()}
-        self._replies.hold({each.device: given[place] for place, each in sent.items()})
+        self._replies.by_device = {each.device: given[place] for place, each in sent.items()}
         some = list(sent.values())
         if some and all(self.server.is_free(each) for each in some):
             self.server.answer(some)
         elif some:
             self.server.together(some, float("inf"))
-        return [reply if place not in sent else _reply_of(sent[place]) for place, reply in enumerate(given)]
+        return [sent[place].reply if place in sent else reply for place, reply in enumerate(given)]
 
     def _finish(self, ended: str | None) -> None:
         self.server.end_round(last=True)
@@ -142,23 +139,14 @@ class InCell(Strategy):  # type: ignore[misc]
         self.run = Run(self._path, self._keep)
 
 
-def _reply_of(sent: Sent) -> Message:
-    assert sent.reply is not None
-    return sent.reply
-
-
 class RepliesInHand:
     """Clients that have answered already."""
 
     def __init__(self) -> None:
-        self._replies: dict[int, Message] = {}
-
-    def hold(self, replies: dict[int, Message]) -> None:
-        """These are the answers, by device."""
-        self._replies = replies
+        self.by_device: dict[int, Message] = {}
 
     def ask(self, messages: Sequence[tuple[int, Message]]) -> list[ClientAnswer]:
-        return [ClientAnswer(self._replies[device], None) for device, _ in messages]
+        return [ClientAnswer(self.by_device[device], None) for device, _ in messages]
 
     def keep(self, device: int, done: ClientAnswer) -> None: ...
 

@@ -21,14 +21,13 @@ from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, importable, load_component, read_app, told_of
 from netsim.flower.app_server import AppServer, RunOver
 from netsim.flower.cell_alone import as_the_app_sees_it
-from netsim.flower.clients import open_clients
-from netsim.flower.clock import simulated_time
+from netsim.flower.clients import Clients
 from netsim.flower.grid import AtFault, CellGrid, node_of
 from netsim.flower.learning import AppLearning
 from netsim.flower.library import RUN_ID, SUPERLINK, identify
 from netsim.flower.old_api import old_servers
-from netsim.flower.seeds import seed_server
-from netsim.flower.watching import watched
+from netsim.flower.surroundings import seed_server, simulated_time, watched
+from netsim.learning.pool import Workers, cores
 from netsim.prepare import prepare_cell
 from netsim.run import Run
 from netsim.scenario import Scenario
@@ -71,7 +70,7 @@ def run_app(
             import_module("torch")                       # and seeded with the rest, however late the app asks for it
         kept = KeptAnswers(path)
         nodes = [node_of(device) for device in range(scenario.size)]
-        clients = stack.enter_context(open_clients(told, nodes, seed, workers, kept))
+        clients = Clients(told, nodes, seed, stack.enter_context(Workers(workers or cores())), kept)
         stage = stack.enter_context(open_stage(
             scenario, path, seed, learning=lambda: learning(scenario, seed), identity=identity, anew=resume,
             progress=progress))

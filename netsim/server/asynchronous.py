@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -49,13 +49,9 @@ class Asynchronous(Server):
         self._asked = 0                      # how often selection was asked since then
 
     @property
-    def concurrency(self) -> int:
+    def shares(self) -> int:
         """Devices at work at a time."""
         return self.strategy.concurrency or self.scenario.selection.cohort
-
-    @property
-    def shares(self) -> int:
-        return self.concurrency
 
     def nothing_to_do(self) -> bool:
         return self.strategy.period_s is None and super().nothing_to_do() and not self.cell.running
@@ -103,7 +99,7 @@ class Asynchronous(Server):
     def selection_view(self) -> View | None:
         """What selection may see when it is asked who takes the free places; None without a device or a place."""
         busy = [job.device for job in self.cell.running.values()]
-        free = self.concurrency - len(busy)
+        free = self.shares - len(busy)
         if free <= 0:
             return None
         idle = self.cell.available.copy()
@@ -130,9 +126,10 @@ class TakeAsTheyCome(Strategy):
     concurrency: Concurrency = None
 
     def check(self, scenario: Scenario, selection: Selection) -> None:
-        devices, kind = scenario.size, scenario.server.kind if scenario.server else type(self).__name__
+        devices, server = scenario.size, scenario.server
+        kind, given = (server.kind, server.options) if server else (type(self).__name__, {})
         for key, number in (("concurrency", self.concurrency), ("buffer", self.buffer)):
-            if number is not None and number > devices and key in _given(scenario):
+            if number is not None and number > devices and key in given:
                 raise InputError("more-than-devices", f"server.{key}", number, f"at most {devices}",
                                  f"The scenario has only {counted(devices, 'device')}, and each does one job at a time")
         if getattr(selection, "barrier", False):
@@ -156,7 +153,3 @@ class TakeAsTheyCome(Strategy):
         if self.concurrency not in (None, scenario.selection.cohort):
             idle["selection.cohort"] = "lets server.concurrency devices work at a time; change that"
         return idle
-
-
-def _given(scenario: Scenario) -> Mapping[str, Any]:
-    return scenario.server.options if scenario.server else {}

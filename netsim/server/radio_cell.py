@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
@@ -24,7 +24,7 @@ from netsim.fleet.downlink import Downlink
 from netsim.fleet.work import JobSizes
 from netsim.selection.view import View
 from netsim.trace.schema import BATTERY_EMPTY, OFF
-from netsim.world.channel import EVERYBODY
+from netsim.world.channel import EVERYBODY, GainTimeline
 
 if TYPE_CHECKING:
     from netsim.server.cell_parts import CellParts
@@ -32,25 +32,29 @@ if TYPE_CHECKING:
 Charges = Callable[[Ints], Floats]       # joules in the batteries of some devices
 
 
-class ChannelNow(Protocol):
-    """Gains by time alone; see :class:`~netsim.world.channel.GainTimeline`."""
+class ChannelOfRound:
+    """The channel in the present round: gains by time alone."""
 
-    changes: bool
+    def __init__(self, channel: GainTimeline, round_now: Callable[[], int]) -> None:
+        self.channel, self.round_now = channel, round_now
+        self.changes, self.next_change = channel.changes, channel.next_change
 
-    def gain(self, devices: Ints | slice, t: float) -> Floats: ...
+    def gain(self, devices: Ints | slice, t: float) -> Floats:
+        return self.channel.gain(devices, t, self.round_now())
 
-    def mean(self, devices: Ints | slice, t: float) -> Floats: ...
-
-    def next_change(self, t: float) -> float: ...
+    def mean(self, devices: Ints | slice, t: float) -> Floats:
+        return self.channel.mean(devices, t, self.round_now())
 
 
 class RadioCell(SimulatedCell):
     """One cell of a SimPy environment; a server uses it through :class:`~netsim.server.cell_api.CellAPI`."""
 
     def __init__(
-        self, env: simpy.Environment, parts: CellParts, channel: ChannelNow, training: LocalTraining | None = None,
+        self, env: simpy.Environment, parts: CellParts, round_now: Callable[[], int],
+        training: LocalTraining | None = None,
     ) -> None:
-        self.parts, self.problems, self.channel = parts, parts.problems, channel
+        self.parts, self.problems = parts, parts.problems
+        self.channel = channel = ChannelOfRound(parts.channel, round_now)
         devices, faults, problems = parts.devices, parts.devices.faults, parts.problems
         battery_j, least_j = parts.population.battery_j, problems.least_j(channel_changes=channel.changes)
         changes = channel.next_change(env.now) < math.inf         # during a round

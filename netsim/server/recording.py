@@ -56,28 +56,26 @@ class Ended:
         return len(self.job)
 
     @cached_property
-    def received(self) -> tuple[Floats, Floats] | None:
-        """Seconds and joules that each job took to receive the model; None if no job did."""
-        if not any(name == DOWNLOAD for told in self.segments.values() for name, *_ in told):
-            return None
+    def received(self) -> Floats:
+        """Seconds and joules that each job took to receive the model."""
         received = np.zeros((2, len(self)))
         for place, told in self.segments.items():
             for name, t0, t1, joules in told:
                 if name == DOWNLOAD:
                     received[:, place] += (t1 - t0, joules)
-        return received[0], received[1]
+        return received
 
     @property
     def energy_j(self) -> Floats:
         """What each job took."""
         energy_j: Floats = self.values["compute_j"] + self.values["upload_j"]
-        return energy_j if not self.segments or self.received is None else energy_j + self.received[1]
+        return energy_j if not self.segments else energy_j + self.received[1]
 
     @property
     def duration_s(self) -> Floats:
         """How long each was at work: without waiting."""
         seconds: Floats = self.values["compute_s"] + self.values["upload_s"]
-        return seconds if not self.segments or self.received is None else seconds + self.received[0]
+        return seconds if not self.segments else seconds + self.received[0]
 
     @classmethod
     def of(cls, jobs: Sequence[Job], version: Ints, decided: Mapping[str, Any]) -> Ended:
@@ -88,7 +86,8 @@ class Ended:
         head = {name: columns[name].astype(np.int64, copy=False) for name in HEAD}
         return cls(
             job=head["number"], device=head["device"], began=columns["t0"], cause=head["cause"],
-            version=version, outcome=outcome, arrived=_arrived(outcome),
+            version=version, outcome=outcome, arrived=np.ones(len(jobs), bool) if outcome.count(ARRIVED) == len(jobs)
+            else np.array([reason == ARRIVED for reason in outcome]),
             values={name: columns[name] for name in MEASURED}, decided={name: columns[name] for name in DECIDED},
             segments={place: job.segments for place, job in enumerate(jobs) if job.segments is not None},
             computes=np.empty(len(jobs), np.int64), last=np.empty(len(jobs), np.int64))
@@ -98,13 +97,6 @@ def _columns(jobs: Sequence[Job], names: Sequence[str]) -> dict[str, Floats]:
     """Attributes of some jobs as arrays."""
     rows = np.array(list(map(attrgetter(*names), jobs)), float)
     return dict(zip(names, rows.T, strict=True))
-
-
-def _arrived(outcome: list[str]) -> Bools:
-    """Whose job arrived."""
-    if outcome.count(ARRIVED) == len(outcome):
-        return np.ones(len(outcome), bool)
-    return np.array([reason == ARRIVED for reason in outcome])
 
 
 def record_ended(

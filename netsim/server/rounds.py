@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from netsim.allocation.waves import Agenda, Wave
-from netsim.base.arrays import Floats, Ints, State
+from netsim.base.arrays import Ints, State
 from netsim.base.errors import YourCodeError
 from netsim.cell.cell import LocalTraining
 from netsim.cell.job import Job
@@ -30,28 +30,12 @@ from netsim.server.recording import (
 )
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import CELL, OVER, RELAX, SERVER
-from netsim.world.channel import GainTimeline
 
 if TYPE_CHECKING:
     from netsim.server.cell_parts import CellParts
 
 MOST_WAITS = 366   # for devices, one after the other, in which none turned out to be available
 NOBODY: Ints = np.zeros(0, np.int64)
-
-
-class ChannelOfRound:
-    """The channel in the present round."""
-
-    def __init__(self, channel: GainTimeline, rounds: RoundRecorder) -> None:
-        self.channel, self.rounds = channel, rounds
-        self.changes = channel.changes
-        self.next_change = channel.next_change
-
-    def gain(self, devices: Ints | slice, t: float) -> Floats:
-        return self.channel.gain(devices, t, self.rounds.version + 1)
-
-    def mean(self, devices: Ints | slice, t: float) -> Floats:
-        return self.channel.mean(devices, t, self.rounds.version + 1)
 
 
 class RoundRecorder:
@@ -62,7 +46,7 @@ class RoundRecorder:
     ) -> None:
         self.env, self.recorder = env, recorder
         self.version = 0                    # of the global model: how often it was aggregated
-        self.cell = RadioCell(env, parts, ChannelOfRound(parts.channel, self), training)
+        self.cell = RadioCell(env, parts, lambda: self.version + 1, training)
         self.agenda = Agenda((), NOBODY)    # the last plan
         self.dispatched = 0                 # jobs that ever began
         self._next_job = 0

@@ -1,27 +1,31 @@
 """Asynchronous strategies: how much updates count that come as they come.
 
 Each update is the difference between what a device has learned, x_i, and the model w_i that its job started from, or
-the newest model w (``base = "now"``). tau_i is its staleness: the aggregations since its job began.
+the newest model w (``base = "now"``). tau_i is its staleness: the aggregations since its job began. s(tau) is how much
+an update counts that comes late.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from netsim.base.arrays import Floats
-from netsim.base.errors import InputError
-from netsim.base.fields import Natural, NotNegative, Positive, Time
+from netsim.base.arrays import Floats, Ints
+from netsim.base.errors import InputError, either
+from netsim.base.field_errors import field_error
+from netsim.base.fields import Model, Natural, NotNegative, Positive, Time
 from netsim.learning.protocol import Base
 from netsim.scenario import Scenario
 from netsim.selection import Selection
 from netsim.server.asynchronous import TakeAsTheyCome
-from netsim.server.staleness import POLYNOMIAL, ByStaleness
 from netsim.server.strategy import Updates
+
+USES = {"constant": (), "polynomial": ("a",), "hinge": ("a", "b")}      # which parameters each function has
+BY_DEFAULT = {"polynomial": {"a": 0.5}, "hinge": {"a": 10.0, "b": 4.0}}
 
 Rate = Annotated[Positive, Field(description="of the server: how far it goes along the mean step")]
 Normalise = Annotated[Literal["count", "weights"], Field(
@@ -32,6 +36,50 @@ Freshness = Annotated[NotNegative, Field(description="weight of how fresh it is"
 Bound = Annotated[Positive, Field(description="staleness at which freshness is a half")]
 Period = Annotated[Time, Field(description="length of a window")]
 Stalest = Annotated[Natural | None, Field(description="what is staler counts nothing")]
+
+
+class Staleness(Model):
+    """``constant``: 1; ``polynomial``: (1 + tau)^-a; ``hinge``: 1 up to tau = b, then 1 / (a (tau - b) + 1)."""
+
+    kind: Literal["constant", "polynomial", "hinge"]
+    a: Annotated[float, Field(gt=0, le=1000)] | None = None
+    b: Annotated[float, Field(ge=0, le=1e9)] | None = None
+
+    @model_validator(mode="after")
+    def _only_what_it_has(self) -> Self:
+        for name in ("a", "b"):
+            if getattr(self, name) is not None and name not in USES[self.kind]:
+                raise field_error("no-effect", name, hint=f'"{self.kind}" has '
+                                  + (f"only {' and '.join(USES[self.kind])}" if USES[self.kind] else "no parameters"))
+        return self
+
+    def __repr__(self) -> str:
+        return f"'{self.kind}'" if self.a is None and self.b is None else super().__repr__()
+
+    def _value(self, name: str) -> float:
+        given = getattr(self, name)
+        return float(BY_DEFAULT[self.kind][name] if given is None else given)
+
+    def weights(self, tau: Ints) -> Floats:
+        """s(tau) of each."""
+        late = np.asarray(tau, np.float64)
+        if self.kind == "constant":
+            return np.ones(len(late))
+        if self.kind == "polynomial":
+            return np.asarray((1.0 + late) ** -self._value("a"))
+        return np.asarray(1.0 / (self._value("a") * np.maximum(0.0, late - self._value("b")) + 1.0))
+
+
+def _by_name(given: Any) -> Any:
+    """A name alone stands for the function with its usual parameters."""
+    if isinstance(given, Mapping) and "kind" not in given:
+        raise field_error("missing", "kind", expected=either(list(USES)))
+    return {"kind": given} if isinstance(given, str) else given
+
+
+ByStaleness = Annotated[Staleness, BeforeValidator(_by_name), Field(
+    description='"constant", "polynomial", "hinge", or a table with the kind and its a and b')]
+POLYNOMIAL = Staleness(kind="polynomial")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -86,11 +86,7 @@ class WaitForAll(Strategy):
     """Rounds as long as their slowest device; ``learning.aggregation`` says how much each update counts."""
 
     loop = Synchronous
-
-    @property
-    def enough(self) -> int | None:
-        """Arrivals that end a round; None for all."""
-        return None
+    enough: ClassVar[int | None] = None              # arrivals that end a round; None for all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +99,7 @@ class FirstK(WaitForAll):
     buffer: FirstSoMany
 
     @property
-    def enough(self) -> int:
+    def enough(self) -> int:                         # type: ignore[override]
         return self.buffer
 
     def check(self, scenario: Scenario, selection: Selection) -> None:

@@ -13,7 +13,7 @@ from small_apps import CLIENT, PYPROJECT, SERVER, play, tiny, write_app
 
 from netsim.flower.app_folder import importable, load_component, read_app
 from netsim.flower.library import identify
-from netsim.flower.seeds import seed_client, seed_server
+from netsim.flower.surroundings import seed_client, seed_server
 from netsim.trace.schema import SERVER as OF_SERVER
 
 IDEAL = ("cell.bandwidth=1e9 GHz", "population.node.budget=1kJ")

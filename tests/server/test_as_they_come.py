@@ -8,8 +8,7 @@ from server_worlds import play
 
 from netsim.base.streams import stream
 from netsim.cell.schedulers import Equal
-from netsim.server.staleness import Staleness
-from netsim.server.strategies import FedAsync, FedBuff, Port, Window
+from netsim.server.strategies import FedAsync, FedBuff, Port, Staleness, Window
 from netsim.server.strategy import Updates
 from netsim.server.synchronous import FirstK
 
