@@ -62,7 +62,9 @@ class Battery:
     def draw(self, watts: float) -> None:
         """Draw so much power from now on."""
         self.settled_j, self.since, self.load_w = self.level_j, self.env.now, watts
-        self.watch()
+        empty_at = self.empty_at()
+        if empty_at < self.wakes_at:                    # a process that sleeps until an earlier instant will see to it
+            self.sleep_until(empty_at)
 
     def stop(self, joules: float) -> None:
         """Draw nothing any more; ``joules`` is what the load took, exact where the clock's difference is rounded."""
@@ -73,12 +75,6 @@ class Battery:
     def empty_at(self) -> float:
         """Instant of depletion under the present load; inf if it never comes."""
         return self.since + self.settled_j / self.load_w if self.load_w > 0.0 else math.inf
-
-    def watch(self) -> None:
-        """Have the process awake by the time of depletion: one that sleeps until an earlier instant will see to it."""
-        empty_at = self.empty_at()
-        if empty_at < self.wakes_at:
-            self.sleep_until(empty_at)
 
     def sleep_until(self, at: float) -> None:
         """Start the process; one that sleeps already is replaced."""
@@ -117,8 +113,8 @@ class Batteries:
         self.capacity_j = capacity_j
         self.left_j: Floats = np.array(capacity_j, float)
         self.least_j: Floats = np.zeros(len(capacity_j)) if least_j is None else least_j
-        self._finite = np.isfinite(capacity_j)
-        self.any_finite = bool(self._finite.any())
+        self.finite: Bools = np.isfinite(capacity_j)    # which devices are on battery power
+        self.any_finite = bool(self.finite.any())
         self._batteries: dict[int, Battery] = {}       # of devices that have, or had, work
         self._working: set[int] = set()
         self._available: Bools | None = None           # None where a level has changed since
@@ -164,18 +160,14 @@ class Batteries:
         self.settle(None if isinstance(devices, slice) else devices)
         return np.array(self.left_j[devices])
 
-    def full_j(self, devices: Ints) -> Floats:
-        """Capacity of some batteries."""
-        return self.capacity_j[devices]
-
     def hold(self, devices: Ints, joules: Floats) -> None:
         """Set the levels of some batteries, whose capacity rises with it where it must; inf for mains power."""
         self.capacity_j = self.capacity_j.copy()
         self.capacity_j[devices] = np.maximum(self.capacity_j[devices], joules)
         self.left_j[devices] = joules
         self._available = None
-        self._finite = np.isfinite(self.left_j)
-        self.any_finite = bool(self._finite.any())
+        self.finite = np.isfinite(self.left_j)
+        self.any_finite = bool(self.finite.any())
 
     def too_little(self) -> str:
         """Why no device has the energy for a job."""
@@ -188,13 +180,9 @@ class Batteries:
         """Set the energy that a job takes at least."""
         self.least_j, self._available = least_j, None
 
-    def on_battery(self, devices: Ints) -> Ints:
-        """Those of some devices that are on battery power."""
-        return devices[self._finite[devices]]
-
     def of(self, device: int) -> Battery | None:
         """The battery of a device; None for mains power."""
-        if not self.any_finite or not self._finite[device]:
+        if not self.any_finite or not self.finite[device]:
             return None
         battery = self._batteries.get(device)
         if battery is None:
@@ -218,7 +206,7 @@ class Batteries:
     def totals(self) -> dict[str, float]:
         """The books of all devices together, and what is in their batteries."""
         self.settle()
-        return {"battery": float(self.left_j[self._finite].sum()),
+        return {"battery": float(self.left_j[self.finite].sum()),
                 **{name: float(book.sum()) for name, book in self.books.items()}}
 
     def told(self, devices: Ints) -> dict[str, Floats]:

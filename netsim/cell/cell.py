@@ -30,11 +30,6 @@ class JobsFinished(simpy.Event):
         super().__init__(env)
         self.wanted = wanted
 
-    def time_is_up(self, _: simpy.Event) -> None:
-        """Wait no longer."""
-        if not self.triggered:
-            self.succeed()
-
 
 class LocalTraining(Protocol):
     """What trains while devices compute; see :class:`~netsim.learning.protocol.Learning`."""
@@ -146,7 +141,8 @@ class SimulatedCell:
         for job in under_way:
             job.waiter = event
         if until < math.inf:
-            self.env.timeout(max(0.0, until - self.env.now)).callbacks.append(event.time_is_up)
+            time_is_up = self.env.timeout(max(0.0, until - self.env.now))
+            time_is_up.callbacks.append(lambda _: event.triggered or event.succeed())
         return event
 
     def ending_now(self) -> list[int]:

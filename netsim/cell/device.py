@@ -150,14 +150,12 @@ class Device:
             self.training.start(job)
         env = self.env
         while job.left > 0.0:
-            if self._plain and job.watts < 0.0:
-                job.since, job.rate, job.watts = env.now, job.cpu_hz, job.compute_w
-                job.seconds = seconds = job.left / job.cpu_hz
-                end: simpy.Event = env.timeout(seconds)
-            else:
-                end = self.start_computing(job)
+            hz, watts, seconds = job.cpu_hz, job.compute_w, job.left / job.cpu_hz
+            if self.thermal is not None and job.watts < 0.0:         # the throttled frequency where it is hot
+                hz, lasts_s = self.thermal.start(env.now, job.cpu_hz)
+                watts, seconds = job.compute_w * (hz / job.cpu_hz) ** 3, min(job.left / hz, lasts_s)
             try:
-                yield end
+                yield self.start_work(job, hz, watts, seconds)
             except simpy.Interrupt:
                 self.stop_work(job, env.now - job.since)
                 raise
@@ -172,14 +170,6 @@ class Device:
             job.computed_charge_j = self.battery.level_j
         uplink = self.uplink
         job.phase, job.left = UPLOAD, job.bits if uplink.loss is None else uplink.loss.bits_to_send(job)
-
-    def start_computing(self, job: Job) -> simpy.Event:
-        """Start the CPU at the planned frequency, or at the throttled one if it is hot."""
-        hz, watts, seconds = job.cpu_hz, job.compute_w, job.left / job.cpu_hz
-        if self.thermal is not None and job.watts < 0.0:
-            hz, lasts_s = self.thermal.start(self.env.now, job.cpu_hz)
-            watts, seconds = job.compute_w * (hz / job.cpu_hz) ** 3, min(job.left / hz, lasts_s)
-        return self.start_work(job, hz, watts, seconds)
 
     def start_work(self, job: Job, rate: float, watts: float, seconds: float) -> simpy.Event:
         """Let the amount that is left decrease at ``rate`` for ``seconds``; a saved job continues where it was."""

@@ -24,6 +24,7 @@ from netsim.base.files import make_folder
 from netsim.base.sealed import read_arrays, write_arrays
 from netsim.flower.messages import ClientAnswer
 
+SERDE: Any = import_module("flwr.common.serde")
 FOLDER = "answers"
 MOST_BYTES = 4_000_000_000       # of all that is kept; whatever comes after is trained again
 
@@ -107,14 +108,9 @@ def _answer(kept: State, place: int, message: Message, context: Context) -> Clie
 
 def _packed(content: RecordDict) -> bytes:
     """As Flower sends it: data alone, in which no code can hide."""
-    packed: bytes = _serde().recorddict_to_proto(content).SerializeToString(deterministic=True)
+    packed: bytes = SERDE.recorddict_to_proto(content).SerializeToString(deterministic=True)
     return packed
 
 
 def _unpacked(content: bytes) -> RecordDict:
-    serde = _serde()
-    return serde.recorddict_from_proto(type(serde.recorddict_to_proto(RecordDict())).FromString(content))
-
-
-def _serde() -> Any:
-    return import_module("flwr.common.serde")
+    return SERDE.recorddict_from_proto(type(SERDE.recorddict_to_proto(RecordDict())).FromString(content))

@@ -19,7 +19,7 @@ from netsim.base.errors import InputError
 from netsim.base.units import format
 from netsim.cell.clock import JUST_ENOUGH
 from netsim.cell.job import Job
-from netsim.flower.learning import cycles_of
+from netsim.flower.cell_alone import cycles_of
 from netsim.flower.messages import (
     BITS_A_METRIC,
     EVALUATE,

@@ -20,10 +20,9 @@ from netsim.base.files import folder_for, replace_file
 from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, importable, load_component, read_app, told_of
 from netsim.flower.app_server import AppServer, RunOver
-from netsim.flower.cell_alone import as_the_app_sees_it
+from netsim.flower.cell_alone import AppLearning, as_the_app_sees_it
 from netsim.flower.clients import Clients
 from netsim.flower.grid import AtFault, CellGrid, node_of
-from netsim.flower.learning import AppLearning
 from netsim.flower.library import RUN_ID, SUPERLINK, identify
 from netsim.flower.old_api import old_servers
 from netsim.flower.surroundings import seed_server, simulated_time, watched

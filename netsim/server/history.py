@@ -28,12 +28,10 @@ class History:
 
     def add(self, round: int, outcomes: Outcomes) -> None:
         """A round has ended so."""
-        whole = np.count_nonzero(outcomes.arrived) == len(outcomes.arrived)
-        here = slice(None) if whole else outcomes.arrived
-        arrived = outcomes.device[here]
+        arrived = outcomes.device[outcomes.arrived]
         self.last_round[arrived] = round
         np.add.at(self.times_used, arrived, 1)                   # a device may have arrived several times
-        self.duration_s[arrived] = outcomes.duration_s[here]
+        self.duration_s[arrived] = outcomes.duration_s[outcomes.arrived]
         self.arrived_last = len(arrived)
         self.dropped += len(outcomes.arrived) - len(arrived)
         self.spend(outcomes)

@@ -170,7 +170,7 @@ class RadioCell(SimulatedCell):
         batteries = self.batteries
         able = np.flatnonzero(batteries.able_from() < math.inf)
         # a battery with too little now may be full one day
-        planner = self._planner_in(shares, batteries.full_j if batteries.recharge else self._charge)
+        planner = self._planner_in(shares, batteries.capacity_j.take if batteries.recharge else self._charge)
         if not len(able):
             return batteries.too_little()
         if self.channel.changes or len(planner.largest(

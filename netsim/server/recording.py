@@ -328,9 +328,6 @@ def record_left_out(
 
 def outcomes_of(left_out: Ints, ended: Sequence[Ended]) -> Outcomes:
     """How the jobs of a round ended, after the devices that no plan was found for."""
-    if not len(left_out) and len(ended) == 1:
-        jobs = ended[0]
-        return Outcomes(jobs.device, jobs.arrived, jobs.duration_s, jobs.energy_j)
     nothing = np.zeros(len(left_out))
     return Outcomes(
         device=np.concatenate([left_out, *(jobs.device for jobs in ended)]),

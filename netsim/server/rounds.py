@@ -233,7 +233,7 @@ class RoundRecorder:
         if uplink.loss is not None:
             record_packets(self.recorder, ended)
         if batteries.recharge:
-            own = np.unique(batteries.on_battery(jobs.device))
+            own = np.unique(jobs.device[batteries.finite[jobs.device]])
             record_charge(self.recorder, own, self.env.now, batteries.told(own))
         self._played.append(jobs)
         self._cause = jobs.last if self._followed else np.concatenate([self._cause, jobs.last])
