@@ -14,7 +14,7 @@ import simpy
 from netsim import load_scenario, simulate
 from netsim.base.pictures import new_figure
 from netsim.cell import Battery, Device, Equal, Job, Uplink
-from netsim.cell.shared_band import HZ
+from netsim.cell.band import HZ
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))      # the browser client lives with the tests

@@ -7,7 +7,7 @@ import pytest
 from netsim import load_scenario, simulate
 from netsim.allocation import METHODS, allocate
 from netsim.base.errors import InputError
-from netsim.cell.wave_jobs import jobs_of
+from netsim.cell.job import jobs_of
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import problem_for
 from netsim.prepare import check_whole

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from netsim.base.errors import InputError
+from netsim.cell.band import SharedBand
 from netsim.cell.battery import Batteries
-from netsim.cell.shared_band import SharedBand
 from netsim.server.rounds import RoundRecorder
 from netsim.world.fading import BlockFading
 

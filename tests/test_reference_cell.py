@@ -15,8 +15,8 @@ from reference_cell.server import Server
 
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
+from netsim.cell.band import SharedBand
 from netsim.cell.device import Device
-from netsim.cell.shared_band import SharedBand
 from netsim.scenario import Scenario
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

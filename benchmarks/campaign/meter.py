@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from netsim.cell.band import HZ, FixedShares, SharedBand
 from netsim.cell.channel import TimeVaryingChannel
 from netsim.cell.device import Device
-from netsim.cell.fixed_shares import FixedShares
 from netsim.cell.job import Job
-from netsim.cell.shared_band import HZ, SharedBand
 from netsim.cell.uplink import TimedTransmission, Uplink
 from netsim.server.cell_parts import CellParts
 from netsim.server.radio_cell import RadioCell

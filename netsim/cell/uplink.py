@@ -15,13 +15,12 @@ from simpy.events import ProcessGenerator
 from netsim.allocation.sharing import Active
 from netsim.base.arrays import Floats, State
 from netsim.base.errors import InputError, YourCodeError
+from netsim.cell.band import FixedShares, SharedBand
 from netsim.cell.battery import Battery
 from netsim.cell.channel import PacketLoss, TimeVaryingChannel
 from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
-from netsim.cell.fixed_shares import FixedShares
 from netsim.cell.job import DONE, UPLOAD, WAIT, Interruption, Job
 from netsim.cell.schedulers import Scheduler
-from netsim.cell.shared_band import SharedBand
 from netsim.physics import SHANNON, LinkModel
 from netsim.trace.schema import ARRIVED
 
@@ -239,8 +238,9 @@ class Uplink:
             self.channel.join(jobs)
         self.band.join(arriving)
 
-    def ask(self, active: Active) -> Floats:
+    def ask(self, **columns: Floats) -> Floats:
         """The scheduler's answer, checked; an error in it, or an answer that is none, is reported with its line."""
+        active = Active(**columns, bandwidth_hz=self.bandwidth_hz, link=self.link)
         try:
             hertz = np.asarray(self.scheduler.bandwidth(active, self.env.now), float)
             count = len(active.left_bits)

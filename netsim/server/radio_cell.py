@@ -17,9 +17,8 @@ from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import LocalTraining, SimulatedCell
 from netsim.cell.channel import PacketLoss, TimeVaryingChannel
-from netsim.cell.job import Job
+from netsim.cell.job import Job, jobs_of
 from netsim.cell.uplink import Uplink
-from netsim.cell.wave_jobs import jobs_of
 from netsim.fleet.downlink import Downlink
 from netsim.fleet.work import JobSizes
 from netsim.selection.view import View

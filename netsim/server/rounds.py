@@ -14,8 +14,7 @@ from netsim.allocation.waves import Agenda, Wave
 from netsim.base.arrays import Ints, State
 from netsim.base.errors import YourCodeError
 from netsim.cell.cell import LocalTraining
-from netsim.cell.job import Job
-from netsim.cell.wave_jobs import decided_by
+from netsim.cell.job import Job, decided_by
 from netsim.fleet.work import JobSizes
 from netsim.server.radio_cell import RadioCell
 from netsim.server.recording import (

@@ -24,8 +24,7 @@ from netsim.selection import Selection
 from netsim.server.asynchronous import TakeAsTheyCome
 from netsim.server.strategy import Updates
 
-USES = {"constant": (), "polynomial": ("a",), "hinge": ("a", "b")}      # which parameters each function has
-BY_DEFAULT = {"polynomial": {"a": 0.5}, "hinge": {"a": 10.0, "b": 4.0}}
+USES = {"constant": {}, "polynomial": {"a": 0.5}, "hinge": {"a": 10.0, "b": 4.0}}      # parameters of each function
 
 Rate = Annotated[Positive, Field(description="of the server: how far it goes along the mean step")]
 Normalise = Annotated[Literal["count", "weights"], Field(
@@ -58,7 +57,7 @@ class Staleness(Model):
 
     def _value(self, name: str) -> float:
         given = getattr(self, name)
-        return float(BY_DEFAULT[self.kind][name] if given is None else given)
+        return float(USES[self.kind][name] if given is None else given)
 
     def weights(self, tau: Ints) -> Floats:
         """s(tau) of each."""

@@ -23,9 +23,9 @@ from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replay, Replays
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
+from netsim.cell.job import jobs_of
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.cell.uplink import Uplink
-from netsim.cell.wave_jobs import jobs_of
 from netsim.run import Run
 
 pytestmark = pytest.mark.slow

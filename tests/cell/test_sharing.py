@@ -19,9 +19,9 @@ from netsim.allocation.waves import Wave
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
+from netsim.cell.job import jobs_of
 from netsim.cell.schedulers import SCHEDULERS, Planned
 from netsim.cell.uplink import Uplink
-from netsim.cell.wave_jobs import jobs_of
 from netsim.server.replay import play_wave
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "allocation"))
