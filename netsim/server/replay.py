@@ -20,10 +20,9 @@ from netsim.base.arrays import Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
 from netsim.cell.channel import Gains, TimeVaryingChannel
-from netsim.cell.schedulers import Scheduler
-from netsim.cell.schedulers.planned import Planned
+from netsim.cell.job import jobs_of
+from netsim.cell.schedulers import Planned, Scheduler
 from netsim.cell.uplink import Uplink
-from netsim.cell.wave_jobs import jobs_of
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import JobSizes
 from netsim.learning.none import NoLearning
