@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from netsim.base.errors import InputError, quoted, unknown
-from netsim.base.field_errors import input_error, merged
+from netsim.base.fields import input_error, merged
 
 RULES = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
 

@@ -16,7 +16,7 @@ from netsim.base.arrays import Floats, Ints
 from netsim.base.streams import follow, stream
 
 if TYPE_CHECKING:
-    from netsim.scenario.mobility import Mobility, RandomWaypoint, Track
+    from netsim.scenario.time_varying import Mobility, RandomWaypoint, Track
 
 CHUNK = 64                                   # legs drawn at once: a stream for each would be slow
 MEAN_LEG = 128.0 / (45.0 * math.pi)          # of the disc's radius, between two points drawn evenly over it

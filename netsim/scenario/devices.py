@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, Strict, model_validator
 
 from netsim.base.counts import counted
-from netsim.base.field_errors import field_error
 from netsim.base.fields import (
     Coordinate,
     Energy,
@@ -17,13 +16,12 @@ from netsim.base.fields import (
     Natural,
     Positive,
     Power,
+    field_error,
     key,
 )
 from netsim.scenario.distributions import Drawn, Spread, check_order, highest, lowest
-from netsim.scenario.energy import Charging, Throttle
-from netsim.scenario.faults import Availability, Crash, Loss
-from netsim.scenario.mobility import Mobility
 from netsim.scenario.radio import OrPath
+from netsim.scenario.time_varying import Availability, Charging, Crash, Loss, Mobility, Throttle
 
 MOST_DEVICES = 10_000_000
 # keys by which something happens to devices in time

@@ -9,8 +9,7 @@ from pydantic import Discriminator, Field, GetCoreSchemaHandler, Strict, Tag, mo
 from pydantic_core import CoreSchema
 
 from netsim.base.counts import counted
-from netsim.base.field_errors import field_error
-from netsim.base.fields import Model, NotNegative, Quantity
+from netsim.base.fields import Model, NotNegative, Quantity, field_error
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from netsim.base.counts import counted
 from netsim.base.errors import MOST_TOLD, InputError, SeveralInputErrors, either, quoted, unknown
-from netsim.base.field_errors import TYPES, input_error, merged, names_in
+from netsim.base.fields import TYPES, input_error, merged, names_in
 from netsim.scenario.fleet import Sheet
 
 Path = tuple[str | int, ...]

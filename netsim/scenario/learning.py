@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from netsim.base.field_errors import field_error
-from netsim.base.fields import OWN, DataSize, Fraction, Model, Named, Natural, NotNegative, Positive, key
+from netsim.base.fields import OWN, DataSize, Fraction, Model, Named, Natural, NotNegative, Positive, field_error, key
 
 
 class Majority(Model):

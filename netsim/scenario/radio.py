@@ -20,7 +20,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from netsim.base.counts import counted
-from netsim.base.field_errors import field_error
 from netsim.base.fields import (
     MOST_DB,
     OWN,
@@ -36,9 +35,10 @@ from netsim.base.fields import (
     Quantity,
     SpectralEfficiency,
     default,
+    field_error,
     key,
 )
-from netsim.scenario.faults import check_rises
+from netsim.scenario.time_varying import Instants, check_rises
 
 
 class OrPath:
@@ -145,8 +145,7 @@ class GainTrace(Model):
         key("gains in dB, such as [[-95.2, -101.7], [-96.0, -99.8]]"),
     ]
     t: Annotated[
-        tuple[Annotated[float, Field(ge=0, le=1e12), Strict(False)], ...] | None, Strict(False), Field(min_length=2),
-        key("seconds from which on each row holds, the first 0; without it a row is a round")] = None
+        Instants | None, Strict(False), Field(min_length=2), key("seconds from which on each row holds, the first 0; without it a row is a round")] = None
 
     @model_validator(mode="after")
     def _even(self) -> Self:

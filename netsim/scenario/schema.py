@@ -17,15 +17,14 @@ from pydantic import ConfigDict, Field, PrivateAttr, Strict, model_validator
 from netsim.base import html
 from netsim.base.counts import counted
 from netsim.base.errors import InputError, found
-from netsim.base.field_errors import field_error
-from netsim.base.fields import Model, Natural, Quantity, Time, key
+from netsim.base.fields import Model, Natural, Quantity, Time, field_error, key
 from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
 from netsim.scenario.devices import IN_TIME, MOST_DEVICES, PopulationTable
 from netsim.scenario.effect import Said, idle_keys, is_spelled_out
-from netsim.scenario.energy import TimeOfDay, seconds_of
 from netsim.scenario.learning import LearningTable
 from netsim.scenario.radio import Cell, Shadowing
+from netsim.scenario.time_varying import TimeOfDay, seconds_of
 
 BITS_A_PARAMETER = 32
 MOST_BYTES = 500 * MEGABYTE      # of a file whose content counts

@@ -16,8 +16,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError, either
-from netsim.base.field_errors import field_error
-from netsim.base.fields import Model, Natural, NotNegative, Positive, Time
+from netsim.base.fields import Model, Natural, NotNegative, Positive, Time, field_error
 from netsim.learning.protocol import Base
 from netsim.scenario import Scenario
 from netsim.selection import Selection

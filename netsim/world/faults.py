@@ -20,7 +20,7 @@ from netsim.world.switches import CHUNK, RandomSwitches, RecordedSwitches, Switc
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
-    from netsim.scenario.faults import Loss, RecordedOnOff
+    from netsim.scenario.time_varying import Loss, RecordedOnOff
 
 
 @dataclass(frozen=True)

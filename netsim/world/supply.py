@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.fleet.population import TableDraw, table_draws
-from netsim.scenario.energy import seconds_of
+from netsim.scenario.time_varying import seconds_of
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario

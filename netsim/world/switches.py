@@ -16,7 +16,7 @@ from netsim.base.arrays import Bools, Floats
 from netsim.base.streams import follow, stream
 
 if TYPE_CHECKING:
-    from netsim.scenario.faults import Intervals
+    from netsim.scenario.time_varying import Intervals
 
 CHUNK = 64          # dwell times drawn at once: a stream for each would be slow
 

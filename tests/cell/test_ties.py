@@ -16,7 +16,7 @@ from small_worlds import World
 from netsim.allocation import allocate
 from netsim.allocation.waves import Wave
 from netsim.cell import Adaptive, Equal, Tdma
-from netsim.scenario.faults import Loss
+from netsim.scenario.time_varying import Loss
 from netsim.server.replay import play_wave
 from netsim.world.faults import Faults
 

@@ -13,7 +13,7 @@ from netsim.base.errors import InputError
 from netsim.base.streams import stream
 from netsim.fleet.mobility import RandomWalk, Walk
 from netsim.fleet.population import draw_population
-from netsim.scenario.mobility import RandomWaypoint
+from netsim.scenario.time_varying import RandomWaypoint
 from netsim.world.channel import EVERYBODY, Channel
 from netsim.world.fading import BlockFading, block_at, powers
 from netsim.world.shadowing import WayShadowing

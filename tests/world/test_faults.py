@@ -12,8 +12,7 @@ from netsim import load_scenario
 from netsim.base import streams
 from netsim.base.errors import InputError
 from netsim.fleet.mobility import RandomWalk
-from netsim.scenario.faults import Intervals, Loss
-from netsim.scenario.mobility import RandomWaypoint
+from netsim.scenario.time_varying import Intervals, Loss, RandomWaypoint
 from netsim.world.faults import Absence, Faults, Presence
 from netsim.world.shadowing import WayShadowing
 from netsim.world.switches import RecordedSwitches, Switches
