@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from netsim.allocation import METHODS, Problem, check_method
 from netsim.allocation.compare import Result, compare
 from netsim.base.arrays import Ints
-from netsim.base.method_options import with_options
+from netsim.base.options import with_options
 from netsim.base.streams import stream
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import problem_for

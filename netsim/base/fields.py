@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -105,6 +105,23 @@ class Model(BaseModel):
         if info.context is not None and isinstance(data, dict):
             info.context[id(data)] = cls
         return data
+
+
+class OpenTable(Model):
+    """A table that names something; the keys that it does not know are options, which the named thing checks."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys that belong to what is named."""
+        return dict(self.model_extra or {})
+
+
+def named_in(table: Any, name: str, usual: str | None = None) -> Any:
+    """What a table of one of several forms is called at the key ``name``; "own" for what the user brings."""
+    kind = (table.get(name) if isinstance(table, Mapping) else getattr(table, name, None)) or usual
+    return "own" if isinstance(kind, str) and ":" in kind else kind
 
 
 class Quantity(float):

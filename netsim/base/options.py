@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, get_args, get_type_hints
@@ -123,3 +124,36 @@ def _place(loc: Sequence[int | str], options: Mapping[str, Any]) -> tuple[str, .
             keys.append(key)
             found = found[key]
     return tuple(keys)
+
+
+def with_options(text: str) -> tuple[str, dict[str, Any]]:
+    """``"fedl:lambda=2,…"`` as a method and its options, as the command line takes them.
+
+    ``"package.module:Name"`` stays a method.
+
+    >>> with_options("fedl:lambda=tuned")
+    ('fedl', {'lambda': 'tuned'})
+    >>> with_options("mylab.by_need:solve:exponent=0.5")
+    ('mylab.by_need:solve', {'exponent': 0.5})
+    """
+    head, equals, _ = text.partition("=")
+    name, colon, _ = head.rpartition(":")
+    if not (equals and colon):
+        return text, {}
+    rest = text[len(name) + 1:]
+    options = {}
+    for pair in rest.split(","):
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise InputError("malformed", text, quoted(pair), f"{name}:key=value,key=value")
+        options[key.strip()] = toml_value(value.strip())
+    return name, options
+
+
+def toml_value(text: str) -> Any:
+    """A value as TOML where it is TOML, else as the text it is: ``10MHz`` needs no quotes."""
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):      # not TOML, or a number of thousands of digits
+        return text
+    return table["value"] if set(table) == {"value"} else text

@@ -111,7 +111,7 @@ class TableDraw:
             return np.array([np.inf if entry == "mains" else entry for entry in given], dtype=float)
         if isinstance(value, Distribution):
             drawn = value.sample(self.rng(name), self.table.size)
-            return np.clip(drawn, value.lowest, value.highest)
+            return np.clip(drawn, *value.bounds())
         assert value is not None      # the scenario's own check: a key that no column stands for is there
         return np.full(self.table.size, float(value))
 

@@ -11,7 +11,7 @@ import numpy as np
 from netsim.base.arrays import Ints
 from netsim.base.counts import counted
 from netsim.base.errors import InputError
-from netsim.base.method_options import with_options
+from netsim.base.options import with_options
 from netsim.base.pictures import as_it_stands, new_figure, save_figure
 from netsim.base.streams import stream
 from netsim.learning.datasets import Dataset, load_dataset

@@ -19,7 +19,7 @@ from netsim.base.fields import (
     field_error,
     key,
 )
-from netsim.scenario.distributions import Drawn, Spread, check_order, highest, lowest
+from netsim.scenario.distributions import Drawn, Spread, check_order, highest, lowest, ordered
 from netsim.scenario.radio import OrPath
 from netsim.scenario.time_varying import Availability, Charging, Crash, Loss, Mobility, Throttle
 
@@ -35,11 +35,7 @@ class Cpu(Model):
     max: Annotated[Spread, Drawn(Frequency), key("highest clock frequency")]
     cycles_per_sample: Annotated[Spread, Drawn(Positive), key("C_n: CPU cycles to train on one sample once")]
     capacitance: Annotated[Spread, Drawn(Positive), key("alpha/2: half the effective switched capacitance")] = 1e-28
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        check_order("min", self.min, "max", self.max)
-        return self
+    _ordered = ordered("min", "max")
 
 
 class Radio(Model):
@@ -51,12 +47,10 @@ class Radio(Model):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if self.min_power is not None and self.max_power is not None:
-            check_order("min_power", self.min_power, "max_power", self.max_power)
-        if self.min_power is not None and self.max_power is None:
-            check_order("min_power", self.min_power, "power", self.power)
-        if self.max_power is not None and self.min_power is None:
-            check_order("power", self.power, "max_power", self.max_power)
+        low = "power" if self.min_power is None else "min_power"
+        high = "power" if self.max_power is None else "max_power"
+        if low != high:
+            check_order(self, low, high)
         return self
 
 
@@ -144,14 +138,12 @@ class PopulationTable(Model):
                 self.places is not None or "x" in columns):
             raise field_error("conflict", "mobility", expected="neither places nor x and y beside random-waypoint",
                               hint="It draws where devices begin")
-        if self.mobility is not None and self.mobility.model == "recorded" and len(self.mobility.tracks) != self.size:
-            raise field_error("wrong-length", "mobility", "tracks", found=counted(len(self.mobility.tracks), "track"),
-                              expected=f"one for each of {counted(self.size, 'device')}")
-        recorded = getattr(self.availability, "intervals", None)
-        if recorded is not None and len(recorded) != self.size:
-            raise field_error("wrong-length", "availability", "intervals",
-                              found=counted(len(recorded), "entry", "entries"),
-                              expected=f"one for each of {counted(self.size, 'device')}")
+        for table, name, words in (("mobility", "tracks", ("track",)),
+                                   ("availability", "intervals", ("entry", "entries"))):
+            recorded = getattr(getattr(self, table), name, None)
+            if recorded is not None and len(recorded) != self.size:
+                raise field_error("wrong-length", table, name, found=counted(len(recorded), *words),
+                                  expected=f"one for each of {counted(self.size, 'device')}")
         self._check_energy(columns)
         if self.mobility is not None and "gain" in columns:
             raise field_error("conflict", "mobility", hint="A measured gain has no place: remove the column gain")

@@ -20,16 +20,41 @@ Q = TypeVar("Q", bound=float)
 TAIL = 8.0      # standard deviations that a draw without bounds may go: beyond them lies less than 1e-15
 
 
+def check_order(table: Model, low_name: str, high_name: str) -> None:
+    """Raise a fault where a draw of the one key may be above a draw of the other; not where one is missing."""
+    low, high = getattr(table, low_name), getattr(table, high_name)
+    if low is None or high is None or highest(low) <= lowest(high):
+        return
+    shown = [value.text if isinstance(value, Quantity) else f"{float(value)!r} (SI)"
+             for value in (highest(low), lowest(high))]
+    upto = "up to " if isinstance(low, Distribution) else ""
+    raise field_error("out-of-range", low_name, found=f"{upto}{shown[0]}",
+                      expected=f"at most {high_name}, which may be {shown[1]}")
+
+
+def ordered(low_name: str, high_name: str) -> Any:
+    """A validator of tables in which one key must not be above the other."""
+    def check(table: Model) -> Model:
+        check_order(table, low_name, high_name)
+        return table
+
+    return model_validator(mode="after")(check)
+
+
 class Distribution(Model):
     """Something to draw from; every draw is moved into [lowest, highest]."""
 
-    @property
-    def lowest(self) -> float:
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and the highest draw."""
         raise NotImplementedError
 
     @property
+    def lowest(self) -> float:
+        return self.bounds()[0]
+
+    @property
     def highest(self) -> float:
-        raise NotImplementedError
+        return self.bounds()[1]
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
         raise NotImplementedError
@@ -48,19 +73,10 @@ class Uniform(Distribution, Generic[Q]):
     dist: Literal["uniform"]
     low: Q
     high: Q
+    _ordered = ordered("low", "high")
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        check_order("low", self.low, "high", self.high)
-        return self
-
-    @property
-    def lowest(self) -> float:
-        return self.low
-
-    @property
-    def highest(self) -> float:
-        return self.high
+    def bounds(self) -> tuple[float, float]:
+        return self.low, self.high
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
         return rng.uniform(self.low, self.high, count)
@@ -71,24 +87,15 @@ class Bounded(Distribution, Generic[Q]):
 
     min: Annotated[Q | None, Field(description="draws below are moved up to it")] = None
     max: Annotated[Q | None, Field(description="draws above are moved down to it")] = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.min is not None and self.max is not None:
-            check_order("min", self.min, "max", self.max)
-        return self
+    _ordered = ordered("min", "max")
 
     def reach(self) -> tuple[float, float]:
         """Where draws without bounds can fall."""
         raise NotImplementedError
 
-    @property
-    def lowest(self) -> float:
-        return self.reach()[0] if self.min is None else self.min
-
-    @property
-    def highest(self) -> float:
-        return self.reach()[1] if self.max is None else self.max
+    def bounds(self) -> tuple[float, float]:
+        low, high = self.reach()
+        return low if self.min is None else self.min, high if self.max is None else self.max
 
 
 class Normal(Bounded[Q], Generic[Q]):
@@ -158,13 +165,8 @@ class OneOf(Distribution, Generic[Q]):
                 raise field_error("out-of-range", "weights", expected="a weight above 0, and a finite sum")
         return self
 
-    @property
-    def lowest(self) -> float:
-        return min(self.values)
-
-    @property
-    def highest(self) -> float:
-        return max(self.values)
+    def bounds(self) -> tuple[float, float]:
+        return min(self.values), max(self.values)
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
         chances = None if self.weights is None else [weight / sum(self.weights) for weight in self.weights]
@@ -213,13 +215,3 @@ def lowest(value: Spread) -> float:
 def highest(value: Spread) -> float:
     """The largest value that can be drawn."""
     return value.highest if isinstance(value, Distribution) else value
-
-
-def check_order(low_name: str, low: Spread, high_name: str, high: Spread) -> None:
-    """Raise a fault where a draw of the one may be above a draw of the other."""
-    most, least = highest(low), lowest(high)
-    if most > least:
-        shown = [value.text if isinstance(value, Quantity) else f"{float(value)!r} (SI)" for value in (most, least)]
-        upto = "up to " if isinstance(low, Distribution) else ""
-        raise field_error("out-of-range", low_name, found=f"{upto}{shown[0]}",
-                          expected=f"at most {high_name}, which may be {shown[1]}")

@@ -89,18 +89,8 @@ def read_gains(path: Path) -> dict[str, Any]:
     return {"db": gains}
 
 
-def read_tracks(path: Path) -> list[dict[str, list[float]]]:
-    """Places over time, a row an instant with the columns device, t, x and y: seconds and metres."""
-    return _read_by_device(path, ("t", "x", "y"))
-
-
-def read_intervals(path: Path) -> list[dict[str, list[float]]]:
-    """When devices are there, a row an interval with the columns device, on and off: seconds."""
-    return _read_by_device(path, ("on", "off"))
-
-
-def _read_by_device(path: Path, columns: tuple[str, ...]) -> list[dict[str, list[float]]]:
-    """Columns of numbers, device by device."""
+def read_by_device(path: Path, columns: tuple[str, ...]) -> list[dict[str, list[float]]]:
+    """Columns of numbers beside the column device, device by device: places or intervals, in seconds and metres."""
     sheet = read_sheet(path)
     names = [cell.strip() for cell in sheet.rows[0]]
     if sorted(names) != sorted(("device", *columns)):

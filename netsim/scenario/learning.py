@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from netsim.base.fields import OWN, DataSize, Fraction, Model, Named, Natural, NotNegative, Positive, field_error, key
+from netsim.base.fields import (
+    OWN,
+    DataSize,
+    Fraction,
+    Model,
+    Named,
+    Natural,
+    NotNegative,
+    OpenTable,
+    Positive,
+    field_error,
+    key,
+    named_in,
+)
 
 
 class Majority(Model):
@@ -50,34 +63,22 @@ class PartitionFile(Model):
     path: Annotated[str, Field(min_length=1), key("JSON: device number to list of sample indices")]
 
 
-class OwnPartition(Model):
+class OwnPartition(OpenTable):
     """A partition of your own, with its options."""
 
-    model_config = ConfigDict(extra="allow")
     kind: Annotated[str, Field(pattern=OWN)]
-
-
-def _kind(table: Any) -> Any:
-    kind = table.get("kind") if isinstance(table, Mapping) else getattr(table, "kind", None)
-    return "own" if isinstance(kind, str) and ":" in kind else kind
 
 
 Partition = Annotated[
     Annotated[Majority, Tag("majority")] | Annotated[TwoClass, Tag("two-class")] | Annotated[Iid, Tag("iid")]
     | Annotated[Dirichlet, Tag("dirichlet")] | Annotated[Shards, Tag("shards")] | Annotated[PartitionFile, Tag("file")]
-    | Annotated[OwnPartition, Tag("own")], Discriminator(_kind)]
+    | Annotated[OwnPartition, Tag("own")], Discriminator(lambda table: named_in(table, "kind"))]
 
 
-class ModelTable(Model):
+class ModelTable(OpenTable):
     """A network with options; all keys but its name are its options, which the network itself checks."""
 
-    model_config = ConfigDict(extra="allow")
     name: Annotated[str, Field(min_length=1), key('a network, as the plain text would name it')]
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The keys that belong to the network."""
-        return dict(self.model_extra or {})
 
 
 def _name_alone(model: Any) -> Any:

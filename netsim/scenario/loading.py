@@ -19,10 +19,11 @@ from pydantic import ValidationError
 
 from netsim.base.errors import InputError, found, quoted, unknown
 from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
+from netsim.base.options import toml_value
 from netsim.scenario.devices import Fleet
 from netsim.scenario.effect import Said
 from netsim.scenario.errors import Layer, explain
-from netsim.scenario.fleet import Sheet, read_fleet, read_gains, read_intervals, read_tracks
+from netsim.scenario.fleet import Sheet, read_by_device, read_fleet, read_gains
 from netsim.scenario.schema import Scenario
 
 MOST_BYTES = 500 * MEGABYTE      # a fleet of millions, written out with the run
@@ -30,8 +31,8 @@ MOST_BASES = 20
 NEEDS_ENDING = "A file needs its ending .toml."
 PATHS = (    # and population.*.devices, and those of IN_TIME
     ("cell", "gain_trace"), ("learning", "root"), ("learning", "partition", "path"), ("selection", "policy"))
-# Tables of a population, with the key that may be the path of a CSV file, and how that is read.
-IN_TIME = {"mobility": ("tracks", read_tracks), "availability": ("intervals", read_intervals)}
+# Tables of a population, with the key that may be the path of a CSV file, and the columns of that beside device.
+IN_TIME = {"mobility": ("tracks", ("t", "x", "y")), "availability": ("intervals", ("on", "off"))}
 
 # Keys that exclude each other: a layer that gives one of them takes the others of the layers below away.
 ALTERNATIVES = ({"count", "places", "devices"}, {"local_iterations", "local_steps"})
@@ -264,7 +265,7 @@ def _each_override(overrides: Overrides, source: str) -> Iterator[tuple[str, str
         path, equals, value = text.partition("=")
         if not equals:
             raise InputError("malformed", source, quoted(text), "key.path=value, such as cell.bandwidth=10MHz")
-        yield source, path, _toml_value(value.strip())
+        yield source, path, toml_value(value.strip())
 
 
 def _plain(value: Any, key: str, source: str = "") -> Any:
@@ -316,15 +317,6 @@ def _key_path(text: str, source: str) -> list[str]:
     return steps
 
 
-def _toml_value(text: str) -> Any:
-    """A value as TOML where it is TOML, else as the text it is: ``10MHz`` needs no quotes."""
-    try:
-        table = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):      # not TOML, or a number of thousands of digits
-        return text
-    return table["value"] if set(table) == {"value"} else text
-
-
 def _read_sheets(table: dict[str, Any]) -> dict[int, Sheet]:
     """Read the CSV files in, in place of their paths; returns the sheets of the fleets by population."""
     sheets: dict[int, Sheet] = {}
@@ -335,10 +327,10 @@ def _read_sheets(table: dict[str, Any]) -> dict[int, Sheet]:
         for place, entry in enumerate(copies):
             if isinstance(entry, dict) and isinstance(entry.get("devices"), str):
                 entry["devices"], sheets[place] = read_fleet(Path(entry["devices"]), numbers)
-            for name, (last, read) in IN_TIME.items():
+            for name, (last, columns) in IN_TIME.items():
                 moving = entry.get(name) if isinstance(entry, dict) else None
                 if isinstance(moving, dict) and isinstance(moving.get(last), str):
-                    entry[name] = {**moving, last: read(Path(moving[last]))}
+                    entry[name] = {**moving, last: read_by_device(Path(moving[last]), columns)}
         table["population"] = copies
     cell = table.get("cell")
     if isinstance(cell, dict) and isinstance(cell.get("gain_trace"), str):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    ConfigDict,
     Discriminator,
     Field,
     GetCoreSchemaHandler,
@@ -31,12 +29,14 @@ from netsim.base.fields import (
     Measure,
     Model,
     NoiseDensity,
+    OpenTable,
     Power,
     Quantity,
     SpectralEfficiency,
     default,
     field_error,
     key,
+    named_in,
 )
 from netsim.scenario.time_varying import Instants, check_rises
 
@@ -64,22 +64,15 @@ class FreeSpace(Model):
     frequency: Annotated[Frequency, key("carrier frequency")]
 
 
-class OwnPathLoss(Model):
+class OwnPathLoss(OpenTable):
     """A path loss of your own: a function of the distances in metres, and of its options, that returns decibels."""
 
-    model_config = ConfigDict(extra="allow")
     model: Annotated[str, Field(pattern=OWN)]
-
-
-def _kind(table: Any, usual: str) -> Any:
-    """The model that a table names, "own" for the user's."""
-    model = (table.get("model") if isinstance(table, Mapping) else getattr(table, "model", None)) or usual
-    return "own" if isinstance(model, str) and ":" in model else model
 
 
 PathLoss = Annotated[
     Annotated[LogDistance, Tag("log-distance")] | Annotated[FreeSpace, Tag("free-space")]
-    | Annotated[OwnPathLoss, Tag("own")], Discriminator(lambda table: _kind(table, "log-distance"))]
+    | Annotated[OwnPathLoss, Tag("own")], Discriminator(lambda table: named_in(table, "model", "log-distance"))]
 
 
 class Shadowing(Model):
@@ -145,7 +138,8 @@ class GainTrace(Model):
         key("gains in dB, such as [[-95.2, -101.7], [-96.0, -99.8]]"),
     ]
     t: Annotated[
-        Instants | None, Strict(False), Field(min_length=2), key("seconds from which on each row holds, the first 0; without it a row is a round")] = None
+        Instants | None, Strict(False), Field(min_length=2),
+        key("seconds from which on each row holds, the first 0; without it a row is a round")] = None
 
     @model_validator(mode="after")
     def _even(self) -> Self:
@@ -188,15 +182,14 @@ class Rate(Model):
         return self
 
 
-class OwnRate(Model):
+class OwnRate(OpenTable):
     """A link model of your own: a class with rate(hz, snr_hz) and its inverse bandwidth(rate, snr_hz)."""
 
-    model_config = ConfigDict(extra="allow")
     model: Annotated[str, Field(pattern=OWN)]
 
 
 LinkTable = Annotated[Annotated[Rate, Tag("shannon")] | Annotated[OwnRate, Tag("own")],
-                      Discriminator(lambda table: _kind(table, "shannon"))]
+                      Discriminator(lambda table: named_in(table, "model", "shannon"))]
 
 
 class DownlinkTable(Model):

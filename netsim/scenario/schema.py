@@ -12,12 +12,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, Strict, model_validator
+from pydantic import Field, PrivateAttr, Strict, model_validator
 
 from netsim.base import html
 from netsim.base.counts import counted
 from netsim.base.errors import InputError, found
-from netsim.base.fields import Model, Natural, Quantity, Time, field_error, key
+from netsim.base.fields import Model, Natural, OpenTable, Quantity, Time, field_error, key
 from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
 from netsim.scenario.devices import IN_TIME, MOST_DEVICES, PopulationTable
@@ -30,16 +30,10 @@ BITS_A_PARAMETER = 32
 MOST_BYTES = 500 * MEGABYTE      # of a file whose content counts
 
 
-class MethodTable(Model):
+class MethodTable(OpenTable):
     """A method by name; all other keys are its options, which the method itself checks."""
 
-    model_config = ConfigDict(extra="allow")
     method: Annotated[str, Field(min_length=1), key('a built-in method, or "package.module:Name" of installed code')]
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The keys that belong to the method."""
-        return dict(self.model_extra or {})
 
 
 class SelectionTable(MethodTable):
@@ -59,17 +53,11 @@ class AllocationTable(MethodTable):
         '"package.module:Name"')] = None
 
 
-class ServerTable(Model):
+class ServerTable(OpenTable):
     """Who dispatches jobs, waits for them and aggregates; all keys but the kind are its options."""
 
-    model_config = ConfigDict(extra="allow")
     kind: Annotated[str, Field(min_length=1), key(
         '"synchronous", "first-k", "window", "fedbuff", "fedasync", "port", or "package.module:Name"')]
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The keys that belong to the server."""
-        return dict(self.model_extra or {})
 
 
 class Rounds(Model):

@@ -25,18 +25,13 @@ def dumps(document: Mapping[str, Any]) -> str:
     return "\n".join(blocks)
 
 
-def inline(item: Any) -> str:
-    """A value as TOML writes it on one line."""
-    return _value(item)
-
-
 def _is_section(item: Any) -> bool:
     return isinstance(item, Mapping) or (
         isinstance(item, list) and bool(item) and all(isinstance(table, Mapping) for table in item))
 
 
 def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(name)} = {_value(item)}\n" for name, item in table.items())
+    return "".join(f"{_key(name)} = {inline(item)}\n" for name, item in table.items())
 
 
 def _key(name: str) -> str:
@@ -48,7 +43,8 @@ def _string(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
-def _value(item: Any) -> str:
+def inline(item: Any) -> str:
+    """A value as TOML writes it on one line."""
     if isinstance(item, bool):
         return str(item).lower()
     if isinstance(item, str):
@@ -56,8 +52,8 @@ def _value(item: Any) -> str:
     if isinstance(item, float):
         return repr(float(item)) if math.isfinite(item) else str(float(item))
     if isinstance(item, Mapping):
-        entries = ", ".join(f"{_key(name)} = {_value(value)}" for name, value in item.items())
+        entries = ", ".join(f"{_key(name)} = {inline(value)}" for name, value in item.items())
         return f"{{ {entries} }}"
     if isinstance(item, list | tuple):
-        return "[" + ", ".join(_value(value) for value in item) + "]"
+        return "[" + ", ".join(inline(value) for value in item) + "]"
     return item.isoformat() if isinstance(item, date | time) else str(item)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netsim.base.method_options import with_options
+from netsim.base.options import with_options
 
 
 @pytest.mark.parametrize(("text", "found"), [

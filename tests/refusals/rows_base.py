@@ -14,7 +14,7 @@ from refusals import Provoke, Row, call
 from netsim.base import files, sealed, streams, units
 from netsim.base.fields import Time
 from netsim.base.imports import check_made_for_netsim, installed_object
-from netsim.base.method_options import with_options
+from netsim.base.options import with_options
 from netsim.base.pictures import new_figure, save_figure
 from netsim.base.registry import Entry, Registry, first_called
 
