@@ -20,7 +20,7 @@ from netsim.server.history import History
 from netsim.server.rounds import RoundRecorder
 from netsim.server.server import ServerContext
 from netsim.trace.recorder import Recorder
-from netsim.world.devices import STEADY
+from netsim.world.faults import STEADY
 
 BAND_HZ, NOISE, POWER_W = 30e6, 1e-20, 0.5
 GAIN = NOISE * 1e6 / POWER_W      # in 1 MHz: SNR J = b in Q(b) = b log2(1 + J/b), so 1 Mbit/s

@@ -20,8 +20,7 @@ from netsim.cell.uplink import Uplink
 from netsim.physics import SHANNON, LinkModel
 from netsim.server.recording import record_ended
 from netsim.trace.recorder import Part, Recorder
-from netsim.world.devices import DevicesInTime
-from netsim.world.faults import Faults
+from netsim.world.faults import DevicesInTime, Faults
 from netsim.world.supply import HeatLimit, Supply
 from netsim.world.switches import RandomSwitches, begin
 

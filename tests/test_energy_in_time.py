@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.cli import main
-from netsim.fleet.downlink import Downlink
+from netsim.fleet.link_model import Downlink
 from netsim.trace.journal import Journal
 from netsim.trace.schema import BOOKS, CELL
 

@@ -14,6 +14,14 @@ Weights = NDArray[np.float32]    # a flat model, or one row for each device
 State = dict[str, NDArray[Any]]  # named arrays, as a checkpoint stores them
 
 
+def as_floats(answer: Any) -> Floats:
+    """What a user's code returned, as an array; an empty one where it is no numbers."""
+    try:
+        return np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.zeros(0)
+
+
 def frozen(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
     """A read-only array that shares no memory with ``values``."""
     array = np.array(values, dtype=dtype)

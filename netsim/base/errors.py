@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from traceback import extract_tb
@@ -140,6 +140,16 @@ class YourCodeError(InputError):
         """The same with the round before it, unless it says that already."""
         return self if self.key.startswith("round ") else YourCodeError(
             self.code, f"round {number}, {self.key}", self.found)
+
+
+def ask(what: str, call: Callable[..., Any], *arguments: Any, at: float | None = None) -> Any:
+    """Call what a user brought; an error in it becomes a YourCodeError about ``what``."""
+    try:
+        return call(*arguments)
+    except InputError:
+        raise
+    except Exception as error:
+        raise YourCodeError.of(what, error, at=at) from None
 
 
 def _file(name: str) -> str:

@@ -18,7 +18,7 @@ from netsim.cell.clock import rounding_of
 from netsim.cell.device import Device, Thermal
 from netsim.cell.job import DONE, DOWNLOAD, Interruption, Job
 from netsim.cell.uplink import Uplink
-from netsim.world.devices import STEADY, DevicesInTime
+from netsim.world.faults import STEADY, DevicesInTime
 
 BY_NUMBER, BY_TIME = attrgetter("number"), attrgetter("ended_at", "device", "number")
 

@@ -13,7 +13,7 @@ from netsim.cli.streams import prepare_streams
 __all__ = ["app", "main"]
 
 # in the order of the help page
-for group in ("simulating", "apps", "looking", "describing", "experimenting", "teaching"):
+for group in ("simulating", "looking", "describing", "experimenting", "teaching"):
     import_module(f"netsim.cli.{group}")
 
 

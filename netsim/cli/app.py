@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,6 @@ import typer
 
 from netsim.base.errors import InputError
 from netsim.base.files import refuse_link
-from netsim.cli import completion
 from netsim.cli.help_pages import Program
 
 if TYPE_CHECKING:
@@ -53,9 +52,23 @@ def program(
     """
 
 
+def names_at(place: str) -> Callable[[str], list[str]]:
+    """What the Tab key offers as values: the names in a table, or in what a function returns, at "package.module:Name".
+
+    Where none begins with what was typed, shells offer files.
+    """
+    def complete(incomplete: str) -> list[str]:
+        from netsim.base.registry import load
+
+        known = load(place)
+        return [name for name in (known() if callable(known) else known) if name.startswith(incomplete)]
+
+    return complete
+
+
 ScenarioName = Annotated[str, typer.Argument(
     metavar="SCENARIO", help="A scenario file (TOML), or the name of a built-in one: see `netsim scenarios`.",
-    autocompletion=completion.scenarios)]
+    autocompletion=names_at("netsim.scenario:builtin_scenarios"))]
 Overrides = Annotated[list[str], typer.Option(
     "--set", metavar="KEY=VALUE", help="Change one key, e.g. --set cell.bandwidth=10MHz or "
     "--set population.phone.budget=30mJ. May be repeated.")]

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
-from netsim.cli import completion
-from netsim.cli.app import DESCRIBE, AllowImport, Force, Overrides, ScenarioName, Seed, app, writable
+from netsim.cli.app import DESCRIBE, AllowImport, Force, Overrides, ScenarioName, Seed, app, names_at, writable
 
 
 @app.command(rich_help_panel=DESCRIBE)
@@ -71,7 +70,7 @@ def datasets() -> None:
 def data(
     name: Annotated[str, typer.Argument(
         metavar="NAME", help="digits (always there), mnist, fashion-mnist, cifar10, or image-folder.",
-        autocompletion=completion.datasets)],
+        autocompletion=names_at("netsim.learning.datasets:DATASETS"))],
     root: Annotated[Path, typer.Option(metavar="DIR", help="Where the data lie, or are put.")] = Path("data"),
     partition: Annotated[str | None, typer.Option(
         metavar="KIND", help="Split the training data over devices, e.g. majority:sigma=0.8, two-class, iid, "

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
-from netsim.cli import completion
 from netsim.cli.app import (
     EXPERIMENT,
     SOME_FAILED,
@@ -23,6 +22,7 @@ from netsim.cli.app import (
     ScenarioName,
     Seed,
     app,
+    names_at,
     print_report,
     results_folder,
     resumable,
@@ -106,7 +106,7 @@ def sweep(
 def reproduce(
     targets: Annotated[list[str] | None, typer.Argument(       # an empty list is no default to the oldest typer
         metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices, or all of these; sharing, asynchronous.",
-        show_default="all", autocompletion=completion.targets)] = None,
+        show_default="all", autocompletion=names_at("netsim.paper.reproduce:NAMES"))] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of each, on the digits data.")] = False,
     trials: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Trials of learning, or layouts of an allocation target.", show_default="its own",

@@ -13,8 +13,19 @@ import typer
 from netsim.base.errors import InputError
 from netsim.base.pictures import save_figure
 from netsim.base.spreadsheet import safe_table
-from netsim.cli import completion
-from netsim.cli.app import LOOK, Against, AllowImport, AsJson, Every, Force, RunFolder, app, print_report, writable
+from netsim.cli.app import (
+    LOOK,
+    Against,
+    AllowImport,
+    AsJson,
+    Every,
+    Force,
+    RunFolder,
+    app,
+    names_at,
+    print_report,
+    writable,
+)
 
 
 class Table(StrEnum):
@@ -116,7 +127,7 @@ def export(
     run: RunFolder,
     format_: Annotated[str, typer.Option(
         "--format", metavar="FORMAT", help="perfetto (for ui.perfetto.dev and chrome://tracing), csv or parquet.",
-        autocompletion=completion.formats)],
+        autocompletion=names_at("netsim.analysis.export:FORMATS"))],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.")],
     allow_import: AllowImport = False,
     force: Force = False,

@@ -1,16 +1,15 @@
-"""`netsim run` and `netsim allocate`."""
+"""`netsim run`, `netsim allocate` and `netsim flower`."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from netsim.base.errors import InputError
-from netsim.cli import completion
 from netsim.cli.app import (
     SIMULATE,
     AllowImport,
@@ -21,9 +20,13 @@ from netsim.cli.app import (
     ScenarioName,
     Seed,
     app,
+    names_at,
     run_folder,
     writable,
 )
+
+if TYPE_CHECKING:
+    from netsim.run import Run
 
 
 @app.command(rich_help_panel=SIMULATE)
@@ -43,7 +46,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Simulate a scenario; leaves a run directory and prints where the time went."""
-    from netsim.cli.show_runs import ended_early, print_summary, progress_bar
+    from netsim.cli.show_runs import progress_bar
     from netsim.prepare import refuse_untrained
     from netsim.scenario import load_scenario
     from netsim.simulation import simulate
@@ -57,13 +60,7 @@ def run(
         result = simulate(
             loaded, folder, seed, learning=not no_learning, workers=workers, resume=resume, progress=progress,
             allow_import=allow_import)
-    if as_json:
-        print(json.dumps(result.summary))
-        early = ended_early(result)
-        if early:
-            print(f"ended after round {result.last_round}: {early}", file=sys.stderr)
-    else:
-        print_summary(result)
+    _print_result(result, as_json=as_json)
 
 
 @app.command(rich_help_panel=SIMULATE)
@@ -72,7 +69,7 @@ def allocate(
     methods: Annotated[list[str], typer.Option(
         "--method", metavar="M", help="Allocation method; may be repeated to compare. Options of a method follow it, "
         "e.g. fedl:lambda=2 or fedl:lambda=tuned.", show_default="the scenario's",
-        autocompletion=completion.allocation_methods)] = [],  # noqa: B006
+        autocompletion=names_at("netsim.allocation.methods:METHODS"))] = [],  # noqa: B006
     overrides: Overrides = [],  # noqa: B006
     seed: Seed = 0,
     every: Every = False,
@@ -101,3 +98,60 @@ def allocate(
         if not any(result.feasible for result in results):
             raise InputError("infeasible", "allocation.method", "no plan for this cohort", hint="Raise the budgets or "
                              "the bandwidth, or shrink selection.cohort")
+
+
+@app.command(rich_help_panel=SIMULATE)
+def flower(
+    folder: Annotated[Path, typer.Argument(
+        metavar="APP", help="A Flower app: the folder with its pyproject.toml. Its code is run.")],
+    scenario: Annotated[str, typer.Option(
+        "--scenario", "-s", metavar="SCENARIO",
+        help="The cell: a scenario file (TOML), or the name of a built-in one.",
+        autocompletion=names_at("netsim.scenario:builtin_scenarios"))],
+    overrides: Overrides = [],  # noqa: B006
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(
+        "--out", "-o", metavar="DIR", help="Folder for the run.",
+        show_default="the next free results/APP-SCENARIO-seedN")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR after an interruption: the app "
+                                         "begins anew, and hears the replies that are kept there.")] = False,
+    workers: Annotated[int | None, typer.Option(
+        min=1, metavar="N", help="Processes that run ClientApps. Changes the speed only.",
+        show_default="one a core")] = None,
+    run_config: Annotated[list[str], typer.Option(
+        "--run-config", metavar="KEY=VALUE", help="Change one key of the app's own configuration. May be "
+        "repeated.")] = [],  # noqa: B006
+    allow_import: AllowImport = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a Flower app, as it is, in a scenario's cell: it learns, netsim says how long that takes and who drops out.
+
+    What the scenario says of selection, learning, server and number of rounds is the app's business here.
+    """
+    from netsim.cli.show_runs import progress_bar
+    from netsim.flower.cell_alone import refuse_without_effect
+    from netsim.flower.library import require_flower
+    from netsim.scenario import load_scenario
+
+    require_flower()
+    refuse_without_effect(overrides)
+    from netsim.flower.running import run_app
+
+    loaded = load_scenario(scenario, overrides)
+    name = folder.resolve().name
+    with run_folder(out, f"{name}-{loaded.name}-seed{seed}", resume=resume) as path, progress_bar(name) as progress:
+        result = run_app(folder, loaded, path, seed, workers=workers, run_config=run_config, resume=resume,
+                         progress=progress, allow_import=allow_import)
+    _print_result(result, as_json=as_json)
+
+
+def _print_result(result: Run, *, as_json: bool) -> None:
+    from netsim.cli.show_runs import ended_early, print_summary
+
+    if as_json:
+        print(json.dumps(result.summary))
+        early = ended_early(result)
+        if early:
+            print(f"ended after round {result.last_round}: {early}", file=sys.stderr)
+    else:
+        print_summary(result)

@@ -1,19 +1,23 @@
-"""The link model of a cell: Shannon's, as the scenario sets it, or one of the user's own, whose answers are checked."""
+"""The link model of a cell: Shannon's, as the scenario sets it, or one of the user's own, whose answers are checked.
+
+With it, how the model gets to the devices: one broadcast, or a transmission for each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats
-from netsim.base.errors import InputError, YourCodeError, found
+from netsim.base.arrays import Floats, as_floats
+from netsim.base.errors import InputError, ask, found
 from netsim.base.registry import Entry, Registry
 from netsim.base.tolerances import INVERSE
 from netsim.physics import SHANNON, LinkModel, Shannon, Values
 
 if TYPE_CHECKING:
+    from netsim.scenario import Scenario
     from netsim.scenario.radio import Cell
 
 KEY = "cell.rate.model"
@@ -62,7 +66,7 @@ class OwnLink:
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.name = name
-        self._own = self._ask(lambda: LINKS.make(name, options))
+        self._own = ask(f"link model {name}", LINKS.make, name, options)
 
     def rate(self, hz: Values, snr_hz: Values) -> Floats:
         """Bits per second in so many Hz."""
@@ -75,11 +79,8 @@ class OwnLink:
     def _answer(self, what: str, first: Values, snr_hz: Values) -> Floats:
         given, snr = np.broadcast_arrays(np.asarray(first, np.float64), np.asarray(snr_hz, np.float64))
         asked = given.ravel(), snr.ravel()
-        answer = self._ask(lambda: getattr(self._own, what)(asked[0].copy(), asked[1].copy()))
-        try:
-            values = np.asarray(answer, dtype=np.float64)
-        except (TypeError, ValueError):
-            values = np.zeros(0)
+        answer = ask(f"link model {self.name}", getattr(self._own, what), *(each.copy() for each in asked))
+        values = as_floats(answer)
         expected = f"{what}(...) to return an array with a value for each of {len(asked[0])}"
         if values.shape != asked[0].shape:
             raise InputError("wrong-answer", KEY, f"{self.name}: {found(answer)}", expected)
@@ -90,14 +91,6 @@ class OwnLink:
             raise InputError("wrong-answer", KEY, f"{self.name}: {what}({asked[0][at]:g}, {asked[1][at]:g}) = "
                              f"{values[at]:g}", allowed)
         return values.reshape(given.shape)
-
-    def _ask(self, call: Callable[[], Any]) -> Any:
-        try:
-            return call()
-        except InputError:
-            raise
-        except Exception as error:
-            raise YourCodeError.of(f"link model {self.name}", error) from None
 
     def check_inverse(self, bandwidth_hz: float) -> None:
         """Raise InputError unless ``bandwidth`` is the least Hz that reach a rate, in links from weak to strong."""
@@ -118,3 +111,43 @@ class OwnLink:
             at = int(np.argmin(good))
             raise InputError("wrong-answer", KEY, f"{self.name}: bandwidth({rate[at]:.6g} bit/s, {snr_hz:.6g} Hz) = "
                              f"{need[at]:.6g} Hz", expected, "bandwidth must be the inverse of rate")
+
+
+@dataclass(frozen=True)
+class Downlink:
+    """A band of the base station's own; channels are as good in this direction as in the other."""
+
+    bits: float
+    bandwidth_hz: float
+    power_w: float
+    noise_w_per_hz: float
+    each: bool = False
+    reception_w: float = 0.0
+    link: LinkModel = SHANNON
+
+    @classmethod
+    def of(cls, scenario: Scenario, bits: float) -> Downlink | None:
+        """As described, for models of this size; None where they get to the devices in no time."""
+        cell = scenario.cell
+        table = cell.downlink
+        return None if table is None else cls(
+            bits=float(bits if table.bits is None else table.bits),
+            bandwidth_hz=float(cell.bandwidth if table.bandwidth is None else table.bandwidth),
+            power_w=float(table.power), noise_w_per_hz=cell.noise_w_per_hz, each=table.to == "each",
+            reception_w=float(table.reception or 0.0), link=link_of(cell))
+
+    def in_part(self, parts: int) -> Downlink:
+        """With one of so many equal parts of band and power: the rate is as many times lower."""
+        return self if parts == 1 else replace(self, bits=self.bits * parts)
+
+    def seconds(self, gain: Floats) -> Floats:
+        """How long devices with these channels receive that start together: all as long as the worst, or each its own.
+
+        A broadcast of z bits takes z / min_n Q_n(B), one of S transmissions S z / Q_n(B).
+        """
+        rate = self.link.rate(self.bandwidth_hz, gain * self.power_w / self.noise_w_per_hz)
+        return self.bits * len(gain) / rate if self.each else np.full(len(gain), self.bits / rate.min())
+
+    def joules(self, gain: Floats) -> Floats:
+        """What receiving takes from each of them."""
+        return self.reception_w * self.seconds(gain)

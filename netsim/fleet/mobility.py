@@ -67,7 +67,7 @@ class RandomWalk(Walk):
         self.chunks += 1
         self.legs += CHUNK
         rng = stream(self.seed, "mobility", self.chunks, self.device)
-        corners, speeds = _points(rng, CHUNK, self.radius_m), rng.uniform(*self.table.speeds, CHUNK)
+        corners, speeds = points(rng, CHUNK, self.radius_m), rng.uniform(*self.table.speeds, CHUNK)
         for (x, y), speed in zip(corners.tolist(), speeds.tolist(), strict=True):
             self._go(x, y, speed)
         return True
@@ -100,16 +100,16 @@ def _stationary(rng: np.random.Generator, table: RandomWaypoint, radius_m: float
     slow, fast = table.speeds
     walking_s = MEAN_LEG * radius_m * (math.log(fast / slow) / (fast - slow) if fast > slow else 1.0 / slow)
     if rng.random() * (walking_s + table.pause) < table.pause:
-        (x, y), goal = _points(rng, 2, radius_m).tolist()
+        (x, y), goal = points(rng, 2, radius_m).tolist()
         return table.pause * rng.random(), (x, y), (goal[0], goal[1]), float(rng.uniform(slow, fast))
     while True:
-        (x0, y0), (x1, y1) = _points(rng, 2, radius_m).tolist()
+        (x0, y0), (x1, y1) = points(rng, 2, radius_m).tolist()
         if rng.random() * 2.0 * radius_m < math.hypot(x1 - x0, y1 - y0):
             part = rng.random()
             return 0.0, (x0 + part * (x1 - x0), y0 + part * (y1 - y0)), (x1, y1), slow * (fast / slow) ** rng.random()
 
 
-def _points(rng: np.random.Generator, count: int, radius_m: float) -> Floats:
+def points(rng: np.random.Generator, count: int, radius_m: float) -> Floats:
     """Points drawn evenly over the disc, a row each."""
     draws = rng.random((count, 2))
     distance, angle = radius_m * np.sqrt(draws[:, 0]), 2.0 * np.pi * draws[:, 1]

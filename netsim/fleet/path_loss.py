@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats
+from netsim.base.arrays import Floats, as_floats
 from netsim.base.errors import InputError, found
 from netsim.base.fields import MOST_DB, Decibels, Frequency
 from netsim.base.registry import Entry, Registry, first_called
@@ -38,10 +38,7 @@ def loss_db(settings: PathLoss, distance_m: Floats) -> Floats:
     """The mean path loss of each device; nearer than one metre counts as one metre, where laws would amplify."""
     law = PATH_LOSSES.make(settings.model, path_loss_options(settings))
     answer = law(np.maximum(distance_m, CLOSEST_M))
-    try:
-        loss: Floats = np.asarray(answer, dtype=np.float64)
-    except (TypeError, ValueError):
-        loss = np.zeros(0)
+    loss = as_floats(answer)
     if loss.shape != distance_m.shape or not (np.abs(loss) <= MOST_DB).all():
         if settings.model in PATH_LOSSES:
             raise InputError("out-of-range", "cell.path_loss", f"{np.max(np.abs(loss)):g} dB", f"at most {MOST_DB} dB",

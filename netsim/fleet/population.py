@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from netsim.base.arrays import Floats, Ints, frozen
 from netsim.base.errors import InputError
 from netsim.base.fields import MOST
 from netsim.base.streams import stream
-from netsim.fleet.mobility import Movers
+from netsim.fleet.mobility import Movers, points
 from netsim.fleet.path_loss import loss_db
 from netsim.physics import gain_of_loss
 from netsim.scenario.distributions import Distribution, Spread
@@ -69,7 +69,7 @@ def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) 
     arrays = {name: frozen(np.concatenate([table[name] for table in tables])) for name in tables[0]}
     trace = scenario.cell.gain_trace
     if trace is not None:
-        arrays["gain"] = frozen(linear(trace.db[0]))
+        arrays["gain"] = frozen(gain_of_loss(np.negative(trace.db[0])))
     kinds, kind = _kinds(scenario)
     return Population(kinds=kinds, kind=frozen(kind, np.int64), samples=frozen(samples, np.int64), **arrays)
 
@@ -151,12 +151,9 @@ class TableDraw:
             return self.movers(cell).places(np.arange(table.size), 0.0)
         if table.devices is not None and table.devices.x is not None and table.devices.y is not None:
             return np.array(table.devices.x, dtype=float), np.array(table.devices.y, dtype=float)
-        if table.places is not None:
-            places = np.array(table.places, dtype=float)
-            return places[:, 0], places[:, 1]
-        draws = self.rng("positions").random((table.size, 2))
-        distance, angle = cell.radius * np.sqrt(draws[:, 0]), 2 * np.pi * draws[:, 1]
-        return distance * np.cos(angle), distance * np.sin(angle)
+        places = (points(self.rng("positions"), table.size, cell.radius) if table.places is None
+                  else np.array(table.places, dtype=float))
+        return places[:, 0], places[:, 1]
 
     def gain(self, cell: Cell, distance_m: Floats) -> Floats:
         """As measured in the fleet, else path loss with this device's shadowing."""
@@ -201,8 +198,3 @@ def table_numbers(scenario: Scenario) -> list[int]:
             number = zlib.crc32(name)
         numbers.append(number)
     return numbers
-
-
-def linear(gain_db: Any) -> Floats:
-    gain: Floats = 10.0 ** (np.array(gain_db, dtype=float) / 10.0)
-    return gain

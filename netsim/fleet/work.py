@@ -11,8 +11,7 @@ import numpy as np
 from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats, Ints
 from netsim.fleet.device_table import DeviceNames
-from netsim.fleet.downlink import Downlink
-from netsim.fleet.link_model import link_of
+from netsim.fleet.link_model import Downlink, link_of
 from netsim.fleet.population import Population
 from netsim.physics import best_hz, upload_time
 

@@ -105,6 +105,7 @@ measured is not here. How the paper's open questions were settled:
 {RULE}
 
 """
+NAMES = (*TARGETS, *BEYOND, "all")
 BEYOND_THE_PAPER = """\
 # Beyond the paper, measured
 
@@ -117,8 +118,8 @@ was measured, whether it holds, the command that measures it again, and how long
 def chosen(names: Sequence[str]) -> list[str]:
     """The targets named, in the order of the paper; "all" or none stand for all of the paper's."""
     for name in names:
-        if name not in TARGETS and name not in BEYOND and name != "all":
-            raise unknown("TARGET", name, [*TARGETS, *BEYOND, "all"])
+        if name not in NAMES:
+            raise unknown("TARGET", name, NAMES)
     return [name for name in TARGETS if not names or "all" in names or name in names] + [
         name for name in BEYOND if name in names]
 

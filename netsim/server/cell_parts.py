@@ -14,9 +14,8 @@ from netsim.fleet.population import Population
 from netsim.fleet.work import JobSizes, RoundProblems
 from netsim.server.rounds import RoundRecorder
 from netsim.trace.recorder import Recorder
-from netsim.world.channel import GainTimeline
-from netsim.world.devices import DevicesInTime
-from netsim.world.own_channel import channel_of
+from netsim.world.channel import GainTimeline, channel_of
+from netsim.world.faults import DevicesInTime
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario

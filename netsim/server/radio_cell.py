@@ -19,7 +19,7 @@ from netsim.cell.cell import LocalTraining, SimulatedCell
 from netsim.cell.channel import PacketLoss, TimeVaryingChannel
 from netsim.cell.job import Job, jobs_of
 from netsim.cell.uplink import Uplink
-from netsim.fleet.downlink import Downlink
+from netsim.fleet.link_model import Downlink
 from netsim.fleet.work import JobSizes
 from netsim.selection.view import View
 from netsim.trace.schema import BATTERY_EMPTY, OFF

@@ -1,4 +1,7 @@
-"""The channel of each device: its mean gain, and how that changes with time, place and fading."""
+"""The channel of each device: its mean gain, and how that changes with time, place and fading.
+
+As the scenario describes it, or one of the user's own, whose answers are checked.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints, frozen
+from netsim.base.arrays import Floats, Ints, as_floats, frozen
+from netsim.base.errors import InputError, ask, found
 from netsim.fleet.mobility import Movers
 from netsim.fleet.path_loss import loss_db
-from netsim.fleet.population import Population, TableDraw, linear, table_draws
+from netsim.fleet.population import Population, TableDraw, table_draws
 from netsim.physics import gain_of_loss
-from netsim.world.fading import BlockFading, RoundFading, block_at
-from netsim.world.shadowing import WayShadowing
+from netsim.world import CHANNELS
+from netsim.world.fading import BlockFading, RoundFading, WayShadowing, block_at
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -61,11 +65,10 @@ class Channel:
     def mean(self, devices: Ints | slice, t: float, round: int) -> Floats:
         """By place and shadowing, or as recorded."""
         if self.trace is not None:
-            return frozen(linear(self.trace.db[_row(self.trace, t, round)])[devices])
+            return frozen(gain_of_loss(np.negative(self.trace.db[_row(self.trace, t, round)]))[devices])
         if not self.ways:
             return self.population.gain if devices is EVERYBODY else self.population.gain[devices]
-        gain = self.population.gain[devices]
-        gain = gain.copy()
+        gain = self.population.gain[devices].copy()
         numbers = np.arange(len(self.population))[devices]
         for way in self.ways:
             here = np.flatnonzero((numbers >= way.first) & (numbers < way.first + way.size))
@@ -103,8 +106,8 @@ class Ways:
         if new:
             x, y = self.movers.places(np.array(new), step * self.every_s)
             shadow_db = np.array([self._shadow(device, step) for device in new])
-            found = gain_of_loss(loss_db(self.cell.path_loss, np.hypot(x, y)) + shadow_db)
-            self._gain.update(zip(new, found.tolist(), strict=True))
+            gains = gain_of_loss(loss_db(self.cell.path_loss, np.hypot(x, y)) + shadow_db)
+            self._gain.update(zip(new, gains.tolist(), strict=True))
         return np.array([self._gain[device] for device in numbers])
 
     def next_change(self, t: float) -> float:
@@ -155,3 +158,51 @@ def _next_row(trace: GainTrace, t: float) -> float:
 def round_gain(scenario: Scenario, population: Population, seed: int, round: int) -> Floats:
     """The gains of all devices when a run begins, were it with this round (the first is 1)."""
     return Channel(scenario, population, seed).gain(EVERYBODY, 0.0, round)
+
+
+def channel_of(scenario: Scenario, population: Population, seed: int) -> GainTimeline:
+    """What a scenario says of the channels, or names to say it."""
+    name = scenario.cell.channel
+    if name is not None and name not in CHANNELS:
+        return OwnChannel(name, scenario, population, seed)
+    made: GainTimeline = CHANNELS.make(name or "described", {})(scenario, population, seed)
+    return made
+
+
+class OwnChannel:
+    """A channel of the user's own; an answer that is none, or an error in it, is told with the round and its line."""
+
+    def __init__(self, name: str, scenario: Scenario, population: Population, seed: int) -> None:
+        self._name = name
+        self._everybody = np.arange(len(population))
+        self._own = ask(f"channel {name}", CHANNELS.make(name, {}), scenario, population, seed)
+        self.changes = bool(self._own.changes)
+
+    def gain(self, devices: Ints | slice, t: float, round: int) -> Floats:
+        return self._gains("gain", devices, t, round)
+
+    def mean(self, devices: Ints | slice, t: float, round: int) -> Floats:
+        return self._gains("mean", devices, t, round)
+
+    def next_change(self, t: float) -> float:
+        where = f"channel {self._name}"
+        answer = ask(where, self._own.next_change, t, at=t)
+        if isinstance(answer, bool) or not hasattr(answer, "__float__") or not float(answer) > t:
+            raise InputError("wrong-answer", where, f"next_change({t:g}) = {found(answer)}",
+                             "a later instant in seconds, or inf where gains change from round to round alone")
+        return float(answer)
+
+    def _gains(self, what: str, devices: Ints | slice, t: float, round: int) -> Floats:
+        where = f"round {round}, channel {self._name}"
+        answer = ask(where, getattr(self._own, what), devices, t, round, at=t)
+        asked = self._everybody[devices]
+        gains = as_floats(answer)
+        if gains.shape != asked.shape:
+            raise InputError("wrong-answer", where, f"{what}(...) = {found(answer)} at {t:.6g} s",
+                             f"an array with a gain for each of {len(asked)} devices")
+        wrong = np.flatnonzero(~(np.isfinite(gains) & (gains > 0.0)))
+        if wrong.size:
+            raise InputError("wrong-answer", where,
+                             f"{what} of device {asked[wrong[0]]} = {gains[wrong[0]]:g} at {t:.6g} s",
+                             "finite and above 0: a factor, not decibels")
+        return gains

@@ -1,4 +1,4 @@
-"""Fading: power factors of mean 1 around a device's mean gain, one a round or one a coherence time.
+"""Fading, power factors of mean 1 around a device's mean gain, one a round or one a coherence time; and shadowing.
 
 Blocks of a coherence time Tc begin at k Tc in absolute time (multiplied, not added up), so that they do not depend on
 when an upload begins and two methods under one seed meet the same channel.
@@ -11,10 +11,11 @@ import math
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints
-from netsim.base.streams import stream
+from netsim.base.streams import follow, stream
 from netsim.base.units import linear
+from netsim.fleet.mobility import Walk
 
-CHUNK = 64          # blocks drawn at once: a stream for each would be slow
+CHUNK = 64          # blocks or steps drawn at once: a stream for each would be slow
 LEAST = float(np.finfo(float).tiny)      # a fade to nothing stays a number
 
 
@@ -74,3 +75,44 @@ def block_at(t: float, length_s: float) -> int:
     while (k + 1) * length_s <= t:
         k += 1
     return k
+
+
+class WayShadowing:
+    """The shadowing of one device along its way, step by step in absolute time.
+
+    S' = rho S + sd sqrt(1 - rho^2) N with rho = exp(-way / correlation). Since rho(a + b) = rho(a) rho(b), the step
+    does not matter in law. It begins with the device's own draw.
+    """
+
+    def __init__(
+        self, walk: Walk, seed: int, device: int, start_db: float, sd_db: float, correlation_m: float, every_s: float,
+    ) -> None:
+        self.walk, self.seed, self.device = walk, seed, device
+        self.start_db, self.sd_db, self.correlation_m, self.every_s = start_db, sd_db, correlation_m, every_s
+        self._chunk, self._values = -1, [start_db]
+
+    def at(self, step: int) -> float:
+        """In dB, after so many steps."""
+        if step == 0:
+            return self.start_db
+        chunk, place = divmod(step - 1, CHUNK)
+        if chunk < self._chunk:
+            self._chunk, self._values = -1, [self.start_db]      # time went back: from the beginning
+        follow(step, "shadowing changes", step * self.every_s)
+        while self._chunk < chunk:
+            self._advance()
+        return self._values[place]
+
+    def _advance(self) -> None:
+        """The next steps, from the last of those before."""
+        self._chunk += 1
+        first = self._chunk * CHUNK
+        draws = stream(self.seed, "shadowing on the way", self._chunk, self.device).standard_normal(CHUNK).tolist()
+        value, here, values = self._values[-1], self.walk.at(first * self.every_s), []
+        for k, draw in enumerate(draws, first + 1):
+            there = self.walk.at(k * self.every_s)
+            rho = math.exp(-math.dist(here, there) / self.correlation_m)
+            value = rho * value + self.sd_db * math.sqrt(1.0 - rho * rho) * draw
+            values.append(value)
+            here = there
+        self._values = values

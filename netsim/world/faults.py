@@ -16,6 +16,7 @@ import numpy as np
 from netsim.base.arrays import Bools, Floats
 from netsim.base.streams import stream
 from netsim.fleet.population import TableDraw, table_draws
+from netsim.world.supply import HeatLimit, Supply, heat_limits_of, supplies_of
 from netsim.world.switches import CHUNK, RandomSwitches, RecordedSwitches, Switches, begin
 
 if TYPE_CHECKING:
@@ -187,3 +188,20 @@ def _by_turns(draw: TableDraw, first: int, absence: Absence, on_s: float, off_s:
             absence.why, draw.seed, keys[device], (on_s, off_s), bool(on[device]), float(change[device]))
 
     return Presence(first, draw.table.size, absence, switches, (on.copy(), change.copy()))
+
+
+@dataclass(frozen=True, eq=False)
+class DevicesInTime:
+    """Who goes off and loses uploads, what comes into batteries, and whose clocks fall; by default nothing."""
+
+    faults: Faults | None = None
+    supplies: Sequence[Supply] = ()
+    heat_limits: Sequence[HeatLimit] = ()
+
+    @classmethod
+    def of(cls, scenario: Scenario, seed: int) -> DevicesInTime:
+        """As described."""
+        return cls(Faults.of(scenario, seed), supplies_of(scenario, seed), heat_limits_of(scenario))
+
+
+STEADY = DevicesInTime()

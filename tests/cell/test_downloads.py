@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_worlds import World
 
-from netsim.fleet.downlink import Downlink
+from netsim.fleet.link_model import Downlink
 from netsim.physics import Shannon
 from netsim.world.faults import Absence, Faults, Presence
 from netsim.world.switches import Switches

@@ -12,8 +12,8 @@ import numpy as np
 from netsim.fleet.link_model import link_options
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import JobSizes, RoundProblems
+from netsim.world.channel import channel_of
 from netsim.world.faults import Faults
-from netsim.world.own_channel import channel_of
 from netsim.world.supply import supplies_of
 from reference_cell.band import ROUNDING, Link, shares
 from reference_cell.energy import Batteries, Heat

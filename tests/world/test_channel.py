@@ -15,8 +15,7 @@ from netsim.fleet.mobility import RandomWalk, Walk
 from netsim.fleet.population import draw_population
 from netsim.scenario.time_varying import RandomWaypoint
 from netsim.world.channel import EVERYBODY, Channel
-from netsim.world.fading import BlockFading, block_at, powers
-from netsim.world.shadowing import WayShadowing
+from netsim.world.fading import BlockFading, WayShadowing, block_at, powers
 
 BLOCKS = 'cell.fading={model="rayleigh",coherence="20 ms"}'
 WALKS = 'population.phone.mobility={model="random-waypoint",speed="30 m/s"}'

@@ -13,8 +13,8 @@ from netsim.base import streams
 from netsim.base.errors import InputError
 from netsim.fleet.mobility import RandomWalk
 from netsim.scenario.time_varying import Intervals, Loss, RandomWaypoint
+from netsim.world.fading import WayShadowing
 from netsim.world.faults import Absence, Faults, Presence
-from netsim.world.shadowing import WayShadowing
 from netsim.world.switches import RecordedSwitches, Switches
 
 ON_OFF = 'population.phone.availability={model="on-off",on="60 s",off="20 s"}'
