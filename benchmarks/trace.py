@@ -13,8 +13,7 @@ import numpy as np
 from netsim import load_run, load_scenario
 from netsim.analysis.export import export
 from netsim.base.sealed import write_object
-from netsim.fleet.device_table import device_table
-from netsim.fleet.population import draw_population
+from netsim.fleet.population import device_table, draw_population
 from netsim.trace.journal import ROWS_A_PART
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import CELL, SERVER, TABLES

@@ -124,7 +124,8 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     check_method(scenario.allocation.method, scenario.allocation.options, link)
     selection = make_selection(scenario.selection.method, scenario.selection.options)
     require_link("selection.method", scenario.selection.method, getattr(selection, "links", "any"), link)
-    check_server(scenario, selection)
+    if scenario.server:
+        SERVERS.make(scenario.server.kind, scenario.server.options).check(scenario, selection)
     aggregation = scenario.learning.aggregation
     if needs_chances(aggregation) and "chances" not in getattr(selection, "gives", ()):
         raise InputError("needs", "learning.aggregation", quoted(aggregation), "a selection that draws by known "
@@ -157,7 +158,10 @@ def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:
             yield Idle(("population", table.name, "samples"), ("learning", "partition"), "The file of the split says "
                        "which samples a device holds (learning.partition); change that", changes_only=True)
     if scenario.server:
-        yield from _idle_with_server(scenario, scenario.server.kind, scenario.server.options)
+        kind, options = scenario.server.kind, scenario.server.options
+        for key, why in SERVERS.make(kind, options).idle(scenario).items():
+            yield Idle(tuple(key.split(".")), ("server",), f'server.kind "{kind}" {why}',
+                       needed=key == "selection.cohort")
     method = scenario.allocation.method
     if method in ALLOCATION:
         yield from _idle_powers(scenario, method, chosen=ALLOCATION[method].powers)
@@ -168,11 +172,6 @@ def refuse_untrained(scenario: Scenario) -> None:
     if scenario.trains:
         scenario.said.refuse(idle_untrained(
             scenario, "The rounds are played without learning; leave it out, or let it learn", changes_only=True))
-
-
-def _idle_with_server(scenario: Scenario, kind: str, options: Mapping[str, Any]) -> Iterator[Idle]:
-    for key, why in SERVERS.make(kind, options).idle(scenario).items():
-        yield Idle(tuple(key.split(".")), ("server",), f'server.kind "{kind}" {why}', needed=key == "selection.cohort")
 
 
 def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[Idle]:
@@ -186,12 +185,6 @@ def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[I
         elif radio is not None and radio.min_power is not None and radio.max_power is not None:
             yield Idle((*above, "power"), ("allocation", "method"), f"Allocation method {method} chooses the power, "
                        "between min_power and max_power; change those", changes_only=True)
-
-
-def check_server(scenario: Scenario, selection: Selection) -> None:
-    """Let the server say whether it can work with this scenario."""
-    if scenario.server:
-        SERVERS.make(scenario.server.kind, scenario.server.options).check(scenario, selection)
 
 
 def check_layers(selection: Selection, layers: Mapping[str, slice]) -> None:

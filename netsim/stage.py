@@ -13,8 +13,7 @@ import simpy
 
 from netsim.base.errors import InputError, WorkerError, YourCodeError
 from netsim.base.garbage import fewer_collections
-from netsim.fleet.device_table import device_table
-from netsim.fleet.population import draw_population
+from netsim.fleet.population import device_table, draw_population
 from netsim.fleet.work import JobSizes
 from netsim.learning.protocol import Learning
 from netsim.run import Run

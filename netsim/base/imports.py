@@ -32,7 +32,9 @@ def installed_object(path: str, key: str) -> Any:
     """The object that ``"package.module:Name"`` names; importing runs the module, so only installed code is found."""
     module_name, name = _parts(path, key)
     try:
-        module = sys.modules.get(module_name) or _import(module_name)
+        if (module := sys.modules.get(module_name)) is None:
+            with _installed_code_only():
+                module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         raise InputError("import-failed", key, quoted(path), hint=f"{module_name}: {error}. {INSTALL}") from error
     if not hasattr(module, name):
@@ -66,11 +68,6 @@ def _parts(path: str, key: str) -> tuple[str, str]:
     if any(part.startswith("_") for part in module_name.split(".")):      # importing __main__ is running a program
         raise InputError("import-refused", key, quoted(path), "a public module", f"{module_name} is private")
     return module_name, name
-
-
-def _import(module_name: str) -> Any:
-    with _installed_code_only():
-        return importlib.import_module(module_name)
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say why a round took so long, and what would shorten it: each answer is planned and played anew."""
-    from netsim.cli.show_explanation import print_explanation
+    from netsim.cli.show_analysis import print_explanation
     from netsim.run import load_run
 
     opened = load_run(run)

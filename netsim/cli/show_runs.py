@@ -17,6 +17,7 @@ from rich.text import Text
 
 from netsim.base import units
 from netsim.base.counts import counted, times
+from netsim.base.screen import listing
 from netsim.base.tolerances import MEETS_BOUND, SHOWN_SAVING_S
 
 if TYPE_CHECKING:
@@ -81,9 +82,7 @@ def describe(at: RunProgress) -> str:
 def print_summary(run: Run) -> None:
     """The closing table of a run."""
     summary = run.summary
-    table = Table(title=run.title, show_header=False, title_justify="left")
-    table.add_column(style="bold")
-    table.add_column()
+    table = listing(run.title)
     table.add_row("rounds", str(summary["rounds"]))
     early = ended_early(run)
     if early:
@@ -160,9 +159,7 @@ def print_scenario(scenario: Scenario) -> None:
     from netsim.scenario.devices import IN_TIME
 
     learning = scenario.learning
-    table = Table(title=f"{scenario.name}: valid", show_header=False, title_justify="left")
-    table.add_column(style="bold")
-    table.add_column()
+    table = listing(f"{scenario.name}: valid")
     for kind in scenario.population:
         listed = Counter((kind.devices and kind.devices.kind) or ())
         of = f": {', '.join(f'{count} {name}' for name, count in listed.items())}" if listed else ""

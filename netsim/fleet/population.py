@@ -1,4 +1,4 @@
-"""The devices of a cell with their drawn properties, as read-only arrays.
+"""The devices of a cell with their drawn properties, as read-only arrays and as the table that a run keeps.
 
 Every property is drawn from a stream of its own, keyed by the name of the ``[[population]]`` table: another method,
 property or population changes none of the draws, and a larger count only adds devices at the end.
@@ -7,8 +7,10 @@ property or population changes none of the draws, and a larger count only adds d
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -198,3 +200,36 @@ def table_numbers(scenario: Scenario) -> list[int]:
             number = zlib.crc32(name)
         numbers.append(number)
     return numbers
+
+
+@dataclass(frozen=True)
+class DeviceNames:
+    """What devices are called, by their numbers: as their fleet says, else by kind and number, such as "phone 12"."""
+
+    scenario: Scenario
+
+    def __call__(self, number: int) -> str:
+        place = number
+        for table in self.scenario.population:
+            if place < table.size:
+                name, kind = table.devices and table.devices.name, table.devices and table.devices.kind
+                return name[place] if name else f"{kind[place] if kind else table.name} {number}"
+            place -= table.size
+        raise ValueError(f"there is no device {number}")
+
+
+def device_table(scenario: Scenario, population: Population, more: Mapping[str, Any]) -> bytes:
+    """Parquet; ``name`` is null where the fleet gives none; ``more`` are columns of others, such as class counts."""
+    import polars as pl
+
+    names = [pl.Series(table.devices.name, dtype=pl.String) if table.devices and table.devices.name
+             else pl.repeat(None, table.size, dtype=pl.String, eager=True) for table in scenario.population]
+    file = BytesIO()
+    pl.DataFrame({
+        "device": np.arange(len(population)),
+        "name": pl.concat(names),
+        "kind": pl.Series(population.kinds, dtype=pl.String).gather(population.kind),
+        **{name: getattr(population, name) for name in population.columns},
+        **more,
+    }).write_parquet(file, compression="lz4", statistics=False)     # drawn values hardly repeat
+    return file.getvalue()

@@ -10,9 +10,8 @@ import numpy as np
 
 from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats, Ints
-from netsim.fleet.device_table import DeviceNames
 from netsim.fleet.link_model import Downlink, link_of
-from netsim.fleet.population import Population
+from netsim.fleet.population import DeviceNames, Population
 from netsim.physics import best_hz, upload_time
 
 if TYPE_CHECKING:

@@ -91,7 +91,9 @@ def idle_keys(scenario: Scenario) -> Iterator[Idle]:
     yield from _of_the_cell(scenario)
     for table in scenario.population:
         yield from _of_a_population(table)
-    yield from _of_learning(scenario)
+    if not scenario.trains:
+        yield from idle_untrained(scenario, "Without a dataset (learning.dataset) nothing is trained; leave it out",
+                                  changes_only=False)
     if scenario.rounds.first == "cohort":
         yield Idle(("rounds", "first_infeasible"), ("rounds", "first"),
                    'rounds.first = "cohort" makes the first round one like every other; leave it out')
@@ -160,12 +162,6 @@ def _says(table: PopulationTable, path: tuple[str, ...]) -> bool:
 ONLY_TRAINED = ("root", "model", "partition", "buffers", "batch_size", "learning_rate", "momentum",
                 "weight_decay", "proximal", "fedl", "aggregation", "optimiser", "server", "target_accuracy",
                 "evaluation")      # the server was once what the optimiser is now
-
-
-def _of_learning(scenario: Scenario) -> Iterator[Idle]:
-    if not scenario.trains:
-        yield from idle_untrained(scenario, "Without a dataset (learning.dataset) nothing is trained; leave it out",
-                                  changes_only=False)
 
 
 def idle_untrained(scenario: Scenario, why: str, *, changes_only: bool) -> Iterator[Idle]:

@@ -6,8 +6,7 @@ from refused import refused
 
 from netsim import Scenario, simulate
 from netsim.base.streams import stream
-from netsim.fleet.device_table import DeviceNames
-from netsim.fleet.population import draw_population, draw_samples
+from netsim.fleet.population import DeviceNames, draw_population, draw_samples
 from netsim.fleet.work import problem_for
 from netsim.scenario import load_scenario
 from netsim.world.channel import round_gain
