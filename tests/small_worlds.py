@@ -20,9 +20,8 @@ from netsim.cell.uplink import Uplink
 from netsim.physics import SHANNON, LinkModel
 from netsim.server.recording import record_ended
 from netsim.trace.recorder import Part, Recorder
-from netsim.world.faults import DevicesInTime, Faults
+from netsim.world.faults import DevicesInTime, Faults, RandomSwitches, begin
 from netsim.world.supply import HeatLimit, Supply
-from netsim.world.switches import RandomSwitches, begin
 
 NOISE = 1e-20
 

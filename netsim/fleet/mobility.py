@@ -16,7 +16,7 @@ from netsim.base.arrays import Floats, Ints
 from netsim.base.streams import follow, stream
 
 if TYPE_CHECKING:
-    from netsim.scenario.time_varying import Mobility, RandomWaypoint, Track
+    from netsim.scenario.time_varying import Mobility, RandomWaypoint
 
 CHUNK = 64                                   # legs drawn at once: a stream for each would be slow
 MEAN_LEG = 128.0 / (45.0 * math.pi)          # of the disc's radius, between two points drawn evenly over it
@@ -43,11 +43,6 @@ class Walk:
     def goes_on(self) -> bool:
         """Add some legs; False where the way is at its end."""
         return False
-
-    @classmethod
-    def along(cls, track: Track) -> Walk:
-        """As recorded."""
-        return cls(list(track.t), list(track.x), list(track.y))
 
 
 class RandomWalk(Walk):
@@ -131,8 +126,9 @@ class Movers:
     def walk(self, device: int) -> Walk:
         """The way of one device."""
         if device not in self._walks:
-            table = self.table
-            self._walks[device] = (
-                Walk.along(table.tracks[device]) if table.model == "recorded"
-                else RandomWalk(table, self.radius_m, self.seed, self.keys[device]))
+            if self.table.model == "recorded":
+                track = self.table.tracks[device]
+                self._walks[device] = Walk(list(track.t), list(track.x), list(track.y))
+            else:
+                self._walks[device] = RandomWalk(self.table, self.radius_m, self.seed, self.keys[device])
         return self._walks[device]

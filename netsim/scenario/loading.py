@@ -29,10 +29,11 @@ from netsim.scenario.schema import Scenario
 MOST_BYTES = 500 * MEGABYTE      # a fleet of millions, written out with the run
 MOST_BASES = 20
 NEEDS_ENDING = "A file needs its ending .toml."
-PATHS = (    # and population.*.devices, and those of IN_TIME
+PATHS = (    # and those of POPULATION_PATHS
     ("cell", "gain_trace"), ("learning", "root"), ("learning", "partition", "path"), ("selection", "policy"))
 # Tables of a population, with the key that may be the path of a CSV file, and the columns of that beside device.
 IN_TIME = {"mobility": ("tracks", ("t", "x", "y")), "availability": ("intervals", ("on", "off"))}
+POPULATION_PATHS = (("devices",), *((name, last) for name, (last, _) in IN_TIME.items()))
 
 # Keys that exclude each other: a layer that gives one of them takes the others of the layers below away.
 ALTERNATIVES = ({"count", "places", "devices"}, {"local_iterations", "local_steps"})
@@ -160,19 +161,13 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _absolute(layer: Layer, folder: Path) -> None:
     """Paths in a layer hold from the folder of the file that names them."""
-    for *way, last in PATHS:
-        parent: Any = layer.table
+    places: list[tuple[Any, str, tuple[str, ...]]] = [(layer.table, "", way) for way in PATHS]
+    places += [(each, "population.", way) for each in _populations(layer.table) for way in POPULATION_PATHS]
+    for parent, above, (*way, last) in places:
         for step in way:
             parent = parent.get(step) if isinstance(parent, dict) else None
-        if isinstance(parent, dict) and isinstance(parent.get(last), str) and parent[last]:
-            parent[last] = str(folder / expanded(parent[last], ".".join([*way, last]), layer.source))
-    for population in _populations(layer.table):
-        if isinstance(population.get("devices"), str):
-            population["devices"] = str(folder / expanded(population["devices"], "population.devices", layer.source))
-        for name, (last, _) in IN_TIME.items():
-            table = population.get(name)
-            if isinstance(table, dict) and isinstance(table.get(last), str):
-                table[last] = str(folder / expanded(table[last], f"population.{name}.{last}", layer.source))
+        if isinstance(parent, dict) and isinstance(parent.get(last), str) and (parent[last] or above):
+            parent[last] = str(folder / expanded(parent[last], above + ".".join([*way, last]), layer.source))
 
 
 def _populations(table: dict[str, Any]) -> list[dict[str, Any]]:

@@ -54,7 +54,8 @@ class Channel:
         self.trace = cell.gain_trace
         draws = table_draws(scenario, seed)
         self.fading = _fading(cell, draws, seed)
-        self.ways = [] if self.trace is not None else _ways(scenario, draws, seed)
+        self.ways = [Ways(cell, draw, first, seed) for draw, first in zip(draws, scenario.first_devices, strict=True)
+                     if draw.table.mobility is not None and self.trace is None]
         self.changes = self.fading is not None or self.trace is not None or bool(self.ways)
 
     def gain(self, devices: Ints | slice, t: float, round: int) -> Floats:
@@ -132,11 +133,6 @@ def _fading(cell: Cell, draws: list[TableDraw], seed: int) -> RoundFading | Bloc
     if table is None or table.coherence == "round":
         return RoundFading(seed, [(draw.number, draw.table.size) for draw in draws], k_db)
     return BlockFading(seed, [key for draw in draws for key in draw.keys], k_db, float(table.coherence))
-
-
-def _ways(scenario: Scenario, draws: list[TableDraw], seed: int) -> list[Ways]:
-    return [Ways(scenario.cell, draw, first, seed) for draw, first in zip(draws, scenario.first_devices, strict=True)
-            if draw.table.mobility is not None]
 
 
 def _row(trace: GainTrace, t: float, round: int) -> int:

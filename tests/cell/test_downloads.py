@@ -6,8 +6,7 @@ from small_worlds import World
 
 from netsim.fleet.link_model import Downlink
 from netsim.physics import Shannon
-from netsim.world.faults import Absence, Faults, Presence
-from netsim.world.switches import Switches
+from netsim.world.faults import Absence, Faults, Presence, Switches
 
 
 @pytest.fixture

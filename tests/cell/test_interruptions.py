@@ -13,8 +13,7 @@ from small_worlds import World, random_switches
 from netsim.cell.availability import MOST_RESTARTS
 from netsim.cell.schedulers import Adaptive, Equal, Tdma
 from netsim.scenario.time_varying import Loss
-from netsim.world.faults import Absence, Faults, Presence
-from netsim.world.switches import Switches
+from netsim.world.faults import Absence, Faults, Presence, Switches
 
 
 def goes(*edges, work="pause", why="availability", device=0):

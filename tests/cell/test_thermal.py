@@ -4,9 +4,8 @@ import pytest
 import simpy
 from small_worlds import World
 
-from netsim.world.faults import Absence, Faults, Presence
+from netsim.world.faults import Absence, Faults, Presence, Switches
 from netsim.world.supply import HeatLimit
-from netsim.world.switches import Switches
 
 HALF = [HeatLimit(range(1), load_s=3.0, clock_hz=0.5e9, rest_s=6.0)]
 

@@ -14,8 +14,7 @@ from netsim.base.errors import InputError
 from netsim.fleet.mobility import RandomWalk
 from netsim.scenario.time_varying import Intervals, Loss, RandomWaypoint
 from netsim.world.fading import WayShadowing
-from netsim.world.faults import Absence, Faults, Presence
-from netsim.world.switches import RecordedSwitches, Switches
+from netsim.world.faults import Absence, Faults, Presence, RecordedSwitches, Switches
 
 ON_OFF = 'population.phone.availability={model="on-off",on="60 s",off="20 s"}'
 CRASH = 'population.phone.crash={every="50 s",repair="10 s"}'
