@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,13 +26,14 @@ TERMINATED = 143
 SOME_FAILED = 1
 RESULTS = Path("results")
 
-SIMULATE, LOOK, DESCRIBE, EXPERIMENT, TEACH = (
-    "Simulate", "Look into a run", "Scenarios and data", "Experiments", "Teaching")
-
 app = Program(
     no_args_is_help=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+# decorators of commands, by their panel on the help page
+simulating, looking, describing, experimenting, teaching = (partial(app.command, rich_help_panel=panel) for panel in (
+    "Simulate", "Look into a run", "Scenarios and data", "Experiments", "Teaching"))
+
 
 def _say_version(wanted: bool) -> None:
     if wanted:

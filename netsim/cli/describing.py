@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
-from netsim.cli.app import DESCRIBE, AllowImport, Force, Overrides, ScenarioName, Seed, app, names_at, writable
+from netsim.cli.app import AllowImport, Force, Overrides, ScenarioName, Seed, describing, names_at, writable
 
 
-@app.command(rich_help_panel=DESCRIBE)
+@describing()
 def check(
     scenario: ScenarioName,
     overrides: Overrides = [],  # noqa: B006
@@ -32,7 +32,7 @@ def check(
         print_scenario(loaded)
 
 
-@app.command(rich_help_panel=DESCRIBE)
+@describing()
 def schema() -> None:
     """Print the JSON Schema of scenario files, for editors that complete and check them."""
     from netsim.scenario import json_schema
@@ -40,7 +40,7 @@ def schema() -> None:
     print(json.dumps(json_schema(), indent=2))
 
 
-@app.command(rich_help_panel=DESCRIBE)
+@describing()
 def scenarios() -> None:
     """List the built-in scenarios."""
     from netsim.cli.show_runs import print_builtin_scenarios
@@ -48,7 +48,7 @@ def scenarios() -> None:
     print_builtin_scenarios()
 
 
-@app.command(rich_help_panel=DESCRIBE)
+@describing()
 def models() -> None:
     """List the networks that devices can train, for `learning.model`."""
     from netsim.cli.show_runs import print_named
@@ -57,7 +57,7 @@ def models() -> None:
     print_named("learning.model", MODELS.summaries, 'one of your own: "package.module:Class", see the guides')
 
 
-@app.command(rich_help_panel=DESCRIBE)
+@describing()
 def datasets() -> None:
     """List the data that devices can learn from, for `learning.dataset`."""
     from netsim.cli.show_runs import print_named
@@ -66,7 +66,7 @@ def datasets() -> None:
     print_named("learning.dataset", DATASETS.summaries, "`netsim data NAME` fetches and checks one")
 
 
-@app.command(rich_help_panel=DESCRIBE)
+@describing()
 def data(
     name: Annotated[str, typer.Argument(
         metavar="NAME", help="digits (always there), mnist, fashion-mnist, cifar10, or image-folder.",

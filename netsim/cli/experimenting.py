@@ -12,7 +12,6 @@ import typer
 
 from netsim.base.errors import InputError
 from netsim.cli.app import (
-    EXPERIMENT,
     SOME_FAILED,
     Against,
     AllowImport,
@@ -21,7 +20,7 @@ from netsim.cli.app import (
     Overrides,
     ScenarioName,
     Seed,
-    app,
+    experimenting,
     names_at,
     print_report,
     results_folder,
@@ -30,7 +29,7 @@ from netsim.cli.app import (
 )
 
 
-@app.command(rich_help_panel=EXPERIMENT)
+@experimenting()
 def favor_train(
     scenario: ScenarioName,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the trained policy goes.")],
@@ -53,7 +52,7 @@ def favor_train(
     print(f"policy: {file}; use it with --set selection.method=favor --set selection.policy={file}")
 
 
-@app.command(rich_help_panel=EXPERIMENT)
+@experimenting()
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (TOML): a scenario, keys to vary, seeds.")],
     workers: Annotated[int | None, typer.Option(
@@ -102,7 +101,7 @@ def sweep(
         raise typer.Exit(SOME_FAILED)
 
 
-@app.command(rich_help_panel=EXPERIMENT)
+@experimenting()
 def reproduce(
     targets: Annotated[list[str] | None, typer.Argument(       # an empty list is no default to the oldest typer
         metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices, or all of these; sharing, asynchronous.",

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 PARAGRAPH = re.compile(r"\n\s*\n")
 
@@ -86,7 +83,7 @@ class HelpPage(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         text = self.text
-        pieces: list[RenderableType] = [usage(ctx, self.collect_usage_pieces(ctx)), text.summary, *text.paragraphs]
+        pieces = [usage(ctx, self.collect_usage_pieces(ctx)), text.summary, *text.paragraphs]
         show(pieces, [("Arguments", [row(argument) for argument in text.arguments]),
                       ("Options", [*(row(option) for option in text.options), HELP])])
 
@@ -137,20 +134,18 @@ def usage(ctx: Any, pieces: list[str]) -> str:
     return " ".join(["Usage:", ctx.command_path, *pieces])
 
 
-def show(paragraphs: list[Any], panels: list[tuple[str, list[Any]]]) -> None:
-    """Print a page: paragraphs, then panels with a table in each."""
+def show(paragraphs: list[str], panels: list[tuple[str, list[Any]]]) -> None:
+    """Print a page: paragraphs, then panels with a table in each; as it stands, square brackets are no markup here."""
     from rich.console import Console
     from rich.padding import Padding
-
-    console = Console(highlight=False)
-    for page in (*(Padding(plain(text), (1, 1, 0, 1)) for text in paragraphs), "", *panels_of(panels)):
-        console.print(page)
-
-
-def panels_of(panels: list[tuple[str, list[Any]]]) -> Iterator[RenderableType]:
     from rich.panel import Panel
     from rich.table import Table
+    from rich.text import Text
 
+    console = Console(highlight=False)
+    for text in paragraphs:
+        console.print(Padding(Text(text), (1, 1, 0, 1)))
+    console.print("")
     first = max(len(line[0]) for _, lines in panels for line in lines if lines)
     for title, lines in panels:
         if lines:
@@ -160,12 +155,5 @@ def panels_of(panels: list[tuple[str, list[Any]]]) -> Iterator[RenderableType]:
                 table.add_column(no_wrap=True, style="yellow")
             table.add_column()
             for line in lines:
-                table.add_row(*(plain(cell) for cell in line))
-            yield Panel(table, title=title, title_align="left", border_style="dim")
-
-
-def plain(text: str) -> RenderableType:
-    """As it stands: square brackets are no markup here."""
-    from rich.text import Text
-
-    return Text(text)
+                table.add_row(*(Text(cell) for cell in line))
+            console.print(Panel(table, title=title, title_align="left", border_style="dim"))

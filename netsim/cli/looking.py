@@ -14,14 +14,13 @@ from netsim.base.errors import InputError
 from netsim.base.pictures import save_figure
 from netsim.base.spreadsheet import safe_table
 from netsim.cli.app import (
-    LOOK,
     Against,
     AllowImport,
     AsJson,
     Every,
     Force,
     RunFolder,
-    app,
+    looking,
     names_at,
     print_report,
     writable,
@@ -37,7 +36,7 @@ class Table(StrEnum):
     shares = "shares"
 
 
-@app.command(rich_help_panel=LOOK)
+@looking()
 def explain(
     run: RunFolder,
     round_: Annotated[int | None, typer.Option(
@@ -59,7 +58,7 @@ def explain(
         print_explanation(opened, found, every=every)
 
 
-@app.command(rich_help_panel=LOOK)
+@looking()
 def breakdown(
     run: RunFolder,
     round_: Annotated[int | None, typer.Option(
@@ -98,7 +97,7 @@ def breakdown(
         print_shares(shares, opened.title, every=every)
 
 
-@app.command("critical-path", rich_help_panel=LOOK)
+@looking("critical-path")
 def critical_path(
     run: RunFolder,
     round_: Annotated[int | None, typer.Option("--round", metavar="K", help="Only this round.")] = None,
@@ -122,7 +121,7 @@ def critical_path(
         print_critical_path(opened, path, every=every)
 
 
-@app.command(rich_help_panel=LOOK)
+@looking()
 def export(
     run: RunFolder,
     format_: Annotated[str, typer.Option(
@@ -142,7 +141,7 @@ def export(
     print(f"{format_}: {out}")
 
 
-@app.command(rich_help_panel=LOOK)
+@looking()
 def report(
     runs: Annotated[list[Path], typer.Argument(
         metavar="RUN...", help="One run, several to compare, or the folder of a sweep.")],

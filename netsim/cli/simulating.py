@@ -11,7 +11,6 @@ import typer
 
 from netsim.base.errors import InputError
 from netsim.cli.app import (
-    SIMULATE,
     AllowImport,
     AsJson,
     Every,
@@ -19,9 +18,9 @@ from netsim.cli.app import (
     Overrides,
     ScenarioName,
     Seed,
-    app,
     names_at,
     run_folder,
+    simulating,
     writable,
 )
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from netsim.run import Run
 
 
-@app.command(rich_help_panel=SIMULATE)
+@simulating()
 def run(
     scenario: ScenarioName,
     overrides: Overrides = [],  # noqa: B006  (typer reads the default, nobody changes it)
@@ -63,7 +62,7 @@ def run(
     _print_result(result, as_json=as_json)
 
 
-@app.command(rich_help_panel=SIMULATE)
+@simulating()
 def allocate(
     scenario: ScenarioName,
     methods: Annotated[list[str], typer.Option(
@@ -100,7 +99,7 @@ def allocate(
                              "the bandwidth, or shrink selection.cohort")
 
 
-@app.command(rich_help_panel=SIMULATE)
+@simulating()
 def flower(
     folder: Annotated[Path, typer.Argument(
         metavar="APP", help="A Flower app: the folder with its pyproject.toml. Its code is run.")],

@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
-from netsim.cli.app import TEACH, app, writable
+from netsim.cli.app import teaching, writable
 
 
-@app.command(rich_help_panel=TEACH)
+@teaching()
 def lab(
     port: Annotated[int, typer.Option(
         min=1, max=65535, metavar="N", help="Port of the page; where it is taken, the next free one.")] = 2718,

@@ -7,18 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, Strict, model_validator
 
 from netsim.base.counts import counted
-from netsim.base.fields import (
-    Coordinate,
-    Energy,
-    Frequency,
-    Gain,
-    Model,
-    Natural,
-    Positive,
-    Power,
-    field_error,
-    key,
-)
+from netsim.base.fields import Coordinate, Energy, Frequency, Gain, Model, Natural, Positive, Power, field_error, key
 from netsim.scenario.distributions import Drawn, Spread, check_order, highest, lowest, ordered
 from netsim.scenario.radio import OrPath
 from netsim.scenario.time_varying import Availability, Charging, Crash, Loss, Mobility, Throttle
