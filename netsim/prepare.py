@@ -11,10 +11,11 @@ from netsim.allocation import METHODS as ALLOCATION
 from netsim.allocation import check_method
 from netsim.allocation.methods import require_link
 from netsim.base.errors import InputError, found, quoted, unknown
+from netsim.base.fields import options_in
 from netsim.base.registry import Registry
 from netsim.cell.schedulers import SCHEDULERS
-from netsim.fleet.link_model import LINKS, link_of, link_options
-from netsim.fleet.path_loss import PATH_LOSSES, path_loss_options
+from netsim.fleet.link_model import LINKS, link_of
+from netsim.fleet.path_loss import PATH_LOSSES
 from netsim.learning.aggregation import needs_chances
 from netsim.learning.named import DATASETS, MODELS, check_learning, layers_of, permit_learning
 from netsim.scenario.effect import Idle, idle_untrained
@@ -45,8 +46,8 @@ def brought(scenario: Scenario) -> list[tuple[Registry[Any], str, Mapping[str, A
     named: list[tuple[Registry[Any], str | None, Mapping[str, Any]]] = [
         (SCHEDULERS, scenario.allocation.sharing, {}), (CHANNELS, scenario.cell.channel, {}),
         (SERVERS, server.kind if server else None, server.options if server else {}),
-        (PATH_LOSSES, loss.model, path_loss_options(loss)),
-        (LINKS, rate.model if rate else None, link_options(scenario.cell))]
+        (PATH_LOSSES, loss.model, options_in(loss)),
+        (LINKS, rate.model if rate else None, options_in(rate))]
     return [(registry, name, options) for registry, name, options in named if name is not None]
 
 

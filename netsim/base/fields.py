@@ -118,6 +118,12 @@ class OpenTable(Model):
         return dict(self.model_extra or {})
 
 
+def options_in(table: Model | None, name: str = "model") -> dict[str, Any]:
+    """All keys that a table gives but the one that names a thing: the options of that."""
+    given = {} if table is None else dict(table)
+    return {key: value for key, value in given.items() if key != name and value is not None}
+
+
 def named_in(table: Any, name: str, usual: str | None = None) -> Any:
     """What a table of one of several forms is called at the key ``name``; "own" for what the user brings."""
     kind = (table.get(name) if isinstance(table, Mapping) else getattr(table, name, None)) or usual

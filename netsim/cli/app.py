@@ -31,7 +31,7 @@ app = Program(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # decorators of commands, by their panel on the help page
-simulating, looking, describing, experimenting, teaching = (partial(app.command, rich_help_panel=panel) for panel in (
+simulating, look, describing, experimenting, teaching = (partial(app.command, rich_help_panel=panel) for panel in (
     "Simulate", "Look into a run", "Scenarios and data", "Experiments", "Teaching"))
 
 

@@ -13,18 +13,7 @@ import typer
 from netsim.base.errors import InputError
 from netsim.base.pictures import save_figure
 from netsim.base.spreadsheet import safe_table
-from netsim.cli.app import (
-    Against,
-    AllowImport,
-    AsJson,
-    Every,
-    Force,
-    RunFolder,
-    looking,
-    names_at,
-    print_report,
-    writable,
-)
+from netsim.cli.app import Against, AllowImport, AsJson, Every, Force, RunFolder, look, names_at, print_report, writable
 
 
 class Table(StrEnum):
@@ -36,7 +25,7 @@ class Table(StrEnum):
     shares = "shares"
 
 
-@looking()
+@look()
 def explain(
     run: RunFolder,
     round_: Annotated[int | None, typer.Option(
@@ -58,7 +47,7 @@ def explain(
         print_explanation(opened, found, every=every)
 
 
-@looking()
+@look()
 def breakdown(
     run: RunFolder,
     round_: Annotated[int | None, typer.Option(
@@ -97,7 +86,7 @@ def breakdown(
         print_shares(shares, opened.title, every=every)
 
 
-@looking("critical-path")
+@look("critical-path")
 def critical_path(
     run: RunFolder,
     round_: Annotated[int | None, typer.Option("--round", metavar="K", help="Only this round.")] = None,
@@ -121,7 +110,7 @@ def critical_path(
         print_critical_path(opened, path, every=every)
 
 
-@looking()
+@look()
 def export(
     run: RunFolder,
     format_: Annotated[str, typer.Option(
@@ -141,7 +130,7 @@ def export(
     print(f"{format_}: {out}")
 
 
-@looking()
+@look()
 def report(
     runs: Annotated[list[Path], typer.Argument(
         metavar="RUN...", help="One run, several to compare, or the folder of a sweep.")],

@@ -12,6 +12,7 @@ import numpy as np
 
 from netsim.base.arrays import Floats, as_floats
 from netsim.base.errors import InputError, ask, found
+from netsim.base.fields import options_in
 from netsim.base.registry import Entry, Registry
 from netsim.base.tolerances import INVERSE
 from netsim.physics import SHANNON, LinkModel, Shannon, Values
@@ -37,12 +38,6 @@ LINKS = Registry("link model", KEY, {
 }, check=_check)
 
 
-def link_options(cell: Cell) -> dict[str, Any]:
-    """The settings of the link model: all keys of the table but its name."""
-    return {} if cell.rate is None else {
-        name: value for name, value in dict(cell.rate).items() if name != "model" and value is not None}
-
-
 def link_of(cell: Cell) -> LinkModel:
     """What a bandwidth carries in this cell.
 
@@ -55,8 +50,8 @@ def link_of(cell: Cell) -> LinkModel:
         return SHANNON
     name = cell.rate.model or "shannon"
     if name in LINKS:
-        return Shannon(**{option: float(value) for option, value in link_options(cell).items()})
-    own = OwnLink(name, link_options(cell))
+        return Shannon(**{option: float(value) for option, value in options_in(cell.rate).items()})
+    own = OwnLink(name, options_in(cell.rate))
     own.check_inverse(float(cell.bandwidth))
     return own
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim.base.arrays import Floats, as_floats
 from netsim.base.errors import InputError, found
-from netsim.base.fields import MOST_DB, Decibels, Frequency
+from netsim.base.fields import MOST_DB, Decibels, Frequency, options_in
 from netsim.base.registry import Entry, Registry, first_called
 from netsim.physics import CLOSEST_M, free_space_loss, log_distance_loss
 
@@ -29,14 +29,9 @@ def free_space(distance_m: Floats, frequency: Frequency) -> Floats:
     return free_space_loss(distance_m, frequency)
 
 
-def path_loss_options(settings: PathLoss) -> dict[str, Any]:
-    """All keys of the table but the law's name."""
-    return {name: value for name, value in dict(settings).items() if name != "model"}
-
-
 def loss_db(settings: PathLoss, distance_m: Floats) -> Floats:
     """The mean path loss of each device; nearer than one metre counts as one metre, where laws would amplify."""
-    law = PATH_LOSSES.make(settings.model, path_loss_options(settings))
+    law = PATH_LOSSES.make(settings.model, options_in(settings))
     answer = law(np.maximum(distance_m, CLOSEST_M))
     loss = as_floats(answer)
     if loss.shape != distance_m.shape or not (np.abs(loss) <= MOST_DB).all():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.fleet.link_model import link_options
+from netsim.base.fields import options_in
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import JobSizes, RoundProblems
 from netsim.world.channel import channel_of
@@ -112,7 +112,7 @@ class Cell:
                          for name in ("idle_w", "harvest_w"))
         self.batteries = Batteries(scenario, self.population.battery_j, idle, harvest)
         self.heat = Heat(scenario)
-        given = link_options(cell)
+        given = options_in(cell.rate)
         self.link = Link(float(given.get("efficiency", 1.0)), float(given.get("cap", math.inf)))
         self.rule = scenario.allocation.sharing or "planned"
         self.receives_w = 0.0 if cell.downlink is None else float(cell.downlink.reception or 0.0)
