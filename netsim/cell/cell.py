@@ -30,6 +30,11 @@ class JobsFinished(simpy.Event):
         super().__init__(env)
         self.wanted = wanted
 
+    def time_is_up(self, _: simpy.Event) -> None:
+        """Wait no longer."""
+        if not self.triggered:
+            self.succeed()
+
 
 class LocalTraining(Protocol):
     """What trains while devices compute; see :class:`~netsim.learning.protocol.Learning`."""
@@ -141,8 +146,7 @@ class SimulatedCell:
         for job in under_way:
             job.waiter = event
         if until < math.inf:
-            time_is_up = self.env.timeout(max(0.0, until - self.env.now))
-            time_is_up.callbacks.append(lambda _: event.triggered or event.succeed())
+            self.env.timeout(max(0.0, until - self.env.now)).callbacks.append(event.time_is_up)
         return event
 
     def ending_now(self) -> list[int]:
