@@ -122,7 +122,7 @@ class Shannon:
     Examples
     --------
     >>> link = Shannon(efficiency=0.8, cap=5.0)
-    >>> float(link.rate(1e6, 3e6)), float(link.rate(1e6, 1e9)), float(link.bandwidth(1.6e6, 3e6))
+    >>> float(link.rate(1e6, 3e6)), float(link.rate(1e6, 1e9)), round(float(link.bandwidth(1.6e6, 3e6)), 3)
     (1600000.0, 4000000.0, 1000000.0)
     """
 

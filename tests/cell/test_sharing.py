@@ -169,11 +169,12 @@ def test_slots_of_ones_own_method_are_looked_at() -> None:
     assert slots is not None
     wrong = [
         (replace(slots, device=np.zeros(3, np.int64)), "not of every device"),
-        (replace(slots, t0_s=slots.t0_s + np.array([0, 0.1, 0])), "must begin where the one before ends"),
+        (replace(slots, t0_s=slots.t0_s + np.array([0, 0.1, 0])), "slots out of order"),
         (replace(slots, hertz=np.array([1e6, -1.0, 1e6])), "each with some hertz"),
         (replace(slots, t0_s=slots.t0_s - np.array([0.5, 0, 0])), "before it has computed"),
-        (replace(slots, hertz=np.array([1e6, 2e6, 1e6])), "gives away 2e"),
+        (replace(slots, hertz=np.array([1e6, 2e6, 1e6])), "Hz in all|2e"),
     ]
     for changed, message in wrong:
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=message) as error:
             check_plan(replace(plan, slots=changed), problem, "mylab:solve")
+        assert error.value.code == "wrong-answer"
