@@ -53,8 +53,7 @@ def _played(
     learning = learning and scenario.trains
     selection = prepare(scenario, learning=learning, allow_import=allow_import)
     if scenario.flower is not None:
-        raise InputError("[flower] has no effect without a Flower app: take the table away, or run an app with "
-                         "`netsim flower`")
+        raise InputError("no-effect", "flower", hint="Remove the table, or run a Flower app with `netsim flower`")
     selector = Selector(scenario.selection.method, selection, seed)
     path, keep = folder_for(out)
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from netsim.analysis.over_seeds import Estimate, estimate, mean_curve, paired, records
 from netsim.base.arrays import Floats
-from netsim.base.errors import InputError, one_of, readable
+from netsim.base.errors import InputError, readable, unknown
 from netsim.base.files import read_text
 from netsim.base.registry import SESSION
 from netsim.base.sealed import read_object
@@ -98,8 +98,8 @@ class AnalysedSweep:
         try:
             self._about = read_object(self.folder / ABOUT, "what a sweep says of itself")
         except OSError:
-            raise InputError(f"{folder}: no folder of a sweep: it has no {ABOUT}; start the sweep again, which writes "
-                             "one and runs no finished cell anew") from None
+            raise InputError("missing", str(self.folder / ABOUT), hint="It is no folder of a sweep, or an unfinished "
+                             "one: start the sweep again, which writes the file and repeats no finished point") from None
         self.name: str = self._about["name"]
         self.scenario: str = self._about["scenario"]
         self.seeds: list[int] = self._about["seeds"]
@@ -112,8 +112,8 @@ class AnalysedSweep:
         try:
             return pl.read_parquet(path)
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise InputError(f"{path}: can't be read ({str(error).partition(chr(10))[0]}); start the sweep again, "
-                             "which writes it anew") from None
+            raise InputError("unreadable", str(path), str(error).partition("\n")[0],
+                             hint="Start the sweep again, which writes it") from None
 
     @cached_property
     def cases(self) -> list[SweepCase]:
@@ -157,7 +157,7 @@ class AnalysedSweep:
         for case in self.cases:
             if case.label == wanted or (isinstance(wanted, Mapping) and case.settings == dict(wanted)):
                 return case
-        raise InputError(f'{self.name}: no case "{wanted}"; {one_of(str(wanted), [case.label for case in self.cases])}')
+        raise unknown("case", wanted, [case.label for case in self.cases], source=self.name)
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -177,7 +177,7 @@ class AnalysedSweep:
     def to_target(self, accuracy: float) -> pl.DataFrame:
         """A row a case: rounds, time and energy until an accuracy was reached, over the seeds that have."""
         if not 0 < accuracy <= 1:
-            raise InputError(f"to_target: accuracy = {accuracy!r}; allowed: a share from 0 to 1, such as 0.9")
+            raise InputError("out-of-range", "accuracy", accuracy, "a share from 0 to 1, such as 0.9")
         rows = []
         for case in self.cases:
             reached = case.reached(accuracy)

@@ -12,7 +12,7 @@ import polars as pl
 
 from netsim.analysis.names import device_names
 from netsim.base import html
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, unknown
 from netsim.run import ALL_PARTS, in_order
 from netsim.trace.overlap import held_within
 from netsim.trace.schema import BOOKS, CELL, DROPS, UNDELIVERED
@@ -105,7 +105,7 @@ class Breakdown:
         if kind is not None:
             of_kind = self.devices.filter(pl.col("kind") == kind)["device"]
             if of_kind.is_empty():
-                raise InputError("unknown-name", "kind", f'"{kind}"', one_of(kind, set(self.devices["kind"])))
+                raise unknown("kind", kind, set(self.devices["kind"]))
             shares = shares.filter(pl.col("device").is_in(of_kind.implode()))
         return shares.sort("round", "wait_s", "device")
 

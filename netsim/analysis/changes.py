@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 
 from netsim.allocation import Infeasible, Problem
 from netsim.allocation.prices import Prices, prices_of
@@ -16,7 +17,9 @@ from netsim.analysis.replay import Played, Replay, Replays
 from netsim.base import units
 from netsim.base.arrays import Bools, Floats
 from netsim.base.errors import InputError
+from netsim.base.tolerances import CONSTRAINT
 from netsim.cell.schedulers import SCHEDULERS
+from netsim.trace.schema import ARRIVED
 
 WITHOUT, CPU, BUDGET, POWER, BAND, METHOD = "without", "cpu_max", "budget", "power", "bandwidth", "method"
 BATTERY, DEADLINE = "battery", "deadline"          # limits that bind, but that no change is made of
@@ -94,13 +97,21 @@ class Laboratory:
 
     replays: Replays
     replay: Replay
-    was: Played
     _known: dict[Change, float | None] = field(default_factory=dict)      # seconds that changes save
 
     @classmethod
     def of(cls, replays: Replays, number: int) -> Laboratory:
-        replay = replays.replay(number)
-        return cls(replays, replay, replays.as_it_was(replay))
+        return cls(replays, replays.replay(number))
+
+    @cached_property
+    def was(self) -> Played:
+        """The round without a change, checked: it takes as long as it took."""
+        return self.replays.as_it_was(self.replay)
+
+    @property
+    def round_s(self) -> float:
+        """How long the round took."""
+        return self.replays.lengths[self.replay.number]
 
     @property
     def method(self) -> str:
@@ -117,10 +128,19 @@ class Laboratory:
             found = self.replay.play(change.problem(problem, self.method), planner, scheduler)
         except (Infeasible, InputError):
             return None
-        if change.key == METHOD and (
-                not found.over_budget <= self.was.over_budget or not found.arrived >= self.was.arrived):
-            return None
+        if change.key == METHOD:
+            arrived, over_budget = self._recorded
+            if not found.over_budget <= over_budget or not found.arrived >= arrived:
+                return None
         return found
+
+    @cached_property
+    def _recorded(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The devices that arrived, and those that spent more than they may, by the trace."""
+        jobs = self.replays.jobs[self.replay.number]
+        over = jobs.filter(pl.col("energy_j") > pl.col("budget_j") * (1 + CONSTRAINT))
+        arrived = jobs.filter(pl.col("outcome") == ARRIVED)
+        return frozenset(arrived["device"].to_list()), frozenset(over["device"].to_list())
 
     def saves(self, change: Change) -> float | None:
         """The seconds that a change saves; None where it has no plan."""
@@ -128,7 +148,7 @@ class Laboratory:
             return 0.0
         if change not in self._known:
             found = self.played(change)
-            self._known[change] = None if found is None else self.was.round_s - found.round_s
+            self._known[change] = None if found is None else self.round_s - found.round_s
         return self._known[change]
 
     def saves_next(self, change: Change) -> float | None:
@@ -137,7 +157,7 @@ class Laboratory:
             return self.saves(change)
         charge_j = self.replay.charge_j * np.where(
             _at(self.replay.problem, change.device), change.factor or 1.0, 1.0)
-        return self.was.round_s - replace(self.replay, charge_j=charge_j).play().round_s
+        return self.round_s - replace(self.replay, charge_j=charge_j).play().round_s
 
     def charge_j(self, device: int | None) -> float:
         """What a device's battery held when the round began."""

@@ -141,11 +141,11 @@ def explain(
 def _refuse(there: Laboratory, names: dict[int, str]) -> NoReturn:
     """Of a round in which nobody had a plan, say what would have made one."""
     lost = next((each for each in drop_outs(there, names) if each.kept_by), None)
-    remedy = f"; {lost.name} would have had one with {' or '.join(lost.kept_by)}" if lost else ""
+    remedy = f" {lost.name} would have had one with {' or '.join(lost.kept_by)}." if lost else ""
     planned = there.replays.planned
-    others = f"; rounds with a plan: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}"
-    raise InputError(f"round {there.replay.number}: no device of its cohort had a plan, so there is nothing to shorten"
-                     f"{remedy}{others if planned else ''}")
+    others = f" Rounds with a plan: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}."
+    raise InputError("infeasible", f"round {there.replay.number}", "no device with a plan", hint="There is nothing to "
+                     f"shorten.{remedy}{others if planned else ''}")
 
 
 def what_ifs(there: Laboratory, names: dict[int, str]) -> tuple[WhatIf, ...]:
@@ -156,13 +156,12 @@ def what_ifs(there: Laboratory, names: dict[int, str]) -> tuple[WhatIf, ...]:
         if saves is None:
             continue
         found[change] = saves
-        if change.key in (CPU, BUDGET) and change.device is not None and saves > LITTLE * there.was.round_s:
+        if change.key in (CPU, BUDGET) and change.device is not None and saves > LITTLE * there.round_s:
             point = there.to_the_point(change.key, change.device)
             further = there.saves(point) if point else None
             if point and further is not None:
                 found[point] = further
-    round_s = there.replays.lengths[there.replay.number]
-    return ranked(found, round_s, names, lambda change: limit_now(there.replay.problem, change, there.method))
+    return ranked(found, there.round_s, names, lambda change: limit_now(there.replay.problem, change, there.method))
 
 
 def ranked(found: dict[Change, float], round_s: float, names: dict[int, str], now: Any) -> tuple[WhatIf, ...]:
@@ -231,7 +230,7 @@ def _binding(there: Laboratory, names: dict[int, str], change: Change, price: fl
 
 def _sorted(found: Iterable[Binding], there: Laboratory) -> tuple[Binding, ...]:
     """The dearest first; what is worth next to nothing, or has no price, does not bind."""
-    least = LITTLE * there.was.round_s
+    least = LITTLE * there.round_s
     held = sorted((each for each in found if math.isfinite(each.worth_s) and each.worth_s > least),
                   key=lambda each: -each.worth_s)
     told = [replace(each, next_s=there.saves_next(Change(each.limit, each.device, NEXT))) for each in held[:MOST_HELD]]
@@ -246,13 +245,13 @@ def whole_run(replays: Replays, names: dict[int, str]) -> Explanation:
     found, limits = _summed(replays, picked, None)
     if len(picked) < len(numbers) or any(replays.jobs[number].height > replays.most_devices for number in numbers):
         most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES]
-        found, limits = _summed(replays, numbers, set(most))
+        found, limits = _summed(replays, numbers, most)
     return Explanation(None, math.fsum(replays.lengths.values()), (), ranked(
         found, math.fsum(replays.lengths.values()), names, limits.get))
 
 
 def _summed(
-    replays: Replays, numbers: list[int], wanted: set[Change] | None,
+    replays: Replays, numbers: list[int], wanted: list[Change] | None,
 ) -> tuple[dict[Change, float], dict[Change, float]]:
     """What changes save in some rounds together, and the limits that they are about.
 
@@ -267,7 +266,7 @@ def _summed(
         changes = there.standing() if wanted is None else (
             change for change in wanted if change.device is None or change.device in cohort)
         for change in changes:
-            saves = there.saves(change)
+            saves = None if change in without_plan else there.saves(change)
             if saves is None:
                 without_plan.add(change)
                 continue

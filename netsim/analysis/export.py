@@ -37,7 +37,7 @@ def export(run: Run, format: str, path: Path) -> None:
     try:
         replace_file(path, partial(write, run))
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise InputError("unwritable", str(path), error.strerror or str(error)) from None
 
 
 def _tables(run: Run) -> Iterator[pl.DataFrame]:

@@ -93,7 +93,7 @@ def paces(run: Run, rounds: Iterable[int], left: int = MOST_PLANS) -> dict[int, 
             break
         try:
             there = Laboratory.of(replays, number)
-            found[number] = Pace(number, there.was.round_s, names, what_ifs(there, names), _last(replays.jobs[number]))
+            found[number] = Pace(number, there.round_s, names, what_ifs(there, names), _last(replays.jobs[number]))
         except (InputError, Infeasible):
             continue
     return found

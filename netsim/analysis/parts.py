@@ -20,6 +20,6 @@ def each_part(run: Run) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     run.scan_links()
     rows, links = (part_files(run.path, kind, run.last_round) for kind in ("trace", "links"))
     if [file.name for file in rows] != [file.name for file in links]:
-        raise InputError(f"{run.path}: trace/ and links/ do not have the same parts; the trace is damaged")
+        raise InputError("damaged", str(run.path / "links"), "other parts than in trace/")
     for row_file, link_file in zip(rows, links, strict=True):
         yield run.collect(pl.scan_parquet(row_file, glob=False)), run.collect(pl.scan_parquet(link_file, glob=False))

@@ -51,7 +51,7 @@ def below(link: str) -> str:
     """The part of a link that comes after a lab's own address: ``lesson-2/?draw=7``; words of another lab fall away."""
     found = LINK.fullmatch(link.strip())
     if found is None or not (found["lesson"] or found["settings"]):
-        raise InputError(f"--link: {_shown(link)} is not a link to settings; the page shows one, such as "
+        raise InputError("malformed", "--link", _shown(link), "a link to settings, as the page shows it, such as "
                          "'bandwidth=10&left=sao' or 'lesson-2/?draw=7'")
     return (found["lesson"] or "") + (f"?{found['settings']}" if found["settings"] else "")
 

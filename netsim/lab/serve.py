@@ -60,7 +60,7 @@ def no_configuration() -> AbstractContextManager[None]:
 def needs_marimo() -> None:
     """Say what to install, where marimo is missing."""
     if find_spec("marimo") is None:
-        raise InputError("the lab needs marimo: pip install 'netsim[lab]'")
+        raise InputError("needs", "netsim lab", "no marimo", hint="pip install 'netsim[lab]'")
 
 
 def free_socket(port: int) -> socket.socket:
@@ -74,7 +74,7 @@ def free_socket(port: int) -> socket.socket:
             listening.close()
             continue
         return listening
-    raise InputError(f"no free port from {port} on, {PORTS_TO_TRY} tried; give another with --port")
+    raise InputError("busy", "--port", f"{port} and the {PORTS_TO_TRY - 1} ports after it", hint="Give another port")
 
 
 def pages(token: str, port: int) -> Guard:

@@ -10,7 +10,7 @@ import polars as pl
 from netsim.analysis.breakdown import WORK, spends
 from netsim.base import units
 from netsim.base.counts import counted
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, unknown
 from netsim.base.pictures import as_it_stands, new_figure
 from netsim.run import PARTS
 
@@ -32,11 +32,11 @@ def draw(run: Run, kind: str, round: int | None = None) -> Figure:
     """A figure by name; "gantt" needs a ``round``, the others show the whole run."""
     kinds = OF_A_RUN.keys() | OF_A_ROUND.keys()
     if kind not in kinds:
-        raise InputError(f'no figure "{kind}"; {one_of(kind, kinds)}')
+        raise unknown("figure", kind, kinds)
     if kind in OF_A_ROUND and round is None:
-        raise InputError(f'the figure "{kind}" shows one round: say which')
+        raise InputError("missing", "round", hint=f'The figure "{kind}" shows one round: say which')
     if kind in OF_A_RUN and round is not None:
-        raise InputError(f'the figure "{kind}" shows all rounds: leave out round = {round}')
+        raise InputError("no-effect", "round", round, hint=f'The figure "{kind}" shows all rounds')
     figure = new_figure(8.0, 4.0)
     axes = figure.subplots()
     if round is None:
@@ -137,7 +137,7 @@ def accuracy(run: Run, axes: Axes) -> None:
     """Accuracy against simulated time."""
     rounds = run.rounds.drop_nulls("accuracy")
     if rounds.is_empty():
-        raise InputError("this run was not evaluated, so it has no accuracy to draw")
+        raise InputError("needs", "figure", '"accuracy"', "a run that was evaluated")
     axes.plot(rounds["t1"], 100 * rounds["accuracy"], color=LEARNED)
     axes.set_xlabel("simulated time (s)")
     axes.set_ylabel("test accuracy (%)")

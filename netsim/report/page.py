@@ -67,7 +67,7 @@ def write_report(runs: Sequence[Run], path: Path) -> None:
     try:
         replace_text(path, page)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise InputError("unwritable", str(path), error.strerror or str(error)) from None
 
 
 def run_page(run: Run) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, unknown
 from netsim.base.files import make_folder
 from netsim.base.pictures import as_it_stands, library, new_figure, save_figure
 from netsim.report.figures import COLOURS
@@ -39,11 +39,11 @@ DASHES: tuple[Any, ...] = ("-", "--", ":", "-.")
 def draw_sweep(sweep: AnalysedSweep, kind: str) -> Figure:
     """A figure by name: "accuracy-rounds", "accuracy-time", "accuracy-energy", "round-time" or "energy"."""
     if kind not in KINDS:
-        raise InputError(f'no figure "{kind}" of a sweep; {one_of(kind, KINDS)}')
+        raise unknown("figure", kind, KINDS)
     if not any(case.rows for case in sweep.cases):
-        raise InputError(f"{sweep.name}: no cell is finished, so there is nothing to draw")
+        raise InputError("empty", sweep.name, hint="No point is finished, so there is nothing to draw")
     if kind.startswith("accuracy") and not sweep.learns:
-        raise InputError(f'{sweep.name}: nothing was learned, so there is no "{kind}"; take round-time or energy')
+        raise InputError("needs", "figure", f'"{kind}"', "a sweep that learns", "Take round-time or energy")
     with library().rc_context(PRINT):
         figure = new_figure(COLUMN_IN, 2.4)
         KINDS[kind](sweep, figure.subplots())

@@ -45,7 +45,7 @@ def write_sweep_report(sweep: AnalysedSweep, path: Path, against: str | None = N
         return [path, *write_tables(sweep, path.parent / "tables", against),
                 *(write_figures(sweep, path.parent / "figures") if any(case.rows for case in sweep.cases) else [])]
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise InputError("unwritable", str(path), error.strerror or str(error)) from None
 
 
 def sweep_page(sweep: AnalysedSweep, against: str | None = None) -> str:
@@ -100,7 +100,7 @@ def sweep_data(sweep: AnalysedSweep, against: str | None = None) -> dict[str, An
     shown = sweep.cases[:MOST_CASES]
     chosen = sweep.case(against)
     if chosen not in shown:
-        raise InputError(f'--against "{against}": the page shows the first {MOST_CASES} cases only')
+        raise InputError("out-of-range", "--against", f'"{against}"', f"one of the first {MOST_CASES} cases")
     return {
         "keys": sweep.keys, "against": shown.index(chosen),
         "measures": [[name, WORDS[name], MEASURES[name][0]] for name in sweep.measures],

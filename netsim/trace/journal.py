@@ -132,9 +132,9 @@ class Journal:
         differs = [key for key in self.identity if key not in named and info.get(key) != self.identity[key]]
         if differs:
             raise InputError(
-                f"{self.path}: holds another run ({', '.join(f'{k} {info.get(k)!r}' for k in differs)}; "
-                f"asked for {', '.join(repr(self.identity[k]) for k in differs)}); "
-                "give the same scenario, --set and --seed, or another --out")
+                "other-run", str(self.path), ", ".join(f"{key} {info.get(key)!r}" for key in differs),
+                ", ".join(f"{key} {self.identity[key]!r}" for key in differs),
+                "Give the same scenario, --set and --seed, or another --out")
 
     def checked(self, read: Callable[[], T]) -> T:
         """What ``read`` makes of the checkpoint, or an error that names it."""
@@ -143,7 +143,7 @@ class Journal:
         except InputError:
             raise
         except Exception as error:      # a file that is something else fails in all sorts of ways
-            raise InputError(f"{self.path / CHECKPOINT}: not a checkpoint of this run ({error})") from None
+            raise InputError("damaged", str(self.path / CHECKPOINT), str(error), "a checkpoint of this run") from None
 
     def restore(self, state: State, rooms: Mapping[str, Stateful]) -> None:
         """Let each room take up its part of a checkpoint."""

@@ -54,21 +54,21 @@ def read_info(path: Path) -> dict[str, Any]:
     """What run.json says."""
     file = path / "run.json"
     if not path.is_dir():
-        raise InputError(f"{path}: no such run directory")
+        raise InputError("no-such-file", str(path), expected="the folder of a run")
     try:
         told = read_json(file, "a run's own word", MEGABYTE)
         if isinstance(told, dict) and told.get("format") == 1:
-            raise InputError(f"{path}: a run of format 1, as an older netsim wrote it; this one reads format {FORMAT}: "
-                             "run its scenario.toml again, or look at it with the version that wrote it")
+            raise InputError("other-version", str(path), "format 1", f"format {FORMAT}",
+                             "Run its scenario.toml again, or look at it with the version that wrote it")
         info = read_object(file, "a run's own word")
     except FileNotFoundError:
-        raise InputError(f"{path}: not a run directory: it has no run.json") from None
+        raise InputError("not-a-run", str(path), "no run.json") from None
     except OSError as error:
-        raise InputError(f"{file}: unreadable ({error})") from None
+        raise InputError("unreadable", str(file), str(error)) from None
     kinds = {"scenario": str, "seed": int, "status": str, "round": int}
     if info.get("format") != FORMAT or any(type(info.get(key)) is not kind for key, kind in kinds.items()) or not (
             0 <= info["round"] < MOST_ROUNDS):
-        raise InputError(f"{file}: not written by this version of netsim (format {FORMAT})")
+        raise InputError("other-version", str(file), expected=f"a run of format {FORMAT}")
     return info
 
 

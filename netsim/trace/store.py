@@ -70,7 +70,7 @@ def read_checksums(folder: Path) -> dict[str, str]:
     try:
         text = read_bytes(folder / CHECKSUMS, "checksums").decode("utf-8", "replace")
     except OSError as error:
-        raise InputError(f"{folder / CHECKSUMS}: unreadable ({error.strerror}); the run is damaged") from None
+        raise InputError("unreadable", str(folder / CHECKSUMS), error.strerror) from None
     return {name: checksum for checksum, name in _LINE.findall(text)}
 
 
@@ -87,9 +87,9 @@ def verify(folder: Path, name: str, checksums: dict[str, str], noted_in: str = C
         with open_to_read(path, "a file of a run", MOST_BYTES) as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()      # type: ignore[arg-type]
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise InputError("unreadable", str(path), error.strerror or str(error)) from None
     if found != checksums.get(name):
-        raise InputError(f"{path}: damaged: it is not what netsim wrote (its checksum differs from {noted_in})")
+        raise InputError("damaged", str(path), f"another checksum than {noted_in} says", "the file that netsim wrote")
 
 
 def part_files(folder: Path, table: str, last_round: int) -> list[Path]:
@@ -102,7 +102,7 @@ def refuse_missing(folder: Path, table: str, last_round: int, checksums: dict[st
     """Raise InputError unless all parts that were written are there."""
     for name in checksums:
         if name.startswith(f"{table}/") and first_round_of(Path(name)) <= last_round and not (folder / name).exists():
-            raise InputError(f"{folder / name}: is missing; the run is damaged")
+            raise InputError("missing", str(folder / name), hint="The run is damaged")
 
 
 def first_round_of(path: Path) -> int:
@@ -110,7 +110,7 @@ def first_round_of(path: Path) -> int:
     try:
         return int(path.name.removeprefix("part-").partition(".")[0])
     except ValueError:
-        raise InputError(f"{path}: not a part of a trace; its name should look like part-00012.parquet") from None
+        raise InputError("damaged", str(path), expected="a part of a trace, such as part-00012.parquet") from None
 
 
 def scan(folder: Path, table: str, last_round: int, checksums: dict[str, str]) -> pl.LazyFrame:
@@ -127,7 +127,7 @@ def scan(folder: Path, table: str, last_round: int, checksums: dict[str, str]) -
             with file.open("rb") as opened:      # by its path, a [ in it would stand for several files
                 found = pl.read_parquet_schema(opened)
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise InputError(f"{file}: not a readable part of a trace ({error})") from None
+            raise InputError("unreadable", str(file), str(error), "a part of a trace") from None
         if dict(found) != schema:
-            raise InputError(f"{file}: not a part of a netsim trace: columns {dict(found)}; expected {schema}")
+            raise InputError("damaged", str(file), f"columns {dict(found)}", str(schema))
     return pl.scan_parquet(files, glob=False) if files else pl.DataFrame(schema=schema).lazy()

@@ -67,7 +67,7 @@ def test_figures_are_drawn_in_the_format_of_their_name(netsim: Netsim, two: Run,
     assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "g.svg").read_text()
     code, _, err = netsim("breakdown", two.path, "--figure", tmp_path / "b.pgn")
-    assert (code, "no picture format" in err) == (2, True)
+    assert (code, "b.pgn: unknown name" in err) == (2, True)
 
 
 @pytest.mark.parametrize("words", [
@@ -97,13 +97,13 @@ def test_a_report_lies_in_the_run_directory_and_is_not_overwritten_there(netsim:
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("breakdown", "nowhere"), "no such run directory"),
-    (("breakdown", "RUN", "--round", "9"), "no round 9 in this run; it has rounds 1 to 2"),
-    (("breakdown", "RUN", "--device", "9"), "no device 9 in this run; it has devices 0 to 2"),
+    (("breakdown", "nowhere"), "nowhere: "),
+    (("breakdown", "RUN", "--round", "9"), "round: is out of range (found 9; expected 1 to 2)"),
+    (("breakdown", "RUN", "--device", "9"), "device: is out of range (found 9; expected 0 to 2)"),
     (("breakdown", "RUN", "--json", "--csv"), "--json: contradicts"),
     (("export", "RUN", "--format", "perfeto", "-o", "x"), 'Did you mean "perfetto"'),
     (("export", "RUN", "--format", "csv", "-o", "no/such/folder/x"), "expected a folder to write into"),
-    (("report", "RUN", "nowhere"), "no such run directory"),
+    (("report", "RUN", "nowhere"), "nowhere: "),
 ])
 def test_mistakes_end_in_one_message_and_code_2(
     netsim: Netsim, two: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], said: str

@@ -29,7 +29,7 @@ def open_all(path: Path) -> None:
 def test_a_truncated_part_is_named(two: Run, kind: str, keep: int) -> None:
     file = two.path / kind / "part-00002.parquet"
     file.write_bytes(file.read_bytes()[:keep])
-    with pytest.raises(InputError, match=r"part-00002\.parquet: damaged"):
+    with refused("damaged", "part-00002.parquet"):
         open_all(two.path)
 
 
@@ -45,7 +45,7 @@ def test_damage_inside_a_part_is_an_input_error(two: Run) -> None:
 def test_a_foreign_part_is_named(two: Run) -> None:
     pl.DataFrame({"a": [1]}).write_parquet(two.path / "trace" / "part-00002.parquet")
     sign(two.path)
-    with pytest.raises(InputError, match=r"part-00002\.parquet: not a part of a netsim trace"):
+    with refused("damaged", "part-00002.parquet"):
         open_all(two.path)
 
 
@@ -59,7 +59,7 @@ def test_a_part_of_another_run_does_not_fit(two: Run) -> None:
 
 def test_a_missing_part_is_noticed(two: Run) -> None:
     (two.path / "trace" / "part-00002.parquet").unlink()
-    with pytest.raises(InputError, match=r"trace/part-00002\.parquet: is missing"):
+    with refused("missing", "trace/part-00002.parquet"):
         open_all(two.path)
 
 
@@ -87,13 +87,13 @@ def test_a_foreign_run_json_is_refused(two: Run, content: str) -> None:
 
 def test_a_damaged_table_of_devices_is_named(two: Run) -> None:
     (two.path / "devices.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"devices\.parquet"):
+    with refused("damaged", "devices.parquet"):
         open_all(two.path)
 
 
 def test_a_missing_part_of_links_is_noticed(two: Run) -> None:
     (two.path / "links" / "part-00002.parquet").unlink()
-    with pytest.raises(InputError, match="do not have the same parts|links"):
+    with refused("missing", "links"):
         export(load_run(two.path), "perfetto", two.path / "trace.json")
 
 
@@ -134,7 +134,7 @@ def test_a_table_of_something_else_is_noticed(two: Run) -> None:
 
 def test_a_run_of_format_1_is_refused_in_one_sentence(two: Run) -> None:
     say(two.path, format=1)
-    with pytest.raises(InputError, match=r"a run of format 1.*this one reads format 2"):
+    with refused("other-version", str(two.path)):
         load_run(two.path)
 
 
@@ -146,11 +146,11 @@ def test_one_changed_byte_anywhere_is_noticed(two: Run, name: str, place: float)
     content = bytearray(file.read_bytes())
     content[int(place * len(content))] ^= 1
     file.write_bytes(content)
-    with pytest.raises(InputError, match=rf"{file.name}: damaged"):
+    with refused("damaged", file.name):
         open_all(two.path)
 
 
 def test_a_run_without_its_checksums_is_damaged(two: Run) -> None:
     (two.path / "checksums.sha256").unlink()
-    with pytest.raises(InputError, match=r"checksums\.sha256: unreadable"):
+    with refused("unreadable", "checksums.sha256"):
         open_all(two.path)

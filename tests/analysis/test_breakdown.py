@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import polars as pl
 import pytest
+from refused import refused
 
-from netsim.base.errors import InputError
 from netsim.run import Run
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import SERVER
@@ -105,5 +105,5 @@ def test_a_round_in_which_nobody_had_a_plan_takes_no_time(record: Callable[[Call
 
 @pytest.mark.parametrize(("what", "number"), [("round", 3), ("round", 0), ("device", 9), ("device", -1)])
 def test_an_unknown_round_or_device_is_named_with_what_there_is(two: Run, what: str, number: int) -> None:
-    with pytest.raises(InputError, match=f"no {what} {number} in this run; it has {what}s"):
+    with refused("out-of-range", what):
         two.breakdown().only(**{what: number})
