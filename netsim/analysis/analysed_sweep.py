@@ -99,7 +99,7 @@ class AnalysedSweep:
             self._about = read_object(self.folder / ABOUT, "what a sweep says of itself")
         except OSError:
             raise InputError("missing", str(self.folder / ABOUT), hint="It is no folder of a sweep, or an unfinished "
-                             "one: start the sweep again, which writes the file and repeats no finished point") from None
+                             "one: start the sweep again, which writes the file and repeats no point") from None
         self.name: str = self._about["name"]
         self.scenario: str = self._about["scenario"]
         self.seeds: list[int] = self._about["seeds"]

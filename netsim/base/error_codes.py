@@ -40,7 +40,6 @@ ERROR_CODES: dict[str, str] = {
     "other-run": "belongs to another run",
     "exists": "exists already",
     "busy": "is in use by another process",
-    "outside": "leads out of its folder",
     "out-of-memory": "does not fit into memory",
     # code that a user brings
     "import-refused": "is code that netsim may not import without permission",

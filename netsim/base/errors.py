@@ -47,7 +47,7 @@ class InputError(ValueError):
     """
 
     def __init__(
-        self, code: str = "", key: str = "", found: object = None, expected: str = "", hint: str = "", source: str = "",
+        self, code: str, key: str = "", found: object = None, expected: str = "", hint: str = "", source: str = "",
     ) -> None:
         super().__init__(code, key, found, expected, hint, source)      # SimPy and pickle make it again from these
         self.code, self.key, self.found, self.expected, self.hint, self.source = (
@@ -58,8 +58,6 @@ class InputError(ValueError):
 
     def text(self) -> str:
         """The message as one sentence, and the hint as another."""
-        if self.code not in ERROR_CODES:
-            return ": ".join(part for part in (self.source, self.code) if part)      # until the last message is gone
         given = None if self.found is None else self.found if isinstance(self.found, str) else repr(self.found)
         details = [f"found {given}"] * bool(given) + [f"expected {self.expected}"] * bool(self.expected)
         problem = ERROR_CODES[self.code] + (f" ({'; '.join(details)})" if details else "")

@@ -124,7 +124,6 @@ def test_links_that_do_not_fit_are_refused(two: Run) -> None:
     sign(two.path)
     with refused("damaged", "links"):
         Run(two.path).critical_path()
-    assert refused.value.code == "damaged"
     pl.DataFrame({"src": [0], "dst": [1]}).write_parquet(file)
     sign(two.path)
     with refused("damaged", "links"):
