@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from levels import extended
+from refused import refused
 
 from netsim import load_scenario, simulate
-from netsim.base.errors import InputError
 
 LEARNING = """
 [cell]
@@ -152,11 +152,11 @@ def test_a_finished_run_resumed_is_the_finished_run(tmp_path, scenario_file):
 def test_another_scenario_is_refused_and_nothing_is_lost(tmp_path):
     run = simulate(load_scenario("tiny"), tmp_path / "run")
     before = left_behind(run.path)
-    with pytest.raises(InputError, match="holds another run"):
+    with refused("other-run", str(run.path)):
         simulate(load_scenario("tiny", ["cell.bandwidth=30MHz"]), run.path, resume=True)
-    with pytest.raises(InputError, match="holds another run"):
+    with refused("other-run", str(run.path)):
         simulate(load_scenario("tiny"), run.path, seed=1, resume=True)
-    with pytest.raises(InputError, match="not empty"):
+    with refused("exists", str(run.path)):
         simulate(load_scenario("tiny"), run.path)
     assert left_behind(run.path) == before
 
@@ -189,5 +189,5 @@ def test_a_damaged_checkpoint_is_named(tmp_path, damage):
         np.savez(file, **arrays)
     else:
         np.savez(file, **{**arrays, "cell/left_j": arrays["cell/left_j"][:2]})
-    with pytest.raises(InputError, match=r"checkpoint\.npz: not a checkpoint of this run"):
+    with refused("damaged", "checkpoint.npz"):
         simulate(scenario, tmp_path / "run", learning=False, resume=True)
