@@ -205,7 +205,7 @@ def test_resuming_another_scenario_is_refused(netsim):
     assert netsim("run", "tiny", "--out", "run")[0] == 0
     code, _, err = netsim("run", "tiny", "--out", "run", "--resume", "--set", "cell.bandwidth=1MHz")
     assert code == 2
-    assert "holds another run" in err
+    assert "belongs to another run" in err
 
 
 def test_resume_without_a_folder_takes_the_last_run(netsim, tmp_path):
