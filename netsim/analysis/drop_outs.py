@@ -69,10 +69,11 @@ def _time(there: Laboratory, device: int, reason: str) -> list[str]:
 
 
 def _least(there: Laboratory, device: int, key: str, whose: int | None) -> Change | None:
-    """The first of some factors on a limit with which the device arrives."""
-    for factor in FACTORS:
-        change = Change(key, whose, factor)
-        found = there.played(change)
-        if found is not None and device in found.arrived:
-            return change
-    return None
+    """The first of some factors on a limit with which the device arrives, if it does with the largest."""
+    def arrives(factor: float) -> bool:
+        found = there.played(Change(key, whose, factor))
+        return found is not None and device in found.arrived
+
+    if not arrives(FACTORS[-1]):
+        return None
+    return Change(key, whose, next((factor for factor in FACTORS[:-1] if arrives(factor)), FACTORS[-1]))

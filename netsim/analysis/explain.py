@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MOST_PLANS = 4_000       # for the run as a whole; of a longer one, some rounds say which changes matter
 MOST_CHANGES = 12        # that are then played in all its rounds
+MOST_IN_TIME = 6         # and where rounds do not go as planned: each takes ten times as long to play
 HALF = 0.5               # of what leaving a device out saves: where a limit of its own brings that, it is the answer
 LITTLE = 1e-6            # of a round: what a limit brings that is worth less does not bind
 NEXT = 1.01              # times a limit: what its next per cent brings
@@ -135,7 +136,7 @@ def explain(
     return Explanation(
         number, replays.lengths[number], bindings(there, names), told, drop_outs(there, names),
         there.was.agenda.relaxed, differences(replays, number, best, names),
-        whole_run(replays, names) if round is None else None)
+        whole_run(there, names) if round is None else None)
 
 
 def _refuse(there: Laboratory, names: dict[int, str]) -> NoReturn:
@@ -211,9 +212,13 @@ def _deadline(there: Laboratory) -> tuple[Binding, ...]:
 
 def _measured_bindings(there: Laboratory, names: dict[int, str]) -> tuple[Binding, ...]:
     """The same by a method without prices: by how much the next per cent of each limit shortens the round."""
-    keys = [Change(BAND, factor=NEXT), *(Change(key, device, NEXT) for device in there.candidates() for key in RAISED)]
+    limits = [Change(BAND), *(Change(key, device) for device in there.candidates() for key in RAISED)]
     found: list[Binding] = []
-    for change in keys:
+    for limit in limits:
+        twice = there.saves(replace(limit, factor=2.0))
+        if twice is not None and abs(twice) <= LITTLE * there.round_s:      # then one per cent changes nothing either
+            continue
+        change = replace(limit, factor=NEXT)
         saves = there.saves(change)
         now = limit_now(there.replay.problem, change, there.method)
         if saves is not None and now is not None:
@@ -237,21 +242,23 @@ def _sorted(found: Iterable[Binding], there: Laboratory) -> tuple[Binding, ...]:
     return (*told, *held[MOST_HELD:])
 
 
-def whole_run(replays: Replays, names: dict[int, str]) -> Explanation:
-    """The same changes over all rounds, each with its own cohort and plan."""
+def whole_run(slowest: Laboratory, names: dict[int, str]) -> Explanation:
+    """The same changes over all rounds, each with its own cohort and plan; those of the slowest are known."""
+    replays = slowest.replays
     numbers = sorted(replays.jobs)
     plans = sum(4 * replays.jobs[number].height + len(replays.other_methods) + len(SCHEDULERS) for number in numbers)
     picked = numbers[::math.ceil(plans * replays.dear / MOST_PLANS)]
-    found, limits = _summed(replays, picked, None)
+    known = {slowest.replay.number: slowest}
+    found, limits = _summed(replays, picked, None, known)
     if len(picked) < len(numbers) or any(replays.jobs[number].height > replays.most_devices for number in numbers):
-        most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES]
-        found, limits = _summed(replays, numbers, most)
+        most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES if replays.as_planned else MOST_IN_TIME]
+        found, limits = _summed(replays, numbers, most, known)
     return Explanation(None, math.fsum(replays.lengths.values()), (), ranked(
         found, math.fsum(replays.lengths.values()), names, limits.get))
 
 
 def _summed(
-    replays: Replays, numbers: list[int], wanted: list[Change] | None,
+    replays: Replays, numbers: list[int], wanted: list[Change] | None, known: dict[int, Laboratory],
 ) -> tuple[dict[Change, float], dict[Change, float]]:
     """What changes save in some rounds together, and the limits that they are about.
 
@@ -261,7 +268,9 @@ def _summed(
     limits: dict[Change, float] = {}
     without_plan: set[Change] = set()
     for number in numbers:
-        there = Laboratory.of(replays, number)
+        there = known[number] if number in known else Laboratory.of(replays, number)
+        if wanted is None:
+            known[number] = there
         cohort = set(np.asarray(there.replay.problem.numbers).tolist())
         changes = there.standing() if wanted is None else (
             change for change in wanted if change.device is None or change.device in cohort)

@@ -36,6 +36,7 @@ from netsim.server.rounds import RoundRecorder
 from netsim.server.server import ServerContext
 from netsim.trace.recorder import Part, Recorder
 from netsim.trace.schema import SERVER
+from netsim.world.channel import GainTimeline
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -70,6 +71,31 @@ class FixedSelection:
 
     def moved(self, before: Ints | None) -> dict[int, float]:
         return {}
+
+
+class RememberedChannel:
+    """A channel that keeps its gains: the changes of one round ask for the same devices at the same instants."""
+
+    def __init__(self, channel: GainTimeline) -> None:
+        self.channel, self.changes, self.next_change = channel, channel.changes, channel.next_change
+        self._known: dict[tuple[str, int, float], dict[int, float]] = {}
+
+    def gain(self, devices: Ints | slice, t: float, round: int) -> Floats:
+        return self._remembered("gain", devices, t, round)
+
+    def mean(self, devices: Ints | slice, t: float, round: int) -> Floats:
+        return self._remembered("mean", devices, t, round)
+
+    def _remembered(self, what: str, devices: Ints | slice, t: float, round: int) -> Floats:
+        ask = getattr(self.channel, what)
+        if isinstance(devices, slice):
+            found: Floats = ask(devices, t, round)
+            return found
+        known = self._known.setdefault((what, round, self.next_change(t)), {})      # gains are constant until then
+        new = [device for device in devices.tolist() if device not in known]
+        if new:
+            known.update(zip(new, ask(np.array(new), t, round).tolist(), strict=True))
+        return np.array([known[device] for device in devices.tolist()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +155,7 @@ class RunReplay:
         self._on: RestoredRun | None = None                          # the run as far as it was played
         self._begun: dict[int, dict[str, State]] = {}                # states in which rounds began
         self._was: dict[int, ReplayedRound] = {}                     # rounds without a change
+        self._channel = (0, self.parts.channel)                      # of the round that was played last
 
     @property
     def in_trace(self) -> bool:
@@ -159,8 +186,10 @@ class RunReplay:
     ) -> ReplayedRound:
         """A round with the devices and limits of this problem; ``hurried`` is whether there is the run's deadline."""
         state, devices = self._before(number), np.asarray(problem.numbers)
+        if self._channel[0] != number and self.parts.channel.changes:
+            self._channel = number, RememberedChannel(self.parts.channel)
         changed = replace(self.parts, problems=self.parts.problems.with_limits(problem), planner=planner,
-                          scheduler=scheduler)
+                          scheduler=scheduler, channel=self._channel[1])
         restored = RestoredRun.of(changed, state)
         restored.cell.batteries.hold(devices, charge_j)
         return self._play(restored, number, {number: devices}, hurried=hurried)
