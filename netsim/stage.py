@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from netsim.base.errors import InputError, WorkerError, YourCodeError
+from netsim.base.errors import InputError, YourCodeError
 from netsim.base.garbage import fewer_collections
 from netsim.fleet.population import device_table, draw_population
 from netsim.fleet.work import JobSizes
@@ -137,11 +137,13 @@ def open_stage(
             yield stage
             return
         journal.restore(stored, rooms)
+        version = rounds.version
         try:
             yield stage
-        except (InputError, WorkerError, OSError, MemoryError):
-            raise
-        except Exception as error:      # a checkpoint with a right checksum may still say what no run can come to
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # a checkpoint with a right checksum may still hold a state that no run can reach
+            if isinstance(error, InputError) or rounds.version > version:
+                raise
             raise InputError("damaged", str(path / CHECKPOINT), f"a state that this run cannot go on from ({error!r})",
                              hint="Begin again with another --out; if netsim wrote it, this is a fault of netsim"
                              ) from error

@@ -303,8 +303,8 @@ def test_a_run_without_jobs_or_with_other_jobs(two: Run, tmp_path: Path) -> None
     with refused("empty", "jobs"):
         two.explain()
     recorder = Recorder()
-    recorder.add_jobs(1, {name: 0 if name in ("job", "version", "device", "staleness") else 1 for name in JOBS})
-    recorder.text("other")
+    numbers = {name: 0 if name in ("job", "version", "device", "staleness") else 1 for name in JOBS}
+    recorder.add_jobs(1, {**numbers, "outcome": recorder.text("arrived")})
     recorder.span("round", -1, 0.0, 1.0)
     run = store(tmp_path / "old", (1, recorder.take()), rounds=1)
     with refused("other-version", "round 1"):
