@@ -132,8 +132,9 @@ def test_flower_is_missing_or_too_old(tmp_path, monkeypatch):
 
 
 def test_the_table_flower_has_no_place_in_a_run_of_ours():
-    with pytest.raises(InputError, match=r"\[flower\] has no effect without a Flower app"):
+    with pytest.raises(InputError) as error:
         simulate(tiny("flower.evaluation=charged"))
+    assert (error.value.code, error.value.key) == ("no-effect", "flower")
 
 
 def test_an_apps_modules_and_path_are_gone_afterwards(tmp_path):

@@ -56,7 +56,7 @@ def test_a_finished_run_is_left_as_it_is(tmp_path):
     before = files(tmp_path / "run")
     assert run_app(app, tiny(), tmp_path / "run", workers=1, resume=True).summary["rounds"] == 3
     assert files(tmp_path / "run") == before
-    with pytest.raises(InputError, match="holds another run"):
+    with pytest.raises(InputError, match="belongs to another run"):
         run_app(app, tiny(), tmp_path / "run", seed=1, workers=1, resume=True)
 
 
@@ -64,10 +64,10 @@ def test_another_app_or_seed_is_another_run(tmp_path):
     app = write_app(tmp_path / "app")
     with pytest.raises(Interrupted):
         run_app(app, tiny(), tmp_path / "run", workers=1, progress=interrupt_after(1))
-    with pytest.raises(InputError, match="holds another run"):
+    with pytest.raises(InputError, match="belongs to another run"):
         run_app(app, tiny(), tmp_path / "run", seed=1, workers=1, resume=True)
     write_app(tmp_path / "app", client_app=COUNTED)
-    with pytest.raises(InputError, match="holds another run"):
+    with pytest.raises(InputError, match="belongs to another run"):
         run_app(app, tiny(), tmp_path / "run", workers=1, resume=True)
 
 
