@@ -126,10 +126,15 @@ class Run:
         return frame
 
     def _refuse_unsound(self, table: str, frame: pl.LazyFrame) -> None:
-        devices = self.scenario.size if table == "devices" else self.devices.height
+        devices = self.scenario.size if table == "devices" else self.number_of_devices
         rows = self.collect(unsound(table, frame, self.last_round, devices)).item()
         if rows:
             raise InputError("damaged", str(self.path / table), counted(rows, "row") + " that no run can have")
+
+    @cached_property
+    def number_of_devices(self) -> int:
+        """How many devices the population has."""
+        return self.devices.height
 
     def collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
         """Read what a lazy frame over this run's files asks for."""

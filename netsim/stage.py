@@ -76,6 +76,7 @@ class Stage:
         """The result, as ``netsim run --json`` prints it."""
         history, path = self.history, self.journal.path
         run = Run(path)
+        run.number_of_devices = len(self.sizes.cycles)       # known here: a table of a million rows is not read for it
         evaluated = [accuracy for accuracy in history.accuracy if not math.isnan(accuracy)]
         return {
             "run_dir": str(path),
