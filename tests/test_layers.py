@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import networkx as nx
@@ -159,3 +160,11 @@ def test_every_package_is_installed():
     listed = set(project["tool"]["setuptools"]["packages"])
     found = {".".join(("netsim", *path.parent.relative_to(PACKAGE).parts)) for path in PACKAGE.rglob("__init__.py")}
     assert found <= listed
+
+
+def test_every_package_is_installed() -> None:
+    root = Path(__file__).parents[1]
+    listed = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    folders = {path.parent for path in (root / "netsim").rglob("*.py")}
+    brought = {"netsim.models", "netsim.scenarios", "netsim.lessons"}
+    assert set(listed) == brought | {".".join(folder.relative_to(root).parts) for folder in folders}
