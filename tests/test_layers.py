@@ -153,15 +153,6 @@ def test_simulate_is_a_function_however_it_is_imported():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_every_package_is_installed():
-    import tomllib
-
-    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
-    listed = set(project["tool"]["setuptools"]["packages"])
-    found = {".".join(("netsim", *path.parent.relative_to(PACKAGE).parts)) for path in PACKAGE.rglob("__init__.py")}
-    assert found <= listed
-
-
 def test_every_package_is_installed() -> None:
     root = Path(__file__).parents[1]
     listed = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
