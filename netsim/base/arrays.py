@@ -24,6 +24,10 @@ def as_floats(answer: Any) -> Floats:
 
 def frozen(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
     """A read-only array that shares no memory with ``values``."""
-    array = np.array(values, dtype=dtype)
+    return read_only(np.array(values, dtype=dtype))
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The array itself, from now on read-only."""
     array.flags.writeable = False
     return array

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints, frozen
+from netsim.base.arrays import Floats, Ints, frozen, read_only
 from netsim.base.errors import InputError
 from netsim.base.fields import MOST
 from netsim.base.streams import stream
@@ -68,12 +68,12 @@ def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) 
     if len(samples) != scenario.size:
         raise ValueError(f"{len(samples)} sample counts for {scenario.size} devices")
     tables = [draw.properties(scenario.cell) for draw in table_draws(scenario, seed)]
-    arrays = {name: frozen(np.concatenate([table[name] for table in tables])) for name in tables[0]}
+    arrays = {name: read_only(np.concatenate([table.pop(name) for table in tables])) for name in tuple(tables[0])}
     trace = scenario.cell.gain_trace
     if trace is not None:
-        arrays["gain"] = frozen(gain_of_loss(np.negative(trace.db[0])))
+        arrays["gain"] = read_only(gain_of_loss(np.negative(trace.db[0])))
     kinds, kind = _kinds(scenario)
-    return Population(kinds=kinds, kind=frozen(kind, np.int64), samples=frozen(samples, np.int64), **arrays)
+    return Population(kinds=kinds, kind=read_only(kind), samples=frozen(samples, np.int64), **arrays)
 
 
 def _kinds(scenario: Scenario) -> tuple[tuple[str, ...], Ints]:

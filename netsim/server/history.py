@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.base.arrays import Floats, Ints, State
 from netsim.base.counts import counted
@@ -46,15 +47,19 @@ class History:
                 "duration_s": lambda: self.duration_s.copy(), "accuracy": lambda: tuple(self.accuracy)}
 
     def snapshot(self) -> State:
+        device = np.flatnonzero(self.times_used)                 # of a large population few devices have taken part
         return {
-            **{name: getattr(self, name) for name in ARRAYS}, "energy_j": np.array(self.energy_j),
-            "counts": np.array([self.dropped, self.arrived_last], np.int64),
+            "device": device, **{name: getattr(self, name)[device] for name in ARRAYS},
+            "energy_j": np.array(self.energy_j), "counts": np.array([self.dropped, self.arrived_last], np.int64),
             "accuracy": np.array(self.accuracy, np.float64),
         }
 
     def restore(self, state: State) -> None:
-        if any(state[name].shape != self.last_round.shape for name in ARRAYS):
+        device = state["device"]
+        if len(device) and not 0 <= device.min() <= device.max() < len(self.last_round):
             raise ValueError(f"it is not about {counted(len(self.last_round), 'device')}")
-        self.last_round, self.times_used, self.duration_s = (state[name].copy() for name in ARRAYS)
+        for name in ARRAYS:
+            own: NDArray[Any] = getattr(self, name)
+            own[device] = state[name].astype(own.dtype, casting="safe")      # a count is no NaN
         self.energy_j, self.accuracy = float(state["energy_j"]), state["accuracy"].tolist()
         self.dropped, self.arrived_last = (int(count) for count in state["counts"])
