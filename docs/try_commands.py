@@ -70,22 +70,15 @@ class Instead:
 
 
 INSTALLS = "it installs from the network; what it installs is there already"
-HOURS = "it trains for hours on data to be downloaded"
 INSTEAD = {
     "pip install -e '.[flower]'": Instead(INSTALLS),
     "pip install -e '.[lab]'": Instead(INSTALLS),
     "pip install marimo": Instead(INSTALLS),
     "make test": Instead("it would run the tests, and they this", "make --dry-run test"),
     "make bench": Instead("it measures for an hour", "make --dry-run bench", full=True),
-    "make quick": Instead("it would run the tests", "make --dry-run quick"),
     "netsim lab": Instead("it waits for Ctrl-C, and gets it", "netsim lab", waits=True, full=True),
     "netsim reproduce --quick all": Instead("it takes minutes", "netsim reproduce --quick table2"),
     "netsim reproduce fig7": Instead("its hundred layouts take half a minute", "netsim reproduce fig7 --trials 5"),
-    "netsim reproduce fig10 --data data": Instead(
-        f"{HOURS}; the clone has stored trials", "netsim reproduce fig10 --data data --stored", full=True),
-    "netsim reproduce asynchronous": Instead(HOURS, "netsim reproduce asynchronous --help", full=True),
-    "netsim reproduce sharing": Instead("it takes minutes", "netsim reproduce --help"),
-    "netsim reproduce": Instead("it is named, not given", "netsim reproduce --help", full=True),
     "netsim allocate": Instead("it is named, not given", "netsim allocate --help", full=True),
     "netsim data mnist --root data": Instead("it downloads", "netsim data digits --root data"),
 }
