@@ -13,7 +13,7 @@ import simpy
 
 from netsim import load_scenario, simulate
 from netsim.base.pictures import new_figure
-from netsim.cell import Battery, Device, Equal, Job, Uplink
+from netsim.cell import Battery, Device, Equal, Job, JobPlan, Uplink
 from netsim.cell.band import HZ
 
 HERE = Path(__file__).parent
@@ -32,8 +32,8 @@ def round_events() -> None:
     env = simpy.Environment()
     uplink, battery = Uplink(env, bandwidth_hz=1e6, scheduler=Equal()), Battery(env, capacity_j=1.2)
     devices = [Device(env, uplink), Device(env, uplink, battery=battery)]
-    jobs = [Job(device=0, cycles=1e9, cpu_hz=1e9, compute_w=0.5, bits=4e6, power_w=0.2, snr_hz=7e6),
-            Job(device=1, cycles=2e9, cpu_hz=1e9, compute_w=0.5, bits=3e6, power_w=0.2, snr_hz=7e6)]
+    jobs = [Job(JobPlan(cycles=1e9, cpu_hz=1e9, compute_w=0.5, bits=4e6, power_w=0.2), snr_hz=7e6, device=0),
+            Job(JobPlan(cycles=2e9, cpu_hz=1e9, compute_w=0.5, bits=3e6, power_w=0.2), snr_hz=7e6, device=1)]
     for device, job in zip(devices, jobs, strict=True):
         env.process(device.perform(job))
     times, bands, levels = np.linspace(0.002, 3.2, 1600), [], []
@@ -46,8 +46,9 @@ def round_events() -> None:
     figure = new_figure(7.5, 5.2)
     work, band, charge = figure.subplots(3, 1, sharex=True, height_ratios=[1.2, 1, 1])
     for job in jobs:
-        work.barh(job.device, job.computed_at, color=colours["compute"], height=0.6)
-        work.barh(job.device, job.ended_at - job.sent_from, left=job.sent_from, color=colours["upload"], height=0.6)
+        work.barh(job.device, job.used.computed_at, color=colours["compute"], height=0.6)
+        sent_from = job.used.sent_from
+        work.barh(job.device, job.ended_at - sent_from, left=sent_from, color=colours["upload"], height=0.6)
         work.text(job.ended_at + 0.03, job.device, job.outcome, va="center")
     work.text(0.02, 0, "compute", va="center", color="white")
     work.text(1.02, 0, "upload", va="center", color="white")

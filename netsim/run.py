@@ -20,6 +20,7 @@ from netsim.trace.soundness import unsound
 from netsim.trace.store import read_checksums, scan, verify
 
 if TYPE_CHECKING:
+    import networkx as nx
     import polars as pl
     from matplotlib.figure import Figure
 
@@ -33,19 +34,8 @@ TEXTS, NUMBERS = ("name", "kind"), ("device", "samples", "budget_j", "battery_j"
 LARGEST = 1e150                         # seconds or joules: beyond it, squares and sums are no numbers any more
 
 
-class Run:
-    """What happened in a run: frames that are read when they are first asked for.
-
-    ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy,
-                 loss; the parts (with download_s in runs with a downlink) are means over the devices that took part,
-                 and sum to round_s. Where jobs reach from one round into the next, they are the shares of what all
-                 jobs did meanwhile
-    ``jobs``     what was decided for each job and what came of it; columns as in netsim.trace.schema
-    ``spans``    the trace's spans: round, name, device, job, t0, t1, value, energy_j
-    ``events``   the whole trace; columns as in netsim.trace.schema
-    ``links``    src, dst: what caused what
-    ``devices``  the population as drawn
-    """
+class RunTables:
+    """The tables of a run, which are checked and read when they are first asked for."""
 
     def __init__(self, path: Path | str, keep: PassingFolder | None = None) -> None:
         if not isinstance(path, str | Path):
@@ -54,33 +44,6 @@ class Run:
         self._keep = keep               # a run without a folder of its own lives as long as this object
         self.info = read_info(self.path)
         self.last_round: int = self.info["round"]
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The result, as ``netsim run --json`` prints it."""
-        file = self.path / "summary.json"
-        if not file.exists():
-            raise InputError("missing", str(file), hint=f"Round {self.last_round} is complete; go on with --resume")
-        verify(self.path, file.name, {file.name: self.info.get("summary_sha256", "")}, "run.json")
-        return dict(read_json(file, "a run's result"))
-
-    @property
-    def changed(self) -> list[str]:
-        """What was changed of the scenario by ``--set`` or ``with_``, each as ``cell.bandwidth = 10MHz``."""
-        given = self.info.get("changed", [])
-        return [str(each) for each in given] if isinstance(given, list) else []
-
-    @property
-    def title(self) -> str:
-        """What people know the run by: scenario, what was changed of it, and seed."""
-        changed, more = self.changed[:MOST_TOLD], len(self.changed) - MOST_TOLD
-        told = f" with {', '.join(changed)}{f' and {more} more' if more > 0 else ''}" if changed else ""
-        return f"{self.info['scenario']}{told}, seed {self.info['seed']}"
-
-    @property
-    def app(self) -> str | None:
-        """The app of another framework that selected and learned; None in a run of ours."""
-        return str(self.info["app"]) if "app" in self.info else None
 
     @cached_property
     def scenario(self) -> Scenario:
@@ -188,6 +151,48 @@ class Run:
         self._refuse_unsound("devices", found.lazy())
         return found
 
+
+class Run(RunTables):
+    """What happened in a run: frames that are read when they are first asked for.
+
+    ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy,
+                 loss; the parts (with download_s in runs with a downlink) are means over the devices that took part,
+                 and sum to round_s. Where jobs reach from one round into the next, they are the shares of what all
+                 jobs did meanwhile
+    ``jobs``     what was decided for each job and what came of it; columns as in netsim.trace.schema
+    ``spans``    the trace's spans: round, name, device, job, t0, t1, value, energy_j
+    ``events``   the whole trace; columns as in netsim.trace.schema
+    ``links``    src, dst: what caused what
+    ``devices``  the population as drawn
+    """
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The result, as ``netsim run --json`` prints it."""
+        file = self.path / "summary.json"
+        if not file.exists():
+            raise InputError("missing", str(file), hint=f"Round {self.last_round} is complete; go on with --resume")
+        verify(self.path, file.name, {file.name: self.info.get("summary_sha256", "")}, "run.json")
+        return dict(read_json(file, "a run's result"))
+
+    @property
+    def changed(self) -> list[str]:
+        """What was changed of the scenario by ``--set`` or ``with_``, each as ``cell.bandwidth = 10MHz``."""
+        given = self.info.get("changed", [])
+        return [str(each) for each in given] if isinstance(given, list) else []
+
+    @property
+    def title(self) -> str:
+        """What people know the run by: scenario, what was changed of it, and seed."""
+        changed, more = self.changed[:MOST_TOLD], len(self.changed) - MOST_TOLD
+        told = f" with {', '.join(changed)}{f' and {more} more' if more > 0 else ''}" if changed else ""
+        return f"{self.info['scenario']}{told}, seed {self.info['seed']}"
+
+    @property
+    def app(self) -> str | None:
+        """The app of another framework that selected and learned; None in a run of ours."""
+        return str(self.info["app"]) if "app" in self.info else None
+
     @cached_property
     def rounds(self) -> pl.DataFrame:
         import polars as pl
@@ -211,7 +216,7 @@ class Run:
             pl.col("dropped").fill_null(0), pl.col("energy_j", "download_s", "compute_s", "upload_s").fill_null(0.0),
             pl.col("wait_s").fill_null(pl.col("round_s")))        # nobody took part: all of it was waiting
         if not self.in_rounds:
-            filled = self._by_overlap(self.collect(filled)).lazy()
+            filled = _by_overlap(self.collect(filled), self.spans.filter(pl.col("device") >= 0)).lazy()
         told = self.collect(filled.with_columns(
             (pl.col("arrived") + pl.col("dropped")).alias("cohort"),
         ).select(
@@ -235,20 +240,6 @@ class Run:
         work = trace.filter((pl.col("kind") == "span") & (pl.col("device") >= 0))
         early = work.join(began, on="round").select((pl.col("t0") < pl.col("began")).any())
         return not self.collect(early).item()
-
-    def _by_overlap(self, rounds: pl.DataFrame) -> pl.DataFrame:
-        """The rounds with their parts by what went on in each, be it of jobs that end in a later one."""
-        import polars as pl
-
-        spans = self.spans.filter(pl.col("device") >= 0)
-        begins, ends = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
-        within = {}
-        for part, told in ALL_PARTS.items():
-            own = spans.filter(pl.col("name").is_in(told))
-            within[part] = seconds_within(own["t0"].to_numpy(), own["t1"].to_numpy(), begins, ends)
-        whole = sum(within.values())
-        scale = np.divide(ends - begins, whole, out=np.zeros(len(begins)), where=whole > 0.0)
-        return rounds.with_columns(**{f"{part}_s": within[part] * scale for part in ALL_PARTS})
 
     # What analysis and report make of a run. They read runs, and nothing that simulates imports them: each is loaded
     # when its method is called.
@@ -285,9 +276,10 @@ class Run:
         """
         return _loaded("netsim.analysis.explain", "explain")(self, round, allow_import=allow_import, methods=methods)
 
-    def graph(self, round: int | None = None) -> Any:
+    def graph(self, round: int | None = None) -> nx.DiGraph:
         """The links of the run, or of one round, as a networkx graph; its longest path is as long as the run."""
-        return _loaded("netsim.analysis.critical_path", "causal_graph")(self, round)
+        links: nx.DiGraph = _loaded("netsim.analysis.critical_path", "causal_graph")(self, round)
+        return links
 
     def figure(self, kind: str, round: int | None = None) -> Figure:
         """A matplotlib figure: "gantt" (of one ``round``), "breakdown", "energy", "band", "accuracy"."""
@@ -304,6 +296,20 @@ class Run:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r}, {counted(self.last_round, 'round')}, {self.info['status']})"
+
+
+def _by_overlap(rounds: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+    """The rounds with their parts by what went on in each, be it of jobs that end in a later one."""
+    import polars as pl
+
+    begins, ends = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
+    within = {}
+    for part, told in ALL_PARTS.items():
+        own = spans.filter(pl.col("name").is_in(told))
+        within[part] = seconds_within(own["t0"].to_numpy(), own["t1"].to_numpy(), begins, ends)
+    whole = sum(within.values())
+    scale = np.divide(ends - begins, whole, out=np.zeros(len(begins)), where=whole > 0.0)
+    return rounds.with_columns(**{f"{part}_s": within[part] * scale for part in ALL_PARTS})
 
 
 def load_run(path: Path | str) -> Run:

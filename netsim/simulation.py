@@ -14,10 +14,10 @@ from netsim.learning.protocol import Learning
 from netsim.prepare import check_arguments, check_layers, prepare, with_own
 from netsim.run import Run
 from netsim.selection import Selection
-from netsim.server import SERVERS
+from netsim.server import SERVERS, strategy_of
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress, Server
-from netsim.stage import identity_of, open_stage
+from netsim.stage import Stage, journal_of, open_stage
 
 if TYPE_CHECKING:
     from netsim.learning.shared import InCommon
@@ -42,35 +42,33 @@ def simulate(
     """
     check_arguments(own, seed=seed, workers=workers, resume=resume, out=out, learning=learning, progress=progress)
     with with_own(scenario, own) as whole:
-        return _played(whole, out, seed, learning=learning, workers=workers, resume=resume, progress=progress,
-                       shared=shared, allow_import=allow_import)
+        trains = learning and whole.trains
+        selection = prepare(whole, learning=trains, allow_import=allow_import)
+        if whole.flower is not None:
+            raise InputError("no-effect", "flower", hint="Remove the table, or run a Flower app with `netsim flower`")
+        selector = Selector(whole.selection.method, selection, seed)
+        path, keep = folder_for(out)
+
+        def learns() -> AbstractContextManager[Learning]:
+            return (open_learning(whole, seed, selection, path, workers, shared) if trains
+                    else nullcontext(NoLearning.of(whole, seed)))
+
+        with open_stage(whole, journal_of(path, whole, seed, learning=trains), seed, learning=learns,
+                        selector=selector, begun="resume" if resume else "refuse") as stage:
+            stage.progress = progress
+            serve(stage, selector)
+        return Run(path, keep)
 
 
-def _played(
-    scenario: Scenario, out: Path | str | None, seed: int, *, learning: bool, workers: int | None, resume: bool,
-    progress: Callable[[RunProgress], None] | None, shared: InCommon | None, allow_import: bool,
-) -> Run:
-    learning = learning and scenario.trains
-    selection = prepare(scenario, learning=learning, allow_import=allow_import)
-    if scenario.flower is not None:
-        raise InputError("no-effect", "flower", hint="Remove the table, or run a Flower app with `netsim flower`")
-    selector = Selector(scenario.selection.method, selection, seed)
-    path, keep = folder_for(out)
-
-    def learns() -> AbstractContextManager[Learning]:
-        return (open_learning(scenario, seed, selection, path, workers, shared) if learning
-                else nullcontext(NoLearning.of(scenario, seed)))
-
-    with open_stage(scenario, path, seed, learning=learns, selector=selector, resume=resume, progress=progress,
-                    identity=identity_of(scenario, seed, learning=learning)) as stage:
-        kind, options = (scenario.server.kind, scenario.server.options) if scenario.server else ("synchronous", {})
-        strategy = SERVERS.make(kind, options)
-        server: Server = strategy.loop(stage.context(selector), strategy)
-        if not server.ended():
-            stage.learning.begin(scenario.size, stage.rounds.version)
-        stage.advance(stage.env.process(server.run() if kind in SERVERS else watched(server, kind)))
-        stage.finish(target_reached=server.target_reached if stage.learning.trains else None, in_rounds=True)
-    return Run(path, keep)
+def serve(stage: Stage, selector: Selector) -> None:
+    """Let the server of the stage's scenario play its rounds to the end of the run."""
+    scenario, strategy = stage.scenario, strategy_of(stage.scenario)
+    server: Server = strategy.loop(stage.context(selector), strategy)
+    if not server.ended():
+        stage.learning.begin(scenario.size, stage.rounds.version)
+    own = scenario.server is not None and scenario.server.kind not in SERVERS
+    stage.advance(stage.env.process(watched(server, scenario.server.kind) if own else server.run()))
+    stage.finish(target_reached=server.target_reached if stage.learning.trains else None, in_rounds=True)
 
 
 def watched(server: Server, kind: str) -> Generator[Any, Any, None]:

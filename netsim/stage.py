@@ -1,4 +1,4 @@
-"""One run's folder, world and cell, put up for whoever plays on them: a server of ours, or another framework's app."""
+"""The folder, world and cell of one run, for a server of ours or for the app of another framework."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import simpy
 
@@ -17,8 +17,8 @@ from netsim.fleet.population import device_table, draw_population
 from netsim.fleet.work import JobSizes
 from netsim.learning.protocol import Learning
 from netsim.run import Run
-from netsim.server.cell_parts import CellParts
 from netsim.server.history import History
+from netsim.server.radio_cell import CellParts
 from netsim.server.rounds import RoundRecorder
 from netsim.server.selector import Selector
 from netsim.server.server import RunProgress, ServerContext
@@ -45,7 +45,7 @@ class Stage:
     recorder: Recorder
     journal: Journal
     rooms: dict[str, Stateful]
-    progress: Callable[[RunProgress], None] | None
+    progress: Callable[[RunProgress], None] | None = None        # called after each round
 
     def context(self, selector: Selector | None = None) -> ServerContext:
         """What a server works with."""
@@ -92,31 +92,30 @@ class Stage:
         }
 
 
-def identity_of(scenario: Scenario, seed: int, **more: Any) -> dict[str, Any]:
-    """What makes a run this one and no other, and what people know it by."""
+def journal_of(path: Path, scenario: Scenario, seed: int, **more: Any) -> Journal:
+    """The journal of a run, with what makes it this run and no other, and what people know it by."""
     changed = scenario.said.changed[:MOST_CHANGES]
-    return {"scenario": scenario.name, **({"changed": changed} if changed else {}),
-            "scenario_sha256": scenario.digest, "seed": seed, **more}
+    return Journal(path, {"scenario": scenario.name, **({"changed": changed} if changed else {}),
+                          "scenario_sha256": scenario.digest, "seed": seed, **more})
 
 
 @contextmanager
 def open_stage(
-    scenario: Scenario, path: Path, seed: int, *, learning: Callable[[], AbstractContextManager[Learning]],
-    selector: Selector | None = None, identity: dict[str, Any], resume: bool = False, anew: bool = False,
-    progress: Callable[[RunProgress], None] | None = None, env: simpy.Environment | None = None,
+    scenario: Scenario, journal: Journal, seed: int, *, learning: Callable[[], AbstractContextManager[Learning]],
+    selector: Selector | None = None, begun: Literal["refuse", "resume", "restart"] = "refuse",
+    env: simpy.Environment | None = None,
 ) -> Iterator[Stage]:
-    """A stage in a run's folder, as it was at the last checkpoint if ``resume`` finds one there.
+    """A stage in the folder of a journal; ``learning`` is opened once the folder is ours.
 
-    ``identity`` is what makes it this run and no other; ``learning`` is opened once the folder is ours. ``anew`` begins
-    the run that lies there again. ``env`` is the environment of a new run's cell, where it is not a cell of its own.
+    ``begun`` says what becomes of a run that lies there: it is an error, or it goes on from its last checkpoint, or it
+    begins again. ``env`` is the environment of a new run's cell, where it is not a cell of its own.
     """
-    journal = Journal(path, identity)
     with ExitStack() as stack:
         stack.callback(journal.close)
         stack.enter_context(fewer_collections())
-        resuming = resume and journal.has_begun
+        resuming = begun == "resume" and journal.has_begun
         stored = journal.resume() if resuming else None
-        if anew and journal.has_begun:
+        if begun == "restart" and journal.has_begun:
             journal.restart()
         elif not resuming:
             journal.claim()
@@ -128,12 +127,12 @@ def open_stage(
             lambda: float(stored["cell/clock"][0])))
         recorder, history = Recorder(), History(len(population))
         sizes = learns.sizes(scenario, population)
-        rounds = CellParts.of(scenario, seed, population, sizes).build(
-            env, recorder, learns if learns.trains else None)
+        rounds = RoundRecorder(env, recorder, CellParts.of(scenario, seed, population, sizes),
+                               learns if learns.trains else None)
         rooms: dict[str, Stateful] = {
             "rounds": rounds, "cell": rounds.cell, "history": history, "learning": learns,
             **({} if selector is None else {"selection": selector}), "trace": recorder}
-        stage = Stage(env, scenario, rounds, sizes, learns, history, recorder, journal, rooms, progress)
+        stage = Stage(env, scenario, rounds, sizes, learns, history, recorder, journal, rooms)
         if stored is None:
             yield stage
             return
@@ -145,6 +144,6 @@ def open_stage(
             # a checkpoint with a right checksum may still hold a state that no run can reach
             if isinstance(error, InputError) or rounds.version > version:
                 raise
-            raise InputError("damaged", str(path / CHECKPOINT), f"a state that this run cannot go on from ({error!r})",
-                             hint="Begin again with another --out; if netsim wrote it, this is a fault of netsim"
-                             ) from error
+            raise InputError(
+                "damaged", str(journal.path / CHECKPOINT), f"a state that this run cannot go on from ({error!r})",
+                hint="Begin again with another --out; if netsim wrote it, this is a fault of netsim") from error

@@ -15,8 +15,8 @@ from netsim.cell.schedulers import Planned
 from netsim.fleet.work import JobSizes
 from netsim.physics import SHANNON
 from netsim.selection import Choice
-from netsim.server.cell_parts import CellParts
 from netsim.server.history import History
+from netsim.server.radio_cell import CellParts
 from netsim.server.rounds import RoundRecorder
 from netsim.server.server import ServerContext
 from netsim.trace.recorder import Recorder
@@ -110,8 +110,9 @@ def open_rounds(
                                    next_change=lambda t: np.inf)
     problems: Any = SimpleNamespace(sizes=sizes, bandwidth_hz=band_hz, noise_w_per_hz=NOISE, link=SHANNON,
                                     has_downlink=False, least_j=lambda channel_changes: None, downlink=lambda: None)
-    return CellParts(population, channel, problems, scheduler or Planned(), lambda problem, charge_j: methods,
-                     "now", STEADY, False).build(env, recorder, learning)
+    parts = CellParts(population, channel, problems, scheduler or Planned(), lambda problem, charge_j: methods,
+                      "now", STEADY, False)
+    return RoundRecorder(env, recorder, parts, learning)
 
 
 def play(

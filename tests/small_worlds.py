@@ -14,7 +14,7 @@ from netsim.base.streams import stream
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
 from netsim.cell.channel import Gains, PacketLoss, TimeVaryingChannel
-from netsim.cell.job import Job
+from netsim.cell.job import Job, JobPlan
 from netsim.cell.schedulers import Planned, Scheduler
 from netsim.cell.uplink import Uplink
 from netsim.physics import SHANNON, LinkModel
@@ -82,11 +82,10 @@ class World:
         """Let them begin."""
         start = self.recorder.instant("allocate", -1, self.env.now)
 
-        jobs = [Job(each.cycles, each.cpu_hz, each.compute_w, each.bits, each.power_w, each.snr_hz, each.bandwidth_hz,
-                    each.budget_j, each.number, download_s=0.0 if receive_s is None else receive_s[place])
+        jobs = [Job(JobPlan(each.cycles, each.cpu_hz, each.compute_w, each.bits, each.power_w, each.bandwidth_hz,
+                            each.budget_j, download_s=0.0 if receive_s is None else receive_s[place]),
+                    each.snr_hz, each.number, place, start)
                 for place, each in enumerate(devices)]
-        for number, job in enumerate(jobs):
-            job.number, job.cause = number, start
         self.cell.submit(jobs)
         return jobs
 

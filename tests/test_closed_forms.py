@@ -144,7 +144,7 @@ def test_a_rate_of_the_cell_that_is_wrong_by_a_millionth_is_seen(monkeypatch, wr
     def faster(*args, **options):
         jobs = jobs_of(*args, **options)
         for job in jobs:
-            job.planned_rate *= wrong
+            job.plan = job.plan._replace(rate=job.plan.rate * wrong)
         return jobs
 
     monkeypatch.setattr("netsim.server.radio_cell.jobs_of", faster)

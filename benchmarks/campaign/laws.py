@@ -25,7 +25,7 @@ from netsim.analysis.changes import Laboratory
 from netsim.analysis.replay import Replays
 from netsim.run import Run, load_run
 from netsim.scenario import Scenario
-from netsim.server.cell_parts import CellParts
+from netsim.server.radio_cell import CellParts
 from netsim.trace.schema import ARRIVED, DROPS, INFEASIBLE, LOST, OVER, TOO_LATE
 from netsim.world.channel import EVERYBODY
 

@@ -17,8 +17,7 @@ from netsim.cell.channel import TimeVaryingChannel
 from netsim.cell.device import Device
 from netsim.cell.job import Job
 from netsim.cell.uplink import TimedTransmission, Uplink
-from netsim.server.cell_parts import CellParts
-from netsim.server.radio_cell import RadioCell
+from netsim.server.radio_cell import CellParts, RadioCell
 from netsim.server.rounds import RoundRecorder
 
 
@@ -59,7 +58,7 @@ class Meter:
         """A job has this bandwidth from now on."""
         self.leaves(job, now)
         if job.number not in self._last or self._last[job.number].complete or job.number in self._fresh:
-            self._last[job.number] = Try(job.number, job.device, bits, job.power_w)
+            self._last[job.number] = Try(job.number, job.device, bits, job.plan.power_w)
             self.tries.append(self._last[job.number])
             self._fresh.discard(job.number)
         self._on_air[job.number] = (self._last[job.number], now, hz)
@@ -116,18 +115,14 @@ def metered() -> Iterator[Meter]:
 
         setattr(owner, name, seen)
 
-    def built(parts: CellParts, *given: Any) -> RoundRecorder:
-        rounds = build(parts, *given)
-        meter.parts, meter.cell, meter.rounds = parts, rounds.cell, rounds
-        return rounds
+    def built(rounds: RoundRecorder, *_: Any) -> None:
+        meter.parts, meter.cell, meter.rounds = rounds.cell.parts, rounds.cell, rounds
 
     def now_sends(band: FixedShares, transmission: Any) -> None:
         job = transmission.job
         meter.sends(job, band.env.now, job.hz, job.left)
 
-    build = CellParts.build
-    kept.append((CellParts, "build", build))
-    CellParts.build = built                                                      # type: ignore[method-assign,assignment]
+    watch(RoundRecorder, "__init__", after=built)
     watch(Device, "compute", before=meter.computes)
     watch(FixedShares, "_set_timer", before=now_sends)
     watch(SharedBand, "reallocate", after=meter.divides)

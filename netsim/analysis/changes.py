@@ -124,7 +124,7 @@ class Laboratory:
             return None
         try:
             planner = self.replays.planner(change.method) if change.method else None
-            scheduler = self.replays.scheduler(change.sharing) if change.sharing else None
+            scheduler = SCHEDULERS.make(change.sharing, {}) if change.sharing else None
             found = self.replay.play(change.problem(problem, self.method), planner, scheduler)
         except (Infeasible, InputError):
             return None

@@ -118,7 +118,7 @@ class Replays:
         METHODS.permit(self.method, allow_import=allow_import)
         for registry, name, _ in brought(self.scenario):
             registry.permit(name, allow_import=allow_import)
-        self._check_server()
+        _check_server(run)
         self._methods = methods
         self._planners: dict[str, MakePlanner] = {}
 
@@ -128,16 +128,6 @@ class Replays:
         link = self.engine.parts.problems.link
         return [each for each, method in METHODS.items() if self._methods and each != self.method and not method.dear
                 and takes_link(method.links, link)]
-
-    def _check_server(self) -> None:
-        """Raise InputError for a run whose rounds do not stand alone."""
-        server = self.scenario.server
-        waits = server is None or getattr(SERVERS.find(server.kind), "waits", True)
-        if not waits or not (self.run.in_rounds or server):
-            raise InputError(
-                "unsupported", "server.kind" if server else str(self.run.path), f'"{server.kind}"' if server else None,
-                "rounds that wait for their jobs", "Jobs reach from one aggregation into the next, so that none of "
-                "them can be changed alone; breakdown and critical-path show what each waited for")
 
     @cached_property
     def engine(self) -> RunReplay:
@@ -242,12 +232,7 @@ class Replays:
         if self.run.app is not None:             # which says itself what its clients compute and send
             problem = replace(problem, bits=jobs["bits"].to_numpy(), cycles=jobs["cycles"].to_numpy())
         return Replay(number, problem, cell.batteries.level_j(who), self.deadline_s, self.planner(self.method),
-                      self.scheduler(self.sharing), self.engine)
-
-    def scheduler(self, name: str) -> Scheduler:
-        """How the band is shared."""
-        found: Scheduler = SCHEDULERS.make(name, {})
-        return found
+                      SCHEDULERS.make(self.sharing, {}), self.engine)
 
     def as_it_was(self, replay: Replay) -> Played:
         """The round planned and played again without a change; it has to take as long as it took."""
@@ -267,6 +252,17 @@ class Replays:
             raise InputError("empty", f"round {number}", hint="It has no jobs, so there is nothing to explain; rounds "
                              f"with jobs: {', '.join(map(str, with_jobs[:8]))}{', …' if len(with_jobs) > 8 else ''}")
         return self.jobs[number]
+
+
+def _check_server(run: Run) -> None:
+    """Raise InputError for a run whose rounds do not stand alone."""
+    server = run.scenario.server
+    waits = server is None or getattr(SERVERS.find(server.kind), "waits", True)
+    if not waits or not (run.in_rounds or server):
+        raise InputError(
+            "unsupported", "server.kind" if server else str(run.path), f'"{server.kind}"' if server else None,
+            "rounds that wait for their jobs", "Jobs reach from one aggregation into the next, so that none of "
+            "them can be changed alone; breakdown and critical-path show what each waited for")
 
 
 def numbers_of(problem: Problem) -> Ints:

@@ -3,12 +3,12 @@
 The parts work in any ``simpy.Environment``, without a scenario:
 
 >>> import simpy
->>> from netsim.cell import Device, Equal, Job, Uplink
+>>> from netsim.cell import Device, Equal, Job, JobPlan, Uplink
 >>> env = simpy.Environment()
 >>> uplink = Uplink(env, bandwidth_hz=1e6, scheduler=Equal())
->>> jobs = [Job(cycles=c, cpu_hz=1e9, compute_w=0.5, bits=1e6, power_w=0.2, snr_hz=1e6) for c in (1e9, 3e9)]
->>> for number, job in enumerate(jobs):
-...     job.device = number
+>>> plans = [JobPlan(cycles, cpu_hz=1e9, compute_w=0.5, bits=1e6, power_w=0.2) for cycles in (1e9, 3e9)]
+>>> jobs = [Job(plan, snr_hz=1e6, device=number) for number, plan in enumerate(plans)]
+>>> for job in jobs:
 ...     process = env.process(Device(env, uplink).perform(job))
 >>> env.run()
 >>> [(job.outcome, job.ended_at) for job in jobs]
@@ -17,8 +17,8 @@ The parts work in any ``simpy.Environment``, without a scenario:
 
 from netsim.cell.battery import Battery
 from netsim.cell.device import Device
-from netsim.cell.job import Interruption, Job
+from netsim.cell.job import Interruption, Job, JobPlan
 from netsim.cell.schedulers import Adaptive, Equal, Planned, Tdma
 from netsim.cell.uplink import Uplink
 
-__all__ = ["Adaptive", "Battery", "Device", "Equal", "Interruption", "Job", "Planned", "Tdma", "Uplink"]
+__all__ = ["Adaptive", "Battery", "Device", "Equal", "Interruption", "Job", "JobPlan", "Planned", "Tdma", "Uplink"]

@@ -52,5 +52,5 @@ class Availability:
             device.come_back()
             return
         worst = max(absences, key=lambda absence: list(POLICIES).index(absence.work))
-        hopeless = device.job.restarts >= MOST_RESTARTS or self.faults.back_at(number, now) == math.inf
+        hopeless = device.job.work.restarts >= MOST_RESTARTS or self.faults.back_at(number, now) == math.inf
         device.interrupt(Interruption(REASONS[worst.why], "abort" if hopeless else POLICIES[worst.work]))

@@ -44,9 +44,9 @@ class FixedShares:
         """Start a transmission for which there is room."""
         self.uplink.join([transmission])
         self.waiting.pop()
-        job = transmission.job
-        self._start(transmission, job.bandwidth_hz, float(self.uplink.link.rate(job.bandwidth_hz, job.snr_hz)))
-        self.uplink.count(self.env.now, self.uplink.in_use_hz + job.hz)
+        job, hz = transmission.job, transmission.job.plan.bandwidth_hz
+        self._start(transmission, hz, float(self.uplink.link.rate(hz, job.snr_hz)))
+        self.uplink.count(self.env.now, self.uplink.in_use_hz + hz)
 
     def join(self, arriving: list[Transmission]) -> None:
         """Queue transmissions that start at this instant."""
@@ -59,12 +59,14 @@ class FixedShares:
         uplink, now = self.uplink, self.env.now
         everyone = [*self.active.values(), *self.waiting]
         jobs = [each.job for each in everyone]
-        left = [job.left - (job.rate * (now - job.since) if job.hz else 0.0) for job in jobs]
-        affordable = [job.affordable_s() - (now - job.since if job.hz else 0.0) for job in jobs]
+        works = [job.work for job in jobs]
+        sent_s = [now - work.since if work.hz else 0.0 for work in works]
+        left = [work.left - work.rate * seconds for work, seconds in zip(works, sent_s, strict=True)]
+        affordable = [job.affordable_s() - seconds for job, seconds in zip(jobs, sent_s, strict=True)]
         snr_hz = np.array([job.snr_hz for job in jobs])
         hertz = uplink.ask(
             planned_hz=np.array([job.planned_hz for job in jobs]), left_bits=np.array(left), snr_hz=snr_hz,
-            left_s=np.array(affordable), sending=np.array([job.hz for job in jobs]))
+            left_s=np.array(affordable), sending=np.array([work.hz for work in works]))
         for each, hz, rate in zip(everyone, hertz.tolist(), uplink.link.rate(hertz, snr_hz).tolist(), strict=True):
             job = each.job
             if job not in self.active:
@@ -72,16 +74,16 @@ class FixedShares:
                     self.waiting.remove(each)
                     uplink.note_order(job)
                     self._start(each, hz, rate)
-            elif hz != job.hz and job.slots is not None:
-                self._account(job, now - job.since)
-                job.hz, job.rate = hz, rate
+            elif hz != job.work.hz and job.slots is not None:
+                self._account(job, now - job.work.since)
+                job.work.hz, job.work.rate = hz, rate
                 self._set_timer(each)
         uplink.count(now, float(hertz.sum()))
 
     def _start(self, transmission: Transmission, hz: float, rate: float) -> None:
-        job = transmission.job
-        job.hz, job.rate, job.since = hz, rate, self.env.now
-        transmission.begin(self.env.now)
+        job, now = transmission.job, self.env.now
+        job.work.hz, job.work.rate, job.work.since = hz, rate, now
+        transmission.begin(now)
         self.active[job] = transmission
         self._set_timer(transmission)
 
@@ -90,24 +92,20 @@ class FixedShares:
     def _set_timer(self, transmission: Transmission) -> None:
         """Wake when the last bit is sent or the budget is spent, unless the channel changes before."""
         job, channel = transmission.job, self.uplink.channel
-        job.seconds = self._until_sent(job)
+        seconds = job.work.until_done()
         if self.uplink.abort_over_budget:
-            job.seconds = min(job.seconds, max(0.0, job.affordable_s()) * (1 + SAME_END))
-        if channel is not None and self.env.now + job.seconds > channel.wakes_at:
-            job.seconds = math.inf
-        transmission.timer = None
-        if job.seconds < math.inf:
-            transmission.timer = self.env.timeout(job.seconds)
+            seconds = min(seconds, max(0.0, job.affordable_s()) * (1 + SAME_END))
+        if channel is not None and self.env.now + seconds > channel.wakes_at:
+            seconds = math.inf
+        transmission.timer, job.work.seconds = None, seconds
+        if seconds < math.inf:
+            transmission.timer = self.env.timeout(seconds)
             transmission.timer.callbacks.append(partial(self._due, transmission))
-
-    @staticmethod
-    def _until_sent(job: Job) -> float:
-        return job.left / job.rate if job.rate > 0.0 else math.inf
 
     def _due(self, transmission: Transmission, timer: simpy.Event) -> None:
         if timer is transmission.timer:              # else the rate has changed since
-            job = transmission.job
-            self._end(transmission, job.seconds, sent=self._until_sent(job) <= job.seconds)
+            work = transmission.job.work
+            self._end(transmission, work.seconds, sent=work.until_done() <= work.seconds)
 
     def _end(self, transmission: Transmission, seconds: float, *, sent: bool) -> None:
         """The last bit is sent, or the budget is spent, after ``seconds``."""
@@ -122,19 +120,19 @@ class FixedShares:
 
     def _account(self, job: Job, seconds: float) -> None:
         """Bits were sent for so long."""
-        job.upload_s += seconds
-        job.upload_j = job.power_w * job.upload_s
-        job.left = max(0.0, job.left - job.rate * seconds)
-        job.since = self.env.now
+        work = job.work
+        job.used.upload_s += seconds
+        work.left = max(0.0, work.left - work.rate * seconds)
+        work.since = self.env.now
 
     def settle(self) -> None:
         """End the transmissions whose last bit is sent now, but for rounding."""
         now = self.env.now
         for each in list(self.active.values()):
-            job = each.job
-            if job.transmission is each and not each.triggered and self._until_sent(job) <= (
-                    now - job.since + rounding_s(now, job.since)):
-                self._end(each, self._until_sent(job), sent=True)
+            job, work = each.job, each.job.work
+            if job.transmission is each and not each.triggered and work.until_done() <= (
+                    now - work.since + rounding_s(now, work.since)):
+                self._end(each, work.until_done(), sent=True)
 
     def remove(self, transmission: Transmission) -> bool:
         """Take an interrupted transmission away; return whether it was on the air."""
@@ -142,14 +140,14 @@ class FixedShares:
         if job not in self.active:
             self.waiting.remove(transmission)
             return False
-        self._account(job, self.env.now - job.since)
+        self._account(job, self.env.now - job.work.since)
         del self.active[job]
         transmission.timer = None
         return True
 
     def remaining_s(self, job: Job) -> float:
         """Seconds until the last bit is sent, at the present rate."""
-        return job.since + self._until_sent(job) - self.env.now if job in self.active else math.inf
+        return job.work.since + job.work.until_done() - self.env.now if job in self.active else math.inf
 
     def channel_changed(self) -> None:
         """Go on at other rates."""
@@ -160,10 +158,10 @@ class FixedShares:
         if uplink.channel is None or not jobs:
             return
         snr_hz = uplink.channel.refresh(jobs)[:len(sending)]
-        rates = uplink.link.rate(np.array([each.job.hz for each in sending]), snr_hz).tolist()
+        rates = uplink.link.rate(np.array([each.job.work.hz for each in sending]), snr_hz).tolist()
         for each, rate in zip(sending, rates, strict=True):
-            self._account(each.job, now - each.job.since)
-            each.job.rate = rate
+            self._account(each.job, now - each.job.work.since)
+            each.job.work.rate = rate
             self._set_timer(each)
 
     def first_sender(self) -> Job | None:
@@ -182,8 +180,8 @@ class FixedShares:
         for transmission in sending:
             job = transmission.job
             self.active[job] = transmission
-            if job.seconds < math.inf:
-                transmission.timer = call_at(self.env, job.since + job.seconds, partial(self._due, transmission))
+            if job.work.seconds < math.inf:
+                transmission.timer = call_at(self.env, job.work.since + job.work.seconds, partial(self._due, transmission))
 
 
 def seconds_left(left: Floats, rate: Floats) -> Floats:
@@ -218,8 +216,8 @@ class SharedBand:
     def join(self, arriving: list[Transmission]) -> None:
         """Queue transmissions that start at this instant."""
         jobs = [each.job for each in arriving]
-        columns = np.array([(job.left, 0.0, 0.0, job.snr_hz, job.planned_hz, job.upload_s,
-                             (job.budget_j - job.compute_j) / job.power_w, math.inf) for job in jobs]).T
+        columns = np.array([(job.work.left, 0.0, 0.0, job.snr_hz, job.planned_hz, job.used.upload_s,
+                             (job.plan.budget_j - job.used.compute_j) / job.plan.power_w, math.inf) for job in jobs]).T
         self.table = np.concatenate([self.table, columns], axis=1)
         self.all += arriving
 
@@ -320,7 +318,7 @@ class SharedBand:
             transmission = self.all[i]
             self._write(i)
             if sent and self.uplink.is_lost(transmission):
-                self.table[LEFT, i] = transmission.job.left
+                self.table[LEFT, i] = transmission.job.work.left
                 if self.uplink.abort_over_budget:
                     self._limit(i)
             else:
@@ -333,8 +331,8 @@ class SharedBand:
     def _write(self, i: int) -> None:
         """Bring the job of a column up to date."""
         job = self.all[i].job
-        job.left, job.rate, job.hz, _, _, job.upload_s, _, _ = self.table[:, i].tolist()
-        job.upload_j, job.since = job.power_w * job.upload_s, self.since
+        job.work.left, job.work.rate, job.work.hz, _, _, job.used.upload_s, _, _ = self.table[:, i].tolist()
+        job.work.since = self.since
 
     def _keep(self, keep: Bools) -> None:
         self.sending = int(np.count_nonzero(keep[:self.sending]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Protocol
 
 import numpy as np
 import simpy
@@ -15,7 +14,7 @@ from netsim.cell import job as records
 from netsim.cell.availability import Availability
 from netsim.cell.battery import Batteries
 from netsim.cell.clock import rounding_of
-from netsim.cell.device import Device, Thermal
+from netsim.cell.device import Device, LocalTraining, StartTogether, Thermal
 from netsim.cell.job import DONE, DOWNLOAD, Interruption, Job
 from netsim.cell.uplink import Uplink
 from netsim.world.faults import STEADY, DevicesInTime
@@ -36,39 +35,6 @@ class JobsFinished(simpy.Event):
             self.succeed()
 
 
-class LocalTraining(Protocol):
-    """What trains while devices compute; see :class:`~netsim.learning.protocol.Learning`."""
-
-    def start(self, jobs: Sequence[Job]) -> None: ...
-
-    def drop(self, jobs: Sequence[Job]) -> None: ...
-
-
-class StartTogether:
-    """Collects the jobs that start to compute at one instant, so that they train together."""
-
-    def __init__(self, env: simpy.Environment, training: LocalTraining) -> None:
-        self.env, self.training = env, training
-        self._jobs: list[Job] = []
-
-    def start(self, job: Job) -> None:
-        """Start the training of a job once all that start now are known."""
-        if not self._jobs:
-            starts = self.env.event()
-            starts.callbacks.append(self._start)
-            starts.succeed()
-        self._jobs.append(job)
-
-    def _start(self, _: simpy.Event) -> None:
-        jobs, self._jobs = self._jobs, []
-        self.training.start(jobs)
-
-    def drop(self, job: Job) -> None:
-        """Drop what a job has learned, or would have."""
-        self._jobs = [other for other in self._jobs if other is not job]
-        self.training.drop([job])
-
-
 class SimulatedCell:
     """Jobs are submitted, waited for, cancelled and collected; those under way can be saved and continued.
 
@@ -85,7 +51,6 @@ class SimulatedCell:
         self.devices: dict[int, Device] = {}           # those that have, or had, work
         self.running: dict[int, Job] = {}              # not collected yet, by number
         self.finished: list[Job] = []                  # of those, the finished ones
-        self._thermals: dict[int, Thermal] = {}
         uplink.promised_hz = 0.0
         self.availability = Availability(env, dynamics.faults, self.devices) if dynamics.faults else None
 
@@ -99,7 +64,7 @@ class SimulatedCell:
                 raise ValueError(f"device {job.device} has a job already")
             device.job = running[job.number] = job
             job.process = process(device.perform(job))
-            uplink.promised_hz += job.bandwidth_hz
+            uplink.promised_hz += job.plan.bandwidth_hz
             if job.t0 != job.t0:
                 job.t0 = now
         if self.batteries.any_finite:
@@ -111,18 +76,11 @@ class SimulatedCell:
 
     def _device(self, number: int) -> Device:
         battery = self.batteries.of(number) if self.batteries.any_finite else None
+        limit = next((limit for limit in self.heat_limits if number in limit.devices), None)
+        thermal = None if limit is None else Thermal(limit, since=self.env.now)
         device = self.devices[number] = Device(
-            self.env, self.uplink, battery, self._thermal(number) if self.heat_limits else None, self.receive_w,
-            self.training, self._finish)
+            self.env, self.uplink, battery, thermal, self.receive_w, self.training, self._finish)
         return device
-
-    def _thermal(self, number: int) -> Thermal | None:
-        if number not in self._thermals:
-            limit = next((limit for limit in self.heat_limits if number in limit.devices), None)
-            if limit is None:
-                return None
-            self._thermals[number] = Thermal(limit, since=self.env.now)
-        return self._thermals[number]
 
     def _finish(self, job: Job) -> None:
         if self.batteries.any_finite:
@@ -170,7 +128,7 @@ class SimulatedCell:
         taken, self.finished = self.finished[:most], [] if most is None else self.finished[most:]
         for job in taken:
             del self.running[job.number]
-            self.uplink.promised_hz -= job.bandwidth_hz
+            self.uplink.promised_hz -= job.plan.bandwidth_hz
         return taken
 
     def cancel(self, numbers: Iterable[int], reason: str) -> JobsFinished:
@@ -191,7 +149,8 @@ class SimulatedCell:
     def snapshot(self) -> State:
         """The jobs under way, the band, and how warm devices are, as named arrays."""
         jobs = [self.running[number] for number in sorted(self.running)]
-        thermals = [(device, each.warmth_s, each.since) for device, each in self._thermals.items()]
+        thermals = [(number, device.thermal.warmth_s, device.thermal.since) for number, device in self.devices.items()
+                    if device.thermal is not None]
         channel = self.uplink.channel
         return {**{f"jobs.{name}": array for name, array in records.save(jobs).items()},
                 **{f"uplink.{name}": array for name, array in self.uplink.snapshot().items()},
@@ -202,7 +161,7 @@ class SimulatedCell:
         """Continue the jobs where they were: one process for each, in the order of their numbers."""
         jobs = {job.number: job for job in records.restore(_under("jobs.", state))}
         for device, warmth_s, since in state["thermals"].tolist():
-            thermal = self._thermal(int(device))
+            thermal = self._device(int(device)).thermal
             assert thermal is not None
             thermal.warmth_s, thermal.since = warmth_s, since
         under_way = {number: job for number, job in jobs.items() if job.phase != DONE}

@@ -53,7 +53,7 @@ class TimeVaryingChannel:
     def refresh(self, jobs: Sequence[Job]) -> Floats:
         """Give jobs the J = h p / N0 of this instant, and return it."""
         devices = np.array([job.device for job in jobs])
-        power_w = np.array([job.power_w for job in jobs])
+        power_w = np.array([job.plan.power_w for job in jobs])
         snr_hz: Floats = self.gains.gain(devices, self.env.now) * power_w / self.noise_w_per_hz
         for job, each in zip(jobs, snr_hz.tolist(), strict=True):
             job.snr_hz = each
@@ -97,12 +97,12 @@ class TimeVaryingChannel:
             return
         seen = self._longest[1] + 1 if self._longest[0] == job.number else 1
         self._longest = (job.number, seen)
-        sent = job.bits - job.left
-        hopeless = seen % LOOK_AFTER == 0 and 0.0 < sent * 10 * MOST_CHANGES < job.bits * seen
+        sent = job.plan.bits - job.work.left
+        hopeless = seen % LOOK_AFTER == 0 and 0.0 < sent * 10 * MOST_CHANGES < job.plan.bits * seen
         if hopeless or seen > MOST_CHANGES:
             raise InputError(
                 "too-large", f"the upload of device {job.device}", f"{seen - 1:,} changes of the channel until "
-                f"{self.env.now:.6g} s, with {sent / job.bits:.2g} of its bits sent", hint="Give it more band, more "
+                f"{self.env.now:.6g} s, with {sent / job.plan.bits:.2g} of its bits sent", hint="Give it more band, more "
                 "power or fewer bits, or let the channel change less often (cell.fading.coherence, "
                 "population.mobility.every)")
 
@@ -118,22 +118,22 @@ class PacketLoss:
         """Bits that an upload comes to, with all packets that are sent again."""
         packets = self.faults.packets(job.device)
         if not packets:
-            return job.bits
-        job.packets, lost = self.faults.packets_sent(job.device, self._next(job.device))
-        job.attempts = self.faults.tries(job.device) if lost else 0
-        return job.bits * job.packets / packets
+            return job.plan.bits
+        job.work.packets, lost = self.faults.packets_sent(job.device, self._next(job.device))
+        job.work.attempts = self.faults.tries(job.device) if lost else 0
+        return job.plan.bits * job.work.packets / packets
 
     def outcome(self, job: Job) -> str | None:
         """The outcome of an upload that was sent to its end; None if it is sent again."""
         tries = self.faults.tries(job.device)
         if not tries:
             return ARRIVED
-        if job.packets:
-            return LOST if job.attempts >= tries else ARRIVED
+        if job.work.packets:
+            return LOST if job.work.attempts >= tries else ARRIVED
         if not self.faults.loses(job.device, self._next(job.device)):
             return ARRIVED
-        job.attempts += 1
-        return LOST if job.attempts >= tries else None
+        job.work.attempts += 1
+        return LOST if job.work.attempts >= tries else None
 
     def _next(self, device: int) -> int:
         number = self._uploads.get(device, 0)

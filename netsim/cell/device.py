@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import simpy
@@ -17,14 +17,40 @@ from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
 from netsim.world.supply import HeatLimit
 
 
-class JobTraining(Protocol):
-    """Local training, bound to the processes of the devices."""
+class LocalTraining(Protocol):
+    """What trains while devices compute; see :class:`~netsim.learning.protocol.Learning`."""
+
+    def start(self, jobs: Sequence[Job]) -> None: ...
+
+    def drop(self, jobs: Sequence[Job]) -> None: ...
+
+
+class StartTogether:
+    """Local training, bound to the processes of the devices: jobs that start to compute at one instant train together.
+
+    A job that was started already goes on.
+    """
+
+    def __init__(self, env: simpy.Environment, training: LocalTraining) -> None:
+        self.env, self.training = env, training
+        self._jobs: list[Job] = []
 
     def start(self, job: Job) -> None:
-        """The device starts to compute the job: train it. A job that was started already goes on."""
+        """Start the training of a job once all that start now are known."""
+        if not self._jobs:
+            starts = self.env.event()
+            starts.callbacks.append(self._start)
+            starts.succeed()
+        self._jobs.append(job)
+
+    def _start(self, _: simpy.Event) -> None:
+        jobs, self._jobs = self._jobs, []
+        self.training.start(jobs)
 
     def drop(self, job: Job) -> None:
-        """The job has failed."""
+        """Drop what a failed job has learned, or would have."""
+        self._jobs = [other for other in self._jobs if other is not job]
+        self.training.drop([job])
 
 
 class Thermal:
@@ -73,7 +99,7 @@ class Device:
         Thermal throttling of the CPU.
     receive_w : float
         Power in W drawn while downloading.
-    training : JobTraining, optional
+    training : StartTogether, optional
         What trains while the device computes.
     finished : callable, optional
         Called with a job that has ended, at that instant.
@@ -81,21 +107,21 @@ class Device:
     Examples
     --------
     >>> import simpy
-    >>> from netsim.cell import Battery, Device, Equal, Job, Uplink
+    >>> from netsim.cell import Battery, Device, Equal, Job, JobPlan, Uplink
     >>> env = simpy.Environment()
     >>> phone = Device(env, Uplink(env, 1e6, Equal()), battery=Battery(env, capacity_j=10.0))
-    >>> job = Job(cycles=2e9, cpu_hz=1e9, compute_w=0.5, bits=3e6, power_w=0.2, snr_hz=7e6)
+    >>> job = Job(JobPlan(cycles=2e9, cpu_hz=1e9, compute_w=0.5, bits=3e6, power_w=0.2), snr_hz=7e6)
     >>> process = env.process(phone.perform(job))
     >>> env.run()
     >>> job.outcome, job.ended_at, round(job.energy_j, 9)
     ('arrived', 3.0, 1.2)
     """
 
-    __slots__ = ("_back", "_plain", "battery", "env", "finished", "job", "receive_w", "thermal", "training", "uplink")
+    __slots__ = ("_back", "battery", "env", "finished", "job", "receive_w", "thermal", "training", "uplink")
 
     def __init__(
         self, env: simpy.Environment, uplink: Uplink, battery: Battery | None = None,
-        thermal: Thermal | None = None, receive_w: float = 0.0, training: JobTraining | None = None,
+        thermal: Thermal | None = None, receive_w: float = 0.0, training: StartTogether | None = None,
         finished: Callable[[Job], None] | None = None,
     ) -> None:
         self.env = env
@@ -107,17 +133,16 @@ class Device:
         self.finished = finished
         self.job: Job | None = None
         self._back: simpy.Event | None = None
-        self._plain = battery is None and thermal is None       # computing is nothing but time
         if battery is not None:
             battery.depleted = self.run_out
 
     def perform(self, job: Job) -> ProcessGenerator:
         """Download, compute and upload, from the phase that the job is in to its end: the process of one job."""
         if job.process is None:
-            self.begin(job)
+            self.job, job.process, job.t0 = job, self.env.active_process, self.env.now
         while job.phase != DONE:
             try:
-                if job.away:
+                if job.work.away:
                     yield from self.stay_away(job)
                 if job.phase == DOWNLOAD:
                     yield from self.download(job)
@@ -130,79 +155,68 @@ class Device:
             except simpy.Interrupt as interrupt:
                 self.respond(job, interrupt.cause)
 
-    def begin(self, job: Job) -> None:
-        """Take up a job, whose process is the active one."""
-        self.job, job.process, job.t0 = job, self.env.active_process, self.env.now
-
     def download(self, job: Job) -> ProcessGenerator:
         """Receive the model."""
-        try:
-            yield self.start_work(job, 1.0, self.receive_w, job.left)
-        except simpy.Interrupt:
-            self.stop_work(job, self.env.now - job.since)
-            raise
-        self.stop_work(job, job.seconds)
-        job.phase, job.left = COMPUTE, job.cycles
+        yield from self.work(job, 1.0, self.receive_w, job.work.left)
+        job.phase, job.work.left = COMPUTE, job.plan.cycles
 
     def compute(self, job: Job) -> ProcessGenerator:
         """Compute the cycles that are left; a CPU that gets hot meanwhile goes on at its throttled frequency."""
         if self.training is not None:
             self.training.start(job)
-        env = self.env
-        while job.left > 0.0:
-            hz, watts, seconds = job.cpu_hz, job.compute_w, job.left / job.cpu_hz
-            if self.thermal is not None and job.watts < 0.0:         # the throttled frequency where it is hot
-                hz, lasts_s = self.thermal.start(env.now, job.cpu_hz)
-                watts, seconds = job.compute_w * (hz / job.cpu_hz) ** 3, min(job.left / hz, lasts_s)
-            try:
-                yield self.start_work(job, hz, watts, seconds)
-            except simpy.Interrupt:
-                self.stop_work(job, env.now - job.since)
-                raise
-            if self._plain and job.segments is None:
-                job.compute_s += job.seconds
-                job.compute_j += job.watts * job.seconds
-                job.left, job.watts = 0.0, -1.0
-            else:
-                self.stop_work(job, job.seconds)
-        job.computed_at = env.now
+        plan, work, uplink = job.plan, job.work, self.uplink
+        while work.left > 0.0:
+            hz, watts, seconds = plan.cpu_hz, plan.compute_w, work.left / plan.cpu_hz
+            if self.thermal is not None and work.watts < 0.0:        # the throttled frequency where it is hot
+                hz, lasts_s = self.thermal.start(self.env.now, plan.cpu_hz)
+                watts, seconds = plan.compute_w * (hz / plan.cpu_hz) ** 3, min(work.left / hz, lasts_s)
+            yield from self.work(job, hz, watts, seconds)
+        job.used.computed_at = self.env.now
         if self.battery is not None:
-            job.computed_charge_j = self.battery.level_j
-        uplink = self.uplink
-        job.phase, job.left = UPLOAD, job.bits if uplink.loss is None else uplink.loss.bits_to_send(job)
+            job.used.computed_charge_j = self.battery.level_j
+        job.phase, work.left = UPLOAD, plan.bits if uplink.loss is None else uplink.loss.bits_to_send(job)
 
-    def start_work(self, job: Job, rate: float, watts: float, seconds: float) -> simpy.Event:
+    def work(self, job: Job, rate: float, watts: float, seconds: float) -> ProcessGenerator:
         """Let the amount that is left decrease at ``rate`` for ``seconds``; a saved job continues where it was."""
-        if job.watts >= 0.0:
-            return timeout_at(self.env, job.since + job.seconds)
-        job.since, job.rate, job.watts, job.seconds = self.env.now, rate, watts, seconds
-        if self.battery is not None and watts:
-            self.battery.draw(watts)
-        return self.env.timeout(seconds)
+        work, battery = job.work, self.battery
+        if work.watts >= 0.0:
+            event = timeout_at(self.env, work.since + work.seconds)
+        else:
+            work.since, work.rate, work.watts, work.seconds = self.env.now, rate, watts, seconds
+            if battery is not None and watts:
+                battery.draw(watts)
+            event = self.env.timeout(seconds)
+        try:
+            yield event
+        except simpy.Interrupt:
+            self.stop_work(job, self.env.now - work.since)
+            raise
+        self.stop_work(job, work.seconds)
 
     def stop_work(self, job: Job, seconds: float) -> None:
         """Account for work that went on for so long: as planned, or, where it was interrupted, by the clock."""
-        joules, done = job.watts * seconds, job.rate * seconds
-        job.left = job.left - done if job.left - done > JUST_ENOUGH * done else 0.0
-        if job.phase == COMPUTE:
-            job.compute_s += seconds
-            job.compute_j += joules
+        work, used, computes = job.work, job.used, job.phase == COMPUTE
+        joules, done = work.watts * seconds, work.rate * seconds
+        work.left = work.left - done if work.left - done > JUST_ENOUGH * done else 0.0
+        if computes:
+            used.compute_s += seconds
+            used.compute_j += joules
             if self.thermal is not None:
-                self.thermal.stop(self.env.now, job.rate, seconds)
+                self.thermal.stop(self.env.now, work.rate, seconds)
         else:
-            job.download_j += joules
-        if self.battery is not None and job.watts:
+            used.download_j += joules
+        if self.battery is not None and work.watts:
             self.battery.stop(joules)
-        job.watts = -1.0
-        if job.left > 0.0 or job.segments is not None or job.rate < job.cpu_hz:
-            throttled = job.phase == COMPUTE and job.rate < job.cpu_hz
+        work.watts = -1.0
+        throttled = computes and work.rate < job.plan.cpu_hz
+        if work.left > 0.0 or job.segments is not None or throttled:
             job.end_segment(THROTTLED if throttled else job.phase, self.env.now)
 
     def finish(self, job: Job, outcome: str) -> None:
         """End a job."""
         job.phase, job.outcome, job.ended_at = DONE, outcome, self.env.now
         if self.battery is not None:
-            job.ended_charge_j = self.battery.level_j
+            job.used.ended_charge_j = self.battery.level_j
         self.job = None
         if self.training is not None and outcome != ARRIVED:
             self.training.drop(job)
@@ -223,11 +237,11 @@ class Device:
         """Pause, restart or abort the job; its work has been accounted for."""
         assert isinstance(cause, Interruption)
         if cause.policy == "abort":
-            if job.away:
+            if job.work.away:
                 job.end_segment(OFF, self.env.now)
             self.finish(job, cause.reason)
             return
-        job.away = 1
+        job.work.away = 1
         if cause.policy == "restart":
             job.restart()
 
@@ -239,7 +253,7 @@ class Device:
         finally:
             self._back = None                        # an event left behind would end the next absence at once
         job.end_segment(OFF, self.env.now)
-        job.away = 0
+        job.work.away = 0
 
     def come_back(self) -> None:
         """The device is available again."""
@@ -252,7 +266,7 @@ class Device:
         if job is None or self.battery is None:
             return False
         sending = job.phase == UPLOAD
-        left_s = self.uplink.remaining_s(job) if sending else job.since + job.seconds - self.env.now
+        left_s = self.uplink.remaining_s(job) if sending else job.work.since + job.work.seconds - self.env.now
         return not self.battery.is_rounding(left_s) and self.interrupt(Interruption(BATTERY_EMPTY))
 
 

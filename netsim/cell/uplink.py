@@ -19,7 +19,7 @@ from netsim.cell.band import FixedShares, SharedBand
 from netsim.cell.battery import Battery
 from netsim.cell.channel import PacketLoss, TimeVaryingChannel
 from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
-from netsim.cell.job import DONE, UPLOAD, WAIT, Interruption, Job
+from netsim.cell.job import DONE, UPLOAD, WAIT, Interruption, Job, uploaded
 from netsim.cell.schedulers import Scheduler
 from netsim.physics import SHANNON, LinkModel
 from netsim.trace.schema import ARRIVED
@@ -42,15 +42,15 @@ class Transmission(simpy.Event):
         job = self.job
         if job.segments is not None:
             job.end_segment(WAIT, now)
-        job.sent_from = now
+        job.used.sent_from = now
         if self.battery is not None:
-            job.drawn_j = job.upload_j
-            self.battery.draw(job.power_w)
+            job.work.drawn_j = job.upload_j
+            self.battery.draw(job.plan.power_w)
 
     def end(self, now: float) -> None:
         """The job is off the air; its seconds and joules are up to date."""
         if self.battery is not None:
-            self.battery.stop(self.job.upload_j - self.job.drawn_j)
+            self.battery.stop(self.job.upload_j - self.job.work.drawn_j)
         if self.job.segments is not None:
             self.job.end_segment(UPLOAD, now)
 
@@ -67,13 +67,13 @@ class Transmission(simpy.Event):
 class TimedTransmission(Transmission, simpy.Timeout):
     """A transmission with a fixed bandwidth on a static channel, whose end is known when it starts."""
 
-    def __init__(self, uplink: Uplink, job: Job, battery: Battery | None) -> None:
-        hz, rate, env = job.bandwidth_hz, job.planned_rate, uplink.env
-        seconds = job.left / rate
+    def __init__(self, uplink: Uplink, job: Job, battery: Battery | None, rate: float) -> None:
+        hz, work, env = job.plan.bandwidth_hz, job.work, uplink.env
+        seconds = work.left / rate
         simpy.Timeout.__init__(self, env, seconds, ARRIVED)
         self.uplink, self.job, self.battery = uplink, job, battery
-        job.hz, job.rate, job.seconds, job.transmission = hz, rate, seconds, self
-        job.since = job.sent_from = now = env.now
+        work.hz, work.rate, work.seconds, job.transmission = hz, rate, seconds, self
+        work.since = job.used.sent_from = now = env.now
         if battery is not None or job.segments is not None:
             self.begin(now)
         uplink.timed[job] = self
@@ -88,18 +88,18 @@ class TimedTransmission(Transmission, simpy.Timeout):
         if kind is not None:
             uplink.release(self, ended=aborts(error))
             return
-        job.left = 0.0
-        job.upload_s += job.seconds
-        job.upload_j = job.power_w * job.upload_s
+        work = job.work
+        work.left = 0.0
+        job.used.upload_s += work.seconds
         if self.battery is not None or job.segments is not None:
             self.end(now)
         del uplink.timed[job]
         if uplink.band.waiting:
             uplink.leave(job, ended=True)
         else:
-            uplink.in_use_hz = in_use_hz = uplink.in_use_hz - job.hz if uplink.timed else 0.0
+            uplink.in_use_hz = in_use_hz = uplink.in_use_hz - work.hz if uplink.timed else 0.0
             uplink.band_log.extend((now, in_use_hz))
-            job.hz = 0.0
+            work.hz = 0.0
 
 
 def aborts(error: BaseException | None) -> bool:
@@ -163,10 +163,11 @@ class Uplink:
         at_once = (fixed is not None and self.promised_hz <= self.limit_hz and job.slots is None and not self.arriving
                    and not fixed.waiting)                         # all who may come fit, in whatever order
         if at_once and self._timed:
-            if job.planned_rate != job.planned_rate:
-                job.planned_rate = float(self.link.rate(job.bandwidth_hz, job.snr_hz))
-            if job.planned_rate > 0.0:
-                return TimedTransmission(self, job, battery)
+            rate = job.plan.rate
+            if rate != rate:
+                rate = float(self.link.rate(job.plan.bandwidth_hz, job.snr_hz))
+            if rate > 0.0:
+                return TimedTransmission(self, job, battery, rate)
         transmission = Transmission(self, job, battery)
         if at_once and fixed is not None:
             fixed.admit(transmission)
@@ -195,7 +196,7 @@ class Uplink:
         if transmission is None:
             return False
         if isinstance(transmission, TimedTransmission):
-            return job.since + job.seconds - self.env.now <= CLOCK_ULPS * math.ulp(self.env.now)
+            return job.work.since + job.work.seconds - self.env.now <= CLOCK_ULPS * math.ulp(self.env.now)
         if not transmission.triggered:
             self.band.settle()
         return transmission.triggered
@@ -205,7 +206,7 @@ class Uplink:
         if self.completes_now(job):
             return 0.0
         if isinstance(job.transmission, TimedTransmission):
-            return job.since + job.seconds - self.env.now
+            return job.work.since + job.work.seconds - self.env.now
         return self.band.remaining_s(job)
 
     # Dividing the band.
@@ -274,8 +275,8 @@ class Uplink:
     def leave(self, job: Job, *, ended: bool) -> None:
         """A job has left the band; where that matters to others, the band is divided again."""
         band = self.band
-        self.count(self.env.now, self.in_use_hz - job.hz if band.sending else 0.0)
-        job.hz = 0.0
+        self.count(self.env.now, self.in_use_hz - job.work.hz if band.sending else 0.0)
+        job.work.hz = 0.0
         if band.waiting or self._fixed is None:
             self.freed_by = job if ended else self.freed_by
             self.wake()
@@ -286,7 +287,7 @@ class Uplink:
         outcome = ARRIVED if self.loss is None else self.loss.outcome(job)
         if outcome is None:
             job.end_segment(UPLOAD, self.env.now)
-            job.sent_from, job.left = self.env.now, job.bits
+            job.used.sent_from, job.work.left = self.env.now, job.plan.bits
             return True
         job.outcome = outcome
         return False
@@ -331,8 +332,7 @@ class Uplink:
         """Continue where the band was; the processes of the devices take up their transmissions themselves."""
         number, row = state["freed_by"].tolist()
         if number >= 0:
-            self.freed_by = jobs.get(number) or Job(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-            self.freed_by.number, self.freed_by.upload_row = number, row
+            self.freed_by = jobs.get(number) or uploaded(number, row)
         self.in_use_hz, self.promised_hz, contended, slotted = state["in_use"].tolist()
         self.contended, self.slotted = bool(contended), bool(slotted)
         if self.loss is not None:

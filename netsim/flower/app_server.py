@@ -318,11 +318,8 @@ class AppServer(Server):
         if last:
             self._play(self.stop())
         self._open = self._barrier = self._renewed = self._news = False
+        self.most_rounds = max(self.expected, self.rounds.version)
         self.close()
 
     def evaluate(self) -> None:
         self.history.accuracy.append(self.reported.close())
-
-    @property
-    def most_rounds(self) -> int:
-        return max(self.expected, self.rounds.version)

@@ -27,7 +27,7 @@ from netsim.flower.surroundings import reporting
 from netsim.prepare import prepare_cell
 from netsim.run import Run
 from netsim.scenario import Scenario
-from netsim.stage import Stage, identity_of, open_stage
+from netsim.stage import Stage, journal_of, open_stage
 
 STEPS = ("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate")
 MOST_ASKED = 3             # times that a strategy asks who is there before it waits for more
@@ -102,8 +102,9 @@ class InCell(Strategy):  # type: ignore[misc]
         """The cell, put up when it is first needed."""
         if self._stage is None:
             self._stage = self._held.enter_context(open_stage(
-                self.scenario, self._path, self.seed, learning=lambda: learning(self.scenario, self.seed),
-                identity=identity_of(self.scenario, self.seed, learning=True, app=type(self.strategy).__name__)))
+                self.scenario, journal_of(self._path, self.scenario, self.seed, learning=True,
+                                          app=type(self.strategy).__name__),
+                self.seed, learning=lambda: learning(self.scenario, self.seed)))
             self._server = AppServer(self._stage, self._replies)
         return self._server
 

@@ -31,8 +31,7 @@ from netsim.prepare import prepare_cell
 from netsim.run import Run
 from netsim.scenario import Scenario
 from netsim.server.server import RunProgress
-from netsim.stage import identity_of, open_stage
-from netsim.trace.journal import Journal
+from netsim.stage import journal_of, open_stage
 from netsim.trace.run_directory import is_finished
 
 if TYPE_CHECKING:
@@ -57,9 +56,9 @@ def run_app(
     scenario = as_the_app_sees_it(scenario)
     prepare_cell(scenario, allow_import=allow_import)
     path, keep = folder_for(out)
-    identity = identity_of(scenario, seed, learning=True, app=told.name, app_sha256=told.digest)
+    journal = journal_of(path, scenario, seed, learning=True, app=told.name, app_sha256=told.digest)
     if resume and is_finished(path):
-        Journal(path, identity).refuse_another()
+        journal.refuse_another()
         return Run(path)
     with importable(told), ExitStack() as stack:
         stack.enter_context(quiet())
@@ -71,8 +70,9 @@ def run_app(
         nodes = [node_of(device) for device in range(scenario.size)]
         clients = Clients(told, nodes, seed, stack.enter_context(Workers(workers or cores())), kept)
         stage = stack.enter_context(open_stage(
-            scenario, path, seed, learning=lambda: learning(scenario, seed), identity=identity, anew=resume,
-            progress=progress))
+            scenario, journal, seed, learning=lambda: learning(scenario, seed),
+            begun="restart" if resume else "refuse"))
+        stage.progress = progress
         ended, arrays = play(told, server, AppServer(stage, clients), seed)
         if arrays is not None:
             keep_model(path / MODEL, arrays)

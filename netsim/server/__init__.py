@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry
+
+if TYPE_CHECKING:
+    from netsim.scenario import Scenario
 
 
 def _check(name: str, found: Any) -> None:
@@ -22,3 +25,9 @@ SERVERS = Registry("server", "server.kind", {
     "fedasync": Entry("netsim.server.strategies:FedAsync", "every arrival mixes into the model, less if it is stale"),
     "port": Entry("netsim.server.strategies:Port", "a buffer weighed by freshness and by where the updates point"),
 }, check=_check)
+
+
+def strategy_of(scenario: Scenario) -> Any:
+    """The strategy that a scenario's [server] table describes; by default rounds that wait for all."""
+    server = scenario.server
+    return SERVERS.make("synchronous", {}) if server is None else SERVERS.make(server.kind, server.options)

@@ -40,6 +40,7 @@ class Asynchronous(Server):
 
     def __init__(self, context: ServerContext, strategy: Strategy) -> None:
         super().__init__(context, strategy)
+        self.shares = self.strategy.concurrency or self.scenario.selection.cohort      # devices at work at a time
         self._begin_round()
 
     def _begin_round(self) -> None:
@@ -47,11 +48,6 @@ class Asynchronous(Server):
         self._infeasible: list[int] = []     # devices that no plan was found for since then
         self._failed = 0                     # jobs that have ended otherwise since then
         self._asked = 0                      # how often selection was asked since then
-
-    @property
-    def shares(self) -> int:
-        """Devices at work at a time."""
-        return self.strategy.concurrency or self.scenario.selection.cohort
 
     def nothing_to_do(self) -> bool:
         return self.strategy.period_s is None and super().nothing_to_do() and not self.cell.running

@@ -1,10 +1,10 @@
-"""The cell as a server sees it: the devices at work, with their population, channel and plans."""
+"""The cell as a server sees it: the devices at work, with their population, channel and plans; it knows no rounds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,23 +12,51 @@ import numpy as np
 import simpy
 
 from netsim.allocation.problem import Infeasible, Problem
-from netsim.allocation.waves import MOST_SCALING, Agenda, Planner, Wave
+from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, Wave, planner_of
 from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.cell.battery import Batteries
-from netsim.cell.cell import LocalTraining, SimulatedCell
+from netsim.cell.cell import SimulatedCell
 from netsim.cell.channel import PacketLoss, TimeVaryingChannel
+from netsim.cell.device import LocalTraining
 from netsim.cell.job import Job, jobs_of
+from netsim.cell.schedulers import SCHEDULERS, Scheduler
 from netsim.cell.uplink import Uplink
 from netsim.fleet.link_model import Downlink
-from netsim.fleet.work import JobSizes
+from netsim.fleet.population import Population
+from netsim.fleet.work import JobSizes, RoundProblems
 from netsim.selection.view import View
 from netsim.trace.schema import BATTERY_EMPTY, OFF
-from netsim.world.channel import EVERYBODY, GainTimeline
+from netsim.world.channel import EVERYBODY, GainTimeline, channel_of
+from netsim.world.faults import DevicesInTime
 
 if TYPE_CHECKING:
-    from netsim.server.cell_parts import CellParts
+    from netsim.scenario import Scenario
 
 Charges = Callable[[Ints], Floats]       # joules in the batteries of some devices
+
+
+@dataclass(frozen=True, eq=False)
+class CellParts:
+    """What a cell is put together from: the devices, their world, and the rules of plans and of the band."""
+
+    population: Population
+    channel: GainTimeline
+    problems: RoundProblems
+    scheduler: Scheduler
+    planner: MakePlanner
+    believes: str                 # what a plan takes for the gain of a channel
+    devices: DevicesInTime        # who goes off, what comes into batteries, whose clocks fall
+    abort_over_budget: bool       # whether an upload ends when its budget is spent
+
+    @classmethod
+    def of(cls, scenario: Scenario, seed: int, population: Population, sizes: JobSizes) -> CellParts:
+        """As described, with jobs of these sizes."""
+        allocation, rounds = scenario.allocation, scenario.rounds
+        return cls(
+            population, channel_of(scenario, population, seed),
+            RoundProblems(scenario, population, sizes), SCHEDULERS.make(allocation.sharing or "planned", {}),
+            planner_of(allocation.method, allocation.options, rounds.deadline),
+            allocation.channel or "now", DevicesInTime.of(scenario, seed), rounds.over_budget == "drop")
 
 
 class ChannelOfRound:
@@ -46,7 +74,7 @@ class ChannelOfRound:
 
 
 class RadioCell(SimulatedCell):
-    """One cell of a SimPy environment; a server uses it through :class:`~netsim.server.cell_api.CellAPI`."""
+    """One cell of a SimPy environment: what servers select, plan and dispatch, and wait for as in any cell."""
 
     def __init__(
         self, env: simpy.Environment, parts: CellParts, round_now: Callable[[], int],
@@ -73,17 +101,20 @@ class RadioCell(SimulatedCell):
 
     @property
     def now(self) -> float:
+        """Simulated seconds."""
         return float(self.env.now)
 
     # Which devices can be selected.
 
     @property
     def available(self) -> Bools:
+        """Which devices can be selected now: available, with the energy for a job."""
         available = self.batteries.available
         return available if self._faults is None else available & self._faults.available(self.now)
 
     @property
     def next_available_time(self) -> float:
+        """When a device can be selected: now, later where all are off, or never (inf)."""
         batteries, faults = self.batteries, self._faults
         if faults is None and not batteries.recharge:
             return self.now if batteries.alive else math.inf
@@ -96,9 +127,11 @@ class RadioCell(SimulatedCell):
                     for device in np.flatnonzero(able < math.inf).tolist()), default=math.inf)
 
     def unavailable_reason(self, device: int) -> str | None:
+        """Why a device cannot be selected now; None where it can."""
         return None if self.available[device] else OFF if self.batteries.available[device] else BATTERY_EMPTY
 
     def view(self, **columns: Callable[[], Any]) -> View:
+        """What a selection method may see; each column, the server's own among them, is made when it is asked for."""
         return View.lazy({**self._columns, **columns})
 
     @cached_property
@@ -126,23 +159,22 @@ class RadioCell(SimulatedCell):
         return self.problems.of(devices, believed(devices, self.now))
 
     def plan(self, devices: Ints, sizes: JobSizes, rule: str, size: int, shares: int = 1) -> Agenda:
+        """Bandwidth, CPU frequency and power for the devices that fit, in waves of ``size`` where they need several.
+
+        ``shares`` is the number of equal band shares of which these devices have one; ``rule`` says what becomes of
+        devices without a plan (``rounds.infeasible``).
+        """
         if sizes is not self.problems.sizes:
-            self._take_sizes(sizes)
-        if self.problems.has_downlink and len(devices):
-            self._take_downlink(self.problems.downlink(devices))
+            self.problems = self.problems.with_sizes(sizes)
+            if self.batteries.any_finite:
+                self.batteries.require(self.problems.least_j(channel_changes=self.channel.changes))
+        if self.problems.has_downlink and len(devices) and (
+                downlink := self.problems.downlink(devices)) != self._downlink:
+            self._downlink = downlink
+            self.planner = self._planner(self.problem, self._charge, downlink)
         self._download = self._download_in(shares)
         self.last_planner = self._planner_in(shares, self._charge)
         return self.last_planner.agenda(np.sort(devices), rule, size)
-
-    def _take_sizes(self, sizes: JobSizes) -> None:
-        self.problems = self.problems.with_sizes(sizes)
-        if self.batteries.any_finite:
-            self.batteries.require(self.problems.least_j(channel_changes=self.channel.changes))
-
-    def _take_downlink(self, downlink: Downlink | None) -> None:
-        if downlink != self._downlink:
-            self._downlink = downlink
-            self.planner = self._planner(self.problem, self._charge, downlink)
 
     def _planner_in(self, shares: int, charge_j: Charges | None) -> Planner:
         """Plans in one of so many shares of the band, or in all of it where one job sends at a time."""
@@ -166,6 +198,7 @@ class RadioCell(SimulatedCell):
         return self._downlink if self._downlink is None or self._whole_band else self._downlink.in_part(shares)
 
     def infeasibility_reason(self, rule: str, shares: int = 1) -> str | None:
+        """Why no device can ever take part again under a rule; None where one may."""
         batteries = self.batteries
         able = np.flatnonzero(batteries.able_from() < math.inf)
         # a battery with too little now may be full one day
@@ -182,6 +215,7 @@ class RadioCell(SimulatedCell):
         return None
 
     def dispatch(self, wave: Wave, first: int = 0, cause: int = -1) -> list[Job]:
+        """Let the devices of a wave begin their jobs, numbered from ``first``; ``cause`` is a row of the trace."""
         gain = self.channel.gain(wave.devices, self.now)
         jobs = jobs_of(wave, gain, None if self._download is None else self._download.seconds(gain),
                        self.now, first=first, cause=cause, lasting=self._surprises)

@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.cell.job import DOWNLOAD, UPLOAD, Job, Segment
@@ -20,9 +19,11 @@ from netsim.trace.schema import ARRIVED, CELL, INFEASIBLE
 CLOCK = 64      # units in the last place of the clock: a shorter wait is its rounding
 HEAD = ("number", "device", "cause")
 TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
-MEASURED = ("compute_s", "upload_s", "compute_j", "upload_j", "computed_at", "sent_from", "ended_at")
-CHARGES = ("computed_charge_j", "ended_charge_j")
+USED = ("compute_s", "upload_s", "compute_j", "computed_at", "sent_from")
 DECIDED = ("gain", "bits", "cycles", "budget_j", "cpu_hz", "power_w", "bandwidth_hz", "planned_s")
+CHARGES = ("used.computed_charge_j", "used.ended_charge_j")
+HOMES = {**{name: f"used.{name}" for name in USED}, **{name: f"plan.{name}" for name in DECIDED}}      # in a job
+Piece = tuple[int, int | list[int], Ints, Ints | int, Floats, Floats, Any, Any]      # columns of rows of the trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,20 +83,22 @@ class Ended:
         """The columns of some jobs, in their order."""
         outcome = [job.outcome for job in jobs]
         wanted = [name for name in (*HEAD, "t0", *DECIDED) if name not in decided]
-        columns = {**_columns(jobs, [*MEASURED, *wanted]), **decided}
+        columns = {**_columns(jobs, [*USED, "ended_at", *wanted]), **decided}
+        columns["upload_j"] = columns["power_w"] * columns["upload_s"]
         head = {name: columns[name].astype(np.int64, copy=False) for name in HEAD}
         return cls(
             job=head["number"], device=head["device"], began=columns["t0"], cause=head["cause"],
             version=version, outcome=outcome, arrived=np.ones(len(jobs), bool) if outcome.count(ARRIVED) == len(jobs)
             else np.array([reason == ARRIVED for reason in outcome]),
-            values={name: columns[name] for name in MEASURED}, decided={name: columns[name] for name in DECIDED},
+            values={name: columns[name] for name in (*USED, "upload_j", "ended_at")},
+            decided={name: columns[name] for name in DECIDED},
             segments={place: job.segments for place, job in enumerate(jobs) if job.segments is not None},
             computes=np.empty(len(jobs), np.int64), last=np.empty(len(jobs), np.int64))
 
 
 def _columns(jobs: Sequence[Job], names: Sequence[str]) -> dict[str, Floats]:
     """Attributes of some jobs as arrays."""
-    rows = np.array(list(map(attrgetter(*names), jobs)), float)
+    rows = np.array(list(map(attrgetter(*(HOMES.get(name, name) for name in names)), jobs)), float)
     return dict(zip(names, rows.T, strict=True))
 
 
@@ -131,7 +134,8 @@ def _record_rows(
     v = jobs.values
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
     whole: Bools | slice = slice(None)          # jobs that computed, waited, sent and were done
-    charge = _columns(each, CHARGES) if any(job.ended_charge_j == job.ended_charge_j for job in each) else None
+    charge = (_columns(each, CHARGES) if any(job.used.ended_charge_j == job.used.ended_charge_j for job in each)
+              else None)
     unsent = np.isnan(sent_from)
     until = np.where(unsent, ended_at, sent_from)
     waited, sent = until - computed_at > CLOCK * np.spacing(until), ~unsent
@@ -142,13 +146,13 @@ def _record_rows(
     rows = Rows(recorder, jobs)
     compute = rows.add(SPAN, "compute", whole, jobs.began, computed_at, energy_j=v["compute_j"])
     if charge is not None:
-        rows.add_charge(charge["computed_charge_j"], computed_at)
+        rows.add_charge(charge[CHARGES[0]], computed_at)
     wait = rows.add(SPAN, "wait", waited, computed_at, until) if np.count_nonzero(waited) else None
     which = slice(None) if np.count_nonzero(sent) == len(jobs) else sent
     upload = rows.add(SPAN, "upload", which, sent_from, ended_at, energy_j=v["upload_j"])
     told = rows.add_segments(jobs.segments) if jobs.segments else None
     if charge is not None:
-        rows.add_charge(charge["ended_charge_j"], ended_at)
+        rows.add_charge(charge[CHARGES[1]], ended_at)
     dropped = None if np.count_nonzero(jobs.arrived) == len(jobs) else np.flatnonzero(~jobs.arrived)
     if dropped is not None:
         drop = rows.add(INSTANT, [jobs.outcome[i] for i in dropped.tolist()], dropped, ended_at, ended_at)
@@ -189,7 +193,7 @@ class Rows:
         self.recorder = recorder
         self.jobs = jobs
         self.count = 0
-        self.pieces: list[tuple[int, int | list[int], NDArray[Any], NDArray[Any] | int, Floats, Floats, Any, Any]] = []
+        self.pieces: list[Piece] = []
 
     def add(
         self, kind: int, name: str | list[str], which: Bools | Ints | slice, t0: Floats, t1: Floats, *,
@@ -202,31 +206,28 @@ class Rows:
             energy_j = energy_j[which] if isinstance(energy_j, np.ndarray) else energy_j
             value = value[which] if isinstance(value, np.ndarray) else value
         names = self.recorder.text(name) if isinstance(name, str) else [self.recorder.text(each) for each in name]
-        return self._add(kind, names, device, job, t0, t1, value, energy_j)
+        return self._add((kind, names, device, job, t0, t1, value, energy_j))
 
     def add_segments(self, segments: dict[int, list[Segment]]) -> slice:
         """A row for each segment of these jobs; returns their places."""
         place = np.repeat(list(segments), [len(each) for each in segments.values()])
         names, t0, t1, joules = zip(*(segment for each in segments.values() for segment in each), strict=True)
-        return self._add(SPAN, [self.recorder.text(name) for name in names], self.jobs.device[place],
-                         self.jobs.job[place], np.array(t0), np.array(t1), 0.0, np.array(joules))
+        return self._add((SPAN, [self.recorder.text(name) for name in names], self.jobs.device[place],
+                          self.jobs.job[place], np.array(t0), np.array(t1), 0.0, np.array(joules)))
 
     def add_charge(self, charge_j: Floats, t: Floats) -> None:
         """What is left in the batteries, where there are any."""
         there = ~np.isnan(charge_j)
         t = t[there]
-        self._add(COUNTER, self.recorder.text("battery"), self.jobs.device[there], -1, t, t, charge_j[there], 0.0)
+        self._add((COUNTER, self.recorder.text("battery"), self.jobs.device[there], -1, t, t, charge_j[there], 0.0))
 
     def add_band(self, t: Floats, hertz: Floats) -> None:
         """How the band in use changed."""
-        self._add(COUNTER, self.recorder.text("bandwidth"), np.full(len(t), CELL), -1, t, t, hertz, 0.0)
+        self._add((COUNTER, self.recorder.text("bandwidth"), np.full(len(t), CELL), -1, t, t, hertz, 0.0))
 
-    def _add(
-        self, kind: int, name: int | list[int], device: Ints, job: Ints | int, t0: Floats, t1: Floats, value: Any,
-        energy_j: Any,
-    ) -> slice:
-        first, self.count = self.count, self.count + len(device)
-        self.pieces.append((kind, name, device, job, t0, t1, value, energy_j))
+    def _add(self, piece: Piece) -> slice:
+        first, self.count = self.count, self.count + len(piece[2])
+        self.pieces.append(piece)
         return slice(first, self.count)
 
     def record(self) -> Ints:
@@ -252,8 +253,7 @@ def _link_uploads(
     for job, upload in zip(each, uploads.tolist(), strict=True):
         job.upload_row = upload
     for place, (job, upload) in enumerate(zip(each, uploads.tolist(), strict=True)):
-        before = job.follows_row if job.follows is None else job.follows.upload_row
-        job.follows = None
+        before, job.follows = job.follows_row, None
         wait = -1 if waits is None else int(waits[place])
         if upload >= 0 and before >= 0:
             recorder.link(before, upload)
@@ -299,8 +299,8 @@ def record_waits(recorder: Recorder, played: Sequence[Ended], began: float, now:
 def record_packets(recorder: Recorder, ended: Sequence[Job]) -> None:
     """How many packets each upload came to, with those that were sent again."""
     for job in ended:
-        if job.packets and job.sent_from == job.sent_from:
-            recorder.counter("packets", job.device, job.ended_at, job.packets)
+        if job.work.packets and job.used.sent_from == job.used.sent_from:
+            recorder.counter("packets", job.device, job.ended_at, job.work.packets)
 
 
 def record_charge(recorder: Recorder, devices: Ints, now: float, told: Mapping[str, Floats]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import simpy
@@ -27,10 +27,9 @@ from netsim.fleet.population import draw_population
 from netsim.fleet.work import JobSizes
 from netsim.learning.none import NoLearning
 from netsim.selection import Choice, View
-from netsim.server import SERVERS
-from netsim.server.cell_parts import CellParts
+from netsim.server import SERVERS, strategy_of
 from netsim.server.history import History
-from netsim.server.radio_cell import RadioCell
+from netsim.server.radio_cell import CellParts, RadioCell
 from netsim.server.recording import record_ended
 from netsim.server.rounds import RoundRecorder
 from netsim.server.server import ServerContext
@@ -114,7 +113,7 @@ class RestoredRun:
     def at(cls, parts: CellParts, clock: float) -> RestoredRun:
         """A new cell, at this time."""
         recorder = Recorder()
-        return cls(parts.build(simpy.Environment(clock), recorder), History(len(parts.population)), recorder)
+        return cls(RoundRecorder(simpy.Environment(clock), recorder, parts), History(len(parts.population)), recorder)
 
     @classmethod
     def of(cls, parts: CellParts, state: Mapping[str, State]) -> RestoredRun:
@@ -233,8 +232,7 @@ class RunReplay:
         scenario, cell = self.scenario, restored.cell
         rounds = scenario.rounds if hurried else scenario.rounds.model_copy(update={"deadline": None})
         end = scenario.end.model_copy(update={"rounds": number, "time": None})
-        kind, options = (scenario.server.kind, scenario.server.options) if scenario.server else ("synchronous", {})
-        strategy: Any = SERVERS.make(kind, options)
+        strategy = strategy_of(scenario)
         context = ServerContext(
             scenario.model_copy(update={"rounds": rounds, "end": end}), restored.rounds, cell.problems.sizes,
             self.learning, restored.history, lambda at: None, FixedSelection(cohorts))      # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import simpy
@@ -13,10 +13,10 @@ import simpy
 from netsim.allocation.waves import Agenda, Wave
 from netsim.base.arrays import Ints, State
 from netsim.base.errors import YourCodeError
-from netsim.cell.cell import LocalTraining
+from netsim.cell.device import LocalTraining
 from netsim.cell.job import Job, decided_by
 from netsim.fleet.work import JobSizes
-from netsim.server.radio_cell import RadioCell
+from netsim.server.radio_cell import CellParts, RadioCell
 from netsim.server.recording import (
     Ended,
     Outcomes,
@@ -29,9 +29,6 @@ from netsim.server.recording import (
 )
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import CELL, OVER, RELAX, SERVER
-
-if TYPE_CHECKING:
-    from netsim.server.cell_parts import CellParts
 
 MOST_WAITS = 366   # for devices, one after the other, in which none turned out to be available
 NOBODY: Ints = np.zeros(0, np.int64)
@@ -84,7 +81,7 @@ class RoundRecorder:
         self._cause, self._followed = np.array([row]), True
 
     def plan(self, devices: Ints, sizes: JobSizes, rule: str, size: int, shares: int = 1) -> Agenda:
-        """Plan as the cell does (:meth:`~netsim.server.cell_api.CellAPI.plan`); devices without a plan are noted."""
+        """Plan as the cell does (:meth:`~netsim.server.radio_cell.RadioCell.plan`); note devices without a plan."""
         self._sizes = sizes
         try:
             self.agenda = agenda = self.cell.plan(devices, sizes, rule, size, shares)
@@ -96,8 +93,9 @@ class RoundRecorder:
             self._left_out = np.concatenate([self._left_out, agenda.dropped])
             asked = self.cell.last_planner.posed(agenda.dropped)
             columns = {name: getattr(asked, name) for name in ("gain", "cycles", "budget_j", "bits")}
-            record_left_out(self.recorder, self._take_numbers(len(agenda.dropped)), agenda.dropped, self.env.now,
-                            self.version, int(self._cause[0]), columns)
+            record_left_out(self.recorder, self._next_job, agenda.dropped, self.env.now, self.version,
+                            int(self._cause[0]), columns)
+            self._next_job += len(agenda.dropped)
         return agenda
 
     def replan(self, wave: Wave) -> Wave:
@@ -124,11 +122,11 @@ class RoundRecorder:
         count, now = len(wave.devices), self.env.now
         row = self.recorder.instant("allocate", SERVER, now, value=count, after=self._cause.tolist())
         self._followed = True
-        first = self._take_numbers(count)
+        numbers = np.arange(self._next_job, self._next_job + count)
+        self.cell.dispatch(wave, self._next_job, row)
+        self._versions.update(dict.fromkeys(numbers.tolist(), self.version))
+        self._next_job += count
         self.dispatched += count
-        self.cell.dispatch(wave, first, row)
-        self._versions.update(dict.fromkeys(range(first, first + count), self.version))
-        numbers = np.arange(first, first + count)
         self._decided = {**decided_by(wave), "number": numbers,
                          "cause": np.full(count, row), "t0": np.full(count, float(now))}
         return numbers
@@ -141,7 +139,7 @@ class RoundRecorder:
         return self.env.timeout(seconds)
 
     def collect(self, most: int | None = None) -> list[Job]:
-        """Take finished jobs (:meth:`~netsim.server.cell_api.CellAPI.collect`), and write them down."""
+        """Take finished jobs (:meth:`~netsim.cell.cell.SimulatedCell.collect`), and write them down."""
         jobs = self.cell.collect(most)
         self._record(jobs, self.version)
         return jobs
@@ -213,10 +211,6 @@ class RoundRecorder:
         self._versions = {int(number): int(version) for number, version in state["versions"]}
 
     # Writing down.
-
-    def _take_numbers(self, count: int) -> int:
-        first, self._next_job = self._next_job, self._next_job + count
-        return first
 
     def _record(self, ended: list[Job], version: int) -> None:
         """Write down jobs that have ended; whatever comes next follows the last of them."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import simpy
@@ -89,12 +89,9 @@ class Server:
         self.context, self.strategy = context, strategy
         self.scenario, self.rounds, self.cell = context.scenario, context.rounds, context.rounds.cell
         self.learning, self.history = context.learning, context.history
-
-    @property
-    def selector(self) -> Selector:
-        """The scenario's selection method."""
-        assert self.context.selector is not None
-        return self.context.selector
+        self.selector = cast("Selector", context.selector)      # not asked where another framework selects
+        self.most_rounds = self.scenario.end.rounds
+        self.shares = 1        # equal band shares assumed when a job is planned; 1 where plans are for whole cohorts
 
     def run(self) -> ProcessGenerator:
         """All rounds that are still to come."""
@@ -120,24 +117,15 @@ class Server:
         """Whether no device can be selected now."""
         return self.rounds.ready_at > self.cell.now
 
-    @property
-    def shares(self) -> int:
-        """Number of equal band shares assumed when a job is planned; 1 where plans are for whole cohorts."""
-        return 1
-
     def rule(self) -> str:
         """What becomes of devices without a plan."""
         return self.scenario.rounds.infeasible
 
     def view(self, **columns: Callable[[], Any]) -> View:
         """What a selection method may see."""
-        return self.cell.view(**{**self.columns, **columns})
-
-    @cached_property
-    def columns(self) -> dict[str, Callable[[], Any]]:
-        """What the server adds to what the cell shows."""
-        return {"round": lambda: self.rounds.version + 1, "cohort_size": lambda: self.scenario.selection.cohort,
-                **self.history.columns(), **self.learning.columns()}
+        return self.cell.view(**{
+            "round": lambda: self.rounds.version + 1, "cohort_size": lambda: self.scenario.selection.cohort,
+            **self.history.columns(), **self.learning.columns(), **columns})
 
     def play_waves(self, agenda: Agenda, until: float = math.inf) -> Jobs:
         """Let the waves of an agenda follow each other; none begins after ``until``.
@@ -179,16 +167,12 @@ class Server:
         self.learning.prepare(self.rounds.jobs_of(agenda), self.rounds.version)
         return int(self.rounds.dispatch(agenda.waves[0])[0])
 
-    @property
-    def patience_s(self) -> float:
-        """How long a wave may take, in seconds."""
-        deadline = self.scenario.rounds.deadline
-        return math.inf if deadline is None else float(deadline)
-
     def deadline(self) -> float:
         """When a wave that starts now is over; a job that ends right on time is in time, whatever rounding does."""
-        at = self.cell.now + self.patience_s
-        return at + rounding_of(at, self.cell.now) if at < math.inf else math.inf
+        if self.scenario.rounds.deadline is None:
+            return math.inf
+        at = self.cell.now + float(self.scenario.rounds.deadline)
+        return at + rounding_of(at, self.cell.now)
 
     # The end of a round.
 
@@ -211,7 +195,7 @@ class Server:
 
     def evaluate(self) -> None:
         """Test the new model, if that is due: every so many rounds, and in the last, whatever makes it the last."""
-        due = self.rounds.version % self.scenario.learning.evaluation.every == 0 or self.used_up()
+        due = self.rounds.version % self.scenario.learning.evaluation.every == 0 or self.ended()
         evaluation = self.learning.evaluate() if due else None
         if evaluation:
             self.rounds.count("accuracy", {SERVER: evaluation.accuracy})
@@ -233,24 +217,15 @@ class Server:
     # The end of a run.
 
     @property
-    def most_rounds(self) -> int:
-        """How many rounds there can be."""
-        return self.scenario.end.rounds
-
-    def ended(self) -> bool:
-        """Whether the target is reached, or the rounds, the time or the devices are used up."""
-        return self.target_reached or self.used_up()
-
-    @property
     def target_reached(self) -> bool:
         """Whether the last evaluation met the target accuracy."""
         target = self.scenario.learning.target_accuracy
         return target is not None and any(accuracy >= target for accuracy in self.history.accuracy[-1:])
 
-    def used_up(self) -> bool:
-        """Whether no round is left, no time, or no device that may take part and will be available in time."""
+    def ended(self) -> bool:
+        """Whether the target is reached, or no round is left, no time, or no device that will be available in time."""
         end = self.scenario.end
-        return (self.rounds.version >= end.rounds
+        return (self.target_reached or self.rounds.version >= end.rounds
                 or self.rounds.ready_at >= (math.inf if end.time is None else end.time)
                 or bool(self.rounds.dispatched and self.history.arrived_last == 0
                         and self.cell.infeasibility_reason(self.rule(), self.shares)))

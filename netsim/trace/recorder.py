@@ -86,25 +86,22 @@ class Recorder:
         energy_j: float = 0.0, value: float = 0.0, after: Iterable[int] = (), job: int = -1,
     ) -> int:
         """Something that took from ``t0`` to ``t1``; ``after`` are the rows that it had to wait for."""
-        return self._add(SPAN, name, device, job, t0, t1, value, energy_j, after)
+        return self._add((SPAN, self.text(name), device, job, t0, t1, value, energy_j), after)
 
     def instant(
         self, name: str, device: int, t: float, *, value: float = 0.0, after: Iterable[int] = (), job: int = -1,
     ) -> int:
         """Something that took no time."""
-        return self._add(INSTANT, name, device, job, t, t, value, 0.0, after)
+        return self._add((INSTANT, self.text(name), device, job, t, t, value, 0.0), after)
 
     def counter(self, name: str, device: int, t: float, value: float) -> int:
         """A quantity that has this value from now on."""
-        return self._add(COUNTER, name, device, -1, t, t, value, 0.0, ())
+        return self._add((COUNTER, self.text(name), device, -1, t, t, value, 0.0), ())
 
-    def _add(
-        self, kind: int, name: str, device: int, job: int, t0: float, t1: float, value: float, energy_j: float,
-        after: Iterable[int],
-    ) -> int:
+    def _add(self, row: tuple[float, ...], after: Iterable[int]) -> int:
         seq = self.next_seq
         self.next_seq += 1
-        self._alone.extend((seq, kind, self.text(name), device, job, t0, t1, value, energy_j))
+        self._alone.extend((seq, *row))
         self._src.extend(after)
         self._dst.extend([seq] * (len(self._src) - len(self._dst)))
         return seq

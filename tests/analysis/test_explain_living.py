@@ -33,7 +33,7 @@ from netsim.cell.schedulers import SCHEDULERS
 from netsim.fleet.work import RoundProblems
 from netsim.scenario import Scenario
 from netsim.selection import Choice
-from netsim.server import cell_parts
+from netsim.server import radio_cell
 from netsim.server.selector import Selector
 from netsim.trace.schema import ARRIVED
 
@@ -116,11 +116,11 @@ def changed_cell(patch: pytest.MonkeyPatch, scenario: Scenario, row: dict[str, A
             self.whole = changed(self.whole, row, method)
             self.bandwidth_hz = self.whole.bandwidth_hz
 
-    patch.setattr(cell_parts, "RoundProblems", Problems)
+    patch.setattr(radio_cell, "RoundProblems", Problems)
     if what == "allocation method":
-        patch.setattr(cell_parts, "planner_of", lambda method, options, within: planner_of(other, {}, within))
+        patch.setattr(radio_cell, "planner_of", lambda method, options, within: planner_of(other, {}, within))
     if what == "sharing the band by":
-        patch.setattr(cell_parts, "SCHEDULERS", SimpleNamespace(make=lambda name, _: SCHEDULERS.make(other, {})))
+        patch.setattr(radio_cell, "SCHEDULERS", SimpleNamespace(make=lambda name, _: SCHEDULERS.make(other, {})))
     if row["key"] == "without":
         for name in ("choose", "everybody"):
             patch.setattr(Selector, name, without(getattr(Selector, name), row["device"]))

@@ -10,10 +10,10 @@ from netsim import load_scenario, simulate
 from netsim.learning.none import NoLearning
 from netsim.prepare import prepare
 from netsim.selection import make_selection
-from netsim.server import SERVERS
+from netsim.server import strategy_of
 from netsim.server.selector import Selector
 from netsim.simulation import open_learning
-from netsim.stage import identity_of, open_stage
+from netsim.stage import journal_of, open_stage
 
 STREET = ["end.rounds=6"]
 FEDBUFF = ["server.kind=fedbuff", "server.buffer=3", "allocation.sharing=equal", "end.rounds=9",
@@ -29,10 +29,9 @@ def begin(stack, env, scenario, seed, path, *, learning):
     learns = ((lambda: open_learning(scenario, seed, selection, path, 1, None)) if learning
               else (lambda: nullcontext(NoLearning.of(scenario, seed))))
     stage = stack.enter_context(open_stage(
-        scenario, path, seed, learning=learns, selector=selector, env=env,
-        identity=identity_of(scenario, seed, learning=learning)))
-    server = scenario.server
-    strategy = SERVERS.make(server.kind if server else "synchronous", server.options if server else {})
+        scenario, journal_of(path, scenario, seed, learning=learning), seed, learning=learns, selector=selector,
+        env=env))
+    strategy = strategy_of(scenario)
     loop = strategy.loop(stage.context(selector), strategy)
     stage.learning.begin(scenario.size, 0)
     return stage, loop, env.process(loop.run())
