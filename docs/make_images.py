@@ -46,8 +46,8 @@ def round_events() -> None:
     figure = new_figure(7.5, 5.2)
     work, band, charge = figure.subplots(3, 1, sharex=True, height_ratios=[1.2, 1, 1])
     for job in jobs:
-        work.barh(job.device, job.used.computed_at, color=colours["compute"], height=0.6)
-        sent_from = job.used.sent_from
+        work.barh(job.device, job.work.computed_at, color=colours["compute"], height=0.6)
+        sent_from = job.work.sent_from
         work.barh(job.device, job.ended_at - sent_from, left=sent_from, color=colours["upload"], height=0.6)
         work.text(job.ended_at + 0.03, job.device, job.outcome, va="center")
     work.text(0.02, 0, "compute", va="center", color="white")

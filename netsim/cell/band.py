@@ -121,7 +121,7 @@ class FixedShares:
     def _account(self, job: Job, seconds: float) -> None:
         """Bits were sent for so long."""
         work = job.work
-        job.used.upload_s += seconds
+        work.upload_s += seconds
         work.left = max(0.0, work.left - work.rate * seconds)
         work.since = self.env.now
 
@@ -178,10 +178,9 @@ class FixedShares:
         """The same transmissions, whose timers end at the same instants."""
         self.waiting = waiting
         for transmission in sending:
-            job = transmission.job
-            self.active[job] = transmission
-            if job.work.seconds < math.inf:
-                transmission.timer = call_at(self.env, job.work.since + job.work.seconds, partial(self._due, transmission))
+            self.active[transmission.job], work = transmission, transmission.job.work
+            if work.seconds < math.inf:
+                transmission.timer = call_at(self.env, work.since + work.seconds, partial(self._due, transmission))
 
 
 def seconds_left(left: Floats, rate: Floats) -> Floats:
@@ -216,8 +215,8 @@ class SharedBand:
     def join(self, arriving: list[Transmission]) -> None:
         """Queue transmissions that start at this instant."""
         jobs = [each.job for each in arriving]
-        columns = np.array([(job.work.left, 0.0, 0.0, job.snr_hz, job.planned_hz, job.used.upload_s,
-                             (job.plan.budget_j - job.used.compute_j) / job.plan.power_w, math.inf) for job in jobs]).T
+        columns = np.array([(job.work.left, 0.0, 0.0, job.snr_hz, job.planned_hz, job.work.upload_s,
+                             (job.plan.budget_j - job.work.compute_j) / job.plan.power_w, math.inf) for job in jobs]).T
         self.table = np.concatenate([self.table, columns], axis=1)
         self.all += arriving
 
@@ -331,7 +330,7 @@ class SharedBand:
     def _write(self, i: int) -> None:
         """Bring the job of a column up to date."""
         job = self.all[i].job
-        job.work.left, job.work.rate, job.work.hz, _, _, job.used.upload_s, _, _ = self.table[:, i].tolist()
+        job.work.left, job.work.rate, job.work.hz, _, _, job.work.upload_s, _, _ = self.table[:, i].tolist()
         job.work.since = self.since
 
     def _keep(self, keep: Bools) -> None:

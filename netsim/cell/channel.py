@@ -97,12 +97,12 @@ class TimeVaryingChannel:
             return
         seen = self._longest[1] + 1 if self._longest[0] == job.number else 1
         self._longest = (job.number, seen)
-        sent = job.plan.bits - job.work.left
-        hopeless = seen % LOOK_AFTER == 0 and 0.0 < sent * 10 * MOST_CHANGES < job.plan.bits * seen
+        sent = (job.plan.bits - job.work.left) / job.plan.bits
+        hopeless = seen % LOOK_AFTER == 0 and 0.0 < sent * 10 * MOST_CHANGES < seen
         if hopeless or seen > MOST_CHANGES:
             raise InputError(
                 "too-large", f"the upload of device {job.device}", f"{seen - 1:,} changes of the channel until "
-                f"{self.env.now:.6g} s, with {sent / job.plan.bits:.2g} of its bits sent", hint="Give it more band, more "
+                f"{self.env.now:.6g} s, with {sent:.2g} of its bits sent", hint="Give it more band, more "
                 "power or fewer bits, or let the channel change less often (cell.fading.coherence, "
                 "population.mobility.every)")
 

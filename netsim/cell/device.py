@@ -11,7 +11,7 @@ from simpy.events import ProcessGenerator
 
 from netsim.cell.battery import Battery
 from netsim.cell.clock import JUST_ENOUGH, timeout_at
-from netsim.cell.job import COMPUTE, DONE, DOWNLOAD, OFF, THROTTLED, UPLOAD, Interruption, Job
+from netsim.cell.job import COMPUTE, DONE, DOWNLOAD, OFF, THROTTLED, UPLOAD, Interruption, Job, Work
 from netsim.cell.uplink import Uplink
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
 from netsim.world.supply import HeatLimit
@@ -117,7 +117,7 @@ class Device:
     ('arrived', 3.0, 1.2)
     """
 
-    __slots__ = ("_back", "battery", "env", "finished", "job", "receive_w", "thermal", "training", "uplink")
+    __slots__ = ("_back", "_plain", "battery", "env", "finished", "job", "receive_w", "thermal", "training", "uplink")
 
     def __init__(
         self, env: simpy.Environment, uplink: Uplink, battery: Battery | None = None,
@@ -133,6 +133,7 @@ class Device:
         self.finished = finished
         self.job: Job | None = None
         self._back: simpy.Event | None = None
+        self._plain = battery is None and thermal is None       # computing is nothing but time
         if battery is not None:
             battery.depleted = self.run_out
 
@@ -157,54 +158,63 @@ class Device:
 
     def download(self, job: Job) -> ProcessGenerator:
         """Receive the model."""
-        yield from self.work(job, 1.0, self.receive_w, job.work.left)
-        job.phase, job.work.left = COMPUTE, job.plan.cycles
+        work = job.work
+        try:
+            yield self.start_work(work, 1.0, self.receive_w, work.left)
+        except simpy.Interrupt:
+            self.stop_work(job, self.env.now - work.since)
+            raise
+        self.stop_work(job, work.seconds)
+        job.phase, work.left = COMPUTE, job.plan.cycles
 
     def compute(self, job: Job) -> ProcessGenerator:
         """Compute the cycles that are left; a CPU that gets hot meanwhile goes on at its throttled frequency."""
         if self.training is not None:
             self.training.start(job)
-        plan, work, uplink = job.plan, job.work, self.uplink
+        env, plan, work, thermal, loss = self.env, job.plan, job.work, self.thermal, self.uplink.loss
         while work.left > 0.0:
-            hz, watts, seconds = plan.cpu_hz, plan.compute_w, work.left / plan.cpu_hz
-            if self.thermal is not None and work.watts < 0.0:        # the throttled frequency where it is hot
-                hz, lasts_s = self.thermal.start(self.env.now, plan.cpu_hz)
+            hz, watts = plan.cpu_hz, plan.compute_w
+            seconds = work.left / hz
+            if thermal is not None and work.watts < 0.0:             # the throttled frequency where it is hot
+                hz, lasts_s = thermal.start(env.now, plan.cpu_hz)
                 watts, seconds = plan.compute_w * (hz / plan.cpu_hz) ** 3, min(work.left / hz, lasts_s)
-            yield from self.work(job, hz, watts, seconds)
-        job.used.computed_at = self.env.now
+            try:
+                yield self.start_work(work, hz, watts, seconds)
+            except simpy.Interrupt:
+                self.stop_work(job, env.now - work.since)
+                raise
+            if self._plain and job.segments is None:
+                work.compute_s += work.seconds
+                work.compute_j += work.watts * work.seconds
+                work.left, work.watts = 0.0, -1.0
+            else:
+                self.stop_work(job, work.seconds)
+        work.computed_at = env.now
         if self.battery is not None:
-            job.used.computed_charge_j = self.battery.level_j
-        job.phase, work.left = UPLOAD, plan.bits if uplink.loss is None else uplink.loss.bits_to_send(job)
+            work.computed_charge_j = self.battery.level_j
+        job.phase, work.left = UPLOAD, plan.bits if loss is None else loss.bits_to_send(job)
 
-    def work(self, job: Job, rate: float, watts: float, seconds: float) -> ProcessGenerator:
+    def start_work(self, work: Work, rate: float, watts: float, seconds: float) -> simpy.Event:
         """Let the amount that is left decrease at ``rate`` for ``seconds``; a saved job continues where it was."""
-        work, battery = job.work, self.battery
         if work.watts >= 0.0:
-            event = timeout_at(self.env, work.since + work.seconds)
-        else:
-            work.since, work.rate, work.watts, work.seconds = self.env.now, rate, watts, seconds
-            if battery is not None and watts:
-                battery.draw(watts)
-            event = self.env.timeout(seconds)
-        try:
-            yield event
-        except simpy.Interrupt:
-            self.stop_work(job, self.env.now - work.since)
-            raise
-        self.stop_work(job, work.seconds)
+            return timeout_at(self.env, work.since + work.seconds)
+        work.since, work.rate, work.watts, work.seconds = self.env.now, rate, watts, seconds
+        if self.battery is not None and watts:
+            self.battery.draw(watts)
+        return self.env.timeout(seconds)
 
     def stop_work(self, job: Job, seconds: float) -> None:
         """Account for work that went on for so long: as planned, or, where it was interrupted, by the clock."""
-        work, used, computes = job.work, job.used, job.phase == COMPUTE
+        work, computes = job.work, job.phase == COMPUTE
         joules, done = work.watts * seconds, work.rate * seconds
         work.left = work.left - done if work.left - done > JUST_ENOUGH * done else 0.0
         if computes:
-            used.compute_s += seconds
-            used.compute_j += joules
+            work.compute_s += seconds
+            work.compute_j += joules
             if self.thermal is not None:
                 self.thermal.stop(self.env.now, work.rate, seconds)
         else:
-            used.download_j += joules
+            work.download_j += joules
         if self.battery is not None and work.watts:
             self.battery.stop(joules)
         work.watts = -1.0
@@ -216,7 +226,7 @@ class Device:
         """End a job."""
         job.phase, job.outcome, job.ended_at = DONE, outcome, self.env.now
         if self.battery is not None:
-            job.used.ended_charge_j = self.battery.level_j
+            job.work.ended_charge_j = self.battery.level_j
         self.job = None
         if self.training is not None and outcome != ARRIVED:
             self.training.drop(job)

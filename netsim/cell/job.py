@@ -31,9 +31,9 @@ NUMBERS = (
     "number", "device", "plan.cycles", "plan.cpu_hz", "plan.compute_w", "plan.bits", "plan.power_w",
     "plan.bandwidth_hz", "snr_hz", "plan.gain", "plan.budget_j", "plan.planned_s", "t0", "cause", "work.left",
     "work.rate", "work.since", "work.seconds", "work.watts", "work.hz", "work.away", "work.restarts", "work.attempts",
-    "work.packets", "plan.download_s", "used.compute_s", "used.upload_s", "used.download_j", "used.compute_j",
-    "upload_j", "used.computed_at", "used.sent_from", "ended_at", "used.computed_charge_j", "used.ended_charge_j",
-    "follows_row", "upload_row", "used.logged_j", "work.drawn_j", "plan.rate", "work.share_hz")
+    "work.packets", "plan.download_s", "work.compute_s", "work.upload_s", "work.download_j", "work.compute_j",
+    "upload_j", "work.computed_at", "work.sent_from", "ended_at", "work.computed_charge_j", "work.ended_charge_j",
+    "follows_row", "upload_row", "work.logged_j", "work.drawn_j", "plan.rate", "share_hz")
 WHOLE = ("number", "device", "cause", "work.restarts", "work.attempts", "work.packets", "upload_row")
 DERIVED = ("upload_j", "follows_row")
 
@@ -88,37 +88,34 @@ class JobPlan(NamedTuple):
 
 # Values that most jobs never change are attributes of the class, so that the creation of thousands of jobs stays cheap.
 
-class RemainingWork:
-    """What is left of a job's phase: seconds of download, cycles, or bits, and how they decrease."""
+class Work:
+    """What is left of a job's phase (seconds of download, cycles, or bits), and what the job has taken so far."""
 
-    rate = 0.0                          # by which ``left`` decreases per second, from the instant ``since`` on
-    since = 0.0
-    seconds = 0.0                       # length of the present stretch of work; inf while its end is not known
-    watts = -1.0                        # power drawn in it; negative while there is none
-    hz = 0.0                            # bandwidth held now
-    share_hz = math.nan                 # the planned bandwidth of the moment, for a job with slots
-    away = 0                            # whether the device is unavailable
+    __slots__ = (
+        "__dict__", "away", "compute_j", "compute_s", "computed_at", "hz", "left", "rate", "seconds", "sent_from",
+        "since", "upload_s", "watts")
+
     restarts = 0
     attempts = 0                        # lost uploads
     packets = 0                         # that the upload comes to; 0 without packet loss
+    download_j = 0.0
     drawn_j = 0.0                       # joules of the upload when its battery's load began
+    logged_j = 0.0                      # joules in the job's segments
+    computed_charge_j = ended_charge_j = math.nan       # battery level then; NaN for mains power
 
     def __init__(self, left: float) -> None:
         self.left = left
+        self.rate = self.since = 0.0    # by how much ``left`` decreases per second, from which instant on
+        self.seconds = 0.0              # length of the present stretch of work; inf while its end is not known
+        self.watts = -1.0               # power drawn in it; negative while there is none
+        self.hz = 0.0                   # bandwidth held now
+        self.away = 0                   # whether the device is unavailable
+        self.compute_s = self.compute_j = self.upload_s = 0.0
+        self.computed_at = self.sent_from = math.nan    # the end of computing, and the start of the last upload
 
     def until_done(self) -> float:
         """Seconds until nothing is left at the present rate, from ``since`` on; inf at rate 0."""
         return self.left / self.rate if self.rate > 0.0 else math.inf
-
-
-class Used:
-    """What a job has taken so far."""
-
-    compute_s = upload_s = 0.0
-    download_j = compute_j = 0.0
-    computed_at = sent_from = math.nan                  # the end of computing, and the start of the (last) upload
-    computed_charge_j = ended_charge_j = math.nan       # battery level then; NaN for mains power
-    logged_j = 0.0                                      # joules in the job's segments
 
 
 class Job:
@@ -136,23 +133,27 @@ class Job:
         Number of the device, of the job, and the trace row of its allocation.
     """
 
-    t0 = ended_at = math.nan            # instants of dispatch and of the end
-    outcome = ""                        # "arrived", or the reason for failure
-    process: simpy.Process | None = None
-    transmission: Transmission | None = None
-    waiter: JobsFinished | None = None
-    segments: list[Segment] | None = None               # of jobs that did more than compute, wait and send
-    slots: list[tuple[float, float]] | None = None      # when the planned bandwidth changes, and to what; last first
+    __slots__ = (
+        "__dict__", "cause", "device", "ended_at", "number", "outcome", "phase", "plan", "process", "segments", "slots",
+        "snr_hz", "t0", "transmission", "waiter", "work")
+
+    share_hz = math.nan                 # the planned bandwidth of the moment, for a job with slots
     follows: Job | None = None          # the job whose end let this one send
     upload_row = -1                     # the trace row of its upload
+    process: simpy.Process | None
+    transmission: Transmission | None
+    waiter: JobsFinished | None
+    segments: list[Segment] | None      # of jobs that did more than compute, wait and send
+    slots: list[tuple[float, float]] | None             # when the planned bandwidth changes, and to what; last first
 
     def __init__(self, plan: JobPlan, snr_hz: float, device: int = 0, number: int = 0, cause: int = -1) -> None:
         self.plan, self.snr_hz, self.device, self.number, self.cause = plan, snr_hz, device, number, cause
-        self.used = Used()
+        self.t0 = self.ended_at = math.nan              # instants of dispatch and of the end
+        self.outcome = ""                               # "arrived", or the reason for failure
+        self.process = self.transmission = self.waiter = self.segments = self.slots = None
+        self.phase, self.work = COMPUTE, Work(plan.cycles)
         if plan.download_s:
-            self.phase, self.work, self.segments = DOWNLOAD, RemainingWork(plan.download_s), []
-        else:
-            self.phase, self.work = COMPUTE, RemainingWork(plan.cycles)
+            self.phase, self.work.left, self.segments = DOWNLOAD, plan.download_s, []
 
     @property
     def arrived(self) -> bool:
@@ -162,17 +163,17 @@ class Job:
     @property
     def energy_j(self) -> float:
         """Joules taken so far."""
-        return self.used.download_j + self.used.compute_j + self.upload_j
+        return self.work.download_j + self.work.compute_j + self.upload_j
 
     @property
     def upload_j(self) -> float:
         """Joules of sending so far."""
-        return self.plan.power_w * self.used.upload_s
+        return self.plan.power_w * self.work.upload_s
 
     @property
     def planned_hz(self) -> float:
         """Planned bandwidth of the moment."""
-        return self.plan.bandwidth_hz if self.slots is None else self.work.share_hz
+        return self.plan.bandwidth_hz if self.slots is None else self.share_hz
 
     @property
     def follows_row(self) -> int:
@@ -181,14 +182,14 @@ class Job:
 
     def follow_slots(self, now: float) -> bool:
         """Take over the bandwidth planned for now; return whether it is another one."""
-        before = self.work.share_hz
+        before = self.share_hz
         while self.slots and self.slots[-1][0] <= now:
-            self.work.share_hz = self.slots.pop()[1]
-        return self.work.share_hz != before
+            self.share_hz = self.slots.pop()[1]
+        return self.share_hz != before
 
     def affordable_s(self) -> float:
         """Seconds of sending that the energy budget still pays for, after what was sent until ``since``."""
-        return (self.plan.budget_j - self.used.compute_j) / self.plan.power_w - self.used.upload_s
+        return (self.plan.budget_j - self.work.compute_j) / self.plan.power_w - self.work.upload_s
 
     def restart(self) -> None:
         """Lose all work, except for a model that was downloaded."""
@@ -203,12 +204,12 @@ class Job:
     def begin_segments(self) -> list[Segment]:
         """Keep segments from now on: computing and waiting are the first, for a job that has come so far."""
         if self.segments is None:
-            self.segments, used = [], self.used
+            self.segments, work = [], self.work
             if self.phase == UPLOAD:
-                self.segments.append((COMPUTE, self.t0, used.computed_at, used.compute_j))
-                used.logged_j = used.compute_j
-                if used.sent_from > used.computed_at:
-                    self.segments.append((WAIT, used.computed_at, used.sent_from, 0.0))
+                self.segments.append((COMPUTE, self.t0, work.computed_at, work.compute_j))
+                work.logged_j = work.compute_j
+                if work.sent_from > work.computed_at:
+                    self.segments.append((WAIT, work.computed_at, work.sent_from, 0.0))
         return self.segments
 
     def end_segment(self, name: str, now: float) -> None:
@@ -216,8 +217,8 @@ class Job:
         segments = self.begin_segments()
         began = segments[-1][2] if segments else self.t0
         if now > began or not segments:
-            segments.append((name, began, now, max(0.0, self.energy_j - self.used.logged_j)))
-            self.used.logged_j = self.energy_j
+            segments.append((name, began, now, max(0.0, self.energy_j - self.work.logged_j)))
+            self.work.logged_j = self.energy_j
 
 
 def uploaded(number: int, row: int) -> Job:
@@ -250,7 +251,7 @@ def restore(state: State) -> list[Job]:
             part, _, attribute = name.rpartition(".")
             setattr(getattr(job, part) if part else job, attribute, values[name])
         job.phase, job.outcome = text.split("\t")
-        job.slots = None if math.isnan(job.work.share_hz) else []
+        job.slots = None if math.isnan(job.share_hz) else []
         job.segments = None
         jobs[job.number] = job
     for number in state["with_segments"].tolist():
@@ -304,4 +305,4 @@ def _give_slots(jobs: list[Job], table: Floats, starts: float, *, lasting: bool)
     for t0, _, i, hz in table[np.argsort(-table[:, 0], kind="stable")].tolist():
         slots[int(i)].append((starts + t0, hz))
     for job, own in zip(jobs, slots, strict=True):
-        job.slots, job.work.share_hz = own, 0.0
+        job.slots, job.share_hz = own, 0.0

@@ -42,7 +42,7 @@ class Transmission(simpy.Event):
         job = self.job
         if job.segments is not None:
             job.end_segment(WAIT, now)
-        job.used.sent_from = now
+        job.work.sent_from = now
         if self.battery is not None:
             job.work.drawn_j = job.upload_j
             self.battery.draw(job.plan.power_w)
@@ -73,7 +73,7 @@ class TimedTransmission(Transmission, simpy.Timeout):
         simpy.Timeout.__init__(self, env, seconds, ARRIVED)
         self.uplink, self.job, self.battery = uplink, job, battery
         work.hz, work.rate, work.seconds, job.transmission = hz, rate, seconds, self
-        work.since = job.used.sent_from = now = env.now
+        work.since = work.sent_from = now = env.now
         if battery is not None or job.segments is not None:
             self.begin(now)
         uplink.timed[job] = self
@@ -90,7 +90,7 @@ class TimedTransmission(Transmission, simpy.Timeout):
             return
         work = job.work
         work.left = 0.0
-        job.used.upload_s += work.seconds
+        work.upload_s += work.seconds
         if self.battery is not None or job.segments is not None:
             self.end(now)
         del uplink.timed[job]
@@ -287,7 +287,7 @@ class Uplink:
         outcome = ARRIVED if self.loss is None else self.loss.outcome(job)
         if outcome is None:
             job.end_segment(UPLOAD, self.env.now)
-            job.used.sent_from, job.work.left = self.env.now, job.plan.bits
+            job.work.sent_from, job.work.left = self.env.now, job.plan.bits
             return True
         job.outcome = outcome
         return False

@@ -19,10 +19,10 @@ from netsim.trace.schema import ARRIVED, CELL, INFEASIBLE
 CLOCK = 64      # units in the last place of the clock: a shorter wait is its rounding
 HEAD = ("number", "device", "cause")
 TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
-USED = ("compute_s", "upload_s", "compute_j", "computed_at", "sent_from")
+WORKED = ("compute_s", "upload_s", "compute_j", "computed_at", "sent_from")
 DECIDED = ("gain", "bits", "cycles", "budget_j", "cpu_hz", "power_w", "bandwidth_hz", "planned_s")
-CHARGES = ("used.computed_charge_j", "used.ended_charge_j")
-HOMES = {**{name: f"used.{name}" for name in USED}, **{name: f"plan.{name}" for name in DECIDED}}      # in a job
+CHARGES = ("work.computed_charge_j", "work.ended_charge_j")
+HOMES = {**{name: f"work.{name}" for name in WORKED}, **{name: f"plan.{name}" for name in DECIDED}}      # in a job
 Piece = tuple[int, int | list[int], Ints, Ints | int, Floats, Floats, Any, Any]      # columns of rows of the trace
 
 
@@ -83,14 +83,14 @@ class Ended:
         """The columns of some jobs, in their order."""
         outcome = [job.outcome for job in jobs]
         wanted = [name for name in (*HEAD, "t0", *DECIDED) if name not in decided]
-        columns = {**_columns(jobs, [*USED, "ended_at", *wanted]), **decided}
+        columns = {**_columns(jobs, [*WORKED, "ended_at", *wanted]), **decided}
         columns["upload_j"] = columns["power_w"] * columns["upload_s"]
         head = {name: columns[name].astype(np.int64, copy=False) for name in HEAD}
         return cls(
             job=head["number"], device=head["device"], began=columns["t0"], cause=head["cause"],
             version=version, outcome=outcome, arrived=np.ones(len(jobs), bool) if outcome.count(ARRIVED) == len(jobs)
             else np.array([reason == ARRIVED for reason in outcome]),
-            values={name: columns[name] for name in (*USED, "upload_j", "ended_at")},
+            values={name: columns[name] for name in (*WORKED, "upload_j", "ended_at")},
             decided={name: columns[name] for name in DECIDED},
             segments={place: job.segments for place, job in enumerate(jobs) if job.segments is not None},
             computes=np.empty(len(jobs), np.int64), last=np.empty(len(jobs), np.int64))
@@ -134,7 +134,7 @@ def _record_rows(
     v = jobs.values
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
     whole: Bools | slice = slice(None)          # jobs that computed, waited, sent and were done
-    charge = (_columns(each, CHARGES) if any(job.used.ended_charge_j == job.used.ended_charge_j for job in each)
+    charge = (_columns(each, CHARGES) if any(job.work.ended_charge_j == job.work.ended_charge_j for job in each)
               else None)
     unsent = np.isnan(sent_from)
     until = np.where(unsent, ended_at, sent_from)
@@ -299,7 +299,7 @@ def record_waits(recorder: Recorder, played: Sequence[Ended], began: float, now:
 def record_packets(recorder: Recorder, ended: Sequence[Job]) -> None:
     """How many packets each upload came to, with those that were sent again."""
     for job in ended:
-        if job.work.packets and job.used.sent_from == job.used.sent_from:
+        if job.work.packets and job.work.sent_from == job.work.sent_from:
             recorder.counter("packets", job.device, job.ended_at, job.work.packets)
 
 

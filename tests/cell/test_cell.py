@@ -138,7 +138,7 @@ def test_energy_of_an_upload_at_changing_rates_is_power_times_air_time():
     jobs = world.start(*two)
     world.env.run()
     for job in jobs:
-        assert job.upload_j == pytest.approx(job.plan.power_w * (job.ended_at - job.used.sent_from), rel=1e-12)
+        assert job.upload_j == pytest.approx(job.plan.power_w * (job.ended_at - job.work.sent_from), rel=1e-12)
     assert 100.0 - world.batteries.left_j[0] == pytest.approx(jobs[0].energy_j, rel=1e-12)
 
 

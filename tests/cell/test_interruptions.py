@@ -322,7 +322,8 @@ def test_jobs_taken_up_again_end_as_they_would_have(seed, scheduler, work, until
             world.batteries.restore(levels)
             world.cell.restore(state)
         world.env.run()
-        return {job.device: (job.ended_at, job.energy_j, vars(job.used), job.outcome, job.segments)
+        return {job.device: (job.ended_at, job.energy_j, job.work.compute_s, job.work.upload_s, job.outcome,
+                             job.segments)
                 for job in (*ended, *world.cell.collect())}
 
     whole, pieces = play(broken=False), play(broken=True)

@@ -101,7 +101,7 @@ def test_who_sends_for_longer_than_planned_keeps_its_share_and_the_next_one_wait
     cell, jobs = opened(0.0), jobs_of(Wave(np.arange(2), problem, plan), worse)
     cell.submit(jobs)
     cell.env.run()
-    assert [job.used.sent_from for job in jobs] == pytest.approx([1.0, 4.0])
+    assert [job.work.sent_from for job in jobs] == pytest.approx([1.0, 4.0])
     assert [job.ended_at for job in jobs] == pytest.approx([4.0, 7.0])
 
 
