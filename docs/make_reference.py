@@ -322,7 +322,8 @@ def described(name: str, thing: Any) -> Iterator[str]:
         yield f"```python\n{fields_of(name, thing)}\n```\n"
     yield prose(thing.__doc__)
     if thing.__name__ == "Run":
-        yield f"It has {', '.join(f'`{entry}`' for entry in vars(thing) if not entry.startswith('_'))}.\n"
+        entries = [entry for owner in reversed(thing.__mro__[:-1]) for entry in vars(owner)]
+        yield f"It has {', '.join(f'`{entry}`' for entry in entries if not entry.startswith('_'))}.\n"
 
 
 def prose(doc: str | None) -> str:

@@ -110,7 +110,7 @@ def open_rounds(
                                    next_change=lambda t: np.inf)
     problems: Any = SimpleNamespace(sizes=sizes, bandwidth_hz=band_hz, noise_w_per_hz=NOISE, link=SHANNON,
                                     has_downlink=False, least_j=lambda channel_changes: None, downlink=lambda: None)
-    parts = CellParts(population, channel, problems, scheduler or Planned(), lambda problem, charge_j: methods,
+    parts = CellParts(population, channel, problems, scheduler or Planned(), lambda *_: methods,
                       "now", STEADY, False)
     return RoundRecorder(env, recorder, parts, learning)
 

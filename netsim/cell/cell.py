@@ -19,8 +19,6 @@ from netsim.cell.job import DONE, DOWNLOAD, Interruption, Job
 from netsim.cell.uplink import Uplink
 from netsim.world.faults import STEADY, DevicesInTime
 
-BY_NUMBER, BY_TIME = attrgetter("number"), attrgetter("ended_at", "device", "number")
-
 
 class JobsFinished(simpy.Event):
     """Succeeds when the wanted number of jobs has finished, or when the time is up."""
@@ -113,19 +111,21 @@ class SimulatedCell:
         return [number for number, job in self.running.items()
                 if job.transmission is not None and uplink.remaining_s(job) <= rounding_of(now, job.t0)]
 
-    def collect(self, most: int | None = None) -> list[Job]:
-        """Take all finished jobs, by number; or the first ``most`` of them, in the order of time, then of devices.
+    def collect(self, *, first: bool = False) -> list[Job]:
+        """Take all finished jobs, by number; or only the first to finish, in the order of time, then of devices.
 
         Ends that differ by rounding alone are at one time.
         """
-        if len(self.finished) == len(self.running) and most is None:
+        if len(self.finished) == len(self.running) and not first:
             taken, self.running, self.finished = list(self.running.values()), {}, []
             self.uplink.promised_hz = 0.0
             return taken
-        self.finished.sort(key=BY_NUMBER if most is None else BY_TIME)
-        if most is not None:
-            self.finished = in_order(self.finished)
-        taken, self.finished = self.finished[:most], [] if most is None else self.finished[most:]
+        taken, self.finished = sorted(self.finished, key=attrgetter("number")), []
+        if first and taken:
+            earliest = min(taken, key=attrgetter("ended_at", "device", "number"))
+            soon = earliest.ended_at + rounding_of(earliest.ended_at, earliest.t0)
+            one = min((job for job in taken if job.ended_at <= soon), key=attrgetter("device", "number"))
+            taken, self.finished = [one], [job for job in taken if job is not one]
         for job in taken:
             del self.running[job.number]
             self.uplink.promised_hz -= job.plan.bandwidth_hz
@@ -177,17 +177,6 @@ class SimulatedCell:
             for job in jobs.values():
                 if job.phase != DOWNLOAD and (job.phase != DONE or job.arrived):
                     self.training.start(job)
-
-
-def in_order(jobs: list[Job]) -> list[Job]:
-    """Jobs that are sorted by their ends; those that end together but for rounding, in the order of devices."""
-    ordered: list[Job] = []
-    while jobs:
-        soon = jobs[0].ended_at + rounding_of(jobs[0].ended_at, jobs[0].t0)
-        together = [job for job in jobs if job.ended_at <= soon]
-        ordered += sorted(together, key=attrgetter("device", "number"))
-        jobs = jobs[len(together):]
-    return ordered
 
 
 def _under(prefix: str, state: State) -> State:

@@ -274,11 +274,10 @@ def jobs_of(
     """
     plan, problem = wave.plan, wave.problem
     snr_hz = gain * plan.power_w / problem.noise_w_per_hz
-    columns = [
-        problem.cycles, plan.cpu_hz, problem.capacitance * plan.cpu_hz**3, problem.bits, plan.power_w,
-        plan.bandwidth_hz, problem.budget_j, problem.gain, plan.end_s,
-        np.zeros(len(gain)) if download_s is None else download_s, problem.link.rate(plan.bandwidth_hz, snr_hz)]
-    plans = map(JobPlan._make, zip(*(column.tolist() for column in columns), strict=True))
+    columns = {**decided_by(wave), "compute_w": problem.capacitance * plan.cpu_hz**3,
+               "download_s": np.zeros(len(gain)) if download_s is None else download_s,
+               "rate": problem.link.rate(plan.bandwidth_hz, snr_hz)}
+    plans = map(JobPlan._make, zip(*(columns[name].tolist() for name in JobPlan._fields), strict=True))
     jobs = list(map(Job, plans, snr_hz.tolist(), wave.devices.tolist(), count(first), repeat(cause)))
     if plan.slots is not None:
         starts = now + (0.0 if download_s is None else float(download_s.max()))

@@ -97,7 +97,7 @@ class RadioCell(SimulatedCell):
         self._faults = faults if faults and faults.presences else None
         self._charge = self.batteries.level_j if self.batteries.any_finite else None
         self._whole_band = bool(getattr(parts.scheduler, "alone", False))     # whether one job has it all
-        self.planner = self.last_planner = self._planner(self.problem, self._charge, self._downlink)
+        self.planner = self.last_planner = parts.planner(self.problem, self._charge, self._downlink)
 
     @property
     def now(self) -> float:
@@ -171,7 +171,7 @@ class RadioCell(SimulatedCell):
         if self.problems.has_downlink and len(devices) and (
                 downlink := self.problems.downlink(devices)) != self._downlink:
             self._downlink = downlink
-            self.planner = self._planner(self.problem, self._charge, downlink)
+            self.planner = self.parts.planner(self.problem, self._charge, downlink)
         self._download = self._download_in(shares)
         self.last_planner = self._planner_in(shares, self._charge)
         return self.last_planner.agenda(np.sort(devices), rule, size)
@@ -185,13 +185,7 @@ class RadioCell(SimulatedCell):
         in_all = shares == 1 or self._whole_band
         if charge_j is self._charge and in_all:
             return self.planner
-        return self._planner(self.problem if in_all else part, charge_j, self._download_in(shares))
-
-    def _planner(
-        self, problem: Callable[[Ints], Problem], charge_j: Charges | None, download: Downlink | None,
-    ) -> Planner:
-        make = self.parts.planner
-        return make(problem, charge_j) if download is None else make(problem, charge_j, download)
+        return self.parts.planner(self.problem if in_all else part, charge_j, self._download_in(shares))
 
     def _download_in(self, shares: int) -> Downlink | None:
         """The model's way to a device, in as large a part of band and power as its upload has."""

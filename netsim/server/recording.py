@@ -21,8 +21,7 @@ HEAD = ("number", "device", "cause")
 TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
 WORKED = ("compute_s", "upload_s", "compute_j", "computed_at", "sent_from")
 DECIDED = ("gain", "bits", "cycles", "budget_j", "cpu_hz", "power_w", "bandwidth_hz", "planned_s")
-CHARGES = ("work.computed_charge_j", "work.ended_charge_j")
-HOMES = {**{name: f"work.{name}" for name in WORKED}, **{name: f"plan.{name}" for name in DECIDED}}      # in a job
+CHARGES = ("computed_charge_j", "ended_charge_j")
 Piece = tuple[int, int | list[int], Ints, Ints | int, Floats, Floats, Any, Any]      # columns of rows of the trace
 
 
@@ -79,26 +78,25 @@ class Ended:
         return seconds if not self.segments else seconds + self.received[0]
 
     @classmethod
-    def of(cls, jobs: Sequence[Job], version: Ints, decided: Mapping[str, Any]) -> Ended:
+    def of(cls, jobs: Sequence[Job], version: Ints, decided: Mapping[str, Any] | None) -> Ended:
         """The columns of some jobs, in their order."""
         outcome = [job.outcome for job in jobs]
-        wanted = [name for name in (*HEAD, "t0", *DECIDED) if name not in decided]
-        columns = {**_columns(jobs, [*WORKED, "ended_at", *wanted]), **decided}
-        columns["upload_j"] = columns["power_w"] * columns["upload_s"]
-        head = {name: columns[name].astype(np.int64, copy=False) for name in HEAD}
+        values = {**_columns([job.work for job in jobs], WORKED), **_columns(jobs, ["ended_at"])}
+        if decided is None:
+            decided = {**_columns(jobs, [*HEAD, "t0"]), **_columns([job.plan for job in jobs], DECIDED)}
+        values["upload_j"] = decided["power_w"] * values["upload_s"]
+        job, device, cause = (decided[name].astype(np.int64, copy=False) for name in HEAD)
         return cls(
-            job=head["number"], device=head["device"], began=columns["t0"], cause=head["cause"],
-            version=version, outcome=outcome, arrived=np.ones(len(jobs), bool) if outcome.count(ARRIVED) == len(jobs)
-            else np.array([reason == ARRIVED for reason in outcome]),
-            values={name: columns[name] for name in (*WORKED, "upload_j", "ended_at")},
-            decided={name: columns[name] for name in DECIDED},
+            job, device, decided["t0"], cause, version, outcome,
+            arrived=np.array([reason == ARRIVED for reason in outcome]), values=values,
+            decided={name: decided[name] for name in DECIDED},
             segments={place: job.segments for place, job in enumerate(jobs) if job.segments is not None},
             computes=np.empty(len(jobs), np.int64), last=np.empty(len(jobs), np.int64))
 
 
-def _columns(jobs: Sequence[Job], names: Sequence[str]) -> dict[str, Floats]:
-    """Attributes of some jobs as arrays."""
-    rows = np.array(list(map(attrgetter(*(HOMES.get(name, name) for name in names)), jobs)), float)
+def _columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, Floats]:
+    """Attributes of some records as arrays."""
+    rows = np.array(list(map(attrgetter(*names), records)), float).reshape(len(records), -1)
     return dict(zip(names, rows.T, strict=True))
 
 
@@ -116,7 +114,7 @@ def record_ended(
         for t, hertz in zip(*band, strict=True):
             recorder.counter("bandwidth", CELL, t, hertz)
         return None
-    jobs = Ended.of(ended, np.full(len(ended), version) if started is None else started, decided or {})
+    jobs = Ended.of(ended, np.full(len(ended), version) if started is None else started, decided)
     uploads, waits = _record_rows(recorder, jobs, band, ended)
     if contended or waits is not None:
         _link_uploads(recorder, jobs, ended, uploads, waits)
@@ -134,8 +132,8 @@ def _record_rows(
     v = jobs.values
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
     whole: Bools | slice = slice(None)          # jobs that computed, waited, sent and were done
-    charge = (_columns(each, CHARGES) if any(job.work.ended_charge_j == job.work.ended_charge_j for job in each)
-              else None)
+    works = [job.work for job in each]
+    charge = _columns(works, CHARGES) if any(work.ended_charge_j == work.ended_charge_j for work in works) else None
     unsent = np.isnan(sent_from)
     until = np.where(unsent, ended_at, sent_from)
     waited, sent = until - computed_at > CLOCK * np.spacing(until), ~unsent
@@ -146,17 +144,17 @@ def _record_rows(
     rows = Rows(recorder, jobs)
     compute = rows.add(SPAN, "compute", whole, jobs.began, computed_at, energy_j=v["compute_j"])
     if charge is not None:
-        rows.add_charge(charge[CHARGES[0]], computed_at)
+        rows.add_charge(charge["computed_charge_j"], computed_at)
     wait = rows.add(SPAN, "wait", waited, computed_at, until) if np.count_nonzero(waited) else None
     which = slice(None) if np.count_nonzero(sent) == len(jobs) else sent
     upload = rows.add(SPAN, "upload", which, sent_from, ended_at, energy_j=v["upload_j"])
     told = rows.add_segments(jobs.segments) if jobs.segments else None
     if charge is not None:
-        rows.add_charge(charge[CHARGES[1]], ended_at)
+        rows.add_charge(charge["ended_charge_j"], ended_at)
     dropped = None if np.count_nonzero(jobs.arrived) == len(jobs) else np.flatnonzero(~jobs.arrived)
     if dropped is not None:
         drop = rows.add(INSTANT, [jobs.outcome[i] for i in dropped.tolist()], dropped, ended_at, ended_at)
-    rows.add_band(*band)
+    rows.add_counter("bandwidth", np.full(len(band[0]), CELL), *band)
     seq = rows.record()
     last, uploads, waits = jobs.last, np.full(len(jobs), -1), None
     if wait is not None:
@@ -197,16 +195,15 @@ class Rows:
 
     def add(
         self, kind: int, name: str | list[str], which: Bools | Ints | slice, t0: Floats, t1: Floats, *,
-        energy_j: Floats | float = 0.0, value: Floats | float = 0.0,
+        energy_j: Floats | float = 0.0,
     ) -> slice:
         """Rows of these jobs; returns their places."""
         device, job = self.jobs.device, self.jobs.job
         if not isinstance(which, slice):
             device, job, t0, t1 = device[which], job[which], t0[which], t1[which]
             energy_j = energy_j[which] if isinstance(energy_j, np.ndarray) else energy_j
-            value = value[which] if isinstance(value, np.ndarray) else value
         names = self.recorder.text(name) if isinstance(name, str) else [self.recorder.text(each) for each in name]
-        return self._add((kind, names, device, job, t0, t1, value, energy_j))
+        return self._add((kind, names, device, job, t0, t1, 0.0, energy_j))
 
     def add_segments(self, segments: dict[int, list[Segment]]) -> slice:
         """A row for each segment of these jobs; returns their places."""
@@ -218,12 +215,11 @@ class Rows:
     def add_charge(self, charge_j: Floats, t: Floats) -> None:
         """What is left in the batteries, where there are any."""
         there = ~np.isnan(charge_j)
-        t = t[there]
-        self._add((COUNTER, self.recorder.text("battery"), self.jobs.device[there], -1, t, t, charge_j[there], 0.0))
+        self.add_counter("battery", self.jobs.device[there], t[there], charge_j[there])
 
-    def add_band(self, t: Floats, hertz: Floats) -> None:
-        """How the band in use changed."""
-        self._add((COUNTER, self.recorder.text("bandwidth"), np.full(len(t), CELL), -1, t, t, hertz, 0.0))
+    def add_counter(self, name: str, device: Ints, t: Floats, value: Floats) -> None:
+        """A quantity that changed at these instants."""
+        self._add((COUNTER, self.recorder.text(name), device, -1, t, t, value, 0.0))
 
     def _add(self, piece: Piece) -> slice:
         first, self.count = self.count, self.count + len(piece[2])

@@ -138,9 +138,9 @@ class RoundRecorder:
         self._cause, self._followed = np.array([row]), False       # a job that ends meanwhile is waited for beside it
         return self.env.timeout(seconds)
 
-    def collect(self, most: int | None = None) -> list[Job]:
+    def collect(self, *, first: bool = False) -> list[Job]:
         """Take finished jobs (:meth:`~netsim.cell.cell.SimulatedCell.collect`), and write them down."""
-        jobs = self.cell.collect(most)
+        jobs = self.cell.collect(first=first)
         self._record(jobs, self.version)
         return jobs
 

@@ -152,7 +152,7 @@ class Server:
     def next_ended(self, until: float = math.inf) -> Jobs:
         """Wait until the next job has ended, or the time is up: no more than one job."""
         yield self.cell.wait(self.cell.running, until, 1)
-        return self.rounds.collect(1)
+        return self.rounds.collect(first=True)
 
     def cancel(self, jobs: Any, reason: str) -> Jobs:
         """Abort jobs."""

@@ -47,7 +47,7 @@ class Synchronous(Server):
         while enough > 0 and self.cell.running:
             yield self.cell.wait(self.cell.running, until, 1)
             yield self.cell.wait(self.cell.ending_now())
-            if not (one := self.rounds.collect(1)):                                  # the time is up
+            if not (one := self.rounds.collect(first=True)):                                  # the time is up
                 break
             ended += one
             enough -= one[0].arrived
