@@ -66,8 +66,8 @@ def serve(stage: Stage, selector: Selector) -> None:
     server: Server = strategy.loop(stage.context(selector), strategy)
     if not server.ended():
         stage.learning.begin(scenario.size, stage.rounds.version)
-    own = scenario.server is not None and scenario.server.kind not in SERVERS
-    stage.advance(stage.env.process(watched(server, scenario.server.kind) if own else server.run()))
+    kind = scenario.server.kind if scenario.server else "synchronous"
+    stage.advance(stage.env.process(server.run() if kind in SERVERS else watched(server, kind)))
     stage.finish(target_reached=server.target_reached if stage.learning.trains else None, in_rounds=True)
 
 
