@@ -99,7 +99,7 @@ def nothing(*_: Any, **__: Any) -> None:
 def generous(band: Any, i: int, original: Any = SharedBand._write) -> None:
     """Count more than was drawn."""
     original(band, i)
-    band.all[i].job.upload_j *= 1.001
+    band.all[i].job.work.compute_j *= 1.001
 
 
 def full_again(batteries: Any, state: Any, original: Any = Batteries.restore) -> None:

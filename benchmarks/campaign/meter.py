@@ -120,14 +120,14 @@ def metered() -> Iterator[Meter]:
 
     def now_sends(band: FixedShares, transmission: Any) -> None:
         job = transmission.job
-        meter.sends(job, band.env.now, job.hz, job.left)
+        meter.sends(job, band.env.now, job.work.hz, job.work.left)
 
     watch(RoundRecorder, "__init__", after=built)
     watch(Device, "compute", before=meter.computes)
     watch(FixedShares, "_set_timer", before=now_sends)
     watch(SharedBand, "reallocate", after=meter.divides)
-    watch(TimedTransmission, "__init__", after=lambda each, uplink, job, battery: meter.sends(
-        job, uplink.env.now, job.hz, job.left))
+    watch(TimedTransmission, "__init__", after=lambda each, uplink, job, battery, rate: meter.sends(
+        job, uplink.env.now, job.work.hz, job.work.left))
     watch(Uplink, "leave", before=lambda uplink, job: meter.leaves(job, uplink.env.now))
     watch(Uplink, "is_lost", before=lambda uplink, each: meter.is_sent(each.job, uplink.env.now))
     watch(TimedTransmission, "__exit__", before=lambda each, kind, *_: (
