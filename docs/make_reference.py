@@ -295,7 +295,7 @@ PUBLIC = {
     "netsim.allocation": ("Problem", "Plan", "allocate", "Infeasible", "plan_for", "LinkModel", "Shannon"),
     "netsim.allocation.diagnosis": ("obstacles", "Obstacles", "largest_feasible", "budget_scaling"),
     "netsim.allocation.prices": ("prices_of", "Prices"),
-    "netsim.selection": ("Method", "View", "Choice"),
+    "netsim.selection": ("Method", "View", "LearningView", "Choice"),
     "netsim.physics": ("path_gain", "fdma_rate", "bandwidth_for_rate", "compute_time", "compute_energy", "upload_time",
                        "upload_energy"),
 }

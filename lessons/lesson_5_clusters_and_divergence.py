@@ -20,7 +20,7 @@ def _():
     from netsim.lab.widgets import controls, slider
     from netsim.learning.clustering import ari, cluster_devices
     from netsim.learning.learner import open_learner
-    from netsim.selection.divergence import distances
+    from netsim.selection.clusters import distances
 
     return (
         ari, cluster_devices, controls, distances, lines, load_scenario, matrix, mo, np, open_learner, pages,

@@ -282,7 +282,7 @@ class TestWhoseCodeItIs:
             check_made_for_netsim("numpy:load", "here")
         with import_refused("here", "belongs to no installed package"):
             check_made_for_netsim(f"{__name__}:load", "here")
-        check_made_for_netsim("netsim.selection.fedavg:FedAvg", "here")
+        check_made_for_netsim("netsim.selection.basic:FedAvg", "here")
 
     def test_what_lies_in_the_current_directory_is_not_installed(self, site, tmp_path, monkeypatch):
         install(tmp_path, "trap", requires="netsim")

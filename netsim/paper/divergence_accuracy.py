@@ -18,7 +18,7 @@ from netsim.paper.plots import canvas
 from netsim.paper.report import Finding, Report, Verdict, all_or_some
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import TITLES, Trial, measured
-from netsim.selection.divergence import distances
+from netsim.selection.clusters import distances
 from netsim.sweep.points import Record
 
 ROUNDS = (10, 2, 5, 20)      # k: the paper does not print it; the first is drawn

@@ -1,4 +1,4 @@
-"""Who takes part in a round: one method a file, behind the ``Selection`` protocol.
+"""Who takes part in a round: methods behind the ``Selection`` protocol.
 
 >>> selection = make_selection("divergence", {"norm": "l1"})
 >>> sorted(selection.needs)
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from netsim.selection.method import Method
 from netsim.selection.registry import METHODS, check_choice, check_state, make_selection
-from netsim.selection.view import Choice, Selection, View
+from netsim.selection.view import Choice, LearningView, Selection, View
 
-__all__ = ["METHODS", "Choice", "Method", "Selection", "View", "check_choice", "check_state", "make_selection"]
+__all__ = [
+    "METHODS", "Choice", "LearningView", "Method", "Selection", "View", "check_choice", "check_state", "make_selection",
+]

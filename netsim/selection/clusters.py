@@ -1,22 +1,86 @@
-"""What ``kmeans``, ``divergence`` and ``cluster-round-robin`` share: clusters of devices, and places for each."""
+"""Selection by the devices' models: ``kmeans``, ``divergence``, ``cluster-round-robin`` and ``k-center``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from netsim.base.arrays import Bools, Floats, Ints, Weights
 from netsim.base.errors import InputError, unknown
 from netsim.base.fields import Natural
-from netsim.selection.method import Method, at_random, highest, known_models, newcomers, note_asked
+from netsim.selection.method import Method, at_random, highest
 from netsim.selection.view import Choice, View
+
+Norm = Literal["l2", "l1"]
+CHUNK = 1 << 17     # values looked at together: 1 MB in double precision, which a cache holds
 
 
 @dataclass(frozen=True)
-class ClusterMethod(Method):
+class ModelMethod(Method):
+    """A method that compares the models of all devices: makes unknown ones known first, then chooses (``choose``).
+
+    After a first round with every device nothing is unknown; when the run starts with a cohort instead, devices that
+    were never asked come first, drawn uniformly, and known ones fill up. A device is asked once, so that one which
+    never answers delays no other. ``state["asked"]`` keeps the round in which each device was last chosen.
+    """
+
+    barrier: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({"weights"})
+
+    def __call__(self, view: View, rng: np.random.Generator) -> Choice:
+        before = 0 if view.round == 1 else 1      # not called in the first round: it took all devices
+        asked = self.state.setdefault("asked", np.full(len(view.available), before, dtype=np.int64)).copy()
+        new = view.available & (view.last_round == 0) & (asked == 0)
+        if new.any():
+            score = new + 0.5 * rng.random(len(new))                 # new ones above all known ones, random within
+            devices = highest(score, np.flatnonzero(view.available), view.cohort_size)
+        else:
+            devices = self.choose(view, rng)
+        asked[devices] = view.round
+        self.state["asked"] = asked
+        return Choice(devices)
+
+    def choose(self, view: View, rng: np.random.Generator) -> Ints:
+        """The devices of a round in which no model is left to make known."""
+        raise NotImplementedError
+
+
+def known_models(view: View) -> Weights:
+    """The models last uploaded, (N, P); rows are valid where ``last_round > 0``."""
+    if view.local_weights is None:
+        raise InputError("needs", "selection.method", expected="learning: it compares the devices' models")
+    return view.local_weights
+
+
+@dataclass(frozen=True)
+class LayerMethod(ModelMethod):
+    """A method that compares one layer of the models, or all of them."""
+
+    layer: str = "last"     # features: a layer's weights, "all", or "last": the output layer, fc2.weight in the paper
+
+    def check_model(self, layers: Mapping[str, slice]) -> None:
+        self.columns(layers)
+
+    def features(self, view: View) -> Weights:
+        """The columns of the devices' models that ``layer`` names."""
+        return known_models(view)[:, self.columns(view.layers)]
+
+    def columns(self, layers: Mapping[str, slice]) -> slice:
+        """Where these weights lie in a flat model; "last" is the last layer with weights."""
+        if self.layer == "all":
+            return slice(None)
+        weights = [name for name in layers if name.endswith("weight")]
+        name = weights[-1] if self.layer == "last" and weights else self.layer
+        if name not in layers:
+            raise unknown("selection.layer", self.layer, [*layers, "all", "last"])
+        return layers[name]
+
+
+@dataclass(frozen=True)
+class ClusterMethod(LayerMethod):
     """Clusters the devices once by their models (Algorithm 2), then takes the highest ranked of each cluster.
 
     The clusters are made in the first round in which every device has been asked for a model: the second, after a
@@ -25,23 +89,13 @@ class ClusterMethod(Method):
     the ranking that it gives the devices (``rank``); how many come from each cluster is said in ``places``.
     """
 
-    barrier: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset({"weights"})
-
     clusters: Natural | None = None     # c; by default the number of classes in the data
-    layer: str = "last"     # features: a layer's weights, "all", or "last": the output layer, fc2.weight in the paper
 
-    def check_model(self, layers: Mapping[str, slice]) -> None:
-        columns_of(layers, self.layer)
-
-    def __call__(self, view: View, rng: np.random.Generator) -> Choice:
-        choice = newcomers(view, self.state, rng)
-        if choice is not None:
-            return choice
-        if not (view.last_round > 0).any():      # nobody's upload has ever arrived
-            return note_asked(view, self.state, at_random(view, rng))
+    def choose(self, view: View, rng: np.random.Generator) -> Ints:
+        if not (view.last_round > 0).any():      # no upload has ever arrived
+            return at_random(view, rng)
         labels = self._labels(view, rng)
-        return note_asked(view, self.state, places(labels, self.rank(view, rng), view.available, view.cohort_size))
+        return places(labels, self.rank(view, rng), view.available, view.cohort_size)
 
     def rank(self, view: View, rng: np.random.Generator) -> Floats:
         """How much each of the N devices is wanted; the highest of a cluster are taken."""
@@ -50,7 +104,7 @@ class ClusterMethod(Method):
     def _labels(self, view: View, rng: np.random.Generator) -> Ints:
         """The cluster of each device: made by K-means once, then kept, and joined by latecomers."""
         known = view.last_round > 0
-        features = features_of(view, self.layer)
+        features = self.features(view)
         labels = self.state.get("clusters")
         if labels is None:
             from netsim.learning.clustering import cluster_devices
@@ -73,22 +127,6 @@ class ClusterMethod(Method):
         return labels
 
 
-def features_of(view: View, layer: str) -> Weights:
-    """The columns of the devices' models that an option names: a layer, "all", or "last", the last one with weights."""
-    return known_models(view)[:, columns_of(view.layers, layer)]
-
-
-def columns_of(layers: Mapping[str, slice], layer: str) -> slice:
-    """Where these weights lie in a flat model."""
-    if layer == "all":
-        return slice(None)
-    weights = [name for name in layers if name.endswith("weight")]
-    name = weights[-1] if layer == "last" and weights else layer
-    if name not in layers:
-        raise unknown("selection.layer", layer, [*layers, "all", "last"])
-    return layers[name]
-
-
 def places(labels: Ints, rank: Floats, available: Bools, size: int) -> Ints:
     """Who of the clusters gets the S places, in three steps.
 
@@ -106,3 +144,90 @@ def places(labels: Ints, rank: Floats, available: Bools, size: int) -> Ints:
     second = highest(rank, there[clustered & (position == share)], extra)
     third = highest(rank, np.setdiff1d(there, np.concatenate([first, second])), size - len(first) - len(second))
     return np.concatenate([first, second, third])
+
+
+@dataclass(frozen=True)
+class KMeans(ClusterMethod):
+    """s random devices from each cluster of similar models; places that clusters leave empty are drawn at random too.
+
+    Source: Algorithms 2 and 3 of the paper; who gets the places when clusters don't divide S: ``clusters.places``.
+    """
+
+    def rank(self, view: View, rng: np.random.Generator) -> Floats:
+        return rng.random(len(view.available))
+
+
+@dataclass(frozen=True)
+class ClusterRoundRobin(ClusterMethod):
+    """From each cluster the s devices that were not chosen for longest; equals in the order of their numbers.
+
+    ``divergence`` without the divergence: the model that was uploaded longest ago is mostly also the farthest from
+    the global one, so the gain of ``divergence`` over this method is what the norm itself brings.
+    """
+
+    def rank(self, view: View, rng: np.random.Generator) -> Floats:
+        return -np.maximum(self.state["asked"], view.last_round).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Divergence(ClusterMethod):
+    """From each cluster the s devices with the largest weight divergence d_n = |w_n - w|, over all layers.
+
+    Source: Algorithms 2 and 4 of the paper, which measures by the Euclidean norm ("l2"); a public implementation sums
+    absolute values ("l1"). Models are those last uploaded, so a device waits until its own is the stalest.
+    """
+
+    norm: Norm = "l2"
+
+    def rank(self, view: View, rng: np.random.Generator) -> Floats:
+        models, known = known_models(view), np.flatnonzero(view.last_round > 0)
+        assert view.global_weights is not None
+        divergence = np.full(len(models), np.inf)      # of an unknown model nothing is known: first to fill a gap
+        divergence[known] = distances(models, known, view.global_weights, self.norm)
+        return divergence
+
+
+def distances(models: Weights, devices: Ints, reference: Weights, norm: Norm = "l2") -> Floats:
+    """How far these devices' models are from a reference: one pass, a few rows at a time, in double precision."""
+    rows = max(1, CHUNK // models.shape[1])
+    exact = reference.astype(np.float64)
+    scratch = np.empty((rows, len(exact)))
+    result = np.empty(len(devices))
+    for start in range(0, len(devices), rows):
+        some = models[devices[start : start + rows]]
+        difference = scratch[: len(some)]
+        difference[:] = some          # first to double precision: subtracting mixed ones is slower by half
+        difference -= exact
+        if norm == "l2":
+            size = np.sqrt(np.einsum("np,np->n", difference, difference))
+        else:
+            size = np.abs(difference, out=difference).sum(axis=1)
+        result[start : start + rows] = size
+    return result
+
+
+@dataclass(frozen=True)
+class KCenter(LayerMethod):
+    """A random device, then S - 1 times the one whose model is farthest from its nearest chosen one.
+
+    Distances are Euclidean between the models last uploaded, over a ``layer`` or all. Devices whose model is not known
+    come last.
+
+    Source: Gonzalez, Clustering to Minimize the Maximum Intercluster Distance, Theoretical Computer Science, 1985; as a
+    baseline for device selection in Wang et al., INFOCOM 2020.
+    """
+
+    layer: str = "all"
+
+    def choose(self, view: View, rng: np.random.Generator) -> Ints:
+        models = self.features(view)
+        order = rng.permutation(np.flatnonzero(view.available))
+        known, unknown = order[view.last_round[order] > 0], order[view.last_round[order] == 0]
+        chosen = known[:1]
+        known = np.sort(known)
+        gap = np.full(len(known), np.inf)
+        while 0 < len(chosen) < min(view.cohort_size, len(known)):
+            gap = np.fmin(gap, distances(models, known, models[chosen[-1]]))
+            gap[known == chosen[-1]] = -1.0        # never twice, even among equal models
+            chosen = np.append(chosen, known[np.argmax(gap)])
+        return np.concatenate([chosen, unknown])[: view.cohort_size]

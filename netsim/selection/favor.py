@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
-from netsim.selection.method import Method, highest, known_models, newcomers, note_asked
-from netsim.selection.view import Choice, View
+from netsim.selection.clusters import ModelMethod, known_models
+from netsim.selection.method import highest
+from netsim.selection.view import View
 
 if TYPE_CHECKING:
     from netsim.learning.favor import Policy
@@ -20,7 +22,7 @@ TRAIN = "train one with `netsim favor-train SCENARIO -o FILE`"
 
 
 @dataclass(frozen=True)
-class Favor(Method):
+class Favor(ModelMethod):
     """The S available devices with the largest Q in a double deep Q-network's eyes, which sees all models compressed.
 
     ``policy`` is the file with the trained network. A device whose model is not known counts as having the global one.
@@ -28,9 +30,6 @@ class Favor(Method):
     Source: Wang et al., Optimizing Federated Learning on Non-IID Data with Reinforcement Learning, INFOCOM 2020; the
     agent and its training are in ``netsim.learning.favor``.
     """
-
-    barrier: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset({"weights"})
 
     policy: str = ""
 
@@ -47,14 +46,11 @@ class Favor(Method):
 
         return load_policy(self.policy)
 
-    def __call__(self, view: View, rng: np.random.Generator) -> Choice:
-        choice = newcomers(view, self.state, rng)
-        if choice is not None:
-            return choice
+    def choose(self, view: View, rng: np.random.Generator) -> Ints:
         models = known_models(view)
         assert view.global_weights is not None
         unknown = view.last_round == 0
         if unknown.any():
             models = np.where(unknown[:, None], view.global_weights, models)
         rating = self._agent.ratings(view.global_weights, models)
-        return note_asked(view, self.state, highest(rating, np.flatnonzero(view.available), view.cohort_size))
+        return highest(rating, np.flatnonzero(view.available), view.cohort_size)

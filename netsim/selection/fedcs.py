@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from netsim.base.fields import Natural, Time
-from netsim.selection.method import Method
-from netsim.selection.timing import compute_s, typical_s, upload_s
+from netsim.selection.method import Method, compute_s, typical_s, upload_s
 from netsim.selection.view import Choice, View
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.base.arrays import Floats
-from netsim.selection.method import Method, draw
-from netsim.selection.timing import upload_s
+from netsim.selection.method import Method, draw, upload_s
 from netsim.selection.view import Choice, View
 
 LONGEST_S = 1e9     # an upload that gets nowhere counts as this long

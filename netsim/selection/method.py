@@ -1,4 +1,4 @@
-"""What the selection methods share: their base class, and a few ways to pick."""
+"""What the selection methods share: their base class, a few ways to pick, and times as known before a plan."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints, State, Weights
-from netsim.base.errors import InputError
+from netsim.base.arrays import Floats, Ints, State
+from netsim.physics import compute_time, upload_time
 from netsim.selection.view import Choice, View
 
 MANY = 10_000      # devices
@@ -78,32 +78,24 @@ def at_random(view: View, rng: np.random.Generator) -> Ints:
     return rng.choice(there, min(view.cohort_size, view.alive), replace=False)
 
 
-def known_models(view: View) -> Weights:
-    """The models last uploaded, (N, P); rows are valid where ``last_round > 0``."""
-    if view.local_weights is None:
-        raise InputError("needs", "selection.method", expected="learning: it compares the devices' models")
-    return view.local_weights
+def compute_s(view: View) -> Floats:
+    """Each device's computing time at its highest CPU frequency."""
+    return compute_time(view.cycles, view.population.cpu_max_hz)
 
 
-def newcomers(view: View, state: State, rng: np.random.Generator) -> Choice | None:
-    """A cohort that makes unknown models known, or None when nobody is left to ask.
-
-    Methods that compare the models of all devices call this first. After a first round with every device it has
-    nothing to do; when the run starts with a cohort instead, devices that were never asked come first, drawn
-    uniformly, and known ones fill up. A device is asked once, so that one which never answers holds nobody up.
-    ``state["asked"]`` keeps the round in which each device was last chosen.
-    """
-    before = 0 if view.round == 1 else 1      # not called in the first round: it took everybody
-    asked = state.setdefault("asked", np.full(len(view.available), before, dtype=np.int64))
-    new = view.available & (view.last_round == 0) & (asked == 0)
-    if not new.any():
-        return None
-    score = new + 0.5 * rng.random(len(new))                 # new ones above all known ones, random within
-    return note_asked(view, state, highest(score, np.flatnonzero(view.available), view.cohort_size))
+def upload_s(view: View, bandwidth_hz: float) -> Floats:
+    """Each device's upload time over this much bandwidth, at this round's gain; inf where nothing gets through."""
+    snr_hz = view.gain * view.population.power_w / view.noise_w_per_hz
+    return upload_time(view.bits, view.link.rate(bandwidth_hz, snr_hz))
 
 
-def note_asked(view: View, state: State, devices: Ints) -> Choice:
-    """The devices as a choice, remembered in ``state["asked"]``."""
-    state["asked"] = state["asked"].copy()
-    state["asked"][devices] = view.round
-    return Choice(devices)
+def typical_s(view: View) -> float:
+    """A deadline where none is given: half of the devices that get through would meet it with an equal share each."""
+    time_s = equal_share_s(view)[view.available]
+    through = time_s[np.isfinite(time_s)]
+    return float(np.median(through)) if through.size else np.inf
+
+
+def equal_share_s(view: View) -> Floats:
+    """Each device's time in a round with the band shared equally among a cohort."""
+    return compute_s(view) + upload_s(view, view.bandwidth_hz / view.cohort_size)

@@ -9,8 +9,7 @@ import numpy as np
 
 from netsim.base.arrays import Floats, Ints
 from netsim.base.fields import Fraction, Time
-from netsim.selection.method import Method, draw
-from netsim.selection.timing import equal_share_s
+from netsim.selection.method import Method, draw, equal_share_s
 from netsim.selection.view import Choice, View
 
 CUTOFF = 0.95       # devices within this of the last one's score take part in the draw

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from netsim.base.arrays import Floats, Ints
 from netsim.base.fields import Natural
-from netsim.selection.method import Method, draw
-from netsim.selection.timing import equal_share_s
+from netsim.selection.method import Method, draw, equal_share_s
 from netsim.selection.view import Choice, View
 
 

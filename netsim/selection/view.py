@@ -13,12 +13,29 @@ from netsim.fleet.population import Population
 from netsim.physics import SHANNON, LinkModel
 
 
-@dataclass(frozen=True, eq=False)
-class View:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LearningView:
+    """What the server knows of models and training; entries that are not known yet are NaN."""
+
+    loss: Floats                  # mean training loss of a device's last local epoch
+    gradient_norm: Floats         # norm of the mean gradient of its last local epoch
+    # defaults by factories: a column without a value of its own is looked up in what ``lazy`` was given
+    global_weights: Weights | None = field(default_factory=lambda: None)        # (P,)
+    # (N, P): models last uploaded; a row is valid where last_round > 0
+    local_weights: Weights | None = field(default_factory=lambda: None)
+    layers: Mapping[str, slice] = field(default_factory=dict)                   # "fc2.weight" -> its place in P
+    # loss of the global model on these devices' own data
+    local_loss: Callable[[Ints], Floats] | None = field(default_factory=lambda: None)
+    accuracy: Sequence[float] = field(default_factory=tuple)                    # test accuracy after each round so far
+    classes: int = field(default_factory=int)            # number of classes in the data; 0 without learning
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class View(LearningView):
     """The cell at the start of a round: read-only arrays with one entry for each of the N devices.
 
-    Entries that nobody knows yet (the loss of a device that never took part) are NaN; rounds start at 1,
-    and ``last_round`` is 0 for a device that never took part. A column is made when it is first asked for.
+    Rounds start at 1, and ``last_round`` is 0 for a device that never took part, whose ``duration_s`` is NaN. A column
+    is made when it is first asked for. What is known of models and training is in :class:`LearningView`.
     """
 
     round: int
@@ -32,41 +49,28 @@ class View:
     cycles: Floats                # CPU cycles of a round's computing
     bandwidth_hz: float
     noise_w_per_hz: float
+    link: LinkModel = field(default_factory=lambda: SHANNON)      # what a bandwidth carries
     last_round: Ints              # the last round that a device's upload arrived in
     times_used: Ints              # in how many rounds it did
     duration_s: Floats            # compute and upload time when it last took part
-    loss: Floats                  # mean training loss of its last local epoch
-    gradient_norm: Floats         # norm of the mean gradient of its last local epoch
-    # defaults by factories: a column without a value of its own is looked up in what ``lazy`` was given
-    global_weights: Weights | None = field(default_factory=lambda: None)        # (P,)
-    # (N, P): models last uploaded; a row is valid where last_round > 0
-    local_weights: Weights | None = field(default_factory=lambda: None)
-    layers: Mapping[str, slice] = field(default_factory=dict)                   # "fc2.weight" -> its place in P
-    # loss of the global model on these devices' own data
-    local_loss: Callable[[Ints], Floats] | None = field(default_factory=lambda: None)
-    accuracy: Sequence[float] = field(default_factory=tuple)                    # test accuracy after each round so far
-    link: LinkModel = field(default_factory=lambda: SHANNON)                   # what a bandwidth carries
-    classes: int = field(default_factory=int)            # number of classes in the data; 0 without learning
 
     @classmethod
     def lazy(cls, columns: Mapping[str, Callable[[], Any]]) -> View:
         """A view whose columns are made when they are first asked for."""
         view = object.__new__(cls)
-        object.__setattr__(view, "_columns", columns)
+        vars(view)["_columns"] = columns
         return view
 
     def __getattr__(self, name: str) -> Any:
-        columns = self.__dict__.get("_columns", {})
+        columns = vars(self).get("_columns", {})
         if name not in columns:
             raise AttributeError(f"a view has no column {name!r}")
-        value = columns[name]()
-        object.__setattr__(self, name, value)
-        return value
+        return vars(self).setdefault(name, columns[name]())
 
     @property
     def alive(self) -> int:
         """How many devices are available."""
-        known = self.__dict__.get("_columns", {}).get("alive")
+        known = vars(self).get("_columns", {}).get("alive")
         return int(self.available.sum() if known is None else known())
 
 

@@ -49,7 +49,7 @@ def test_a_users_method_by_import_path(view, rng):
 @pytest.mark.parametrize(("method", "options", "code", "key"), [
     ("fedavgg", {}, "unknown-name", "method"),
     ("nowhere.module:Name", {}, "import-failed", "method"),
-    ("netsim.selection.fedavg:FedAvgg", {}, "import-failed", "method"),
+    ("netsim.selection.basic:FedAvgg", {}, "import-failed", "method"),
     ("..:x", {}, "malformed", "method"),
     (":x", {}, "malformed", "method"),
     ("subprocess:Popen", {"args": "true"}, "wrong-interface", "method"),
