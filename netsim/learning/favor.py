@@ -1,7 +1,7 @@
 """Favor's agent: a double deep Q-network that learns which device brings the global model on.
 
 The agent sees the global model and the models last uploaded, compressed by a PCA that is fitted once, and rates every
-device. It learns by choosing one device a round; a run then takes the S highest rated (``netsim.selection.favor``).
+device. It learns by choosing one device a round; a run then takes the S highest rated (``netsim.selection.clusters``).
 
 Source: Wang et al., Optimizing Federated Learning on Non-IID Data with Reinforcement Learning, INFOCOM 2020. The source
 leaves out discount, optimiser, batch and schedule; the defaults here are our choice and can be set.

@@ -1,10 +1,12 @@
-"""Selection by the devices' models: ``kmeans``, ``divergence``, ``cluster-round-robin`` and ``k-center``."""
+"""Selection by the devices' models: ``kmeans``, ``divergence``, ``cluster-round-robin``, ``k-center``, ``favor``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -14,8 +16,12 @@ from netsim.base.fields import Natural
 from netsim.selection.method import Method, at_random, highest
 from netsim.selection.view import Choice, View
 
+if TYPE_CHECKING:
+    from netsim.learning.favor import Policy
+
 Norm = Literal["l2", "l1"]
 CHUNK = 1 << 17     # values looked at together: 1 MB in double precision, which a cache holds
+TRAIN = "train one with `netsim favor-train SCENARIO -o FILE`"
 
 
 @dataclass(frozen=True)
@@ -231,3 +237,38 @@ class KCenter(LayerMethod):
             gap[known == chosen[-1]] = -1.0        # never twice, even among equal models
             chosen = np.append(chosen, known[np.argmax(gap)])
         return np.concatenate([chosen, unknown])[: view.cohort_size]
+
+
+@dataclass(frozen=True)
+class Favor(ModelMethod):
+    """The S available devices with the largest Q in a double deep Q-network's eyes, which sees all models compressed.
+
+    ``policy`` is the file with the trained network. A device whose model is not known counts as having the global one.
+
+    Source: Wang et al., Optimizing Federated Learning on Non-IID Data with Reinforcement Learning, INFOCOM 2020; the
+    agent and its training are in ``netsim.learning.favor``.
+    """
+
+    policy: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.policy:
+            raise InputError("missing", "selection.policy", expected="the file of a trained policy", hint=TRAIN)
+        if not Path(self.policy).is_file():
+            raise InputError("no-such-file", "selection.policy", f'"{self.policy}"', hint=TRAIN)
+        _ = self._agent      # a broken file is found now, not when the first round is over
+
+    @cached_property
+    def _agent(self) -> Policy:
+        from netsim.learning.favor import load_policy
+
+        return load_policy(self.policy)
+
+    def choose(self, view: View, rng: np.random.Generator) -> Ints:
+        models = known_models(view)
+        assert view.global_weights is not None
+        unknown = view.last_round == 0
+        if unknown.any():
+            models = np.where(unknown[:, None], view.global_weights, models)
+        rating = self._agent.ratings(view.global_weights, models)
+        return highest(rating, np.flatnonzero(view.available), view.cohort_size)

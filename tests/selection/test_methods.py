@@ -9,9 +9,8 @@ import pytest
 
 from netsim.learning.aggregation import unbiased_shares
 from netsim.selection import Choice, make_selection
-from netsim.selection.icas import probabilities
+from netsim.selection.latency import by_rank, probabilities, tiers_by_time
 from netsim.selection.method import compute_s, draw, upload_s
-from netsim.selection.tifl import by_rank, tiers_by_time
 
 
 def test_fedavg_is_uniform(view):
