@@ -13,7 +13,7 @@ app = marimo.App(width="medium", app_title="8. Sharing the band in time", css_fi
 def _():
     import marimo as mo
 
-    from netsim.allocation.alone import solo_bound
+    from netsim.allocation.tdma import solo_bound
     from netsim.lab import charts, pages
     from netsim.lab.settings import Settings
     from netsim.lab.view import look

@@ -1,11 +1,9 @@
-"""Who gets which bandwidth, CPU frequency and power in a round: ``Problem -> Plan``, one file a method."""
+"""Who gets which bandwidth, CPU frequency and power in a round: ``Problem -> Plan``, the methods by name in ``METHODS``."""
 
 from __future__ import annotations
 
 from netsim.allocation.methods import METHODS, allocate, check_method
-from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
-from netsim.allocation.slot_plan import plan_in_slots
-from netsim.allocation.slots import Slots
+from netsim.allocation.problem import Infeasible, Plan, Problem, Slots, plan_for, plan_in_slots
 from netsim.physics import SHANNON, LinkModel, Shannon
 
 __all__ = [

@@ -26,58 +26,55 @@ class Result:
 
     method: str                     # its name, with the options given
     devices: Ints                   # the devices' numbers
-    problem: Problem
+    problem: Problem                # of devices with these numbers
     solve_s: float                  # wall time of the solver
     plan: Plan | None
     reason: str | None              # why there is no plan
-    prices: Prices | None           # what a little more would bring; of methods that have them
-    savings: list[Saving]           # what named changes would bring; of the same methods
-    obstacles: Obstacles | None     # what stands in the way; where there is no plan
+    prices: Prices | None = None    # what a little more would bring; of methods that have them
+    savings: Sequence[Saving] = ()  # what named changes would bring; of the same methods
+    obstacles: Obstacles | None = None     # what stands in the way; where there is no plan
     bound_s: float | None = None    # what no schedule can undercut; of methods that share the band in time
 
     @property
     def feasible(self) -> bool:
         return self.plan is not None
 
-    def as_json(self) -> dict[str, Any]:
-        """The object that `netsim allocate --json` prints for a method."""
-        return {
-            "method": self.method, "feasible": self.feasible, "reason": self.reason,
-            "round_s": self.plan.round_s if self.plan else None, "energy_j": self.plan.energy_j if self.plan else None,
-            "solve_s": self.solve_s, "devices": self._device_rows(), **self._in_time(),
-        }
-
-    def _in_time(self) -> dict[str, Any]:
-        """Of a plan whose bands change in time: who has how much of the band when, and the bound."""
-        if self.plan is None or self.plan.slots is None:
-            return {}
-        names = ("t0_s", "t1_s", "device", "hertz")
-        slots = [{**dict(zip(names, row, strict=True)), "device": int(self.devices[int(row[2])])}
-                 for row in self.plan.slots.table().tolist()]
-        return {"bound_s": self.bound_s, "slots": slots}
-
     @property
     def names(self) -> list[str]:
         """What the devices are called."""
-        named = replace(self.problem, numbers=self.devices)
-        return [named.called(position) for position in range(len(named))]
+        return [self.problem.called(position) for position in range(len(self.problem))]
 
-    def _device_rows(self) -> list[dict[str, float]]:
-        if self.plan is None:
-            return []
+    def as_json(self) -> dict[str, Any]:
+        """The object that `netsim allocate --json` prints for a method; with bands that change in time, also those."""
+        plan, devices = self.plan, self.devices.tolist()
+        head = {"method": self.method, "feasible": self.feasible, "reason": self.reason,
+                "round_s": plan.round_s if plan else None, "energy_j": plan.energy_j if plan else None,
+                "solve_s": self.solve_s}
+        if plan is None:
+            return {**head, "devices": []}
         columns = {
-            "bandwidth_hz": self.plan.bandwidth_hz, "cpu_hz": self.plan.cpu_hz, "power_w": self.plan.power_w,
-            "compute_s": self.plan.compute_s, "upload_s": self.plan.upload_s, "energy_j": self.plan.device_energy_j,
+            "device": devices, "bandwidth_hz": plan.bandwidth_hz, "cpu_hz": plan.cpu_hz, "power_w": plan.power_w,
+            "compute_s": plan.compute_s, "upload_s": plan.upload_s, "energy_j": plan.device_energy_j,
             "budget_j": self.problem.budget_j,
         }
-        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return [{"device": int(number), **dict(zip(columns, row, strict=True))}
-                for number, row in zip(self.devices, rows, strict=True)]
+        found = {**head, "devices": _rows(columns)}
+        if plan.slots is None:
+            return found
+        slots = plan.slots
+        return {**found, "bound_s": self.bound_s, "slots": _rows(
+            {"t0_s": slots.t0_s, "t1_s": slots.t1_s, "device": self.devices[slots.device], "hertz": slots.hertz})}
+
+
+def _rows(columns: Mapping[str, Any]) -> list[dict[str, float]]:
+    """A dict of plain numbers for each row."""
+    rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def compare(problem: Problem, methods: Iterable[tuple[str, Mapping[str, Any]]], devices: Ints) -> list[Result]:
     """Each method, with its options, on the same problem; ``devices`` are the numbers to show."""
-    return [_result(problem, method, options, devices) for method, options in methods]
+    numbered = replace(problem, numbers=devices)
+    return [_result(numbered, method, options, devices) for method, options in methods]
 
 
 def _result(problem: Problem, method: str, options: Mapping[str, Any], devices: Ints) -> Result:
@@ -90,14 +87,13 @@ def _result(problem: Problem, method: str, options: Mapping[str, Any], devices: 
     plan, reason, solve_s = _timed(solver, problem)
     if len(sys.modules) > loaded:      # the time went into loading scipy
         plan, reason, solve_s = _timed(solver, problem)
+    found = Result(label, devices, problem, solve_s, plan, reason)
     if plan is None:
-        return Result(label, devices, problem, solve_s, None, reason, None, [], obstacles(problem))
+        return replace(found, obstacles=obstacles(problem))
     prices = prices_of(problem, plan, method)
-    named = replace(problem, numbers=devices)
-    saved = savings(named, plan, prices, method, dict(options)) if prices else []
+    saved = savings(problem, plan, prices, method, dict(options)) if prices else ()
     place = METHODS[method].bound if method in METHODS else None
-    bound_s = float(load(place)(problem, plan)) if place else None
-    return Result(label, devices, problem, solve_s, plan, None, prices, saved, None, bound_s)
+    return replace(found, prices=prices, savings=saved, bound_s=float(load(place)(problem, plan)) if place else None)
 
 
 def _timed(solver: Callable[[Problem], Plan], problem: Problem) -> tuple[Plan | None, str | None, float]:

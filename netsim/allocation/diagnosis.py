@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.allocation.extremes import first_not_positive
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.methods import METHODS
 from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
@@ -44,19 +45,19 @@ class Obstacles:
 @np.errstate(all="ignore")
 def obstacles(problem: Problem) -> Obstacles:
     """Everything that a user needs to see to mend an infeasible problem."""
-    devices = InSeconds.of(problem)
-    need = devices.least_bandwidth_ever()
-    least_j = _least_energy(problem, problem.bandwidth_hz)
+    need = InSeconds.of(problem).least_bandwidth()
+    order = np.argsort(need, kind="stable")
+    fits = int(np.searchsorted(np.cumsum(need[order]), problem.bandwidth_hz, side="right"))
     return Obstacles(
-        need_hz=need, least_energy_j=least_j, hopeless=need > problem.bandwidth_hz,
+        need_hz=need, least_energy_j=least_energy(problem, problem.bandwidth_hz), hopeless=need > problem.bandwidth_hz,
         extra_bandwidth_hz=max(0.0, float(need.sum()) - problem.bandwidth_hz),
-        budget_scaling=budget_scaling(problem), cohort=_cheapest(need, problem.bandwidth_hz),
+        budget_scaling=budget_scaling(problem), cohort=np.sort(order[:fits]),
     )
 
 
 def require_feasible(problem: Problem, devices: InSeconds) -> None:
     """Raise :class:`Infeasible` exactly when no plan keeps every budget: all least needs together exceed the band."""
-    if not devices.least_bandwidth_ever().sum() <= problem.bandwidth_hz:
+    if not devices.least_bandwidth().sum() <= problem.bandwidth_hz:
         found = obstacles(problem)
         blamed = np.flatnonzero(found.hopeless) if found.hopeless.any() else found.in_the_way
         raise Infeasible(blamed, explain(problem, found))
@@ -64,12 +65,12 @@ def require_feasible(problem: Problem, devices: InSeconds) -> None:
 
 def explain(problem: Problem, found: Obstacles) -> str:
     """The obstacles in a sentence or three; remedies are rounded up, so that they suffice when they are typed in."""
-    band = format(problem.bandwidth_hz, "frequency")
     if found.hopeless.any():
-        first = f"{too_dear(problem, found.least_energy_j, found.hopeless)}, even with the whole band of {band}"
+        first = too_dear_alone(problem, found.least_energy_j, found.hopeless)
     else:
         first = (f"{listing(problem, found.in_the_way)}: to keep every budget the cell needs "
-                 f"{format(float(found.need_hz.sum()), 'frequency', up=True)}, it has {band}")
+                 f"{format(float(found.need_hz.sum()), 'frequency', up=True)}, it has "
+                 f"{format(problem.bandwidth_hz, 'frequency')}")
     more, part = found.budget_scaling, f"{len(found.cohort)} of {counted(len(problem), 'device')}"
     if math.isinf(more):
         return f"{first}; the largest part of the cohort that fits has {part}"
@@ -77,6 +78,12 @@ def explain(problem: Problem, found: Obstacles) -> str:
               else f"grew by {short_up(max(100.0 * (more - 1.0), LEAST_GROWTH), 3)} %")
     return (f"{first}; the largest part of the cohort that fits has {part}; "
             f"all fit if every budget {growth}")
+
+
+def too_dear_alone(problem: Problem, least_j: Floats, dear: Bools) -> str:
+    """The sentence for devices that even the whole band does not help."""
+    band = format(problem.bandwidth_hz, "frequency")
+    return f"{too_dear(problem, least_j, dear)}, even with the whole band of {band}"
 
 
 def too_dear(problem: Problem, least_j: Floats, dear: Bools) -> str:
@@ -96,16 +103,14 @@ def budget_scaling(problem: Problem) -> float:
     With an equal share of the band some device sets a factor that is enough; with the whole band each sets one that is
     necessary. The need falls with the factor, so there is one root between.
     """
-    from netsim.allocation.roots import first_not_positive  # scipy, which takes its time to load
-
     devices = InSeconds.of(problem)
 
     def missing(factor: float) -> float:
         scaled = devices._replace(budget=problem.budget_j * factor / problem.power_w)
-        return 1.0 - problem.bandwidth_hz / float(scaled.least_bandwidth_ever().sum())
+        return 1.0 - problem.bandwidth_hz / float(scaled.least_bandwidth().sum())
 
     least = alone_scaling(problem)
-    enough = float(np.max(_least_energy(problem, problem.bandwidth_hz / len(problem)) / problem.budget_j))
+    enough = float(np.max(least_energy(problem, problem.bandwidth_hz / len(problem)) / problem.budget_j))
     try:
         return first_not_positive(missing, least, enough)
     except (ArithmeticError, ValueError):                # no factor that floating point can hold
@@ -114,7 +119,7 @@ def budget_scaling(problem: Problem) -> float:
 
 def alone_scaling(problem: Problem) -> float:
     """The least factor on all budgets with which every device could take part if it had the whole band to itself."""
-    return float(np.max(_least_energy(problem, problem.bandwidth_hz) / problem.budget_j))
+    return float(np.max(least_energy(problem, problem.bandwidth_hz) / problem.budget_j))
 
 
 @np.errstate(all="ignore")
@@ -194,15 +199,7 @@ def listing(problem: Problem, positions: Ints, most: int = 8) -> str:
     return f"device{'s' if len(positions) > 1 else ''} {shown}{rest}"
 
 
-def _least_energy(problem: Problem, bandwidth_hz: float) -> Floats:
+def least_energy(problem: Problem, bandwidth_hz: float) -> Floats:
     """What a device spends with this bandwidth, or the part of it that carries most, and its CPU at its slowest."""
     hertz = best_hz(problem.link, bandwidth_hz, problem.snr_hz)
     return plan_for(problem, hertz, problem.cpu_min_hz).device_energy_j
-
-
-def _cheapest(need_hz: Floats, band_hz: float) -> Ints:
-    """The devices of least need that fit the band together."""
-    order = np.argsort(need_hz, kind="stable")
-    with np.errstate(invalid="ignore"):
-        fits = int(np.searchsorted(np.cumsum(need_hz[order]), band_hz, side="right"))
-    return np.sort(order[:fits])

@@ -1,12 +1,11 @@
-"""Values that floating point can hold one by one but not work with: an answer, or one sentence that says so."""
+"""Numerical limits of the methods: values that floating point cannot work with, and roots to the last digits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -14,50 +13,66 @@ from netsim.allocation.problem import Infeasible, Plan, Problem
 from netsim.base.errors import InputError
 
 FAULTS = (ArithmeticError, ValueError, RuntimeError)     # a root that is nowhere, or does not settle
+SPREAD = ("bits", "cycles", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz")
 Options = ParamSpec("Options")
-Solve = Callable[Concatenate[Problem, Options], Plan]
+Answer = TypeVar("Answer")
+Solve = Callable[Concatenate[Problem, Options], Answer]
 
 
-def within_floats(solve: Solve[Options]) -> Solve[Options]:
+def within_floats(solve: Solve[Options, Answer]) -> Solve[Options, Answer]:
     """A method that refuses what its arithmetic cannot carry: no warnings, no NaN in a plan, no traceback."""
 
     @wraps(solve)
-    def checked(problem: Problem, /, *args: Options.args, **options: Options.kwargs) -> Plan:
-        with np.errstate(all="ignore"):                          # as `refusing`, without its price on a small plan
+    def checked(problem: Problem, /, *args: Options.args, **options: Options.kwargs) -> Answer:
+        with np.errstate(all="ignore"):
             try:
-                plan = solve(problem, *args, **options)
+                answer = solve(problem, *args, **options)
             except FAULTS as error:
-                raise _refusal(problem, error) from None
-        if not (math.isfinite(plan.round_s) and math.isfinite(plan.energy_j)):
-            raise beyond(problem, f"a round of {plan.round_s} s, {plan.energy_j} J")
-        return plan
+                raise error if isinstance(error, (Infeasible, InputError)) else beyond(problem, str(error)) from None
+        if isinstance(answer, Plan) and not (math.isfinite(answer.round_s) and math.isfinite(answer.energy_j)):
+            raise beyond(problem, f"a round of {answer.round_s} s, {answer.energy_j} J")
+        return answer
 
     return checked
 
 
-@contextmanager
-def refusing(problem: Problem) -> Iterator[None]:
-    """Arithmetic without warnings whose faults are the problem's."""
-    with np.errstate(all="ignore"):
-        try:
-            yield
-        except FAULTS as error:
-            raise _refusal(problem, error) from None
-
-
-def _refusal(problem: Problem, error: Exception) -> Exception:
-    """The problem's fault in a sentence; an answer, or a sentence of its own, stays what it is."""
-    return error if isinstance(error, (Infeasible, InputError)) else beyond(problem, str(error))
-
-
 def beyond(problem: Problem, why: str) -> InputError:
     """The error for values that are so far apart that a plan is lost in rounding."""
-    spread = {
-        "bits": problem.bits, "cycles": problem.cycles, "gain": problem.gain, "power_w": problem.power_w,
-        "budget_j": problem.budget_j, "cpu_min_hz": problem.cpu_min_hz, "cpu_max_hz": problem.cpu_max_hz,
-    }
-    ranges = ", ".join(f"{name} {array.min():.3g} to {array.max():.3g}" for name, array in spread.items())
+    spread = ((name, getattr(problem, name)) for name in SPREAD)
+    ranges = ", ".join(f"{name} {array.min():.3g} to {array.max():.3g}" for name, array in spread)
     return InputError("too-large", "problem",
                       f"bandwidth_hz {problem.bandwidth_hz:.3g}, noise_w_per_hz {problem.noise_w_per_hz:.3g}, {ranges}",
                       "values near enough to each other for a plan that floating point can hold",
                       f"They lead to: {why}")
+
+
+def root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function with unlike signs at its ends meets zero, to the last digits."""
+    from scipy.optimize import brentq  # scipy takes its time to load
+
+    return float(brentq(function, low, high, xtol=math.ulp(0.0), rtol=1e-15, maxiter=2000))
+
+
+def first_not_positive(function: Callable[[float], float], low: float, high: float) -> float:
+    """The least x in [low, high] with function(x) <= 0, to the last digits and on that side of the root.
+
+    The function falls; it may be infinite near ``low``. Where rounding puts ``high`` on the wrong side, x goes just
+    beyond it.
+    """
+    ends: dict[float, float] = {}                     # asked once: a function may differ in the last digit each time
+
+    def bounded(x: float) -> float:
+        return ends[x] if x in ends else min(function(x), 1e300)      # the root finder takes no infinities
+
+    ends[low] = bounded(low)
+    if ends[low] <= 0.0:
+        return low
+    x, step = high, 1e-15
+    ends[high] = bounded(high)
+    if ends[high] < 0.0:
+        x = root(bounded, low, high)
+    while function(x) > 0.0:
+        if math.isinf(x):
+            raise ArithmeticError("no value is large enough")
+        x, step = x * (1.0 + step), 2.0 * step
+    return x

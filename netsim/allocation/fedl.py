@@ -18,11 +18,10 @@ from scipy.optimize import minimize_scalar
 
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import require_feasible, too_dear
-from netsim.allocation.extremes import within_floats
+from netsim.allocation.extremes import first_not_positive, root, within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.market import ALIKE, Balance, Market
 from netsim.allocation.problem import Infeasible, Plan, Problem
-from netsim.allocation.roots import first_not_positive, root
 from netsim.base.arrays import Bools, Floats
 from netsim.base.tolerances import ROUNDING
 

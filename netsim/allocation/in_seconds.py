@@ -18,6 +18,8 @@ from netsim.base.arrays import Floats
 from netsim.physics import HALF, ONE, THIRD, TINY, TWO_THIRDS, ZERO, LinkModel, Shannon
 
 INSTANT_S = 1e-80    # stands for "no time" where a device has nothing to compute, so that K/t^2 stays defined
+LEAST_SCALE = 1e-60  # of the cubic, likewise
+NO_BUDGET_S = 1e30   # seconds of sending that a budget would pay for if there were none
 BLOCK = 1 << 13      # devices worked on at once: 64 kB an array stays in the cache and is not mapped afresh each time
 
 
@@ -38,27 +40,32 @@ class InSeconds(NamedTuple):
         """The problem at its own powers, or at others; several for each device give a row each."""
         power = problem.power_w if power_w is None else power_w
         snr_hz = problem.snr_hz if power_w is None else problem.gain * power / problem.noise_w_per_hz
-        link = problem.link
-        nats = problem.bits * (physics.LN2 / link.efficiency if type(link) is Shannon else physics.LN2)
+        nats = _nats(problem.bits, problem.link)
         work = problem.compute_weight * np.square(problem.cycles) / power
         return cls(
             nats=nats,
             limit=nats / snr_hz,
             budget=problem.budget_j / power,
             work=work,
-            scale=np.maximum(np.cbrt(work), 1e-60),
+            scale=np.maximum(np.cbrt(work), LEAST_SCALE),
             fastest=np.maximum(problem.cycles / problem.cpu_max_hz, INSTANT_S),
             slowest=np.maximum(problem.cycles / problem.cpu_min_hz, INSTANT_S),
-            link=link,
+            link=problem.link,
         )
+
+    @classmethod
+    def sending(cls, bits: Floats, snr_hz: Floats, budget_s: Floats, link: LinkModel) -> InSeconds:
+        """Devices that have nothing left to compute, and may send for so many seconds."""
+        nats = _nats(bits, link)
+        none, instant = np.zeros(len(bits)), np.full(len(bits), INSTANT_S)
+        return cls(nats, nats / snr_hz, budget_s, none, none + LEAST_SCALE, instant, instant, link)
 
     def blocks(self) -> list[InSeconds]:
         """The same devices in pieces small enough for the cache."""
         if len(self.nats) <= BLOCK:
             return [self]
-        parts = [slice(start, start + BLOCK) for start in range(0, len(self.nats), BLOCK)]
-        return [InSeconds(self.nats[part], self.limit[part], self.budget[part], self.work[part],
-                          self.scale[part], self.fastest[part], self.slowest[part], self.link) for part in parts]
+        parts = (slice(start, start + BLOCK) for start in range(0, len(self.nats), BLOCK))
+        return [InSeconds._make([*(array[part] for array in self[:-1]), self.link]) for part in parts]
 
     def longest(self) -> Floats:
         """The round beyond which a device needs no less: its CPU at its slowest, its budget used up."""
@@ -111,19 +118,12 @@ class InSeconds(NamedTuple):
             hz[some] = self.link.bandwidth((self.nats / physics.LN2 / upload_s)[some], (self.nats / self.limit)[some])
         return hz
 
-    def least_bandwidth_ever(self) -> Floats:
-        """The bandwidth needed if the round may last for ever: the CPU at its slowest, what is left to send."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self.needed(self.budget - self.work / np.square(self.slowest))
-
-    def least_bandwidth(self, round_s: float) -> Floats:
-        """The bandwidth needed in a round of so many seconds, which may be inf."""
-        if round_s == np.inf:
-            return self.least_bandwidth_ever()
-        with np.errstate(all="ignore"):
-            compute_s = self.compute_time(round_s)
-            upload_s = np.minimum(round_s - compute_s, self.budget - self.work / np.square(compute_s))
-            return np.where(upload_s > ZERO, self.needed(upload_s), np.inf)
+    @np.errstate(all="ignore")
+    def least_bandwidth(self, round_s: float = math.inf) -> Floats:
+        """The bandwidth needed in a round of so many seconds, by default one without end; inf where none is enough."""
+        compute_s = self.slowest if round_s == math.inf else self.compute_time(round_s)
+        upload_s = np.minimum(round_s - compute_s, self.budget - self.work / np.square(compute_s))
+        return np.where(upload_s > ZERO, self.needed(upload_s), np.inf)
 
     def upload_time(self, bandwidth_hz: float | Floats) -> Floats:
         """Each device's upload with this bandwidth: z / Q(b), by Shannon."""
@@ -137,6 +137,15 @@ class InSeconds(NamedTuple):
         whoever asks lets numpy keep quiet about it.
         """
         upload_s = self.upload_time(bandwidth_hz)
+        return upload_s + self.ready_time(upload_s)
+
+    def ready_time(self, upload_s: Floats) -> Floats:
+        """The least computing time that such an upload leaves energy for; inf where it leaves too little."""
         spare = self.budget - upload_s
         compute_s = np.maximum(np.sqrt(self.work / spare), self.fastest)
-        return np.where((spare > ZERO) & (compute_s <= self.slowest), upload_s + compute_s, np.inf)
+        return np.where((spare > ZERO) & (compute_s <= self.slowest), compute_s, np.inf)
+
+
+def _nats(bits: Floats, link: LinkModel) -> Floats:
+    """What is to be sent: z ln 2 over the link's efficiency."""
+    return bits * (physics.LN2 / link.efficiency if type(link) is Shannon else physics.LN2)

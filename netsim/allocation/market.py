@@ -12,38 +12,35 @@ Whatever depends on T or on the price is a row for each of several T, so that ma
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from netsim.allocation import sao
-from netsim.allocation.in_seconds import InSeconds
+from netsim.allocation.extremes import first_not_positive, root
+from netsim.allocation.in_seconds import NO_BUDGET_S, InSeconds
 from netsim.allocation.problem import Plan, Problem, fill, plan_for
-from netsim.allocation.roots import root
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.tolerances import AMPLE
 from netsim.physics import efficiency
 
 ALIKE = 1e-9         # rounds whose lengths differ by no more than this part: a price tells more about them
-NO_BUDGET_S = 1e30   # seconds of sending that a budget would pay for if there were none
+LEAST_PART = 1 / 512 # of the weight looked for: still smaller ones would bend the search
 
 
-@dataclass(frozen=True, eq=False)
-class Balance:
+class Balance(NamedTuple):
     """Price and spectral efficiencies at which the band is filled in rounds of these lengths, a row each."""
 
     rounds: Floats        # columns, but for nats
     nats: Floats          # s = ln(1 + J/b), which fixes a device's bandwidth and upload time
     log_price: Floats     # ln mu, mu in J/Hz
     weights: Floats       # what all devices would save by a longer round, in J/s: the lambda that leads here
-    slopes: Floats        # d weight / d round
-    drift: Floats         # d ln mu / d round
 
     def rows(self, which: slice | Ints | Bools) -> Balance:
         """Some of the rounds."""
-        return Balance(self.rounds[which], self.nats[which], self.log_price[which], self.weights[which],
-                       self.slopes[which], self.drift[which])
+        return Balance(*(column[which] for column in self))
 
     def row(self, k: int) -> Balance:
         """One of the rounds."""
@@ -51,8 +48,7 @@ class Balance:
 
     def then(self, other: Balance) -> Balance:
         """These rounds and others after them."""
-        pairs = ((getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
-        return Balance(*(np.concatenate(pair) for pair in pairs))
+        return Balance(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
     # Of one round, or of the first:
 
@@ -66,16 +62,6 @@ class Balance:
 
     def dearer_than(self, other: Balance) -> bool:
         return bool(self.log_price[0, 0] > other.log_price[0, 0])
-
-    @property
-    def bent(self) -> float:
-        """weight^(-1/3)"""
-        return self.weight ** (-1 / 3) if self.weight > 0.0 else math.inf
-
-    @property
-    def bent_slope(self) -> float:
-        """d bent / d round"""
-        return -float(self.slopes[0, 0]) * self.bent**4 / 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,54 +100,38 @@ class Market:
         """The balance of weight 0, every CPU at its slowest."""
         at = self.balance(math.inf, self._start())
         end = float(np.max(self.devices.slowest + _upload(self.devices, at.nats)))
-        return replace(at, rounds=np.array([[max(self.soonest, end)]]))
+        return at._replace(rounds=np.array([[max(self.soonest, end)]]))
 
     def _start(self) -> Balance:
         """A guess: equal shares, and a price at which the median device does not care."""
         nats = efficiency(self.devices.limit / self.devices.upload_time(self.bandwidth_hz / len(self.power)))
         log_price = float(np.median(np.log(self.power) - _value(self.devices, nats)[0]))
-        unknown, zero = np.array([[math.nan]]), np.array([[0.0]])
-        return Balance(unknown, nats[None, :], np.array([[log_price]]), weights=zero, slopes=zero, drift=zero)
+        return Balance(np.array([[math.nan]]), nats[None, :], np.array([[log_price]]), np.array([[0.0]]))
 
     def weighing(self, weight: float) -> Balance:
         """The balance that a weight leads to, searched on weight^(-1/3), which is nearly a straight line in T.
 
-        By Newton where that is a small step, else by the secant of the bracket: each CPU that comes to rest at its
-        slowest puts a short steep piece into the line, which Newton would take for the whole. Such a piece may be all
-        but upright, rounds of one length and many weights; there prices are searched.
+        Each CPU that comes to rest at its slowest puts a short steep piece into the line. Such a piece may be all but
+        upright, rounds of one length and many weights; there prices are searched.
         """
         if weight <= 0.0:
             return self.idle
-        target, low, high = weight ** (-1 / 3), None, None
-        at = self.balance(1.3 * self.soonest, self._start())
-        for attempt in range(200):
-            if math.isnan(at.weight):
-                break
-            low, high = (at, high) if at.weight > weight else (low, at)
-            if at is high and at.round_s <= self.soonest:        # no round is short enough for such a weight
-                return at
-            rise = at.bent_slope
-            step = (target - at.bent) / rise if 0.0 < rise < math.inf else math.nan
-            if abs(step) <= 1e-10 * at.round_s:
-                near = self.balance(max(at.round_s + step, self.soonest), at)
-                met = near if abs(near.weight - weight) <= 1e-10 * weight else self._weighing_about(near, weight)
-                if met is not None:
-                    return met
-                step = math.nan                                  # the piece ends before
-            t = at.round_s + step
-            if low is None or high is None:
-                if not t > self.soonest:
-                    t = self.soonest if low is None else 2.0 * low.round_s
-            else:
-                width = high.round_s - low.round_s
-                if width <= ALIKE * low.round_s:
-                    return self._weighing_about(at, weight) or at
-                if not (low.round_s < t < high.round_s and abs(step) <= width / 10.0):
-                    straight = high.weight > 0.0 and attempt % 5 < 4
-                    part = (target - low.bent) / (high.bent - low.bent) if straight else 0.5
-                    t = low.round_s + width * min(max(part, 0.05), 0.95)
-            at = self.balance(t, at)
-        raise ArithmeticError(f"the round of weight {weight!r} did not settle")
+        at = self._start()
+
+        def too_short(round_s: float) -> float:
+            nonlocal at
+            at = self.balance(round_s, at)
+            if not (at.weight >= 0.0 and round_s < math.inf):
+                raise ArithmeticError(f"the round of weight {weight!r} did not settle")
+            return 1.0 - math.pow(max(at.weight / weight, LEAST_PART), -1 / 3)
+
+        high = 1.3 * self.soonest
+        while too_short(high) > 0.0:
+            high *= 2.0
+        first_not_positive(too_short, self.soonest, high)            # ends with the balance of this round
+        if at.round_s <= self.soonest or abs(at.weight - weight) <= 1e-10 * weight:
+            return at
+        return self._weighing_about(at, weight) or at
 
     def _weighing_about(self, at: Balance, weight: float) -> Balance | None:
         """The balance that a weight leads to, if its round is this one but for the last digits."""
@@ -180,7 +150,7 @@ class Market:
         t = at.round_s
         return self.balance(max(t * (1.0 - ALIKE), self.soonest), at), self.balance(t * (1.0 + ALIKE), at)
 
-    @np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
+    @np.errstate(all="ignore")
     def priced(self, log_price: float, low: Balance, high: Balance) -> Balance:
         """The balance of a price between those of two rounds: of the length in which it fills the band."""
         price = np.array([[log_price]])
@@ -194,22 +164,24 @@ class Market:
             ends = [root(taken, *ends)]
         bids = Bids.of(self, np.array([[min(ends, key=lambda t: abs(taken(t)))]]))
         nats, _ = bids.at(price, low.nats)
-        return Balance(bids.rounds, nats, price, *bids.weight(price, nats))
+        return Balance(bids.rounds, nats, price, bids.weight(price, nats))
 
     def compute_time(self, at: Balance) -> Floats:
         """As long as the round leaves, within what the CPU can do."""
         return self.devices.clip(at.rounds - _upload(self.devices, at.nats))
 
-    def energy(self, at: Balance) -> Floats:
-        """Joules of each device."""
-        energy: Floats = self.power * _upload(self.devices, at.nats) + self.work / np.square(self.compute_time(at))
+    def energy(self, at: Balance, nats: Floats | None = None) -> Floats:
+        """Joules of each device; if it sent at these spectral efficiencies and computed as in the balance."""
+        upload_s = _upload(self.devices, at.nats if nats is None else nats)
+        energy: Floats = self.power * upload_s + self.work / np.square(self.compute_time(at))
         return energy
 
     def plan(self, problem: Problem, at: Balance) -> Plan:
         """The plan at the balance of one round."""
-        cpu_hz = np.clip(problem.cycles / self.compute_time(at)[0], problem.cpu_min_hz, problem.cpu_max_hz)
-        return plan_for(problem, fill(_bandwidth(self.devices, at.nats[0]), problem.bandwidth_hz), cpu_hz)
+        bandwidth_hz = fill(_bandwidth(self.devices, at.nats[0]), problem.bandwidth_hz)
+        return plan_for(problem, bandwidth_hz, problem.cpu_for(self.compute_time(at)[0]))
 
+    @np.errstate(all="ignore")
     def least_energy(self, shorter: Floats, at: Balance) -> Floats:
         """Joules below which no device falls in any round between the ``shorter`` ones and those of a balance.
 
@@ -218,19 +190,15 @@ class Market:
         rounds no upload is shorter than in the shorter round at the price of the longer, and no computing longer than
         in the longer round at its own price.
         """
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            nats, _ = Bids.of(self, shorter).at(at.log_price, at.nats)
-            least: Floats = self.power * _upload(self.devices, nats) + self.work / np.square(self.compute_time(at))
-        return least
+        return self.energy(at, Bids.of(self, shorter).at(at.log_price, at.nats)[0])
 
-    @np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
+    @np.errstate(all="ignore")
     def balance(self, rounds: float | Floats, start: Balance) -> Balance:
         """The price at which the devices fill the band in a round of T seconds, by Newton on its logarithm."""
         rounds = np.reshape(np.asarray(rounds, dtype=np.float64), (-1, 1))
         bids = Bids.of(self, rounds)
         low, high = np.full_like(rounds, self.cheapest), bids.dearest + 1.0
-        foreseen = start.log_price + start.drift * (rounds - start.rounds)
-        log_price = np.where((low < foreseen) & (foreseen < high), foreseen, np.clip(start.log_price, low, high))
+        log_price = np.clip(start.log_price, low, high)
         log_price = np.where(np.isnan(log_price), (low + high) / 2.0, log_price)          # no equal share is of use
         nats = start.nats
         for _ in range(200):
@@ -250,7 +218,7 @@ class Market:
             guess = log_price + step
             guess = np.where((low < guess) & (guess < high), guess, (low + high) / 2.0)
             log_price = np.where(done, log_price, guess)
-        return Balance(rounds, nats, log_price, *bids.weight(log_price, nats))
+        return Balance(rounds, nats, log_price, bids.weight(log_price, nats))
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,28 +277,17 @@ class Bids:
         s = np.where(fixed, high, s)
         return s, np.where(fixed, 0.0, bend / slope)
 
-    def weight(self, log_price: Floats, s: Floats) -> tuple[Floats, Floats, Floats]:
-        """What all devices would save by a longer round, in J/s; its derivative as the price follows; d ln mu / dT."""
-        devices, power = self.market.devices, self.market.power
+    def weight(self, log_price: Floats, s: Floats) -> Floats:
+        """What all devices would save by a longer round, in J/s."""
+        devices = self.market.devices
         idle = log_price < self.idle
-        fixed = (~idle & (log_price <= self.busy)) | (log_price >= self.spent)
-        _, slope, bend = self._log_cost(s, idle)
-        value, value_slope, _ = _value(devices, s)
-        upload = _upload(devices, s)
-        left = np.maximum(self.rounds - upload, devices.fastest)
+        left = np.maximum(self.rounds - _upload(devices, s), devices.fastest)
         haste = 2.0 * self.market.work / left**3
-        by_price = np.where(fixed, 0.0, 1.0 / slope)                             # ds / d ln mu
-        followed = s / (upload * _rest(s, s / np.expm1(s)))                      # with the CPU at an end of its range
-        by_time = np.where(fixed, followed, 3.0 * haste / left / (power + haste) / slope)
-        by_time = np.where(idle, 0.0, by_time)                                   # ds / dT at the same price
-        shrink = _bandwidth(devices, s) * bend
-        drift = -(shrink * by_time).sum(axis=1, keepdims=True) / (shrink * by_price).sum(axis=1, keepdims=True)
-        gross = np.where(idle, 0.0, np.exp(log_price + value))                   # p + saved
+        gross = np.exp(log_price + _value(devices, s)[0])                        # p + saved
         # a CPU within its range saves what its haste costs: the difference loses digits where that is little
-        exact = ~fixed & (haste * self.rounds < gross * left)
-        saved = np.where(idle, 0.0, np.where(exact, haste, np.maximum(gross - power, 0.0)))
-        change = np.where(saved > 0.0, gross * (drift + value_slope * (by_time + by_price * drift)), 0.0)
-        return saved.sum(axis=1, keepdims=True), change.sum(axis=1, keepdims=True), drift      # drift: d ln mu / dT
+        exact = (log_price > self.busy) & (log_price < self.spent) & (haste * self.rounds < gross * left)
+        saved = np.where(idle, 0.0, np.where(exact, haste, np.maximum(gross - self.market.power, 0.0)))
+        return np.asarray(saved.sum(axis=1, keepdims=True))
 
     def _log_cost(self, s: Floats, idle: Bools) -> tuple[Floats, Floats, Floats]:
         """The price at which a device would choose s, as a logarithm; its derivative; and -d ln b / ds."""

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.allocation.problem import Plan, Problem
-from netsim.allocation.slots import Slots
+from netsim.allocation.problem import Plan, Problem, Slots
 from netsim.base.errors import InputError, found
 from netsim.base.registry import Entry, Registry, first_called
 from netsim.base.tolerances import CONSTRAINT
@@ -32,23 +31,23 @@ class Solver(Entry):
 METHODS = Registry("allocation method", "allocation.method", {
     "sao": Solver("netsim.allocation.sao:solve", "exact optimum: the shortest round that keeps every budget",
                   prices="netsim.allocation.prices:shadow_prices"),
-    "equal": Solver("netsim.allocation.equal:solve", "equal bandwidth, each CPU as fast as its budget allows",
+    "equal": Solver("netsim.allocation.sao:equal", "equal bandwidth, each CPU as fast as its budget allows",
                     prices="netsim.allocation.prices:equal_prices"),
-    "algorithm5": Solver("netsim.allocation.algorithm5:solve", "the paper's Algorithm 5 to the letter",
+    "algorithm5": Solver("netsim.allocation.sao:algorithm5", "the paper's Algorithm 5 to the letter",
                          links="shannon"),
     "algorithm6": Solver("netsim.allocation.power:algorithm6", "the paper's Algorithm 6 to the letter: a common power",
                          powers=True, links="shannon"),
     "sao-common-power": Solver("netsim.allocation.power:common", "sao with the best power common to all", powers=True,
                                prices="netsim.allocation.prices:common_power_prices", links="shannon"),
-    "sao-joint": Solver("netsim.allocation.joint:solve", "exact optimum with a power for each device", powers=True,
+    "sao-joint": Solver("netsim.allocation.power:joint", "exact optimum with a power for each device", powers=True,
                         prices="netsim.allocation.prices:joint_prices", links="uncapped"),
     "tdma": Solver("netsim.allocation.tdma:solve",
                    "the whole band for one after the other: shortest such round, then least energy",
-                   keeps="netsim.allocation.alone:kept", bound="netsim.allocation.alone:solo_bound"),
+                   keeps="netsim.allocation.tdma:kept", bound="netsim.allocation.tdma:solo_bound"),
     "sao-adaptive": Solver("netsim.allocation.sao_adaptive:solve",
                            "bands that change in time and CPUs together: the best that a search finds",
-                           keeps="netsim.allocation.alone:kept",
-                           bound="netsim.allocation.price_bound:price_bound", dear=True, links="shannon"),
+                           keeps="netsim.allocation.tdma:kept",
+                           bound="netsim.allocation.sao_adaptive:price_bound", dear=True, links="shannon"),
     "fedl": Solver("netsim.allocation.fedl:solve",
                    "least total energy + lambda x round; keeps budgets only if lambda is tuned", {"weight": "lambda"},
                    links="uncapped"),

@@ -138,7 +138,7 @@ def common_power_prices(problem: Problem, plan: Plan) -> Prices:
 @np.errstate(all="ignore")
 def joint_prices(problem: Problem, plan: Plan) -> Prices:
     """The prices at the plan of `sao-joint`, from differences of what each device needs."""
-    from netsim.allocation.joint import Devices
+    from netsim.allocation.power import Devices
 
     def need(round_s: float = plan.round_s, **changed: Any) -> Floats:
         return Devices.of(replace(problem, **changed)).need(round_s).bandwidth_hz

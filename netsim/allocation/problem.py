@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from netsim import physics
-from netsim.allocation.slots import Slots
 from netsim.base import html
 from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.counts import counted
@@ -53,25 +53,30 @@ class Problem:
     def __post_init__(self) -> None:
         given = {name: _numbers(name, getattr(self, name)) for name in (*DEVICE, "numbers")}
         size = _common_length({name: array for name, array in given.items() if array is not None})
+        sound: dict[str, Any] = {}
         if self.numbers is not None:
-            object.__setattr__(self, "numbers", frozen(self.numbers, dtype=np.int64))
+            sound["numbers"] = frozen(self.numbers, dtype=np.int64)
         for name in DEVICE:
             array = given[name]
             if array is not None:
-                _check_range(name, array, self.numbers)
-                object.__setattr__(self, name, _kept(array, size))
+                _check_range(name, array, sound.get("numbers"))
+                sound[name] = _kept(array, size)
         for name in CELL:
             value = _numbers(name, getattr(self, name))
             if value is None or value.ndim:
                 raise InputError("wrong-type", name, repr(getattr(self, name)), "one number for the whole cell")
             _check_range(name, value, None)
-            object.__setattr__(self, name, float(value))
+            sound[name] = float(value)
+        vars(self).update(sound)
         if not (callable(getattr(self.link, "rate", None)) and callable(getattr(self.link, "bandwidth", None))):
             raise InputError("wrong-interface", "link", found(self.link),
                              "an object with rate(hz, snr_hz) and bandwidth(rate, snr_hz)")
-        _check_order(self, "cpu_min_hz", self.cpu_min_hz, "cpu_max_hz", self.cpu_max_hz)
-        low, high = self.power_range_w
-        _check_order(self, "power_min_w", low, "power_max_w", high)
+        for low, high, ends in (("cpu_min_hz", "cpu_max_hz", (self.cpu_min_hz, self.cpu_max_hz)),
+                                ("power_min_w", "power_max_w", self.power_range_w)):
+            wrong = np.flatnonzero(ends[0] > ends[1])
+            if wrong.size:
+                raise InputError("conflict", f"{low}, {self.called(wrong[0])}", float(ends[0][wrong[0]]),
+                                 f"at most {high} = {float(ends[1][wrong[0]])!r}")
         _check_finite_products(self)
 
     def __len__(self) -> int:
@@ -114,10 +119,7 @@ class Problem:
             raise InputError("empty", "devices", expected="at least one device of the problem")
         parts = {name: array if array is None else array[chosen]
                  for name, array in ((name, getattr(self, name)) for name in (*DEVICE, "numbers"))}
-        if gain is not None:
-            parts["gain"] = np.array(gain)
-            return self._with(parts)
-        return self._of(parts, self.snr_hz[chosen])
+        return self._with(parts if gain is None else {**parts, "gain": np.array(gain)})
 
     def with_power(self, power_w: Floats) -> Problem:
         """The same problem with other transmit powers."""
@@ -137,28 +139,58 @@ class Problem:
             return self
         return replace(self, budget_j=np.minimum(self.budget_j * factor, most_j))
 
-    def _with(self, parts: dict[str, Any]) -> Problem:
-        """These parts in the place of its own; only what they make of the signal is looked at again."""
-        gain, power_w = parts.get("gain", self.gain), parts.get("power_w", self.power_w)
-        with np.errstate(over="ignore", invalid="ignore"):
-            snr_hz = gain * power_w / self.noise_w_per_hz
-        problem = self._of(parts, snr_hz)
-        sound = snr_hz.min() > 0.0 and snr_hz.max() < np.inf
-        return problem if sound else replace(problem)      # looks at everything, and says what is wrong
+    def cpu_for(self, compute_s: Floats) -> Floats:
+        """The CPU frequencies that compute for so long, as far as their ranges allow."""
+        return np.minimum(np.maximum(self.cycles / compute_s, self.cpu_min_hz), self.cpu_max_hz)
 
-    def _of(self, parts: dict[str, Any], snr_hz: Floats) -> Problem:
-        """A problem of parts that are known to be sound."""
+    def _with(self, parts: dict[str, Any]) -> Problem:
+        """These parts, which are sound by themselves, in the place of its own; only their signal is looked at again."""
         for array in parts.values():
             if array is not None:
                 array.setflags(write=False)
-        problem = object.__new__(Problem)
-        problem.__dict__.update(self._cell, **parts, snr_hz=snr_hz)
-        return problem
+        problem = copy(self)
+        vars(problem).update(parts)
+        for follows in ("snr_hz", "compute_weight"):
+            vars(problem).pop(follows, None)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sound = problem.snr_hz.min() > 0.0 and problem.snr_hz.max() < np.inf
+        return problem if sound else replace(problem)      # looks at everything, and says what is wrong
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """Bands that change in time: rows by rising device, then time; a device sends without a break.
+
+    Seconds count from the beginning of the wave; ``device`` is a position in the problem. A device that is not done
+    when its last slot ends, be it by rounding, keeps that share; where channels change, devices go off or get hot, or
+    uploads are lost, it goes on with its mean share.
+    """
+
+    t0_s: Floats
+    t1_s: Floats
+    device: Ints
+    hertz: Floats
+
+    def __len__(self) -> int:
+        return len(self.device)
 
     @cached_property
-    def _cell(self) -> dict[str, Any]:
-        """All that was given, without what follows from it."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+    def start_s(self) -> Floats:
+        """When each device begins to send."""
+        return self.t0_s[np.flatnonzero(np.diff(self.device, prepend=-1))]
+
+    @cached_property
+    def most_hz(self) -> float:
+        """The most of the band that is in use at one time."""
+        hair = ROUNDING * float(self.t1_s.max())
+        times = np.concatenate([self.t0_s, np.maximum(self.t1_s - hair, self.t0_s)])
+        change = np.concatenate([self.hertz, -self.hertz])
+        order = np.lexsort((change, times))                # at one instant ends come before starts
+        return float(np.cumsum(change[order]).max())
+
+    def table(self) -> Floats:
+        """A row for each: t0, t1, device, hertz."""
+        return np.column_stack([self.t0_s, self.t1_s, self.device, self.hertz])
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,17 +238,55 @@ def plan_for(problem: Problem, bandwidth_hz: Floats, cpu_hz: Floats, power_w: Fl
     """The plan that gives each device this bandwidth, CPU frequency and power, eqs. (5) to (11)."""
     power = problem.power_w if power_w is None else frozen(power_w)
     snr_hz = problem.snr_hz if power_w is None else problem.gain * power / problem.noise_w_per_hz
+    upload_s = physics.upload_time(problem.bits, problem.link.rate(bandwidth_hz, snr_hz))      # eqs. (7) and (8)
+    return _plan(problem, frozen(bandwidth_hz), cpu_hz, power, upload_s)
+
+
+def plan_in_slots(problem: Problem, device: Ints, t0_s: Floats, hertz: Floats, cpu_hz: Floats) -> Plan:
+    """The plan in which a device has so many hertz from an instant on, until its next one or its last bit.
+
+    ``device``, ``t0_s`` and ``hertz`` are columns of one length, every device among them; what comes after a device's
+    last bit is left out. Rates and powers are constant between changes.
+    """
+    order = np.lexsort((t0_s, device))
+    device, t0_s, hertz = device[order], t0_s[order], hertz[order]
+    holds = np.append((np.diff(device) != 0) | (np.diff(t0_s) > 0.0), True)      # of several at one instant, the last
+    device, t0_s, hertz = device[holds], t0_s[holds], hertz[holds]
+    rate = problem.link.rate(hertz, problem.snr_hz[device])
+    before = np.zeros(len(device))                           # bits sent before a slot
+    first = np.flatnonzero(np.diff(device, prepend=-1))
+    for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(device)], strict=True):
+        if end - begin > 1:
+            before[begin + 1:end] = np.cumsum(rate[begin:end - 1] * np.diff(t0_s[begin:end]))
+    left = problem.bits[device] - before
+    kept = (left > 0.0) | (before == 0.0)
+    device, t0_s, hertz, rate, left = device[kept], t0_s[kept], hertz[kept], rate[kept], left[kept]
+    last = np.append(np.diff(device) != 0, True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lasts = np.where(last, left / rate, np.append(np.diff(t0_s), 0.0))
+    upload_s: Floats = np.bincount(device, lasts, len(problem)).astype(np.float64)
+    t1_s = np.where(last, t0_s + lasts, np.roll(t0_s, -1))
+    slots = Slots(frozen(t0_s), frozen(t1_s), frozen(device, dtype=np.int64), frozen(hertz))
+    mean_hz = np.bincount(device, hertz * lasts, len(problem)) / upload_s
+    return _plan(problem, frozen(mean_hz), cpu_hz, problem.power_w, upload_s, slots)
+
+
+def _plan(
+    problem: Problem, bandwidth_hz: Floats, cpu_hz: Floats, power_w: Floats, upload_s: Floats,
+    slots: Slots | None = None,
+) -> Plan:
+    """The plan with uploads of so many seconds."""
     compute_s = problem.cycles / cpu_hz                                                # eq. (5)
     compute_energy_j = problem.compute_weight * np.square(cpu_hz)                      # eq. (6)
-    upload_s = physics.upload_time(problem.bits, problem.link.rate(bandwidth_hz, snr_hz))      # eqs. (7) and (8)
-    energy_j = compute_energy_j + power * upload_s                                     # eq. (9)
+    energy_j = compute_energy_j + power_w * upload_s                                   # eq. (9)
     over_budget = energy_j > problem.budget_j * (1.0 + CONSTRAINT)
     for array in (compute_s, compute_energy_j, upload_s, energy_j, over_budget):
         array.setflags(write=False)
+    start_s = compute_s if slots is None else slots.start_s
     return Plan(
-        bandwidth_hz=frozen(bandwidth_hz), cpu_hz=frozen(cpu_hz), power_w=power, compute_s=compute_s, upload_s=upload_s,
-        compute_energy_j=compute_energy_j, device_energy_j=energy_j,
-        round_s=float((compute_s + upload_s).max()), energy_j=float(np.add.reduce(energy_j)), over_budget=over_budget,
+        bandwidth_hz=bandwidth_hz, cpu_hz=frozen(cpu_hz), power_w=power_w, compute_s=compute_s, upload_s=upload_s,
+        compute_energy_j=compute_energy_j, device_energy_j=energy_j, round_s=float((start_s + upload_s).max()),
+        energy_j=float(np.add.reduce(energy_j)), over_budget=over_budget, slots=slots,
     )
 
 
@@ -290,15 +360,6 @@ def _check_range(name: str, array: Floats, numbers: Ints | None) -> None:
         value = float(array if array.ndim == 0 else array[n])
         allowed = "zero or a positive number" if name in MAY_BE_ZERO else "a positive number"
         raise InputError("out-of-range" if np.isfinite(value) else "not-finite", f"{name}{place}", value, allowed)
-
-
-def _check_order(problem: Problem, low_name: str, low: Floats, high_name: str, high: Floats) -> None:
-    """Every device's least value is at most its greatest."""
-    wrong = low > high
-    if wrong.any():
-        n = int(np.argmax(wrong))
-        raise InputError("conflict", f"{low_name}, {problem.called(n)}", float(low[n]),
-                         f"at most {high_name} = {float(high[n])!r}")
 
 
 def _check_finite_products(problem: Problem) -> None:

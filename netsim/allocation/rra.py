@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import lambertw
 
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import largest_feasible, listing
-from netsim.allocation.extremes import refusing, within_floats
+from netsim.allocation.extremes import root, within_floats
 from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.fields import Joules, Seconds, key
@@ -72,6 +71,7 @@ def kept(problem: Problem, deadline: Deadline = None, weight: Reward = math.inf)
     return np.flatnonzero(rra_shares(problem, deadline, weight).selected)
 
 
+@within_floats
 def rra_shares(problem: Problem, deadline_s: float, weight: float) -> Shares:
     """The exact optimum of the relaxed problem.
 
@@ -79,12 +79,6 @@ def rra_shares(problem: Problem, deadline_s: float, weight: float) -> Shares:
     whole or not at all, according to whether nu is below what it can pay, nu_k. Falling nu lets more devices in
     and gives each more, so one price fills the band; a device that exactly pays it may be taken in part.
     """
-    with refusing(problem):
-        return _relaxed(problem, deadline_s, weight)
-
-
-def _relaxed(problem: Problem, deadline_s: float, weight: float) -> Shares:
-    """Prices at which devices are worth it, from the dearest down to the one that fills the band."""
     full, scale, reach = _terms(problem, deadline_s)
     nats = _worthwhile(problem, weight)
     payable = np.where(reach & (nats > 0.0), np.inf, 0.0)          # nu_k: where its marginal cost is the weight
@@ -181,7 +175,7 @@ def _shares(full: Floats, scale: Floats, beta: Floats) -> Floats:
         return math.log(np.sum(need / _nats(np.exp(x) / scale)))       # nearly a straight line
 
     low, high = float(log_price.min()) - 1e-9, float(log_price.max()) + 1e-9
-    gamma[on] = need / _nats(math.exp(brentq(excess, low, high, xtol=1e-14, maxiter=500)) / scale)
+    gamma[on] = need / _nats(math.exp(root(excess, low, high)) / scale)
     gamma /= gamma.sum()
     return gamma
 

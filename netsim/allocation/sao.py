@@ -1,28 +1,31 @@
-"""`sao`: the exact optimum of the spectrum allocation problem (19), by one scalar root.
+"""`sao`: the exact optimum of problem (19), by one scalar root; and beside it what `equal` and `algorithm5` make of it.
 
-It takes any link model: for Shannon's, with efficiency and cap, by closed forms and Newton; for others by bisection.
+`sao` takes any link model: for Shannon's, with efficiency and cap, by closed forms and Newton; for others by bisection.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from netsim.allocation import equal
-from netsim.allocation.diagnosis import require_feasible
-from netsim.allocation.extremes import within_floats
+from netsim import physics
+from netsim.allocation.diagnosis import require_feasible, too_dear
+from netsim.allocation.extremes import first_not_positive, within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
 from netsim.base.arrays import Floats
+from netsim.base.fields import Tolerance
 from netsim.base.tolerances import SHORT_UPLOAD
+from netsim.base.units import format
 from netsim.physics import HALF, ONE, TINY, ZERO, Shannon
 
 TENTH = np.array(0.1)
 NEAR = 2e-5          # relative changes so small that their cube is below the last digits
 TINY_STEP = 1e-7     # relative changes of a share so small that a step leaves nothing to mend: 0.05 of their square
+BIG_ENOUGH = 1e6     # T_max in units of T_min
+CAP = 120            # turns of the loop at most; the interval is down to the last digit long before
 
 
 @within_floats
@@ -39,14 +42,14 @@ def solve(problem: Problem) -> Plan:
     if not bracket.sure:
         require_feasible(problem, devices)
     best = shortest_round(devices, problem.bandwidth_hz, bracket)
-    plan = plan_for(problem, fill(best.bandwidth_hz, problem.bandwidth_hz), _cpu_hz(problem, best.compute_s))
+    plan = plan_for(problem, fill(best.bandwidth_hz, problem.bandwidth_hz), problem.cpu_for(best.compute_s))
     return plan if plan.upload_s.min() > SHORT_UPLOAD * plan.round_s else _or_equal(problem, plan)
 
 
 def _or_equal(problem: Problem, plan: Plan) -> Plan:
     """A plan whose uploads are lost in the rounding of the round, or that of equal shares if that is better."""
     try:
-        other = equal.solve(problem)
+        other = equal(problem)
     except Infeasible:
         other = plan
     best = other if plan.over_budget.any() or other.round_s < plan.round_s else plan
@@ -55,25 +58,68 @@ def _or_equal(problem: Problem, plan: Plan) -> Plan:
     return best
 
 
-def _cpu_hz(problem: Problem, compute_s: Floats) -> Floats:
-    return np.minimum(np.maximum(problem.cycles / compute_s, problem.cpu_min_hz), problem.cpu_max_hz)
-
-
 def _by_any_link(problem: Problem, devices: InSeconds) -> Plan:
     """The same where all that is known of a link is that its bandwidth never falls with the rate.
 
     Then no need rises with T: the shortest round is the first whose needs fit the band, found by bisection. Needs may
     jump, so that a part of the band stays free; more of it need not make an upload shorter.
     """
-    from netsim.allocation.roots import first_not_positive  # scipy, which takes its time to load
-
     require_feasible(problem, devices)
 
     def overfull(round_s: float) -> float:
         return 1.0 - problem.bandwidth_hz / float(devices.least_bandwidth(round_s).sum())
 
     round_s = first_not_positive(overfull, float(devices.fastest.max()), float(devices.longest().max()))
-    return plan_for(problem, devices.least_bandwidth(round_s), _cpu_hz(problem, devices.compute_time(round_s)))
+    return plan_for(problem, devices.least_bandwidth(round_s), problem.cpu_for(devices.compute_time(round_s)))
+
+
+@within_floats
+def equal(problem: Problem) -> Plan:
+    """Share the band equally, b = B/S, and let each CPU run as fast as its budget allows."""
+    share = fill(np.ones(len(problem)), problem.bandwidth_hz)
+    slow = plan_for(problem, share, problem.cpu_min_hz)
+    poor = slow.device_energy_j > problem.budget_j
+    if poor.any():
+        reason = (f"{too_dear(problem, slow.device_energy_j, poor)}, with an equal share of "
+                  f"{format(float(share[0]), 'frequency')} and the CPU at its slowest")
+        raise Infeasible(np.flatnonzero(poor), reason)
+    with np.errstate(divide="ignore", invalid="ignore"):      # nothing to compute: any frequency is affordable
+        affordable = np.sqrt((problem.budget_j - problem.power_w * slow.upload_s) / problem.compute_weight)
+    cpu_hz = np.fmax(np.fmin(affordable, problem.cpu_max_hz), problem.cpu_min_hz)
+    return plan_for(problem, share, cpu_hz)
+
+
+@within_floats
+def algorithm5(problem: Problem, tolerance: Tolerance = 1e-6) -> Plan:
+    """The plan of the paper's Algorithm 5 to the letter, with eps_0 = ``tolerance`` and b_max = B, its loop capped.
+
+    It takes a device's bandwidth from the energy equality (21) even where the CPU was clipped to cpu_max and the delay
+    binds instead, so the device gets too little and ends late; and it does not end by itself when no T fills the band.
+    Where the band can't be filled to 1 - eps_0 the last, too small shares stand; where it stays overfull
+    there is no plan.
+    """
+    devices = InSeconds.of(problem)
+    low = float(np.max(devices.limit + devices.fastest))                               # line 1
+    high = low * BIG_ENOUGH
+    for _ in range(CAP):
+        t = (low + high) / 2.0
+        cpu_hz = problem.cycles / devices.compute_time(t)                              # lines 6 and 7, eq. (23)
+        spare = problem.budget_j - physics.compute_energy(problem.cycles, cpu_hz, problem.capacitance)
+        rate = problem.bits * problem.power_w / np.where(spare > 0.0, spare, 1e-300)   # eq. (21); inf where no b does
+        bandwidth_hz = np.minimum(problem.link.bandwidth(rate, problem.snr_hz), problem.bandwidth_hz)      # lines 8, 9
+        ratio = float(bandwidth_hz.sum()) / problem.bandwidth_hz                       # line 12
+        if 1.0 - tolerance <= ratio <= 1.0 or t in (low, high):      # or no number lies between: T stays what it is
+            break
+        low, high = (t, high) if ratio > 1.0 else (low, t)                             # lines 13 to 19
+    if ratio > 1.0:
+        reason = (f"algorithm5 does not end: in a round of {format(t, 'time')} its shares still add up to "
+                  f"{ratio:.4g} times the band")
+        raise Infeasible(range(len(problem)), reason)
+    upload_s = problem.bits / problem.link.rate(bandwidth_hz, problem.snr_hz)
+    with np.errstate(divide="ignore", invalid="ignore"):                               # line 21, eq. (21) for f
+        spare = np.maximum(problem.budget_j - problem.power_w * upload_s, 0.0)
+        cpu_hz = np.fmin(np.sqrt(spare / problem.compute_weight), problem.cpu_max_hz)
+    return plan_for(problem, bandwidth_hz, np.fmax(cpu_hz, problem.cpu_min_hz))
 
 
 class Need(NamedTuple):
@@ -198,8 +244,7 @@ def foreseen(alone: Floats, equal: Floats, t: float) -> tuple[float, Floats]:
     return t, share
 
 
-@dataclass(frozen=True, eq=False)
-class Shortest:
+class Shortest(NamedTuple):
     """The shortest round, and what each device does in it."""
 
     round_s: float

@@ -1,4 +1,4 @@
-"""A round in which the band is divided anew at each start and end, event by event, without a simulation."""
+"""The band shared anew at each start and end of an upload, without a simulation; and the shares that end together."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.allocation.problem import Plan, Problem
-from netsim.base.arrays import Bools, Floats, Ints
-from netsim.physics import SHANNON, LinkModel
+from netsim.allocation.extremes import first_not_positive
+from netsim.allocation.in_seconds import NO_BUDGET_S, InSeconds
+from netsim.allocation.problem import Plan, Problem, plan_in_slots
+from netsim.allocation.sao import Bracket, shortest_round
+from netsim.base.arrays import Floats
+from netsim.base.tolerances import AMPLE, CONSTRAINT
+from netsim.physics import SHANNON, LinkModel, Shannon, best_hz
+
+NO_BITS = 1e-100    # stands for what rounding has left of nothing, so that it still has a share, and an end
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,71 +32,80 @@ class Active:
     link: LinkModel = SHANNON     # what a bandwidth carries
 
 
-Share = Callable[[Active, float], Floats]      # hertz for each of those who want to send
+def shared_plan(problem: Problem, plan: Plan, share: Callable[[Active, float], Floats]) -> Plan:
+    """What becomes of a plan whose band is shared by a rule: the same CPUs and powers, the band as it is then divided.
 
-
-@dataclass(frozen=True, eq=False)
-class Shared:
-    """Who had how much of the band from when on, in the order of time, and when each was done."""
-
-    device: Ints
-    t0_s: Floats
-    hertz: Floats
-    end_s: Floats                 # of each device, done or cut short
-    sent_s: Floats                # how long it was on the air
-    done: Bools                   # whether its last bit was sent
-
-
-def share_out(
-    problem: Problem, plan: Plan, share: Share, lasts_s: Floats | None = None, until_s: float = math.inf,
-    began: float = 0.0,
-) -> Shared:
-    """The round of a plan's CPU frequencies when the band is shared by this rule.
-
-    ``lasts_s`` is how long each device may compute and send until it is cut short, since its battery is empty;
-    ``until_s`` is when all are, and ``began`` is when the round did, by the clock that the rule is shown.
+    The rule gives hertz to each of those who want to send; it is asked at each start and end, and must not take a
+    share away again before the last bit is sent.
     """
-    size = len(problem)
-    power_w, snr_hz = plan.power_w, problem.gain * plan.power_w / problem.noise_w_per_hz
-    lasts = np.full(size, np.inf) if lasts_s is None else lasts_s
-    ready_s = np.minimum(plan.compute_s, lasts)
-    ready = np.argsort(ready_s, kind="stable").tolist()
-    budget_s = (problem.budget_j - plan.compute_energy_j) / power_w
+    if not np.array_equal(plan.power_w, problem.power_w):
+        problem = problem.with_power(plan.power_w)
+    size, snr_hz = len(problem), problem.snr_hz
+    ready = np.argsort(plan.compute_s, kind="stable").tolist()
+    budget_s = (problem.budget_j - plan.compute_energy_j) / plan.power_w
     left, hertz, rate, sent_s = problem.bits.copy(), np.zeros(size), np.zeros(size), np.zeros(size)
-    end_s, done = np.full(size, np.nan), np.zeros(size, bool)
     active: list[int] = []
     rows: list[tuple[int, float, float]] = []
     now = 0.0
-    while (ready or active) and now < until_s:
+    while ready or active:
         who = np.array(active, np.int64)
         sending = who[rate[who] > 0.0]
-        on_air = who[hertz[who] > 0.0]
         ends = now + left[sending] / rate[sending]
-        cuts = now + (lasts - plan.compute_s - sent_s)[on_air]
-        starts = float(ready_s[ready[0]]) if ready else math.inf
-        then = min(float(ends.min(initial=math.inf)), float(cuts.min(initial=math.inf)), starts)
-        if then == math.inf and until_s == math.inf:
+        then = min(float(ends.min(initial=math.inf)), float(plan.compute_s[ready[0]]) if ready else math.inf)
+        if then == math.inf:
             raise ArithmeticError("those who wait for the band never get any")
-        if then > until_s:
-            sent_s[on_air] += until_s - now
-            break
         left[sending] -= rate[sending] * (then - now)
-        sent_s[on_air] += then - now
-        gone = np.concatenate([sending[ends <= then], on_air[cuts <= then]]).tolist()
-        done[sending[ends <= then]] = True
-        if not gone and ready:
-            first = ready.pop(0)
-            (active if plan.compute_s[first] <= lasts[first] else gone).append(first)
-        end_s[gone] = then
+        sent_s[who[hertz[who] > 0.0]] += then - now
+        gone = sending[ends <= then].tolist()
+        if not gone:
+            active.append(ready.pop(0))
         active = [device for device in active if device not in gone]
         now = then
         who = np.array(sorted(active, key=lambda device: hertz[device] == 0.0), np.int64)
         if len(who):
             given = share(Active(plan.bandwidth_hz[who], left[who], snr_hz[who], budget_s[who] - sent_s[who],
-                                 hertz[who], problem.bandwidth_hz, problem.link), began + now)
+                                 hertz[who], problem.bandwidth_hz, problem.link), now)
             rows += [(device, now, hz) for device, hz in zip(who.tolist(), given.tolist(), strict=True)
                      if hz != hertz[device]]
             hertz[who], rate[who] = given, problem.link.rate(given, snr_hz[who])
-    table = np.array(rows).reshape(-1, 3)
-    return Shared(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], np.where(np.isnan(end_s), until_s, end_s),
-                  sent_s, done)
+    device, t0_s, hz = np.array(rows).reshape(-1, 3).T
+    return plan_in_slots(problem, device.astype(np.int64), t0_s, hz, plan.cpu_hz)
+
+
+@np.errstate(all="ignore")
+def common_end(active: Active, now: float = 0.0) -> Floats:
+    """Hertz with which all who send end together, within what their budgets still pay for; the whole band in all.
+
+    It is the problem of `sao` for devices that have nothing left to compute. ``left_s`` may be NaN: no budget. A budget
+    that even the whole band could not keep no longer counts; where the budgets cannot all be kept, none does. By a link
+    whose needs jump, a part of the band may stay free.
+    """
+    snr_hz, link = active.snr_hz, active.link
+    bits = np.maximum(active.left_bits, NO_BITS)
+    bandwidth_hz = min(active.bandwidth_hz, AMPLE * float(snr_hz.sum()))
+    alone = bits / link.rate(best_hz(link, bandwidth_hz, snr_hz), snr_hz)
+    kept = alone <= active.left_s * (1.0 + CONSTRAINT)
+    devices = InSeconds.sending(bits, snr_hz, np.where(kept, active.left_s, NO_BUDGET_S), link)
+    hertz = devices.least_bandwidth() if kept.any() else np.zeros(len(bits))
+    least_hz = float(np.add.reduce(hertz))
+    if least_hz > bandwidth_hz * (1.0 + CONSTRAINT):
+        devices = devices._replace(budget=np.full(len(bits), NO_BUDGET_S))
+    elif least_hz > bandwidth_hz and not kept.all():           # too much by rounding, and the others need some
+        bandwidth_hz = least_hz * (1.0 + CONSTRAINT)
+    if type(link) is not Shannon:
+        return _first_that_fits(devices, bandwidth_hz, float(alone.max()))
+    if not bandwidth_hz < least_hz <= bandwidth_hz * (1.0 + CONSTRAINT):
+        hertz = shortest_round(devices, bandwidth_hz, Bracket.of(devices, bandwidth_hz)).bandwidth_hz
+    return np.asarray(hertz * (active.bandwidth_hz / np.add.reduce(hertz)))
+
+
+def _first_that_fits(devices: InSeconds, bandwidth_hz: float, soonest_s: float) -> Floats:
+    """The needs at the least end at which they fit the band, by bisection."""
+
+    def overfull(end_s: float) -> float:
+        return float(devices.least_bandwidth(end_s).sum()) / bandwidth_hz - 1.0
+
+    latest_s = soonest_s
+    while overfull(latest_s) > CONSTRAINT:
+        latest_s *= 2.0
+    return devices.least_bandwidth(first_not_positive(overfull, soonest_s, latest_s))

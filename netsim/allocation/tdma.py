@@ -8,17 +8,18 @@ every CPU runs as slowly as that allows: the least energy for this T and order.
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 
-from netsim.allocation.alone import Alone, require_each_alone
+from netsim.allocation.diagnosis import least_energy, too_dear_alone
 from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
-from netsim.allocation.problem import Plan, Problem
-from netsim.allocation.slot_plan import plan_in_slots
-from netsim.base.arrays import Floats
+from netsim.allocation.problem import Infeasible, Plan, Problem, plan_in_slots
+from netsim.base.arrays import Floats, Ints
 from netsim.base.fields import Measure, key
+from netsim.physics import best_hz
 
 Guard = Annotated[float, Measure("time", "not negative", bare=True), key("silence between two devices, such as 2 ms")]
 
@@ -26,28 +27,59 @@ Guard = Annotated[float, Measure("time", "not negative", bare=True), key("silenc
 @within_floats
 def solve(problem: Problem, guard: Guard = 0.0) -> Plan:
     """The shortest round in which one device sends at a time, then the least energy for it; exact."""
-    alone = Alone.of(problem)
-    require_each_alone(problem, alone)
-    order = np.argsort(alone.ready_s, kind="stable")
-    rest = to_come(alone.air_s[order], guard)
-    starts = np.empty(len(problem))
-    starts[order] = float((alone.ready_s[order] + rest).max()) - rest
-    starts = np.maximum(starts, alone.ready_s)           # rounding must not make a CPU faster than its budget allows
-    return plan_in_slots(problem, np.arange(len(problem)), starts, alone.hertz, slowest_cpu(problem, starts))
+    alone = Alone.required(problem)
+    starts = alone.turns(guard)
+    return plan_in_slots(problem, np.arange(len(problem)), starts, alone.hertz, problem.cpu_for(starts))
 
 
-def to_come(air_s: Floats, guard: float = 0.0) -> Floats:
-    """The time from each device's turn to the end of the last one's, without a break; in the order of turns."""
-    return np.cumsum(air_s[::-1] + guard)[::-1] - guard
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """Each device with the whole band: the least time on the air, and how soon it can be ready for it."""
+
+    hertz: Floats       # the part of the band that carries most: all of it by Shannon's link
+    air_s: Floats       # z / Q(B)
+    ready_s: Floats     # with the CPU as fast as the rest of the budget allows; inf: its budget allows nothing
+
+    @classmethod
+    @np.errstate(all="ignore")
+    def of(cls, problem: Problem) -> Alone:
+        hertz = best_hz(problem.link, problem.bandwidth_hz, problem.snr_hz)
+        air_s = problem.bits / problem.link.rate(hertz, problem.snr_hz)
+        return cls(hertz, air_s, InSeconds.of(problem).ready_time(air_s))
+
+    @classmethod
+    def required(cls, problem: Problem) -> Alone:
+        """Raise :class:`Infeasible` exactly when no sharing in time keeps every budget: a device can't even alone."""
+        alone = cls.of(problem)
+        poor = np.isinf(alone.ready_s)
+        if poor.any():
+            least_j = least_energy(problem, problem.bandwidth_hz)
+            raise Infeasible(np.flatnonzero(poor), too_dear_alone(problem, least_j, poor))
+        return alone
+
+    @property
+    def bound_s(self) -> float:
+        """The solo bound: to be ready sooner leaves less air time, and there is no shorter one; so no schedule ends
+        before the last of the devices would, were each alone."""
+        return float((self.ready_s + self.air_s).max())
+
+    def turns(self, guard: float = 0.0) -> Floats:
+        """The latest starts, first ready first served and without a break, with which no round ends sooner."""
+        order = np.argsort(self.ready_s, kind="stable")
+        rest = np.cumsum(self.air_s[order][::-1] + guard)[::-1] - guard      # from each turn to the end of the last
+        starts = np.empty(len(order))
+        starts[order] = float((self.ready_s[order] + rest).max()) - rest
+        return np.maximum(starts, self.ready_s)      # rounding must not make a CPU faster than its budget allows
 
 
-def round_of(alone: Alone, guard: float = 0.0) -> float:
-    """T, when the last of those that take turns has ended, first ready first served."""
-    order = np.argsort(alone.ready_s, kind="stable")
-    return float((alone.ready_s[order] + to_come(alone.air_s[order], guard)).max())
+def solo_bound(problem: Problem, plan: Plan | None = None) -> float:
+    """Seconds that no round undercuts, however the band is shared in time; inf where no schedule keeps the budgets.
+
+    It holds for every plan, so that none needs to be given.
+    """
+    return Alone.of(problem).bound_s
 
 
-def slowest_cpu(problem: Problem, starts_s: Floats) -> Floats:
-    """The CPU frequencies with which devices are ready just when they are to send; at least the least they have."""
-    compute_s = InSeconds.of(problem).clip(starts_s)
-    return np.clip(problem.cycles / compute_s, problem.cpu_min_hz, problem.cpu_max_hz)
+def kept(problem: Problem, **options: Any) -> Ints:
+    """Positions of those who can take part if the band is shared in time: all who could alone, whatever the options."""
+    return np.flatnonzero(np.isfinite(Alone.of(problem).ready_s))

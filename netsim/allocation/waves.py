@@ -162,9 +162,7 @@ class MakePlanner(Protocol):
     ) -> Planner: ...
 
 
-def planner_of(
-    method: str, options: Mapping[str, Any], within_s: float | None = None,
-) -> MakePlanner:
+def planner_of(method: str, options: Mapping[str, Any], within_s: float | None = None) -> MakePlanner:
     """A planner by an allocation method, once it is known how a cell poses problems; the method is made once.
 
     ``within_s`` is the deadline of a wave: a plan that takes longer is none.
@@ -199,12 +197,8 @@ def planner_of(
         problem: Callable[[Ints], Problem], charge_j: Callable[[Ints], Floats] | None = None,
         before: Before | None = None, /,
     ) -> Planner:
-        before_s = None if before is None else before.seconds
-
-        def largest(posed: Problem) -> Ints:
-            return largest_feasible(posed, method, within_s=deadline_s, before_s=before_s, **options)
-
-        return Planner(problem, planned if before is None else partial(planned, before=before), largest, charge_j,
-                       before)
+        largest = partial(largest_feasible, method=method, within_s=deadline_s,
+                          before_s=None if before is None else before.seconds, **options)
+        return Planner(problem, partial(planned, before=before), largest, charge_j, before)
 
     return bound

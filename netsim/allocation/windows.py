@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.base.arrays import Bools, Floats, Ints
-from netsim.physics import LN2
+from netsim.physics import LN2, rate_slope
 
 MOST_STEPS = 60
 SMALL = 1e-12         # of the value: a gain so small is lost in its rounding, and not looked for
@@ -77,9 +77,8 @@ class _Market:
     def __init__(self, bits: Floats, snr: Floats, lasts: Floats, open_: Bools) -> None:
         self.bits, self.snr, self.lasts = bits, snr, lasts
         self.open = open_
-        self.count = open_.sum(axis=1)
-        self.whole = _slope(snr)                                            # Q'(1)
-        self.part = _slope(snr * self.count[:, None])                       # Q'(1/count)
+        self.whole = rate_slope(1.0, snr)                                   # Q'(1)
+        self.part = rate_slope(1.0, snr * open_.sum(axis=1)[:, None])       # Q'(1/count)
         self.price = np.zeros(len(lasts))
 
     def at(self, x: Floats) -> None:
@@ -155,9 +154,3 @@ def efficiency_at(d: Floats) -> Floats:
         decay = np.expm1(-s)
         s = s + (s + decay - d) / decay
     return s
-
-
-def _slope(u: Floats) -> Floats:
-    """Q'(b) at the signal-to-noise ratio u = J/b."""
-    s = np.log1p(u)
-    return (s + np.expm1(-s)) / LN2

@@ -6,8 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from netsim.allocation.common_end import common_end
-from netsim.allocation.sharing import Active
+from netsim.allocation.sharing import Active, common_end
 from netsim.base.arrays import Floats
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry
@@ -73,7 +72,7 @@ class Adaptive:
     fixed = False
 
     def bandwidth(self, active: Active, now: float) -> Floats:
-        return common_end(active.left_bits, active.snr_hz, active.left_s, active.bandwidth_hz, active.link)
+        return common_end(active)
 
 
 class Tdma:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.allocation import Infeasible, Plan, Problem, allocate
-from netsim.allocation.slot_plan import shared_plan
+from netsim.allocation.sharing import shared_plan
 from netsim.allocation.waves import Wave
 from netsim.analysis.breakdown import TOGETHER
 from netsim.base.arrays import Floats, Ints

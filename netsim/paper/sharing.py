@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.allocation import Problem, Shannon, allocate
-from netsim.allocation.alone import Alone, solo_bound
-from netsim.allocation.price_bound import price_bound
-from netsim.allocation.tdma import round_of
+from netsim.allocation.sao_adaptive import price_bound
+from netsim.allocation.tdma import Alone, solo_bound
 from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats
 from netsim.base.counts import counted
@@ -108,7 +107,8 @@ def measured(name: str, seed: int) -> list[Row]:
         note(sharing, float(max(jobs["t1"])), float(energy_j.sum()),
              int((energy_j > problem.budget_j * (1 + CONSTRAINT)).sum()))
     for limited, (cap, guard) in LIMITS.items():
-        note(limited, round_of(Alone.of(replace(problem, link=Shannon(cap=cap))), guard))
+        alone = Alone.of(replace(problem, link=Shannon(cap=cap)))
+        note(limited, float((alone.turns(guard) + alone.air_s).max()))
     note("solo", solo_bound(problem))
     if seed < SEARCHED[setting.cohort]:
         best = allocate(problem, "sao-adaptive")

@@ -9,8 +9,8 @@ import pytest
 from allocation_worlds import check_constraints, paper_world, wild_world, with_budgets
 
 from netsim.allocation import METHODS, Infeasible, Problem, allocate
-from netsim.allocation.alone import solo_bound
 from netsim.allocation.diagnosis import largest_feasible
+from netsim.allocation.tdma import solo_bound
 
 pytestmark = pytest.mark.filterwarnings("error")
 IGNORES_BUDGETS = {"rra"}

@@ -8,12 +8,13 @@ from allocation_reference import sao as by_cvxpy
 from allocation_worlds import check_constraints, paper_world, with_budgets
 from link_reference import REAL, Steps, random_problem, shortest_in_steps, shortest_round
 from refused import refused
+from worlds_in_time import waiting
 
 from netsim.allocation import METHODS, Infeasible, Problem, Shannon, allocate
-from netsim.allocation.alone import Alone
-from netsim.allocation.common_end import common_end
 from netsim.allocation.diagnosis import budget_scaling, largest_feasible, obstacles
 from netsim.allocation.prices import prices_of
+from netsim.allocation.sharing import common_end
+from netsim.allocation.tdma import Alone
 from netsim.physics import best_hz
 
 
@@ -140,7 +141,7 @@ def test_less_band_may_carry_more():
 @pytest.mark.parametrize("link", [REAL, Steps()])
 def test_all_who_send_end_together(link):
     bits, snr_hz = np.array([1e5, 3e5, 2e5]), np.array([1e7, 1e9, 1e5])
-    hz = common_end(bits, snr_hz, np.full(3, np.nan), 1e6, link)
+    hz = common_end(waiting(bits, snr_hz, np.full(3, np.nan), 1e6, link))
     ends = bits / link.rate(hz, snr_hz)
     assert hz.sum() <= 1e6 * (1 + 1e-12)
     if link is REAL:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from netsim import physics
 from netsim.allocation import Infeasible, Problem, allocate, plan_for
-from netsim.allocation.joint import Devices
-from netsim.allocation.power import with_common_power
+from netsim.allocation.power import Devices, with_common_power
 
 pytestmark = pytest.mark.slow
 

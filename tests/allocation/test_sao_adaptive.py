@@ -10,13 +10,12 @@ import pytest
 from allocation_worlds import check_constraints, paper_world, with_budgets
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds_in_time import SOLO, TWO_ALIKE, UNEQUAL, UNEQUAL_OPTIMUM
+from worlds_in_time import SOLO, TWO_ALIKE, UNEQUAL, UNEQUAL_OPTIMUM, waiting
 
 from netsim.allocation import Problem, allocate
-from netsim.allocation.alone import Alone, solo_bound
-from netsim.allocation.common_end import common_end
-from netsim.allocation.price_bound import price_bound
-from netsim.allocation.sao_adaptive import StartSearch, replayed
+from netsim.allocation.sao_adaptive import StartSearch, price_bound, replayed
+from netsim.allocation.sharing import common_end
+from netsim.allocation.tdma import Alone, solo_bound
 from netsim.allocation.windows import divide
 from netsim.physics import fdma_rate
 
@@ -136,16 +135,16 @@ def test_with_power_in_proportion_to_the_band_every_division_ends_like_tdma() ->
 
 def test_a_common_end_within_budgets() -> None:
     bits, snr = np.array([1e6, 2e6, 1e6]), np.array([5e6, 1e7, 1e5])
-    free = common_end(bits, snr, np.full(3, np.nan), 1e6)
+    free = common_end(waiting(bits, snr, np.full(3, np.nan), 1e6))
     assert free.sum() == pytest.approx(1e6)
     ends = bits / fdma_rate(free, snr)
     assert ends == pytest.approx([ends[0]] * 3)
-    tight = common_end(bits, snr, np.array([0.9 * ends[0], np.nan, np.nan]), 1e6)
+    tight = common_end(waiting(bits, snr, np.array([0.9 * ends[0], np.nan, np.nan]), 1e6))
     sooner = bits / fdma_rate(tight, snr)
     assert sooner[0] == pytest.approx(0.9 * ends[0])
     assert sooner[1] == pytest.approx(sooner[2])
     assert sooner[1] > ends[1]
-    hopeless = common_end(bits, snr, np.array([1e-9, np.nan, np.nan]), 1e6)      # not even with the whole band
+    hopeless = common_end(waiting(bits, snr, np.array([1e-9, np.nan, np.nan]), 1e6))      # not even with the whole band
     assert hopeless == pytest.approx(free)
 
 
@@ -154,10 +153,10 @@ def test_all_who_send_end_together_but_for_those_whom_their_budgets_hurry(seed: 
     rng = np.random.default_rng(seed)
     size, hertz = int(rng.integers(1, 12)), float(10 ** rng.uniform(5, 7.5))
     bits, snr = 448e3 * rng.uniform(1e-3, 1, size), 10 ** rng.uniform(5, 10, size)
-    free = common_end(bits, snr, np.full(size, np.nan), hertz)
+    free = common_end(waiting(bits, snr, np.full(size, np.nan), hertz))
     end = (bits / fdma_rate(free, snr)).max()
     left = np.where(rng.random(size) < 0.5, np.nan, end * rng.uniform(0.99, 1.2, size))      # all can be kept, or none
-    ends = bits / fdma_rate(common_end(bits, snr, left, hertz), snr)
+    ends = bits / fdma_rate(common_end(waiting(bits, snr, left, hertz)), snr)
     assert free.sum() == pytest.approx(hertz, rel=1e-14)
     assert bits / fdma_rate(free, snr) == pytest.approx(np.full(size, end), rel=1e-10)
     hurried = ends < ends.max() * (1 - 1e-9)

@@ -15,7 +15,7 @@ from worlds_in_time import SOLO, TWO_ALIKE, UNEQUAL, UNEQUAL_OPTIMUM
 
 from netsim import load_scenario
 from netsim.allocation import Infeasible, Problem, Shannon, allocate
-from netsim.allocation.alone import Alone, solo_bound
+from netsim.allocation.tdma import Alone, solo_bound
 from netsim.random_cohort import one_round
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from allocation_worlds import paper_world
 from refused import refused
+from worlds_in_time import waiting
 
 from netsim import load_scenario, simulate
 from netsim.allocation import Problem, allocate
-from netsim.allocation.common_end import common_end
+from netsim.allocation.sharing import common_end
 from netsim.base.errors import InputError
 
 
@@ -42,7 +43,7 @@ def test_a_size_below_one_bit_is_refused_when_a_scenario_is_read():
 @pytest.mark.parametrize("bandwidth_hz", [1e12, 2e27, 1e50])
 def test_a_band_without_end_is_shared(bandwidth_hz):
     problem = world(3, 1e6, bandwidth_hz)
-    hertz = common_end(problem.bits, problem.snr_hz, np.full(5, np.nan), bandwidth_hz)
+    hertz = common_end(waiting(problem.bits, problem.snr_hz, np.full(5, np.nan), bandwidth_hz))
     assert hertz.sum() == pytest.approx(bandwidth_hz, rel=1e-12)
     assert (hertz > 0).all()
     assert allocate(problem).round_s <= allocate(problem, "equal").round_s * (1 + 1e-12)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from netsim.allocation import Plan, Problem, allocate, plan_in_slots
 from netsim.allocation.methods import check_plan
-from netsim.allocation.sharing import share_out
+from netsim.allocation.sharing import shared_plan
 from netsim.allocation.waves import Wave
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
@@ -147,9 +147,10 @@ def test_where_nobody_computes_and_energy_is_ample_bands_that_change_gain_nothin
     plan = allocate(problem)
     jobs = played(problem, plan, "adaptive")
     assert jobs["t1"] == pytest.approx([plan.round_s] * size, rel=1e-9)
-    shared = share_out(problem, plan, SCHEDULERS.find("adaptive")().bandwidth)
-    first = shared.t0_s == 0.0
-    assert shared.hertz[first][-size:] == pytest.approx(plan.bandwidth_hz[shared.device[first][-size:]], rel=1e-6)
+    slots = shared_plan(problem, plan, SCHEDULERS.find("adaptive")().bandwidth).slots
+    assert slots is not None
+    first = slots.t0_s == 0.0
+    assert slots.hertz[first] == pytest.approx(plan.bandwidth_hz, rel=1e-6)
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
@@ -157,8 +158,7 @@ def test_where_nobody_computes_and_energy_is_ample_bands_that_change_gain_nothin
 def test_a_round_shared_without_a_simulation_is_the_one_simulated(seed: int, size: int, sharing: str) -> None:
     problem = with_budgets(paper_world(np.random.default_rng(seed), size), 1.5)
     plan = allocate(problem)
-    shared = share_out(problem, plan, SCHEDULERS.find(sharing)().bandwidth)
-    assert shared.done.all()
+    shared = shared_plan(problem, plan, SCHEDULERS.find(sharing)().bandwidth)
     assert played(problem, plan, sharing)["t1"] == pytest.approx(shared.end_s, rel=1e-9)
 
 
