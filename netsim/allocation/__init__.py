@@ -1,4 +1,4 @@
-"""Who gets which bandwidth, CPU frequency and power in a round: ``Problem -> Plan``, the methods by name in ``METHODS``."""
+"""Who gets which bandwidth, CPU frequency and power in a round: ``Problem -> Plan``, by a method of ``METHODS``."""
 
 from __future__ import annotations
 

@@ -61,32 +61,24 @@ def known_models(view: View) -> Weights:
     return view.local_weights
 
 
-@dataclass(frozen=True)
-class LayerMethod(ModelMethod):
-    """A method that compares one layer of the models, or all of them."""
+def features_of(view: View, layer: str) -> Weights:
+    """The columns of the devices' models that an option names: a layer, "all", or "last", the last one with weights."""
+    return known_models(view)[:, columns_of(view.layers, layer)]
 
-    layer: str = "last"     # features: a layer's weights, "all", or "last": the output layer, fc2.weight in the paper
 
-    def check_model(self, layers: Mapping[str, slice]) -> None:
-        self.columns(layers)
-
-    def features(self, view: View) -> Weights:
-        """The columns of the devices' models that ``layer`` names."""
-        return known_models(view)[:, self.columns(view.layers)]
-
-    def columns(self, layers: Mapping[str, slice]) -> slice:
-        """Where these weights lie in a flat model; "last" is the last layer with weights."""
-        if self.layer == "all":
-            return slice(None)
-        weights = [name for name in layers if name.endswith("weight")]
-        name = weights[-1] if self.layer == "last" and weights else self.layer
-        if name not in layers:
-            raise unknown("selection.layer", self.layer, [*layers, "all", "last"])
-        return layers[name]
+def columns_of(layers: Mapping[str, slice], layer: str) -> slice:
+    """Where these weights lie in a flat model."""
+    if layer == "all":
+        return slice(None)
+    weights = [name for name in layers if name.endswith("weight")]
+    name = weights[-1] if layer == "last" and weights else layer
+    if name not in layers:
+        raise unknown("selection.layer", layer, [*layers, "all", "last"])
+    return layers[name]
 
 
 @dataclass(frozen=True)
-class ClusterMethod(LayerMethod):
+class ClusterMethod(ModelMethod):
     """Clusters the devices once by their models (Algorithm 2), then takes the highest ranked of each cluster.
 
     The clusters are made in the first round in which every device has been asked for a model: the second, after a
@@ -96,6 +88,10 @@ class ClusterMethod(LayerMethod):
     """
 
     clusters: Natural | None = None     # c; by default the number of classes in the data
+    layer: str = "last"     # features: a layer's weights, "all", or "last": the output layer, fc2.weight in the paper
+
+    def check_model(self, layers: Mapping[str, slice]) -> None:
+        columns_of(layers, self.layer)
 
     def choose(self, view: View, rng: np.random.Generator) -> Ints:
         if not (view.last_round > 0).any():      # no upload has ever arrived
@@ -110,7 +106,7 @@ class ClusterMethod(LayerMethod):
     def _labels(self, view: View, rng: np.random.Generator) -> Ints:
         """The cluster of each device: made by K-means once, then kept, and joined by latecomers."""
         known = view.last_round > 0
-        features = self.features(view)
+        features = features_of(view, self.layer)
         labels = self.state.get("clusters")
         if labels is None:
             from netsim.learning.clustering import cluster_devices
@@ -213,7 +209,7 @@ def distances(models: Weights, devices: Ints, reference: Weights, norm: Norm = "
 
 
 @dataclass(frozen=True)
-class KCenter(LayerMethod):
+class KCenter(ModelMethod):
     """A random device, then S - 1 times the one whose model is farthest from its nearest chosen one.
 
     Distances are Euclidean between the models last uploaded, over a ``layer`` or all. Devices whose model is not known
@@ -225,8 +221,11 @@ class KCenter(LayerMethod):
 
     layer: str = "all"
 
+    def check_model(self, layers: Mapping[str, slice]) -> None:
+        columns_of(layers, self.layer)
+
     def choose(self, view: View, rng: np.random.Generator) -> Ints:
-        models = self.features(view)
+        models = features_of(view, self.layer)
         order = rng.permutation(np.flatnonzero(view.available))
         known, unknown = order[view.last_round[order] > 0], order[view.last_round[order] == 0]
         chosen = known[:1]
