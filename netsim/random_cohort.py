@@ -13,8 +13,7 @@ from netsim.base.options import with_options
 from netsim.base.streams import stream
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import problem_for
-from netsim.learning.named import permit_learning
-from netsim.learning.sizes import samples_without_learning, upload_bits
+from netsim.learning.named import permit_learning, samples_without_learning, upload_bits
 from netsim.scenario.effect import Idle
 from netsim.world.channel import round_gain
 

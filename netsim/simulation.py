@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError, WorkerError, YourCodeError
 from netsim.base.files import folder_for
-from netsim.learning.none import NoLearning
-from netsim.learning.protocol import Learning
+from netsim.learning.protocol import Learning, NoLearning
 from netsim.prepare import check_arguments, check_layers, prepare, with_own
 from netsim.run import Run
 from netsim.selection import Selection

@@ -17,7 +17,7 @@ from netsim.base.errors import InputError
 from netsim.base.imports import check_made_for_netsim
 from netsim.learning.favor import policy_for
 from netsim.learning.learner import open_learner
-from netsim.learning.sizes import upload_bits
+from netsim.learning.named import upload_bits
 from netsim.prepare import prepare
 from netsim.random_cohort import compare_methods, one_round
 

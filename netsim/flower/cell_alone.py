@@ -13,7 +13,7 @@ from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
 from netsim.fleet.population import Population, draw_samples
 from netsim.fleet.work import JobSizes, samples_trained
-from netsim.learning.none import NoLearning
+from netsim.learning.protocol import NoLearning
 from netsim.scenario import Scenario
 
 # The keys without an effect, by table: all but these, or just these.

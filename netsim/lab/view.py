@@ -16,7 +16,7 @@ from netsim.base.arrays import Floats, Ints
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.fleet.population import Population, draw_population
 from netsim.lab.pace import BestChange, pace_of
-from netsim.learning.sizes import samples_without_learning
+from netsim.learning.named import samples_without_learning
 from netsim.random_cohort import OneRound, one_round
 from netsim.server.replay import play_wave
 from netsim.trace.recorder import Part

@@ -18,7 +18,7 @@ from netsim.learning.sources import (
     IMAGE_SHAPES,
     MOST_DECODED,
     MOST_PIXELS,
-    Decoded,
+    Dataset,
     check_classes,
     check_memory,
     decoded,
@@ -49,7 +49,7 @@ def find_arrays(root: Path) -> list[Path]:
     return files
 
 
-def read_arrays(files: list[Path]) -> Decoded:
+def read_arrays(files: list[Path]) -> Dataset:
     """Arrays in a ``.npz``: images as bytes, (samples, height, width) or with channels last, and whole labels."""
     file = files[0]
     try:

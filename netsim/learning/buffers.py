@@ -8,7 +8,6 @@ device keeps its own (``"local"``); the global model is tested with the mean of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,9 +34,9 @@ class Buffers:
         return np.concatenate([np.zeros(0), *parts])
 
     @torch.no_grad()
-    def write(self, values: Floats) -> None:
-        """Set them; means of integers are rounded."""
-        place = 0
+    def begin(self, values: Floats | None = None) -> None:
+        """Set them, or without values to what they were at the start; means of integers are rounded."""
+        values, place = self.start if values is None else values, 0
         for buffer in self._module.buffers():
             part = torch.from_numpy(values[place : place + buffer.numel()].copy()).view(buffer.shape)
             buffer.copy_(part if buffer.is_floating_point() else part.round())
@@ -51,11 +50,6 @@ def mean_buffers(rows: Floats, samples: Sequence[int] | Ints | Floats) -> Floats
     mean: Floats = rows[0].copy()
     mean[~alike] = (shares / shares.sum()) @ rows[:, ~alike]
     return mean
-
-
-def kept_local(settings: Any) -> bool:
-    """Whether a scenario's [learning] table says that buffers stay where they are."""
-    return getattr(settings, "buffers", None) == "local"
 
 
 class KeptBuffers:

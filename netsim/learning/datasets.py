@@ -11,7 +11,7 @@
 One of the user's own, ``"package.module:function"``, is a function of the root folder that answers what
 ``netsim.learning.sources.decoded`` makes of images and labels.
 
-Decoded images are kept as one memory-mapped array (netsim.learning.cache), so that forked workers share its pages.
+Decoded images are kept as memory-mapped arrays (netsim.learning.cache), so that forked workers share its pages.
 """
 
 from __future__ import annotations
@@ -22,42 +22,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from netsim.base.arrays import Floats, Ints
 from netsim.base.counts import counted
-from netsim.base.errors import InputError, YourCodeError
+from netsim.base.errors import InputError, YourCodeError, ask
 from netsim.base.files import expanded
 from netsim.base.registry import Entry, Registry, first_called
 from netsim.learning import array_file, sources
 from netsim.learning.cache import cached
-
-Images = NDArray[np.uint8]    # (samples, height, width, channels)
-
-
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """Training and test images with labels 0 … classes - 1; ``names`` are what the classes are called."""
-
-    name: str
-    train_images: Images
-    train_labels: Ints
-    test_images: Images
-    test_labels: Ints
-    names: tuple[str, ...]
-    mean: Floats               # of the training images, by channel, on the scale 0 … 255
-    deviation: Floats
-
-    @property
-    def classes(self) -> int:
-        return len(self.names)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image, as torch counts them."""
-        _, height, width, channels = self.train_images.shape
-        return channels, height, width
+from netsim.learning.sources import Dataset
 
 
 @dataclass(frozen=True)
@@ -65,7 +36,7 @@ class Source:
     """How one dataset is found, read and fetched; ``find`` answers the files that hold it, or none."""
 
     find: Callable[[Path], list[Path]]
-    read: Callable[[list[Path]], sources.Decoded]
+    read: Callable[[list[Path]], Dataset]
     fetch: Callable[[Path], None] | None = None
     hint: str = ""
 
@@ -118,47 +89,22 @@ def load_dataset(name: str, root: str | Path = ROOT) -> Dataset:
 
 @lru_cache(maxsize=4)
 def _load(name: str, root: str, source: Any) -> Dataset:
-    if not isinstance(source, Source):
-        return _dataset(name, _checked(name, source(Path(root)) if name in DATASETS else _asked(name, source, root)))
-    files = source.find(Path(root))
-    if not files:
-        fetch = f'Run "netsim data {name} --root {root}" where there is a network, or put' if source.fetch else "Put"
-        raise InputError("no-such-file", f"dataset {name}", root, hint=f"{fetch} there {source.hint}")
-    return _dataset(name, cached(name, Path(root), files, source.read))
-
-
-def _asked(name: str, source: Callable[[Path], Any], root: str) -> Any:
-    """Call the user's own function; an error in it is reported with its line."""
+    if isinstance(source, Source):
+        files = source.find(Path(root))
+        if not files:
+            put = f'Run "netsim data {name} --root {root}" where there is a network, or put' if source.fetch else "Put"
+            raise InputError("no-such-file", f"dataset {name}", root, hint=f"{put} there {source.hint}")
+        return cached(name, Path(root), files, source.read)
     try:
-        return source(Path(root))
+        data = ask(f"dataset {name}", source, Path(root))
+    except YourCodeError:
+        raise
     except InputError as error:
         raise error.at(source=f"dataset {name}") from None
-    except Exception as error:
-        raise YourCodeError.of(f"dataset {name}", error) from None
-
-
-def _checked(name: str, data: Any) -> sources.Decoded:
-    """Check what a function of the root folder returned: ours, or the user's own."""
-    key = f"dataset {name}"
-    if not isinstance(data, sources.Decoded):
-        raise InputError("wrong-answer", key, type(data).__name__,
+    if not isinstance(data, Dataset):
+        raise InputError("wrong-answer", f"dataset {name}", type(data).__name__,
                          "what netsim.learning.sources.decoded(images, labels, train, names) makes")
-    if data.images.ndim != 4 or data.images.dtype != np.uint8 or len(data.images) != len(data.labels):
-        raise InputError("wrong-answer", key, f"{data.images.dtype} {data.images.shape}",
-                         "images as bytes, (samples, height, width, channels), with a label each")
-    if not 0 < data.train < len(data.labels) or data.labels.min() < 0 or data.labels.max() >= len(data.names):
-        raise InputError("wrong-answer", key, f"{data.train} of {len(data.labels)} samples to train on, labels "
-                         f"{data.labels.min()} to {data.labels.max()}",
-                         f"samples to train and to test on, with labels 0 to {len(data.names) - 1}")
     return data
-
-
-def _dataset(name: str, data: sources.Decoded) -> Dataset:
-    cut = data.train
-    return Dataset(
-        name, data.images[:cut], data.labels[:cut], data.images[cut:], data.labels[cut:],
-        data.names, data.mean, data.deviation,
-    )
 
 
 def fetch(name: str, root: str | Path = ROOT) -> Dataset:

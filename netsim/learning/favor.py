@@ -23,14 +23,15 @@ from torch import Tensor, nn
 from netsim.base.arrays import Floats, Weights
 from netsim.base.counts import counted
 from netsim.base.errors import InputError
+from netsim.base.files import MEGABYTE, open_to_read, packed, replace_file
 from netsim.learning.aggregation import weighted_mean
 from netsim.learning.buffers import mean_buffers
-from netsim.learning.checkpoint import load_state, save_state
 from netsim.learning.learner import Learner, open_learner
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
+MOST_BYTES = 20_000 * MEGABYTE      # of a policy's file
 HIDDEN = 512
 COMPONENTS = 100
 XI = 64      # the reward's base: the last points of accuracy count most
@@ -75,27 +76,15 @@ class Policy:
     compression: Compression
     network: nn.Sequential
 
-    @property
-    def inputs(self) -> int:
-        """Length of the state that the network takes."""
-        first = self.network[0]
-        assert isinstance(first, nn.Linear)
-        return first.in_features
-
-    @property
-    def outputs(self) -> int:
-        """How many devices it rates."""
-        last = self.network[-1]
-        assert isinstance(last, nn.Linear)
-        return last.out_features
-
     def ratings(self, global_weights: Weights, local_weights: Weights) -> Floats:
         """Q of each device: the return to expect from choosing it now."""
         (size, parameters), devices = self.compression.components.shape, len(local_weights)
-        if (self.inputs, self.outputs) != ((devices + 1) * size, devices) or local_weights.shape[1] != parameters:
+        weights = list(self.network.parameters())
+        inputs, rated_devices = weights[0].shape[1], len(weights[-1])
+        if (inputs, rated_devices) != ((devices + 1) * size, devices) or local_weights.shape[1] != parameters:
             raise InputError(
                 "conflict", "selection.policy",
-                f"one for {counted(self.outputs, 'device')} and {parameters} parameters",
+                f"one for {counted(rated_devices, 'device')} and {parameters} parameters",
                 f"{counted(devices, 'device')} and {local_weights.shape[1]} parameters, as this run has",
                 "Train a policy for it with netsim favor-train")
         with torch.no_grad():
@@ -105,24 +94,30 @@ class Policy:
 
 
 def save_policy(path: str | Path, policy: Policy) -> None:
-    """Writes a policy as named arrays."""
-    network = {f"network.{name}": tensor.numpy() for name, tensor in policy.network.state_dict().items()}
-    save_state(path, {"mean": policy.compression.mean, "components": policy.compression.components, **network})
+    """Write a policy as named arrays; a crash at any moment leaves the old file or the new one."""
+    arrays = {"mean": policy.compression.mean, "components": policy.compression.components}
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    tensors |= {f"network.{name}": tensor for name, tensor in policy.network.state_dict().items()}
+    replace_file(Path(path), packed(lambda file: torch.save(tensors, file)))
 
 
 def load_policy(path: str | Path) -> Policy:
-    """The policy that ``save_policy`` wrote; arrays are read, never code."""
-    arrays = load_state(path)
+    """The policy that ``save_policy`` wrote; only tensors are read, never code."""
+    try:
+        with open_to_read(Path(path), "a policy of favor", MOST_BYTES) as file:
+            arrays = torch.load(file, weights_only=True, map_location="cpu")
+    except Exception as error:      # a file that is something else fails in all sorts of ways
+        reason = str(error).partition("\n")[0]      # torch goes on with advice that does not fit here
+        raise InputError("unreadable", str(path), f"{type(error).__name__}: {reason}", "a policy of favor") from error
     try:
         hidden, inputs = arrays["network.0.weight"].shape
         network = _network(inputs, arrays["network.2.weight"].shape[0], hidden)
-        tensors = {name: torch.from_numpy(arrays[f"network.{name}"]) for name in network.state_dict()}
-        network.load_state_dict(tensors)
-        mean, components = arrays["mean"], arrays["components"]
+        network.load_state_dict({name: arrays[f"network.{name}"] for name in network.state_dict()})
+        mean, components = (arrays[name].numpy() for name in ("mean", "components"))
         if components.ndim != 2 or mean.shape != components.shape[1:]:
             raise ValueError(f"a mean of shape {mean.shape} does not fit components of shape {components.shape}")
         return Policy(Compression(mean, components), network)
-    except (KeyError, ValueError, IndexError, RuntimeError) as problem:
+    except (AttributeError, KeyError, ValueError, IndexError, RuntimeError, TypeError) as problem:
         raise InputError("malformed", str(path), str(problem), "a policy of favor") from problem
 
 
@@ -188,24 +183,35 @@ class EpisodeProgress:
     total_reward: float
 
 
-def train_policy(
-    environment: Environment, episodes: int, seed: int = 0, *,
-    discount: float = 0.95, learning_rate: float = 1e-4, batch: int = 32, replay: int = 200, sync: int = 10,
-    explore: float = 1.0, explore_least: float = 0.05, explore_decay: float = 0.99,
-    progress: Callable[[EpisodeProgress], None] | None = None,
-) -> nn.Sequential:
-    """A network that rates devices, trained by double Q-learning with epsilon-greedy choices and a replay memory.
+@dataclass(frozen=True)
+class QLearning:
+    """How the agent learns: by double Q-learning with epsilon-greedy choices and a replay memory.
 
     The online network names the best next device, its slower copy says what that is worth: y = r + discount
-    Q'(s', argmax Q(s')). The copy follows every ``sync`` steps. Epsilon falls from ``explore`` by the factor
-    ``explore_decay`` a step.
+    Q'(s', argmax Q(s')). Epsilon falls by a factor a step.
     """
+
+    discount: float = 0.95
+    learning_rate: float = 1e-4
+    batch: int = 32                 # steps that are learned from at a time
+    replay: int = 200               # steps that are remembered
+    sync: int = 10                  # steps after which the copy follows
+    explore: float = 1.0            # epsilon at the beginning
+    explore_least: float = 0.05
+    explore_decay: float = 0.99
+
+
+def train_policy(
+    environment: Environment, episodes: int, seed: int = 0, how: QLearning = QLearning(),
+    progress: Callable[[EpisodeProgress], None] | None = None,
+) -> nn.Sequential:
+    """A network that rates devices, trained in so many episodes."""
     rng = np.random.default_rng(seed)
     online = _network(len(environment.reset()), environment.actions, rng=rng)
     target = deepcopy(online)
-    optimiser = torch.optim.Adam(online.parameters(), lr=learning_rate)
-    memory: deque[tuple[Weights, int, float, Weights, bool]] = deque(maxlen=replay)
-    steps, epsilon = 0, explore
+    optimiser = torch.optim.Adam(online.parameters(), lr=how.learning_rate)
+    memory: deque[tuple[Weights, int, float, Weights, bool]] = deque(maxlen=how.replay)
+    steps, epsilon = 0, how.explore
     for episode in range(1, episodes + 1):
         state, done, total = environment.reset(), False, 0.0
         while not done:
@@ -216,13 +222,13 @@ def train_policy(
                     action = int(online(torch.from_numpy(state)).argmax())
             after, reward, done = environment.step(action)
             memory.append((state, action, reward, after, done))
-            chosen = [memory[i] for i in rng.integers(len(memory), size=min(batch, len(memory)))]
+            chosen = [memory[i] for i in rng.integers(len(memory), size=min(how.batch, len(memory)))]
             optimiser.zero_grad()
-            _loss(online, target, chosen, discount).backward()  # type: ignore[no-untyped-call]
+            _loss(online, target, chosen, how.discount).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             state, steps, total = after, steps + 1, total + reward
-            epsilon = max(explore_least, epsilon * explore_decay)
-            if steps % sync == 0:
+            epsilon = max(how.explore_least, epsilon * how.explore_decay)
+            if steps % how.sync == 0:
                 target.load_state_dict(online.state_dict())
         if progress:
             progress(EpisodeProgress(episode, steps, total))

@@ -22,19 +22,19 @@ import numpy as np
 import torch
 
 from netsim.base.arrays import Floats, Ints, Weights
-from netsim.base.errors import WorkerError
+from netsim.base.counts import counted
+from netsim.base.errors import InputError, WorkerError, quoted
 from netsim.base.streams import stream
 from netsim.fleet.population import draw_samples
-from netsim.learning.buffers import kept_local
-from netsim.learning.datasets import ROOT, Dataset, load_dataset
-from netsim.learning.fitting import check_batches, check_buffers
+from netsim.learning.datasets import ROOT, load_dataset
 from netsim.learning.grouping import as_shipped
 from netsim.learning.named import permit_learning
 from netsim.learning.network import Network
-from netsim.learning.partition import majority_classes, partition
+from netsim.learning.partition import class_counts, partition
 from netsim.learning.pool import InProcess, cores, open_pool
 from netsim.learning.protocol import Evaluation
 from netsim.learning.shared import InCommon, key_of_test, key_of_training, once
+from netsim.learning.sources import Dataset
 from netsim.learning.trainer import (
     Hyperparameters,
     Task,
@@ -47,7 +47,6 @@ from netsim.learning.trainer import (
 from netsim.models import MODELS, build_model
 
 if TYPE_CHECKING:
-    from netsim.scenario.learning import ModelTable
     from netsim.scenario.schema import Scenario
 
 __all__ = ["Evaluation", "Learner", "Training", "Update", "open_learner"]
@@ -55,26 +54,7 @@ __all__ = ["Evaluation", "Learner", "Training", "Update", "open_learner"]
 T = TypeVar("T")
 PAIR = 12      # devices that two groups take at most: six at once is where stacking more stops paying
 BLOCK = 1000   # test samples that a worker evaluates at a time
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """A model by its name, and what is set of it."""
-
-    name: str
-    options: Mapping[str, Any]
-
-    def __hash__(self) -> int:
-        return hash((self.name, repr(self.options)))
-
-    def build(self, data: Dataset, seed: int = 0) -> Network:
-        """What a built-in network offers for groups is tried by the tests, and not by every worker."""
-        module = build_model(self.name, data.shape, data.classes, seed, self.options)
-        return Network(module, None if self.name in MODELS and as_shipped(type(module)) else data.shape)
-
-
-def _chosen(model: str | ModelTable) -> Chosen:
-    return Chosen(model, {}) if isinstance(model, str) else Chosen(model.name, model.options)
+FARTHEST = 1_000      # how much larger a batch size is looked for, where one sample would be left over
 
 
 @dataclass(frozen=True)
@@ -83,9 +63,21 @@ class Work:
 
     dataset: str
     root: str
-    model: Chosen
+    model: str
+    options: Mapping[str, Any]
     settings: Hyperparameters
     seed: int = field(default=0, repr=False)      # of what is never sent: parts of the model that are not trained
+
+    @classmethod
+    def of(cls, settings: Any, seed: int = 0) -> Work:
+        """As a scenario's [learning] table says."""
+        model = settings.model
+        name, options = (model, {}) if isinstance(model, str) else (model.name, model.options)
+        how = {each.name: getattr(settings, each.name) for each in fields(Hyperparameters)}
+        return cls(settings.dataset, settings.root or ROOT, name, options, Hyperparameters(**how), seed)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
     @property
     def data(self) -> Dataset:
@@ -93,18 +85,18 @@ class Work:
 
     @property
     def network(self) -> Network:
-        return _network(self.model, self.data, self.seed)
-
-
-def _network(model: Chosen, data: Dataset, seed: int = 0) -> Network:
-    found = MODELS.find(model.name)
-    return _built(model, data, seed, (found, getattr(found, "forward", None)))
+        found = MODELS.find(self.model)
+        return _network(self, self.data, (found, getattr(found, "forward", None)))
 
 
 @lru_cache(maxsize=4)
-def _built(model: Chosen, data: Dataset, seed: int, behind: Any) -> Network:
-    """``behind`` is what the name stands for: in a notebook that may be another class by now, or a changed one."""
-    return model.build(data, seed)
+def _network(work: Work, data: Dataset, behind: Any) -> Network:
+    """The model, built once; ``behind`` is what its name stands for: in a notebook that may change meanwhile.
+
+    What a built-in network offers for groups is tried by the tests, and not by every worker.
+    """
+    module = build_model(work.model, data.shape, data.classes, work.seed, work.options)
+    return Network(module, None if work.model in MODELS and as_shipped(type(module)) else data.shape)
 
 
 class Training:
@@ -133,27 +125,22 @@ class Learner:
         self, settings: Any, parts: Sequence[Ints], seed: int, executor: Executor | None = None,
         shared: InCommon | None = None,
     ) -> None:
-        how = {each.name: getattr(settings, each.name) for each in fields(Hyperparameters)}
-        first = int(stream(seed, "initial weights").integers(2**63))
-        self._work = Work(
-            settings.dataset, settings.root or ROOT, _chosen(settings.model), Hyperparameters(**how), first)
+        self._work = Work.of(settings, int(stream(seed, "initial weights").integers(2**63)))
         self._wanted = settings.evaluation.samples
         self._parts = list(parts)
         self._seed = seed
         self._executor = executor or InProcess()
         # what users' own code gives is not shared: it may change from one run to the next
-        self._shared = None if ":" in self._work.model.name + self._work.dataset else shared
+        self._shared = None if ":" in self._work.model + self._work.dataset else shared
         data, network = self._work.data, self._work.network
         self.layers: Mapping[str, slice] = network.layers
         self.parameters = network.size
         self.buffers = network.buffers.start
-        self.sent = network.size + (0 if kept_local(settings) else network.buffers.sent)    # numbers in an upload
         self.classes = data.classes
         self.samples: Ints = np.array([len(part) for part in parts], dtype=np.int64)
-        check_batches(network, data.shape, self.samples, self._work.settings)
-        self.majority = majority_classes(data.train_labels, self._parts)
-        self.label_counts: Ints = np.stack(            # a row a device, a column a class
-            [np.bincount(data.train_labels[part], minlength=data.classes) for part in self._parts])
+        _check_batches(network, data, self.samples, self._work.settings.batch_size)
+        self.label_counts = class_counts(data.train_labels, self._parts, data.classes)
+        self.majority: Ints = self.label_counts.argmax(axis=1)      # the lowest class among equals
 
     def initial_weights(self) -> Weights:
         """The model before the first round, the same for every method under a seed."""
@@ -167,7 +154,7 @@ class Learner:
 
         ``gradient`` is FEDL's global gradient, where its local term is on; ``buffers`` a row for each device.
         """
-        shared = self._folder if round > 1 or self._shared is None else self._shared.folder
+        shared = self._folder(round)
         cut = self._groups(devices)
         if shared:      # processes at the same point at the same time each start with another group
             random.Random(os.getpid()).shuffle(cut)
@@ -189,10 +176,9 @@ class Learner:
         training.start(devices)
         return training
 
-    @property
-    def _folder(self) -> Path | None:
-        """Where to look for what other runs have computed, and to keep what this one does, after any round."""
-        return self._shared.folder if self._shared and self._shared.every_round else None
+    def _folder(self, round: int | None = None) -> Path | None:
+        """Where to look for what other runs have computed, and to keep what this one does, in or after a round."""
+        return self._shared.folder if self._shared and (self._shared.every_round or round in (0, 1)) else None
 
     def _groups(self, devices: Sequence[int]) -> list[list[int]]:
         """The cohort cut into groups of about equal work, an even number of them, by the cohort alone."""
@@ -205,8 +191,9 @@ class Learner:
     def evaluate(self, weights: Weights, buffers: Floats | None = None) -> Evaluation:
         """Accuracy and loss on the test samples, all or as many as the scenario says."""
         chosen = self._test_samples
-        blocks = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
-        futures = [self._executor.submit(_test, self._work, weights, block, buffers, self._folder) for block in blocks]
+        futures = [self._executor.submit(
+            _test, self._work, weights, chosen[start : start + BLOCK], buffers, self._folder())
+            for start in range(0, len(chosen), BLOCK)]
         answers = [_result(future) for future in futures]
         losses, guesses = (np.concatenate(column) for column in zip(*answers, strict=True))
         labels = self._work.data.test_labels[chosen]
@@ -225,19 +212,21 @@ class Learner:
 
     def local_loss(self, weights: Weights, devices: Sequence[int], buffers: Floats | None = None) -> Floats:
         """Mean loss of the model on each device's own samples; ``buffers`` a row for each device."""
-        return self._on_own_samples(weights, devices, buffers)[:, 0]
+        rows = [None] * len(devices) if buffers is None else buffers
+        return np.array([losses.mean() for losses, _ in self._on_own_samples(weights, devices, rows)])
 
     def local_accuracy(self, weights: Weights, devices: Sequence[int]) -> Floats:
         """Accuracy of the model on each device's own samples."""
-        return self._on_own_samples(weights, devices)[:, 1]
+        answers = self._on_own_samples(weights, devices, [None] * len(devices))
+        return np.array([(guesses == self._work.data.train_labels[self._parts[device]]).mean()
+                         for device, (_, guesses) in zip(devices, answers, strict=True)])
 
     def _on_own_samples(
-        self, weights: Weights, devices: Sequence[int], buffers: Floats | None = None
-    ) -> Floats:
-        rows = [None] * len(devices) if buffers is None else buffers
-        futures = [self._executor.submit(_local, self._work, weights, self._parts[d], row)
-                   for d, row in zip(devices, rows, strict=True)]
-        return np.array([_result(future) for future in futures], dtype=np.float64).reshape(-1, 2)
+        self, weights: Weights, devices: Sequence[int], buffers: Sequence[Floats | None] | Floats,
+    ) -> list[tuple[Floats, Ints]]:
+        futures = [self._executor.submit(_test, self._work, weights, self._parts[device], row, train=True)
+                   for device, row in zip(devices, buffers, strict=True)]
+        return [_result(future) for future in futures]
 
 
 @contextmanager
@@ -259,23 +248,51 @@ def open_learner(
 
 def split(scenario: Scenario, seed: int) -> list[Ints]:
     """The training samples of each device."""
-    labels, samples = _data(scenario).train_labels, draw_samples(scenario, seed)
+    labels, samples = Work.of(scenario.learning).data.train_labels, draw_samples(scenario, seed)
     return partition(labels, scenario.learning.partition, samples, scenario.size, stream(seed, "partition"))
 
 
 def count_parameters(scenario: Scenario) -> int:
     """How many numbers a device of the scenario sends: the model's, and its buffers unless they stay local."""
-    data, model = _data(scenario), scenario.learning.model
-    assert model is not None, "a scenario with a dataset names a model"
-    network = _network(_chosen(model), data)
+    network = Work.of(scenario.learning).network
     check_buffers(scenario.learning, network)
-    return network.size + (0 if kept_local(scenario.learning) else network.buffers.sent)
+    return network.size + (0 if scenario.learning.buffers == "local" else network.buffers.sent)
 
 
-def _data(scenario: Scenario) -> Dataset:
-    name = scenario.learning.dataset
-    assert name is not None, "only a scenario with a dataset has something to learn"
-    return load_dataset(name, scenario.learning.root or ROOT)
+def check_buffers(settings: Any, network: Network) -> None:
+    """A key that is set and has no effect is an error."""
+    if settings.buffers is not None and not network.buffers.size:
+        raise InputError("no-effect", "learning.buffers", quoted(settings.buffers),
+                         hint=f"Model {settings.model_name} keeps no buffers: remove this key")
+
+
+def _check_batches(network: Network, data: Dataset, samples: Ints, batch: int) -> None:
+    """Refuse a split that leaves a batch of one sample to a model that cannot learn from one, as with batch norm."""
+    def leaves_one(size: int) -> Ints:
+        devices: Ints = samples[(samples % size == 1) | (size == 1)]
+        return devices
+
+    if not leaves_one(batch).size or _learns_from_one(network, data):
+        return
+    wider = next((size for size in range(batch + 1, batch + FARTHEST) if not leaves_one(size).size), samples.max())
+    raise InputError(
+        "conflict", "learning.batch_size", f"{batch}, which leaves a batch of one image to a device of "
+        f"{counted(int(leaves_one(batch)[0]), 'sample')}",
+        f"batches of at least 2, as model {type(network.module).__name__} needs",
+        "Give every device at least 2 samples, or use GroupNorm or LayerNorm" if samples.min() == 1 else
+        f"Take learning.batch_size = {wider}")
+
+
+def _learns_from_one(network: Network, data: Dataset) -> bool:
+    network.module.train()
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            network.logits(network.stack(network.weights()), torch.zeros(1, *data.shape))
+    except InputError:
+        return False
+    finally:
+        network.buffers.begin()
+    return True
 
 
 def _result(future: Future[T]) -> T:
@@ -331,23 +348,19 @@ def _train(
 
 @one_thread()
 def _test(
-    work: Work, weights: Weights, chosen: Ints, buffers: Floats | None, folder: Path | None
+    work: Work, weights: Weights, chosen: Ints, buffers: Floats | None, folder: Path | None = None, *,
+    train: bool = False,
 ) -> tuple[Floats, Ints]:
+    """Losses and guesses on some of the test samples, or of the training samples."""
     data = work.data
+    images, labels = (data.train_images, data.train_labels) if train else (data.test_images, data.test_labels)
+    images, labels = images[chosen], labels[chosen]
 
     def test() -> tuple[Floats, Ints]:
-        return sample_losses(work.network, data, weights, data.test_images[chosen], data.test_labels[chosen], buffers)
+        return sample_losses(work.network, data, weights, images, labels, buffers)
 
     if folder is None:
         return test()
-    key = key_of_test((work, work.seed), data, weights, chosen, buffers)
+    key = key_of_test((work, work.seed), data, weights, images, labels, buffers)
     kept = once(folder, key, lambda: dict(zip(("losses", "guesses"), test(), strict=True)))
     return kept["losses"], kept["guesses"]
-
-
-@one_thread()
-def _local(work: Work, weights: Weights, samples: Ints, buffers: Floats | None) -> tuple[float, float]:
-    data = work.data
-    labels = data.train_labels[samples]
-    losses, guesses = sample_losses(work.network, data, weights, data.train_images[samples], labels, buffers)
-    return float(losses.mean()), float((guesses == labels).mean())

@@ -1,10 +1,16 @@
-"""What the table ``[learning]`` names: data, their split, a model, and how models become one."""
+"""What the table ``[learning]`` names: data, their split, a model, and how models become one.
+
+Nothing here imports torch before it is needed: a scenario is checked, and planned without learning, in less time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from netsim.base.arrays import Ints
 from netsim.learning.aggregation import AGGREGATIONS
 from netsim.learning.datasets import DATASETS, KNOWN, ROOT, load_dataset
 from netsim.learning.partition import PARTITIONS, partition_options
@@ -13,7 +19,7 @@ from netsim.models import MODELS
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
-__all__ = ["AGGREGATIONS", "DATASETS", "MODELS", "PARTITIONS", "check_learning", "layers_of", "permit_learning"]
+__all__ = ["AGGREGATIONS", "DATASETS", "MODELS", "PARTITIONS"]
 
 
 def permit_learning(scenario: Scenario, *, allow_import: bool = False) -> None:
@@ -44,7 +50,7 @@ def layers_of(scenario: Scenario) -> Mapping[str, slice] | None:
     learning = scenario.learning
     if learning.model_name is None or learning.dataset not in (*KNOWN, "arrays"):
         return None
-    from netsim.learning.fitting import check_buffers
+    from netsim.learning.learner import check_buffers
     from netsim.learning.network import Network
     from netsim.models import build_model
 
@@ -56,3 +62,21 @@ def layers_of(scenario: Scenario) -> Mapping[str, slice] | None:
     network = Network(build_model(learning.model_name, shape, classes, options=learning.model_options), shape)
     check_buffers(learning, network)
     return network.layers
+
+
+def upload_bits(scenario: Scenario) -> float:
+    """z; only ``bits = "auto"`` has to build the model for it."""
+    if scenario.learning.bits != "auto":
+        return scenario.bits()
+    from netsim.learning.learner import count_parameters
+
+    return scenario.bits(count_parameters(scenario))
+
+
+def samples_without_learning(scenario: Scenario, seed: int) -> Ints | None:
+    """D_n where only the data split knows it (``samples = "auto"``), else None: as the scenario says."""
+    if all(table.samples != "auto" for table in scenario.population):
+        return None
+    from netsim.learning.learner import split
+
+    return np.array([len(part) for part in split(scenario, seed)], dtype=np.int64)

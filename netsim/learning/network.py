@@ -14,8 +14,8 @@ from torch.nn import functional
 from netsim.base.arrays import Weights
 from netsim.base.errors import InputError
 from netsim.learning.buffers import Buffers
-from netsim.learning.datasets import Images
 from netsim.learning.grouping import ForwardGroup, Gradients, Shape, group_ways
+from netsim.learning.sources import Images
 
 
 class Network:
@@ -41,17 +41,9 @@ class Network:
         return group_ways(self.module, self._shape)      # a second of work, which the layers alone do not take
 
     @property
-    def _forward_group(self) -> ForwardGroup | None:
-        return self._ways[0]
-
-    @property
-    def _gradients_group(self) -> Gradients | None:
-        return self._ways[1]
-
-    @property
     def grouped(self) -> bool:
         """Whether several devices can be served in one pass."""
-        return self._forward_group is not None
+        return self._ways[0] is not None
 
     def weights(self) -> Weights:
         """The module's own parameters, flat."""
@@ -84,8 +76,9 @@ class Network:
 
     def logits(self, stacked: Sequence[Tensor], images: Tensor) -> Tensor:
         """(batch, G * channels, height, width) to (G, batch, classes)."""
-        if self._forward_group:
-            return self._forward_group(stacked, images)
+        forward_group, _ = self._ways
+        if forward_group:
+            return forward_group(stacked, images)
         alone = {name: parameter[0] for name, parameter in zip(self.shapes, stacked, strict=True)}
         try:
             single: Tensor = functional_call(self.module, alone, (images,))
@@ -100,9 +93,10 @@ class Network:
         self, stacked: Sequence[Tensor], images: Tensor, labels: Tensor, share: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
         """Each model's loss (G,) and its gradient; ``share`` (G, batch) is how much each sample counts in the loss."""
-        if self._gradients_group:
+        _, gradients_group = self._ways
+        if gradients_group:
             with torch.no_grad():
-                return self._gradients_group(stacked, images, labels, share)
+                return gradients_group(stacked, images, labels, share)
         logits = self.logits(stacked, images)
         sample_loss = functional.cross_entropy(logits.flatten(0, 1), labels, reduction="none")
         loss = (sample_loss.view(share.shape) * share).sum(dim=1)

@@ -7,6 +7,7 @@ device gets a sample twice only if it asks for more of a class than there is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,9 @@ def _checked(kind: str, parts: Any, devices: int, stock: int) -> list[Ints]:
     return [np.asarray(part, dtype=np.int64) for part in parts]
 
 
-def majority_classes(labels: Ints, parts: list[Ints]) -> Ints:
-    """The class that each device holds most of; the lowest number among equals."""
-    return np.array([np.bincount(labels[part]).argmax() for part in parts], dtype=np.int64)
+def class_counts(labels: Ints, parts: Sequence[Ints], classes: int) -> Ints:
+    """How many samples of each class (column) each device (row) holds."""
+    return np.stack([np.bincount(labels[part], minlength=classes) for part in parts])
 
 
 def majority(labels: Ints, samples: Ints, rng: np.random.Generator, sigma: Fraction = 0.8) -> list[Ints]:

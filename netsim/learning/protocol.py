@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
+
 from netsim.base.arrays import Floats, Ints, State
+from netsim.fleet.work import JobSizes
+from netsim.learning.named import samples_without_learning, upload_bits
 
 if TYPE_CHECKING:
     from netsim.fleet.population import Population
-    from netsim.fleet.work import JobSizes
     from netsim.scenario import Scenario
 
 Base = Literal["start", "now"]      # an update is the difference from the model its job started from, or the newest
@@ -32,25 +35,26 @@ class TrainedJob(Protocol):
     device: int
 
 
-class Learning(Protocol):
-    """Devices learn while they compute; the server makes one model of what arrives, and saves itself."""
+class Learning:
+    """Devices learn while they compute; the server makes one model of what arrives, and saves itself.
 
-    @property
-    def samples(self) -> Ints | None:
-        """D_n of every device; None where the scenario says it."""
+    A method that a subclass does not define does nothing.
+    """
 
-    @property
-    def trains(self) -> bool:
-        """Whether there is a model at all."""
+    trains = False                   # whether there is a model at all
+    samples: Ints | None = None      # D_n of every device; None where the scenario says it
 
     def sizes(self, scenario: Scenario, population: Population) -> JobSizes:
         """Bits to send and to receive, and cycles to compute, in a job of each device."""
+        return JobSizes.of(scenario, population, upload_bits(scenario))
 
     def device_columns(self) -> Mapping[str, Any]:
         """What it knows of each device's data, for the table of devices."""
+        return {}
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
         """What a selection method may see of it, by the names of a view's columns."""
+        raise NotImplementedError
 
     def begin(self, devices: int, round: int) -> None:
         """Get ready for what comes after a round (0: for the first)."""
@@ -79,13 +83,18 @@ class Learning(Protocol):
 
     def alignment(self, jobs: Sequence[int]) -> Floats:
         """Cosine between the step of each job and the way that the global model has gone since the job started."""
+        return np.ones(len(jobs))
 
     def evaluate(self) -> Evaluation | None:
         """How the global model does; None where there is none."""
+        return None
 
-    def snapshot(self) -> State: ...
+    def snapshot(self) -> State:
+        """What a resumed run needs."""
+        return {}
 
-    def restore(self, state: State) -> None: ...
+    def restore(self, state: State) -> None:
+        """Go on from a snapshot."""
 
     def stage(self, round: int) -> None:
         """Write the models that have arrived to a safe place, before the checkpoint."""
@@ -95,3 +104,22 @@ class Learning(Protocol):
 
     def remove(self) -> None:
         """Delete what only an unfinished run needs."""
+
+
+class NoLearning(Learning):
+    """Devices compute and upload, and nothing is made of what they send; how large the work is, is known."""
+
+    def __init__(self, devices: int, samples: Ints | None) -> None:
+        self.samples = samples
+        self._devices = devices
+
+    @classmethod
+    def of(cls, scenario: Scenario, seed: int) -> NoLearning:
+        return cls(scenario.size, samples_without_learning(scenario, seed))
+
+    def columns(self) -> Mapping[str, Callable[[], Any]]:
+        def unknown() -> Floats:
+            return np.full(self._devices, np.nan)
+
+        return {"loss": unknown, "gradient_norm": unknown, "global_weights": lambda: None,
+                "local_weights": lambda: None, "layers": dict, "local_loss": lambda: None, "classes": int}

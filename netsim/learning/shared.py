@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from netsim.base.machine import versions
 from netsim.base.sealed import arrays_in
 
 if TYPE_CHECKING:
-    from netsim.learning.datasets import Dataset
+    from netsim.learning.sources import Dataset, Images
     from netsim.learning.trainer import Task
 
 MOST_BYTES = 4 << 30     # beyond this, what was not used for longest goes
@@ -47,31 +47,24 @@ def key_of_training(
     work: object, data: Dataset, weights: Weights, tasks: Sequence[Task], gradient: Weights | None,
 ) -> str:
     """A name for just this training; ``work`` says everything about itself in its ``repr``."""
-    parts = [_made_with(work, data), weights.tobytes(), _bytes(gradient)]
-    for task in tasks:
-        parts += [repr((task.device, task.rng.bit_generator.state)).encode(), task.samples.tobytes(),
-                  data.train_images[task.samples].tobytes(), data.train_labels[task.samples].tobytes(),
-                  _bytes(task.buffers)]
-    return _digest(b"train", *parts)
+    draws = [(task.device, task.rng.bit_generator.state) for task in tasks]
+    own = [array for task in tasks for array in (
+        task.samples, data.train_images[task.samples], data.train_labels[task.samples], task.buffers)]
+    return _key(("train", work, draws), data, weights, gradient, *own)
 
 
-def key_of_test(work: object, data: Dataset, weights: Weights, chosen: Ints, buffers: Floats | None) -> str:
-    """A name for the test of a model on these test samples."""
-    return _digest(b"test", _made_with(work, data), weights.tobytes(), data.test_images[chosen].tobytes(),
-                   data.test_labels[chosen].tobytes(), _bytes(buffers))
+def key_of_test(
+    work: object, data: Dataset, weights: Weights, images: Images, labels: Ints, buffers: Floats | None,
+) -> str:
+    """A name for the test of a model on these samples."""
+    return _key(("test", work), data, weights, images, labels, buffers)
 
 
-def _made_with(work: object, data: Dataset) -> bytes:
-    return repr((work, versions(), data.mean.tolist(), data.deviation.tolist())).encode()
-
-
-def _bytes(array: np.ndarray | None) -> bytes:
-    return b"" if array is None else array.tobytes()
-
-
-def _digest(*parts: bytes) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
+def _key(what: object, data: Dataset, *arrays: np.ndarray | None) -> str:
+    made_with = what, versions(), data.mean.tolist(), data.deviation.tolist()
+    digest = hashlib.sha256(repr(made_with).encode())
+    for array in arrays:
+        part = b"" if array is None else array.tobytes()
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
 
@@ -122,15 +115,12 @@ def _make_room(folder: Path, size: int) -> None:
     if _written[folder] < MOST_BYTES // LOOK_AFTER:
         return
     del _written[folder]
+    kept: list[tuple[float, int, Path]] = []
+    for path in folder.glob("*.npz"):
+        with suppress(FileNotFoundError):      # another process makes room too
+            kept.append((path.stat().st_mtime, path.stat().st_size, path))
     total = 0
-    for _, size, path in sorted(_sizes(folder.glob("*.npz")), reverse=True):
+    for _, size, path in sorted(kept, reverse=True):
         total += size
         if total > MOST_BYTES:
             path.unlink(missing_ok=True)
-
-
-def _sizes(files: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:
-    for path in files:
-        with suppress(FileNotFoundError):      # another process makes room too
-            status = path.stat()
-            yield status.st_mtime, status.st_size, path

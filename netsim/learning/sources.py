@@ -33,57 +33,67 @@ IMAGE_SHAPES = "(uint8, 0 to 255) of shape (samples, height, width) or (samples,
 FETCH_AGAIN = "Fetch it again"
 
 
-@dataclass(frozen=True, eq=False)
-class Decoded:
-    """Images (samples, height, width, channels) and labels: first ``train`` samples to train on, then the test ones."""
+Images = NDArray[np.uint8]    # (samples, height, width, channels)
 
-    images: NDArray[np.uint8]
-    labels: Ints
-    train: int
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test images with labels 0 … classes - 1; ``names`` are what the classes are called."""
+
+    train_images: Images
+    train_labels: Ints
+    test_images: Images
+    test_labels: Ints
     names: tuple[str, ...]
-    mean: Floats
+    mean: Floats               # of the training images, by channel, on the scale 0 … 255
     deviation: Floats
 
+    @property
+    def classes(self) -> int:
+        return len(self.names)
 
-def decoded(images: NDArray[np.uint8], labels: Ints, train: int, names: Sequence[str]) -> Decoded:
-    """Adds the mean and deviation of each channel over the training images, by which inputs are standardised.
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image, as torch counts them."""
+        _, height, width, channels = self.train_images.shape
+        return channels, height, width
 
-    Images without a last axis for channels are grey. InputError says what is wrong with what is no dataset.
+
+def decoded(images: Any, labels: Any, train: int, names: Sequence[str]) -> Dataset:
+    """A dataset of images and their labels, of which the first ``train`` are to train on.
+
+    Inputs are standardised by the mean and deviation of each channel over the training images. Images without a last
+    axis for channels are grey. InputError says what is wrong with what is no dataset.
     """
-    images, labels = _as_images(images), _as_labels(labels)
+    try:
+        images, labels = np.asarray(images), np.asarray(labels)
+    except ValueError as error:
+        raise InputError("wrong-type", "decoded: images", str(error), f"bytes {IMAGE_SHAPES}") from None
+    images = images[..., None] if images.ndim == 3 else images
+    if images.ndim != 4 or images.dtype != np.uint8:
+        raise InputError("wrong-type", "decoded: images", f"{images.dtype} {images.shape}", f"bytes {IMAGE_SHAPES}")
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise InputError("wrong-type", "decoded: labels", f"{labels.dtype} {labels.shape}",
+                         "whole numbers, one for each image")
     if len(labels) != len(images) or isinstance(train, bool) or not (
             hasattr(train, "__index__") and 0 < train < len(images)):
         raise InputError("wrong-length", "decoded", f"{len(images)} images, {len(labels)} labels, train = {train!r}",
                          f"a label for each image, and train, how many of them are to train on, from 1 to "
                          f"{len(images) - 1}")
+    if labels.min() < 0 or labels.max() >= len(names):
+        raise InputError("out-of-range", "decoded: labels", f"{labels.min()} to {labels.max()}",
+                         f"0 to {len(names) - 1}, the number of names less 1")
+    labels = labels.astype(np.int64, copy=False)
     # Counting grey levels instead of averaging pixels keeps it exact, and needs no copy of the images as floats.
     levels = np.arange(256)
     counts = [np.bincount(images[:train, :, :, channel].ravel(), minlength=256) for channel in range(images.shape[3])]
     mean = np.array([np.average(levels, weights=count) for count in counts])
     spread = [np.sqrt(np.average((levels - m) ** 2, weights=c)) for m, c in zip(mean, counts, strict=True)]
-    return Decoded(images, labels, train, tuple(names), mean, np.maximum(spread, 1.0))
+    return Dataset(images[:train], labels[:train], images[train:], labels[train:], tuple(names), mean,
+                   np.maximum(spread, 1.0))
 
 
-def _as_images(images: Any) -> NDArray[np.uint8]:
-    try:
-        array = np.asarray(images)
-    except ValueError:
-        array = np.empty(0, dtype=object)
-    array = array[..., None] if array.ndim == 3 else array
-    if array.ndim != 4 or array.dtype != np.uint8:
-        raise InputError("wrong-type", "decoded: images", f"{array.dtype} {array.shape}", f"bytes {IMAGE_SHAPES}")
-    return array
-
-
-def _as_labels(labels: Any) -> Ints:
-    array = np.asarray(labels)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputError("wrong-type", "decoded: labels", f"{array.dtype} {array.shape}",
-                         "whole numbers, one for each image")
-    return array.astype(np.int64, copy=False)
-
-
-def read_digits(root: Path | None = None) -> Decoded:
+def read_digits(root: Path | None = None) -> Dataset:
     """scikit-learn's 8x8 digits, grey levels 0 … 16, scaled to MNIST's 28x28; a fifth of each class is for testing.
 
     They come with scikit-learn, whatever the root folder.
@@ -118,7 +128,7 @@ def find_idx(folders: list[Path]) -> list[Path]:
     return []
 
 
-def read_idx(files: list[Path], names: Sequence[str]) -> Decoded:
+def read_idx(files: list[Path], names: Sequence[str]) -> Dataset:
     """Training images, training labels, test images, test labels."""
     train_images, train_labels, test_images, test_labels = (_idx(file) for file in files)
     for images, labels, file in ((train_images, train_labels, files[0]), (test_images, test_labels, files[2])):
@@ -174,7 +184,7 @@ def _classes(part: Path) -> list[Path]:
     return sorted(folder for folder in part.iterdir() if folder.is_dir()) if part.is_dir() else []
 
 
-def read_folder(files: list[Path]) -> Decoded:
+def read_folder(files: list[Path]) -> Dataset:
     """Images in folders named by their class; colour if any image is."""
     root = files[0].parents[2]
     names = {part: [folder.name for folder in _classes(root / part)] for part in ("train", "test")}
@@ -252,7 +262,7 @@ def find_cifar10(root: Path) -> list[Path]:
     return batches if all(file.is_file() for file in batches) else find_folder(root / "cifar10-images")
 
 
-def read_cifar10(files: list[Path]) -> Decoded:
+def read_cifar10(files: list[Path]) -> Dataset:
     """CIFAR-10 in either form."""
     if files[0].name != "data_batch_1":
         return read_folder(files)

@@ -1,32 +1,47 @@
-"""Learning for real: the global model, what the devices have sent, and the training behind it."""
+"""Learning for real: the global model, the jobs that learn from it, and what the devices have sent.
+
+A job is trained with its cohort, or alone, from the version of the model that it started with. Only models that a job
+under way started from are kept; a resumed run trains the jobs under way again, in the same groups and to the same bits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints, State, Weights
-from netsim.fleet.work import JobSizes
 from netsim.learning.aggregation import aggregate
-from netsim.learning.buffers import KeptBuffers, kept_local
-from netsim.learning.in_flight import Cohort, InFlight, cosine
-from netsim.learning.learner import Learner
-from netsim.learning.protocol import Base, Evaluation, TrainedJob
+from netsim.learning.buffers import KeptBuffers
+from netsim.learning.learner import Learner, Training
+from netsim.learning.protocol import Base, Evaluation, Learning, TrainedJob
 from netsim.learning.trainer import Update
-from netsim.learning.upload_table import UploadTable
+from netsim.learning.upload_table import UploadTable, read_only
 
 if TYPE_CHECKING:
-    from netsim.fleet.population import Population
     from netsim.scenario import Scenario
 
 
-class TorchLearning:
-    """A :class:`~netsim.learning.protocol.Learning` over a learner's workers.
+@dataclass(eq=False)
+class Cohort:
+    """Jobs that train together, from one version of the model."""
 
-    ``keeps_models`` is whether somebody compares the devices' models; then those last uploaded are kept in ``folder``.
+    number: int                        # of their random draws: the round, or that of a job trained alone
+    devices: dict[int, int]            # by job, also of jobs that are over
+    version: int
+    weights: Weights
+    buffers: Floats                    # the mean that goes with these weights
+    gradient: Weights | None = None    # FEDL's global gradient
+    training: Training | None = None   # None until a device starts to compute
+
+
+class TorchLearning(Learning):
+    """Learning with a learner's workers.
+
+    ``keeps_models`` is whether devices' models are compared; then those last uploaded are kept in ``folder``.
     """
 
     trains = True
@@ -39,17 +54,14 @@ class TorchLearning:
         self._table: UploadTable | None = None
         self._sums: Ints | None = None      # of the models in the table, as a checkpoint has them
         self._weights: Weights = learner.initial_weights()
-        self._buffers = KeptBuffers(learner.buffers, len(learner.samples), local=kept_local(scenario.learning))
-        self._in_flight = InFlight(learner, self._buffers)
+        self._buffers = KeptBuffers(
+            learner.buffers, len(learner.samples), local=scenario.learning.buffers == "local")
+        self._cohorts: dict[int, Cohort] = {}                      # by job under way
         self._server: State = {}                                   # what the server's optimiser remembers
         self._loss = np.full(len(learner.samples), np.nan)
         self._gradient_norm = np.full(len(learner.samples), np.nan)
         self._arrived: tuple[Ints, Weights] | None = None          # since the last checkpoint
-        self.samples: Ints | None = learner.samples
-        self._bits = scenario.bits(learner.sent)
-
-    def sizes(self, scenario: Scenario, population: Population) -> JobSizes:
-        return JobSizes.of(scenario, population, self._bits)
+        self.samples = learner.samples
 
     def device_columns(self) -> Mapping[str, Any]:
         counts = self._learner.label_counts.T
@@ -62,7 +74,7 @@ class TorchLearning:
 
         return {
             "loss": lambda: self._loss.copy(), "gradient_norm": lambda: self._gradient_norm.copy(),
-            "global_weights": lambda: _read_only(self._weights),
+            "global_weights": lambda: read_only(self._weights),
             "local_weights": lambda: self._table.weights if self._table else None,
             "layers": lambda: self._learner.layers, "local_loss": lambda: local_loss,
             "classes": lambda: self._learner.classes,
@@ -74,44 +86,57 @@ class TorchLearning:
 
     def prepare(self, jobs: Mapping[int, int], version: int, round: int | None = None) -> None:
         together = [dict(jobs)] if round is not None else [{job: device} for job, device in jobs.items()]
-        for devices in (each for each in together if each):
-            self._in_flight.prepare(Cohort(
-                next(iter(devices)) if round is None else round, devices, version, self._weights, self._buffers.mean,
-                self._server.get("gradient")))
+        for devices in filter(None, together):
+            cohort = Cohort(next(iter(devices)) if round is None else round, devices, version, self._weights,
+                            self._buffers.mean, self._server.get("gradient"))
+            self._cohorts.update(dict.fromkeys(devices, cohort))
 
     def start(self, jobs: Sequence[TrainedJob]) -> None:
-        self._in_flight.start([job.number for job in jobs])
+        started: dict[Cohort, list[int]] = {}
+        for job in jobs:
+            started.setdefault(self._cohorts[job.number], []).append(job.device)
+        for cohort, devices in started.items():
+            if cohort.training is None:
+                cohort.training = self._learner.prepare(
+                    cohort.number, cohort.weights, list(cohort.devices.values()), cohort.gradient,
+                    np.stack([self._first_buffers(job, cohort) for job in cohort.devices]))
+            cohort.training.start(devices)
+
+    def _first_buffers(self, job: int, cohort: Cohort) -> Floats:
+        """The cohort's mean, or what a device keeps for itself: of its last job, which may wait to be aggregated."""
+        device = cohort.devices[job]
+        own = self._buffers.own(device)
+        if own is None:
+            return cohort.buffers
+        before = [other for other, its in self._cohorts.items() if its.devices[other] == device and other < job]
+        last = self.update(max(before)).buffers if before else None
+        return own if last is None else last
 
     def drop(self, jobs: Sequence[TrainedJob]) -> None:
-        self._in_flight.drop([job.number for job in jobs])
+        for job in jobs:
+            self._cohorts.pop(job.number, None)
 
     def update(self, job: int) -> Update:
         """What a job has learned; waits until that is known."""
-        return self._in_flight.update(job)
+        cohort = self._cohorts[job]
+        assert cohort.training is not None, "the device has not started to compute"
+        return cohort.training.update(cohort.devices[job])
 
     def aggregate(
         self, jobs: Sequence[int], weights: Floats | None, base: Base = "start", chances: Floats | None = None,
     ) -> None:
-        updates, flying, rest = [self.update(job) for job in jobs], self._in_flight, 0.0
-        if weights is None:
-            steps = None
-        else:
-            steps = weights, [self._weights if base == "now" else flying.origin(job) for job in jobs]
+        updates, steps, rest = [self.update(job) for job in jobs], None, 0.0
+        if weights is not None:
+            steps = weights, [self._weights if base == "now" else self._cohorts[job].weights for job in jobs]
             rest = max(0.0, 1.0 - float(weights.sum())) if base == "now" else 0.0
         self._weights = aggregate(self._settings, self._weights, updates, self._server,
                                   int(self._learner.samples.sum()), chances, steps)
         counts = np.array([update.samples for update in updates], np.float64) if weights is None else weights
-        flying.drop(jobs)
+        for job in jobs:
+            self._cohorts.pop(job, None)
         # of a device that has arrived several times, the last time
         places = list({update.device: place for place, update in enumerate(updates)}.values())
         self._note([updates[place] for place in places], counts[places], rest)
-
-    def alignment(self, jobs: Sequence[int]) -> Floats:
-        def one(job: int) -> float:
-            start = self._in_flight.origin(job).astype(np.float64)
-            return cosine(self.update(job).weights - start, self._weights - start)
-
-        return np.array([one(job) for job in jobs])
 
     def _note(self, updates: list[Update], weights: Floats, rest: float) -> None:
         """Keep what devices have sent besides their steps: how training went, their buffers, and their models."""
@@ -124,22 +149,30 @@ class TorchLearning:
         if self._table:
             self._arrived = devices, np.stack([update.weights for update in updates])
 
-    def evaluate(self) -> Evaluation | None:
+    def alignment(self, jobs: Sequence[int]) -> Floats:
+        def one(job: int) -> float:
+            start = self._cohorts[job].weights.astype(np.float64)
+            return cosine(self.update(job).weights - start, self._weights - start)
+
+        return np.array([one(job) for job in jobs])
+
+    def evaluate(self) -> Evaluation:
         return self._learner.evaluate(self._weights, self._buffers.mean)
 
     def snapshot(self) -> State:
         uploads = {"uploads": self._table.sums} if self._table else {}
         return {**uploads, "weights": self._weights, "loss": self._loss, "gradient_norm": self._gradient_norm,
-                **self._buffers.snapshot(), **self._in_flight.snapshot(),
+                **self._buffers.snapshot(), **_snapshot(self._cohorts),
                 **{f"server.{name}": array for name, array in self._server.items()}}
 
     def restore(self, state: State) -> None:
-        if state["weights"].shape != (self._learner.parameters,):
+        models = [state["weights"], *state.get("flying.models", ())]
+        if any(model.shape != (self._learner.parameters,) for model in models):
             raise ValueError(f"it holds no model of {self._learner.parameters} parameters")
         self._weights = state["weights"]
         self._sums = state["uploads"] if self._keeps_models else None
         self._buffers.restore(state)
-        self._in_flight.restore(state)
+        self._cohorts = _restored(state) if "flying.jobs" in state else {}
         self._loss, self._gradient_norm = state["loss"].copy(), state["gradient_norm"].copy()
         self._server = {name.removeprefix("server."): array for name, array in state.items()
                         if name.startswith("server.")}
@@ -158,7 +191,39 @@ class TorchLearning:
             self._table.remove()
 
 
-def _read_only(weights: Weights) -> Weights:
-    view = weights.view()
-    view.flags.writeable = False
-    return view
+def _snapshot(under_way: Mapping[int, Cohort]) -> State:
+    """The cohorts of jobs under way; nothing where there are none."""
+    if not under_way:
+        return {}
+    cohorts = list(dict.fromkeys(under_way.values()))
+    rows = [(job, device, each.version, each.number, job in under_way)
+            for each in cohorts for job, device in each.devices.items()]
+    models = {each.version: each for each in cohorts}.values()
+    gradients = [each.gradient for each in models if each.gradient is not None]
+    return {"flying.jobs": np.array(rows, np.int64),
+            "flying.versions": np.array([each.version for each in models], np.int64),
+            "flying.models": np.stack([each.weights for each in models]),
+            "flying.buffers": np.stack([each.buffers for each in models]),
+            **({"flying.gradients": np.stack(gradients)} if len(gradients) == len(models) else {})}
+
+
+def _restored(state: State) -> dict[int, Cohort]:
+    """The cohorts of a snapshot, by job under way."""
+    place = {version: place for place, version in enumerate(state["flying.versions"].tolist())}
+    cohorts: dict[tuple[int, int], Cohort] = {}
+    under_way: dict[int, Cohort] = {}
+    for job, device, version, number, is_under_way in state["flying.jobs"].tolist():
+        at = place[version]
+        cohort = cohorts.setdefault((version, number), Cohort(
+            number, {}, version, state["flying.models"][at], state["flying.buffers"][at],
+            state["flying.gradients"][at] if "flying.gradients" in state else None))
+        cohort.devices[job] = device
+        if is_under_way:
+            under_way[job] = cohort
+    return under_way
+
+
+def cosine(a: Floats, b: Floats) -> float:
+    """Between two steps; 1 where one of them goes nowhere, since then it points nowhere else."""
+    length = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / length if length > 0.0 else 1.0

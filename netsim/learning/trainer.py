@@ -8,8 +8,8 @@ Everything here is a function of its arguments; in one thread the bits depend on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from itertools import groupby
 
 import numpy as np
@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from netsim.base.arrays import Floats, Ints, State, Weights
-from netsim.learning.datasets import Dataset, Images
 from netsim.learning.network import Network, Standardise, slopes
+from netsim.learning.sources import Dataset, Images
 
 CHUNK = 250    # images in one pass when nothing is learned: large enough for the machine, small enough for its caches
 
@@ -62,24 +62,16 @@ class Update:
 
 
 def columns_of(updates: Sequence[Update]) -> State:
-    """Updates as arrays, a row each."""
-    def column(name: str) -> np.ndarray:
-        return np.array([getattr(update, name) for update in updates])
-
-    there = ("gradient", "buffers") if updates else ()
-    more = [name for name in there if all(getattr(update, name) is not None for update in updates)]
-    return {name: column(name) for name in ("device", "weights", "loss", "gradient_norm", "samples", *more)}
+    """The updates of a group as arrays, a row each; they all have a gradient or none has, as with buffers."""
+    names = [field.name for field in fields(Update) if getattr(updates[0], field.name) is not None]
+    return {name: np.array([getattr(update, name) for update in updates]) for name in names}
 
 
 def updates_of(columns: State) -> list[Update]:
     """The updates whose arrays these are."""
-    nothing = [None] * len(columns["device"])
-    return [
-        Update(int(device), weights, float(loss), float(norm), int(samples), gradient, buffers)
-        for device, weights, loss, norm, samples, gradient, buffers in zip(
-            *(columns[name] for name in ("device", "weights", "loss", "gradient_norm", "samples")),
-            columns.get("gradient", nothing), columns.get("buffers", nothing), strict=True)
-    ]
+    rows = [{name: column[row] if column.ndim > 1 else column[row].item() for name, column in columns.items()}
+            for row in range(len(columns["device"]))]
+    return [Update(**row) for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +101,7 @@ def train_group(
     plans = [schedule(task, settings) for task in tasks]
     plans.sort(key=lambda plan: (-len(plan.batches), plan.task.device))
     seed = int(plans[0].task.rng.integers(2**63))    # for models with randomness of their own, such as dropout
-    if network.buffers.size:      # such models are trained one at a time
-        network.buffers.write(network.buffers.start if tasks[0].buffers is None else tasks[0].buffers)
+    network.buffers.begin(tasks[0].buffers)          # models that have buffers are trained one at a time
     group = _Group(network, data, weights, plans, settings, gradient)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -216,15 +207,10 @@ class _Group:
 
 def full_gradient(network: Network, data: Dataset, weights: Weights, samples: Ints) -> Weights:
     """Gradient of the mean loss over all the samples."""
-    inputs = Standardise(data.mean, data.deviation)
     leaves = [parameter.requires_grad_() for parameter in network.stack(weights)]
-    network.module.eval()
     total = [torch.zeros_like(leaf) for leaf in leaves]
-    for start in range(0, len(samples), CHUNK):
-        chosen = samples[start : start + CHUNK]
-        logits = network.logits(leaves, inputs(data.train_images[chosen]))[0]
-        loss = functional.cross_entropy(logits, torch.from_numpy(data.train_labels[chosen]), reduction="sum")
-        torch._foreach_add_(total, slopes(loss, leaves))
+    for logits, labels in _answers(network, data, leaves, data.train_images[samples], data.train_labels[samples]):
+        torch._foreach_add_(total, slopes(functional.cross_entropy(logits, labels, reduction="sum"), leaves))
     mean: Weights = network.rows(torch._foreach_div(total, len(samples)))[0].copy()
     return mean
 
@@ -234,15 +220,20 @@ def sample_losses(
     network: Network, data: Dataset, weights: Weights, images: Images, labels: Ints, buffers: Floats | None = None,
 ) -> tuple[Floats, Ints]:
     """Loss of each sample under the model, and the class that it is taken for."""
-    if network.buffers.size:
-        network.buffers.write(network.buffers.start if buffers is None else buffers)
-    inputs = Standardise(data.mean, data.deviation)
-    stack = network.stack(weights)
-    network.module.eval()
+    network.buffers.begin(buffers)
     losses, guesses = [], []
-    for start in range(0, len(labels), CHUNK):
-        part = slice(start, start + CHUNK)
-        logits = network.logits(stack, inputs(images[part]))[0]
-        losses.append(functional.cross_entropy(logits, torch.from_numpy(labels[part]), reduction="none").numpy())
+    for logits, truth in _answers(network, data, network.stack(weights), images, labels):
+        losses.append(functional.cross_entropy(logits, truth, reduction="none").numpy())
         guesses.append(logits.argmax(dim=1).numpy())
     return np.concatenate(losses).astype(np.float64), np.concatenate(guesses)
+
+
+def _answers(
+    network: Network, data: Dataset, model: list[Tensor], images: Images, labels: Ints,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """What one model answers to images, and the labels, a chunk at a time."""
+    inputs = Standardise(data.mean, data.deviation)
+    network.module.eval()
+    for start in range(0, len(labels), CHUNK):
+        part = slice(start, start + CHUNK)
+        yield network.logits(model, inputs(images[part]))[0], torch.from_numpy(labels[part])

@@ -54,9 +54,7 @@ class UploadTable:
     @property
     def weights(self) -> Weights:
         """The table, read-only."""
-        view = self._table.view(np.ndarray)
-        view.flags.writeable = False
-        return view
+        return read_only(self._table.view(np.ndarray))
 
     def stage(self, round_: int, devices: Ints, weights: Weights) -> None:
         """Write a round's models to the journal, before the round's checkpoint."""
@@ -78,6 +76,13 @@ class UploadTable:
         del self._table
         for name in (TABLE, JOURNAL):
             self._journal.with_name(name).unlink(missing_ok=True)
+
+
+def read_only(weights: Weights) -> Weights:
+    """The same numbers, which the caller cannot change."""
+    view = weights.view()
+    view.flags.writeable = False
+    return view
 
 
 def _damaged(path: Path, found: str | None = None) -> InputError:

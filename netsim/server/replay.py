@@ -25,7 +25,7 @@ from netsim.cell.schedulers import Planned, Scheduler
 from netsim.cell.uplink import Uplink
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import JobSizes
-from netsim.learning.none import NoLearning
+from netsim.learning.protocol import NoLearning
 from netsim.selection import Choice, View
 from netsim.server import SERVERS, strategy_of
 from netsim.server.history import History

@@ -18,7 +18,8 @@ from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
 from netsim.learning import array_file, datasets, sources
 from netsim.learning.datasets import describe, fetch, load_dataset
-from netsim.learning.splits import class_counts, partition_figure
+from netsim.learning.partition import class_counts
+from netsim.learning.splits import Split, draw_split
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +121,7 @@ def test_decoding_happens_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
     write_folder(tmp_path, {"a": (1,), "b": (2,)})
     load_dataset("image-folder", tmp_path)
-    (images,) = (tmp_path / ".netsim-cache").glob("*/images.npy")
+    (images,) = (tmp_path / ".netsim-cache").glob("*/train_images.npy")
     images.write_bytes(images.read_bytes()[:100])
     datasets._load.cache_clear()
     assert load_dataset("image-folder", tmp_path).train_images.shape == (4, 5, 6, 1)
@@ -262,16 +263,16 @@ def test_an_idx_file_at_fault(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_picture_of_the_split(tmp_path: Path) -> None:
-    labels = np.array([0, 0, 1, 1])
-    parts = [np.array([0, 1, 2]), np.array([3])]
-    assert class_counts(labels, parts, 2).tolist() == [[2, 0], [1, 1]]
-    partition_figure(labels, parts, ["a", "b"], tmp_path / "split.png", "two devices")
+    counts = class_counts(np.array([0, 0, 1, 1]), [np.array([0, 1, 2]), np.array([3])], 2)
+    assert counts.tolist() == [[2, 1], [0, 1]]
+    split = Split("digits", "by hand", counts, ["a", "b"])
+    draw_split(split, tmp_path / "split.png")
     with Image.open(tmp_path / "split.png") as picture:
         assert picture.width > 500
     with pytest.raises(InputError, match="nowhere"):
-        partition_figure(labels, parts, ["a", "b"], tmp_path / "nowhere" / "split.png")
+        draw_split(split, tmp_path / "nowhere" / "split.png")
     with pytest.raises(InputError, match="xyz"):
-        partition_figure(labels, parts, ["a", "b"], tmp_path / "split.xyz")
+        draw_split(split, tmp_path / "split.xyz")
 
 
 def test_two_datasets_with_the_same_file_names_are_not_mixed_up(tmp_path: Path) -> None:
@@ -364,7 +365,7 @@ def test_an_array_with_a_broken_header_is_refused(content: bytes, tmp_path: Path
 def test_a_damaged_archive_is_refused_and_a_whole_one_read(compression: int, tmp_path: Path) -> None:
     file = tmp_path / "mine.npz"
     npz(file, compression)
-    assert array_file.read_arrays([file]).images.shape == (26, 5, 4, 1)
+    assert array_file.read_arrays([file]).train_images.shape == (20, 5, 4, 1)
     whole = bytearray(file.read_bytes())
     with zipfile.ZipFile(file) as archive:
         member = archive.getinfo("train_images.npy")

@@ -520,10 +520,10 @@ def test_a_class_that_computes_as_its_parent_still_goes_in_groups() -> None:
     for kind, shape in ((Tiny, (1, 16, 16)), (MnistCNN, grey), (FashionCNN, grey), (CifarCNN, colour)):
         network = Network(kind(shape, 10), shape)
         assert network.grouped
-        assert network._gradients_group is not None
+        assert network._ways[1] is not None
     wrong = Network(WrongGradients((1, 16, 16), 4), (1, 16, 16))
     assert wrong.grouped
-    assert wrong._gradients_group is None
+    assert wrong._ways[1] is None
 
 
 def test_a_built_in_class_that_was_changed_is_computed_as_it_is_now(

@@ -14,7 +14,7 @@ from refused import refused
 
 from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
-from netsim.learning.partition import majority_classes, partition
+from netsim.learning.partition import class_counts, partition
 
 LABELS = np.repeat(np.arange(10), 100)
 
@@ -95,8 +95,10 @@ def test_every_kind_gives_each_device_its_number_of_samples(
     assert all((a == b).all() for a, b in zip(parts, again, strict=True))
 
 
-def test_majority_class_of_a_device() -> None:
-    assert majority_classes(LABELS, [np.array([0, 1, 500]), np.array([999, 200, 998])]).tolist() == [0, 9]
+def test_classes_that_a_device_holds() -> None:
+    counts = class_counts(LABELS, [np.array([0, 1, 500]), np.array([999, 200, 998])], 10)
+    assert [np.flatnonzero(row).tolist() for row in counts] == [[0, 5], [2, 9]]
+    assert counts.max(axis=1).tolist() == [2, 2]
 
 
 def test_a_file_says_who_holds_what(tmp_path: Path) -> None:

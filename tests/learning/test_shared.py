@@ -168,7 +168,8 @@ def test_every_argument_counts() -> None:
     assert len({key(), *others}) == 1 + len(others)
 
     def test(work="work", data=data, weights=weights, first=0, buffers=None) -> str:
-        return key_of_test(work, data, weights, np.arange(first, first + 5), buffers)
+        some = slice(first, first + 5)
+        return key_of_test(work, data, weights, data.test_images[some], data.test_labels[some], buffers)
 
     others = [test("other"), test(data=other_data), test(weights=weights + 1), test(first=1),
               test(buffers=np.zeros(2)), key()]

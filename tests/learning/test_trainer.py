@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from netsim.base.arrays import Weights
-from netsim.learning.datasets import Dataset
 from netsim.learning.network import Network
+from netsim.learning.sources import Dataset
 from netsim.learning.trainer import Hyperparameters, Task, Update, full_gradient, sample_losses, schedule, train_group
 from netsim.models import build_model
 
@@ -29,7 +29,7 @@ def world(levels: list[int], labels: list[int]) -> Dataset:
     """One-pixel images; a grey level is the input itself."""
     images = np.array(levels, dtype=np.uint8).reshape(-1, 1, 1, 1)
     truth = np.array(labels, dtype=np.int64)
-    return Dataset("tiny", images, truth, images, truth, ("a", "b"), np.array([0.0]), np.array([1.0]))
+    return Dataset(images, truth, images, truth, ("a", "b"), np.array([0.0]), np.array([1.0]))
 
 
 def task(device: int, samples: list[int], seed: int = 0) -> Task:
@@ -119,7 +119,7 @@ def test_a_group_of_unlike_devices_trains_each_as_if_alone(momentum: float) -> N
     rng = np.random.default_rng(1)
     images = rng.integers(0, 256, (60, 16, 16, 1), dtype=np.uint8)
     labels = rng.integers(0, 3, 60)
-    data = Dataset("noise", images, labels, images, labels, ("a", "b", "c"), np.array([128.0]), np.array([70.0]))
+    data = Dataset(images, labels, images, labels, ("a", "b", "c"), np.array([128.0]), np.array([70.0]))
     network = Network(build_model("fashion-cnn", (1, 16, 16), 3, seed=1))
     start = network.weights()
     settings = Hyperparameters(batch_size=4, learning_rate=0.05, local_iterations=2, momentum=momentum)

@@ -15,6 +15,7 @@ from netsim.learning.favor import (
     Compression,
     FederatedWorld,
     Policy,
+    QLearning,
     load_policy,
     policy_for,
     save_policy,
@@ -61,7 +62,7 @@ class SignPosted:
 
 @pytest.mark.slow
 def test_the_agent_learns_which_device_is_always_best():
-    network = train_policy(OneIsBest(), episodes=80, seed=1, learning_rate=1e-3)
+    network = train_policy(OneIsBest(), 80, 1, QLearning(learning_rate=1e-3))
     for left in (4, 3, 2, 1):
         assert int(network(torch.tensor([1.0, left / 4])).argmax()) == OneIsBest.best
     # Four rounds with reward 1 are worth 1 + .95 + .95^2 + .95^3 = 3.71 at the start, 1 at the end.
@@ -71,7 +72,7 @@ def test_the_agent_learns_which_device_is_always_best():
 
 @pytest.mark.slow
 def test_the_agent_reads_the_state_and_waits_for_the_reward():
-    network = train_policy(SignPosted(), episodes=400, seed=2, learning_rate=1e-3)
+    network = train_policy(SignPosted(), 400, 2, QLearning(learning_rate=1e-3))
     assert network(torch.eye(4)[:3]).argmax(dim=1).tolist() == [0, 1, 2]
 
 
@@ -204,3 +205,41 @@ def test_bad_policies(tmp_path, cell, rng, policy_file):
     larger = cell(local_weights=np.ones((6, 3)), global_weights=np.zeros(3))
     with refused("conflict", "selection.policy"):
         make_selection("favor", {"policy": policy_file})(larger, rng)
+
+
+class Evil:
+    def __reduce__(self):
+        return print, ("code from a policy has run",)
+
+
+@pytest.mark.parametrize("content", [{"mean": Evil()}, [1, 2], {"network.0.weight": 1},
+                                     {"network.0.weight": torch.zeros(2)}])
+def test_only_arrays_are_read(content, tmp_path, capsys):
+    torch.save(content, tmp_path / "p.pt")
+    with pytest.raises(InputError, match=r"p\.pt"):
+        load_policy(tmp_path / "p.pt")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_cut_or_missing_file_is_named(tmp_path, policy_file):
+    with refused("unreadable", "p.pt"):
+        load_policy(tmp_path / "p.pt")
+    with open(policy_file, "r+b") as file:
+        file.truncate(1000)
+    with refused("unreadable", "policy.pt"):
+        load_policy(policy_file)
+    assert [file.name for file in tmp_path.iterdir()] == ["policy.pt"]
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b"", b"PK\x03\x04", b"\x80\x02}q\x00."])
+def test_any_other_file_is_refused(content, tmp_path):
+    (tmp_path / "p.pt").write_bytes(content)
+    with pytest.raises(InputError, match=r"p\.pt"):
+        load_policy(tmp_path / "p.pt")
+
+
+def test_tensors_that_numpy_does_not_know_are_refused(tmp_path, policy_file):
+    arrays = torch.load(policy_file, weights_only=True)
+    torch.save(arrays | {"mean": arrays["mean"].bfloat16()}, tmp_path / "p.pt")
+    with refused("malformed", "p.pt"):
+        load_policy(tmp_path / "p.pt")

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from netsim import load_scenario, simulate
-from netsim.learning.in_flight import cosine
 from netsim.learning.learner import open_learner
-from netsim.learning.torch_learning import TorchLearning
+from netsim.learning.torch_learning import TorchLearning, cosine
 
 SCENARIO = """
 [cell]

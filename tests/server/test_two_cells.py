@@ -7,7 +7,7 @@ import pytest
 import simpy
 
 from netsim import load_scenario, simulate
-from netsim.learning.none import NoLearning
+from netsim.learning.protocol import NoLearning
 from netsim.prepare import prepare
 from netsim.selection import make_selection
 from netsim.server import strategy_of
