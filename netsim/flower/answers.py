@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -22,11 +22,14 @@ from netsim.base.arrays import State
 from netsim.base.errors import InputError
 from netsim.base.files import make_folder
 from netsim.base.sealed import read_arrays, write_arrays
-from netsim.flower.messages import ClientAnswer
+from netsim.flower.messages import TRAIN, ClientAnswer
 
 SERDE: Any = import_module("flwr.common.serde")
 FOLDER = "answers"
 MOST_BYTES = 4_000_000_000       # of all that is kept; whatever comes after is trained again
+
+
+Asked = Sequence[tuple[int, Message, Context]]      # messages, each to a device in its context
 
 
 class KeptAnswers:
@@ -37,47 +40,44 @@ class KeptAnswers:
         self._asked = 0
         self._bytes = 0
 
-    def take(self, asked: Sequence[tuple[int, Message, Context]]) -> list[ClientAnswer] | None:
-        """The answers to these messages, each to a device in its context; None where none are kept."""
+    def get(self, asked: Asked, run: Callable[[], list[ClientAnswer]]) -> list[ClientAnswer]:
+        """The answers that are kept; else those that ``run`` gives, kept if they are about training: others are soon
+        done again."""
         self._asked += 1
-        if not self._file.exists():
-            return None
-        try:
-            state = read_arrays(self._file)
-            same = bytes(state["asked"]) == _digest(asked)
-            answers = [_answer(state, place, message, context) for place, (_, message, context) in enumerate(asked)
-                       ] if same else []
-        except Exception as error:      # a file that is something else fails in all sorts of ways
-            raise InputError("damaged", str(self._file), f"no answer of this run: {error}",
-                             hint="Begin a new run in another --out") from None
-        if not same:
-            raise InputError(
-                "other-run", str(self._file), hint="The app asks for something else than when the run was interrupted; "
-                "let it draw at random from random, numpy or torch alone, or begin a new run in another --out")
-        return answers
-
-    def keep(self, asked: Sequence[tuple[int, Message, Context]], answers: Sequence[ClientAnswer]) -> None:
-        """These were the answers to what was asked last; what is not about training is soon done again."""
-        trained = any(message.metadata.message_type.partition(".")[0] == "train" for _, message, _ in asked)
+        file = self._folder / f"{self._asked:06d}.npz"
+        if file.exists():
+            return _read(file, asked)
+        answers = run()
+        trained = any(message.metadata.message_type.partition(".")[0] == TRAIN for _, message, _ in asked)
         if trained and self._bytes < MOST_BYTES:
             state: State = {"asked": np.frombuffer(_digest(asked), np.uint8)}
             for place, answer in enumerate(answers):
                 state |= {f"{place}.{name}": np.frombuffer(content, np.uint8) for name, content in _parts(answer)}
             self._bytes += sum(array.nbytes for array in state.values())
             make_folder(self._folder)
-            write_arrays(self._file, state)
+            write_arrays(file, state)
+        return answers
 
     def remove(self) -> None:
-        """The run is over, and nobody will ask again."""
+        """The run is over, and will not be resumed."""
         if self._folder.is_dir() and not self._folder.is_symlink():
             shutil.rmtree(self._folder)
 
-    @property
-    def _file(self) -> Path:
-        return self._folder / f"{self._asked:06d}.npz"
+
+def _read(file: Path, asked: Asked) -> list[ClientAnswer]:
+    try:
+        state = read_arrays(file)
+        if bytes(state["asked"]) == _digest(asked):
+            return [_answer(state, place, message, context) for place, (_, message, context) in enumerate(asked)]
+    except Exception as error:      # a file that is something else fails in all sorts of ways
+        raise InputError("damaged", str(file), f"no answer of this run: {error}",
+                         hint="Begin a new run in another --out") from None
+    raise InputError(
+        "other-run", str(file), hint="The app asks for something else than when the run was interrupted; "
+        "let it draw at random from random, numpy or torch alone, or begin a new run in another --out")
 
 
-def _digest(asked: Sequence[tuple[int, Message, Context]]) -> bytes:
+def _digest(asked: Asked) -> bytes:
     """Of what was asked of whom; a content that many messages share is looked at once."""
     found, known = hashlib.sha256(), dict[int, bytes]()
     for device, message, _ in asked:

@@ -13,9 +13,9 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module, invalidate_caches
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from netsim.base.errors import InputError, one_of
@@ -31,8 +31,7 @@ class FlowerApp:
 
     folder: Path
     name: str
-    server: str                     # "package.module:name"
-    client: str
+    components: Mapping[str, str]   # "serverapp" and "clientapp", as "package.module:name"
     config: tuple[tuple[str, PLAIN], ...]
     wants_torch: bool               # whether torch is among its requirements
 
@@ -70,8 +69,9 @@ def read_app(folder: Path, changes: Sequence[str] = ()) -> FlowerApp:
     project, app = _table(told, "project"), _table(told, "tool", "flwr", "app")
     needs = project.get("dependencies", [])
     return FlowerApp(
-        folder.resolve(), str(project.get("name", folder.resolve().name)), _component(file, app, "serverapp"),
-        _component(file, app, "clientapp"), tuple(_changed(file, _flat(app.get("config", {})), changes).items()),
+        folder.resolve(), str(project.get("name", folder.resolve().name)),
+        {kind: _component(file, app, kind) for kind in ("serverapp", "clientapp")},
+        tuple(_changed(file, _flat(app.get("config", {})), changes).items()),
         any(str(need).lower().startswith("torch") for need in (needs if isinstance(needs, list) else [])))
 
 
@@ -136,7 +136,6 @@ def importable(app: FlowerApp) -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
-        _load.cache_clear()
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if file and app.holds(file):
@@ -145,24 +144,15 @@ def importable(app: FlowerApp) -> Iterator[None]:
 
 def load_component(app: FlowerApp, kind: str) -> Any:
     """The app's "serverapp" or "clientapp"; InputError where it does not import or is something else."""
-    reference = app.server if kind == "serverapp" else app.client
+    reference = app.components[kind]
     where = f'{app.folder / "pyproject.toml"}: {kind} = "{reference}"'
     try:
-        found = _load(reference)
+        found = resolve_name(reference)
     except (Exception, SystemExit) as error:
         raise InputError("import-failed", where, told_of(error, app)) from None
-    home, name = ("serverapp", "ServerApp") if kind == "serverapp" else ("clientapp", "ClientApp")
-    if not isinstance(found, getattr(import_module(f"flwr.{home}"), name)):
+    name = {"serverapp": "ServerApp", "clientapp": "ClientApp"}[kind]
+    if not isinstance(found, getattr(import_module(f"flwr.{kind}"), name)):
         raise InputError("wrong-interface", where, type(found).__name__, f"a {name}")
-    return found
-
-
-@cache
-def _load(reference: str) -> Any:
-    module, _, names = reference.partition(":")
-    found: Any = import_module(module)
-    for name in names.split("."):
-        found = getattr(found, name)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +15,9 @@ from flwr.serverapp import Grid
 from netsim.base.counts import counted
 from netsim.base.errors import InputError, WorkerError
 from netsim.flower.app_server import AppServer, RunOver
-from netsim.flower.library import RUN_ID, SUPERLINK
+from netsim.flower.library import FIRST_NODE, RUN_ID, SUPERLINK, node_of
 from netsim.flower.messages import Sent
 
-FIRST_NODE = 1_000_000     # device 17 is node 1000017: above what Flower calls its own nodes, and easy to read
 NO_SUCH_NODE = 5           # Flower's code for a node that is not there
 MOST_ASKED = 100           # times that an app may ask who is there, or pull nothing, without anything that could change
 COME_BACK = ("availability", "crash", "harvest", "charging")      # why a device may be there again
@@ -29,22 +28,12 @@ class AtFault(BaseException):
     """An input is at fault, which the app cannot mend: no ``except Exception`` of its own holds it up."""
 
 
-class Gathered(Exception):  # noqa: N818 - a word, not a fault
-    """A message is kept until all of its cohort are there."""
-
-
-def node_of(device: int) -> int:
-    """What Flower calls a device."""
-    return FIRST_NODE + device
-
-
 class CellGrid(Grid):  # type: ignore[misc]
     """Plays an app's messages in the cell."""
 
     def __init__(self, server: AppServer) -> None:
         self._server = server
         self._thread = threading.get_ident()       # the app's own: others may only ask
-        self._gather: Callable[[list[Message]], list[Message]] | None = None
         self._sent = 0
         self._in_vain = 0
         self._nodes = self._there()                # the last answer
@@ -94,56 +83,13 @@ class CellGrid(Grid):  # type: ignore[misc]
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """All replies, in the order of the messages; who has not arrived within ``timeout`` simulated seconds, or not
         at all, has an error with the reason in its place."""
-        if self._gather is not None:
-            return self._gather(list(messages))
         with self._door():
             sent = self._stamped(messages)
-            self._play([each for each in sent if each.reply is None], math.inf if timeout is None else float(timeout))
+            self._server.exchange([each for each in sent if each.reply is None],
+                                  math.inf if timeout is None else float(timeout))
             return _replies(sent)
 
-    def _play(self, sent: Sequence[Sent], timeout_s: float) -> None:
-        server = self._server
-        free = [each for each in sent if server.is_free(each)]
-        server.answer(free)
-        charged = [each for each in sent if not server.is_free(each)]
-        if not charged:
-            return
-        if server.idle and len({each.device for each in charged}) == len(charged):
-            server.together(charged, timeout_s)
-        else:                                      # others are at work, or one is to do two things
-            server.push(charged)
-            server.gather([each.id for each in charged], timeout_s)
-
-    @contextmanager
-    def gathering(self, timeout: float | None) -> Iterator[Callable[[], None]]:
-        """Meanwhile messages that are sent one by one are kept, and each sender is told so (:class:`Gathered`).
-
-        Once ``play`` was called, who sends the same again gets the reply.
-        """
-        kept: dict[int, Message] = {}
-        replies: dict[int, Message] = {}
-
-        def one(messages: list[Message]) -> list[Message]:
-            [message] = messages
-            node = message.metadata.dst_node_id
-            if node in replies:
-                return [replies[node]]
-            kept[node] = message
-            raise Gathered
-
-        def play() -> None:
-            self._gather = None
-            found = self.send_and_receive(kept.values(), timeout=timeout)
-            replies.update(zip(kept, found, strict=True))
-            self._gather = one
-
-        self._gather = one
-        try:
-            yield play
-        finally:
-            self._gather = None
-
-    # What keeps an app from waiting for ever.
+    # Simulated time, and deadlock detection.
 
     def sleep(self, seconds: float) -> None:
         """Simulated seconds pass."""

@@ -6,9 +6,10 @@ on to the strategy only what arrives.
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,9 @@ from flwr.serverapp.strategy import Result, Strategy
 from netsim.base.errors import InputError
 from netsim.base.files import folder_for
 from netsim.flower.app_server import AppServer, RunOver
-from netsim.flower.cell_alone import as_the_app_sees_it
+from netsim.flower.cell_alone import AppLearning, as_the_app_sees_it
 from netsim.flower.library import replaced
 from netsim.flower.messages import ClientAnswer, Sent
-from netsim.flower.running import learning
 from netsim.flower.surroundings import reporting
 from netsim.prepare import prepare_cell
 from netsim.run import Run
@@ -51,7 +51,6 @@ class InCell(Strategy):  # type: ignore[misc]
         self._steps = {name: getattr(strategy, name) for name in STEPS}
         self._held = ExitStack()
         self._stage: Stage | None = None
-        self._replies = RepliesInHand()
         self._devices: dict[int, int] = {}           # by node
         self._messages: dict[int, Message] = {}      # of the present step, by node
         self._arrays: ArrayRecord | None = None      # the last that the strategy has made
@@ -104,8 +103,8 @@ class InCell(Strategy):  # type: ignore[misc]
             self._stage = self._held.enter_context(open_stage(
                 self.scenario, journal_of(self._path, self.scenario, self.seed, learning=True,
                                           app=type(self.strategy).__name__),
-                self.seed, learning=lambda: learning(self.scenario, self.seed)))
-            self._server = AppServer(self._stage, self._replies)
+                self.seed, learning=lambda: nullcontext(AppLearning(self.scenario, self.seed))))
+            self._server = AppServer(self._stage)
         return self._server
 
     def device(self, node: int) -> int:
@@ -123,14 +122,11 @@ class InCell(Strategy):  # type: ignore[misc]
     def _played(self, replies: Iterable[Message]) -> list[Message]:
         """The replies as they come out of the cell; in the place of those that do not, errors with the reason."""
         given = list(replies)
-        sent = {place: Sent(self._messages[reply.metadata.src_node_id], self.device(reply.metadata.src_node_id))
+        sent = {place: Sent(self._messages[reply.metadata.src_node_id], self.device(reply.metadata.src_node_id),
+                            ClientAnswer(reply, None))
                 for place, reply in enumerate(given) if not reply.has_error()}
-        self._replies.by_device = {each.device: given[place] for place, each in sent.items()}
-        some = list(sent.values())
-        if some and all(self.server.is_free(each) for each in some):
-            self.server.answer(some)
-        elif some:
-            self.server.together(some, float("inf"))
+        if sent:
+            self.server.exchange(list(sent.values()), math.inf)
         return [sent[place].reply if place in sent else reply for place, reply in enumerate(given)]
 
     def _finish(self, ended: str | None) -> None:
@@ -138,18 +134,6 @@ class InCell(Strategy):  # type: ignore[misc]
         assert self._stage is not None
         self._stage.finish(target_reached=None, app=type(self.strategy).__name__, ended=ended)
         self.run = Run(self._path, self._keep)
-
-
-class RepliesInHand:
-    """Clients that have answered already."""
-
-    def __init__(self) -> None:
-        self.by_device: dict[int, Message] = {}
-
-    def ask(self, messages: Sequence[tuple[int, Message]]) -> list[ClientAnswer]:
-        return [ClientAnswer(self.by_device[device], None) for device, _ in messages]
-
-    def keep(self, device: int, done: ClientAnswer) -> None: ...
 
 
 class PresentNodes:

@@ -14,6 +14,7 @@ from netsim.base.errors import InputError
 OLDEST = (1, 22)
 SUPERLINK = 1              # what Flower calls the node that servers send from
 RUN_ID = 1
+FIRST_NODE = 1_000_000     # device 17 is node 1000017: above what Flower calls its own nodes, and easy to read
 
 
 def require_flower() -> str:
@@ -29,6 +30,11 @@ def require_flower() -> str:
         raise InputError("needs", "a Flower app", f"flwr {found}", f"flwr {oldest} or newer",
                          "pip install --upgrade 'netsim[flower]'")
     return found
+
+
+def node_of(device: int) -> int:
+    """What Flower calls a device."""
+    return FIRST_NODE + device
 
 
 def identify(node: int) -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from flwr.app import Context, Error, Message
+
+from netsim.base.errors import InputError
+from netsim.fleet.population import Population
+from netsim.fleet.work import JobSizes
+from netsim.flower.cell_alone import cycles_of
+from netsim.scenario import Scenario
 
 LOST = 4                   # Flower's code for a reply that is not to be had
 WEIGHTS = ("num-examples", "num_examples")      # as strategies call the number of samples, and as they once did
@@ -47,10 +53,10 @@ class Sent:
         """It gets no reply, but an error that says why."""
         self.reply = Message(Error(LOST, reason), reply_to=self.message)
 
-    def arrive(self) -> ClientAnswer:
-        """What the ClientApp answered is what the app gets."""
+    @property
+    def answered(self) -> ClientAnswer:
+        """The answer that is there."""
         assert self.answer is not None
-        self.reply = self.answer.reply
         return self.answer
 
 
@@ -104,3 +110,30 @@ def model_digest(message: Message) -> bytes:
         for array in record.values():
             found.update(array.data)
     return found.digest()
+
+
+def changed_sizes(sizes: JobSizes, scenario: Scenario, population: Population, some: Sequence[Sent]) -> JobSizes:
+    """How large jobs are, with those of some devices as their messages and replies say."""
+    if not some:
+        return sizes
+    devices = np.array([sent.device for sent in some], np.int64)
+    return sizes.changed(devices, *np.array([_size(scenario, population, sent) for sent in some]).T)
+
+
+def _size(scenario: Scenario, population: Population, sent: Sent) -> tuple[float, float, float]:
+    """Bits to send, bits to receive and cycles to compute."""
+    reply, device, download = sent.answered.reply, sent.device, max(1.0, array_bits(sent.message))
+    bits, samples = array_bits(reply), samples_of(reply)
+    if sent.kind == EVALUATE:                   # one pass, without training
+        bits += BITS_A_METRIC * max(1, len(list(metrics_of(reply))))
+        return bits, download, float(samples or 0) * float(population.cycles_per_sample[device])
+    if bits == 0:
+        raise InputError("wrong-answer", f"the ClientApp's reply on device {device}", "no arrays",
+                         f'an ArrayRecord in the reply to "{sent.message.metadata.message_type}"',
+                         "Without one there is no upload to simulate")
+    if samples is None:
+        samples = int(population.samples[device])
+        if any(table.samples == "auto" for table in scenario.population):
+            raise InputError("missing", f"num-examples in the ClientApp's reply on device {device}",
+                             hint='With samples = "auto" the scenario does not say it either: give one of them')
+    return bits, download, float(cycles_of(scenario, population, np.array([device]), np.array([samples]))[0])

@@ -7,12 +7,14 @@ asked twice instead: what it would send, and then, once the cohort was played, w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from netsim.flower.grid import CellGrid, Gathered
+from flwr.app import Message
+
+from netsim.flower.grid import CellGrid
 from netsim.flower.library import replaced
 
 
@@ -29,25 +31,36 @@ def old_servers(grid: CellGrid, evaluated: Callable[[int, dict[str, Any]], None]
         yield
 
 
+class Gathered(Exception):  # noqa: N818 - a word, not a fault
+    """A message is kept until all of its cohort are there."""
+
+
 def _together(grid: CellGrid, one: Callable[..., Any]) -> Callable[..., Any]:
     """All clients of a cohort, in its order."""
     def clients(client_instructions: Any, max_workers: Any, timeout: float | None, group_id: int) -> Any:
-        def ask(client: Any, instruction: Any) -> Any:
-            return one(client, instruction, timeout, group_id)
-
         instructions = list(client_instructions)
-        with grid.gathering(timeout) as play:
+        kept: dict[int, Message] = {}           # by node
+        replies: dict[int, Message] = {}
+
+        def send_one(messages: Iterable[Message], **options: Any) -> list[Message]:
+            [message] = messages
+            node = message.metadata.dst_node_id
+            if node in replies:
+                return [replies[node]]
+            kept[node] = message
+            raise Gathered
+
+        with replaced(grid, send_and_receive=send_one):
+            for client, instruction in instructions:
+                with suppress(Gathered):
+                    one(client, instruction, timeout, group_id)
+        replies.update(zip(kept, grid.send_and_receive(kept.values(), timeout=timeout), strict=True))
+        results: list[Any] = []
+        failures: list[Any] = []
+        with replaced(grid, send_and_receive=send_one):
             for client, instruction in instructions:
                 try:
-                    ask(client, instruction)
-                except Gathered:
-                    continue
-            play()
-            results: list[Any] = []
-            failures: list[Any] = []
-            for client, instruction in instructions:
-                try:
-                    result = ask(client, instruction)
+                    result = one(client, instruction, timeout, group_id)
                 except Exception as failure:
                     failures.append(failure)
                 else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from netsim.flower.messages import EVALUATE, Sent, metrics_of, numbers_in, samples_of
@@ -23,19 +23,21 @@ class Reported:
         self._rounds = rounds
         self._known: dict[str, float] = {}
 
-    def clients(self, kind: str, arrived: Iterable[Sent]) -> None:
-        """The metrics in some replies."""
-        values: dict[str, dict[int, float]] = {}
-        samples: dict[int, float] = {}
-        for sent in arrived:
-            assert sent.reply is not None
-            samples[sent.device] = float(samples_of(sent.reply) or 0)
-            for name, value in metrics_of(sent.reply):
-                values.setdefault(name, {})[sent.device] = value
-        for name, by_device in values.items():
-            self._rounds.count(f"{kind} {name}"[:LONGEST], {**by_device, SERVER: _mean(by_device, samples)})
-            if kind == EVALUATE:
-                self._know(name, _mean(by_device, samples))
+    def clients(self, some: Sequence[Sent]) -> None:
+        """The metrics in the replies that there are to some messages."""
+        for kind in dict.fromkeys(sent.kind for sent in some):
+            values: dict[str, dict[int, float]] = {}
+            samples: dict[int, float] = {}
+            for sent in some:
+                if sent.kind == kind and sent.reply is not None and not sent.reply.has_error():
+                    samples[sent.device] = float(samples_of(sent.reply) or 0)
+                    for name, value in metrics_of(sent.reply):
+                        values.setdefault(name, {})[sent.device] = value
+            for name, by_device in values.items():
+                mean = _mean(list(by_device.values()), [samples[device] for device in by_device])
+                self._rounds.count(f"{kind} {name}"[:LONGEST], {**by_device, SERVER: mean})
+                if kind == EVALUATE:
+                    self._know(name, mean)
 
     def server(self, round: int, metrics: Any) -> None:
         """What the server's own evaluation says; before the first round it is about the initial model."""
@@ -57,9 +59,9 @@ class Reported:
         return accuracy
 
 
-def _mean(values: dict[int, float], samples: dict[int, float]) -> float:
+def _mean(values: list[float], samples: list[float]) -> float:
     """Weighed by samples; a plain mean where there are none."""
-    whole = math.fsum(samples[device] for device in values)
+    whole = math.fsum(samples)
     if whole <= 0.0:
-        return math.fsum(values.values()) / len(values)
-    return math.fsum(value * samples[device] / whole for device, value in values.items())
+        return math.fsum(values) / len(values)
+    return math.fsum(value * count / whole for value, count in zip(values, samples, strict=True))

@@ -5,27 +5,27 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
-from io import BytesIO
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from flwr.app import Context, RecordDict
 
 from netsim.base.errors import InputError
-from netsim.base.files import folder_for, replace_file
+from netsim.base.files import folder_for, packed, replace_file
+from netsim.base.streams import stream
 from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, importable, load_component, read_app, told_of
 from netsim.flower.app_server import AppServer, RunOver
 from netsim.flower.cell_alone import AppLearning, as_the_app_sees_it
 from netsim.flower.clients import Clients
-from netsim.flower.grid import AtFault, CellGrid, node_of
+from netsim.flower.grid import AtFault, CellGrid
 from netsim.flower.library import RUN_ID, SUPERLINK, identify
 from netsim.flower.old_api import old_servers
-from netsim.flower.surroundings import seed_server, simulated_time, watched
+from netsim.flower.surroundings import seed_generators, simulated_time, watched
 from netsim.learning.pool import Workers, cores
 from netsim.prepare import prepare_cell
 from netsim.run import Run
@@ -33,9 +33,6 @@ from netsim.scenario import Scenario
 from netsim.server.server import RunProgress
 from netsim.stage import journal_of, open_stage
 from netsim.trace.run_directory import is_finished
-
-if TYPE_CHECKING:
-    from netsim.learning.protocol import Learning
 
 MODEL = "model.npz"
 
@@ -67,22 +64,18 @@ def run_app(
         if told.wants_torch:
             import_module("torch")                       # and seeded with the rest, however late the app asks for it
         kept = KeptAnswers(path)
-        nodes = [node_of(device) for device in range(scenario.size)]
-        clients = Clients(told, nodes, seed, stack.enter_context(Workers(workers or cores())), kept)
+        clients = Clients(told, scenario.size, seed, stack.enter_context(Workers(workers or cores())), kept)
         stage = stack.enter_context(open_stage(
-            scenario, journal, seed, learning=lambda: learning(scenario, seed),
+            scenario, journal, seed, learning=lambda: nullcontext(AppLearning(scenario, seed)),
             begun="restart" if resume else "refuse"))
         stage.progress = progress
         ended, arrays = play(told, server, AppServer(stage, clients), seed)
-        if arrays is not None:
-            keep_model(path / MODEL, arrays)
+        if arrays is not None:      # the model that the strategy ended with, as numpy's archive of named arrays
+            model = {name: array.numpy() for name, array in arrays.items()}
+            replace_file(path / MODEL, packed(lambda file: np.savez(file, **model)))
         stage.finish(target_reached=None, app=told.name, ended=ended)
         kept.remove()
     return Run(path, keep)
-
-
-def learning(scenario: Scenario, seed: int) -> AbstractContextManager[Learning]:
-    return nullcontext(AppLearning(scenario, seed))
 
 
 def play(app: FlowerApp, server_app: Any, server: AppServer, seed: int) -> tuple[str | None, Any]:
@@ -90,18 +83,15 @@ def play(app: FlowerApp, server_app: Any, server: AppServer, seed: int) -> tuple
     grid, arrays = CellGrid(server), list[Any]()
     context = Context(run_id=RUN_ID, node_id=SUPERLINK, node_config={}, state=RecordDict(), run_config=app.run_config)
 
-    def expected(count: int) -> None:
-        server.expected = server.rounds.version + count
-
     def of_the_server(module: ModuleType) -> bool:
         file = getattr(module, "__file__", None)
         return str(getattr(module, "__name__", "")).startswith("flwr.") or bool(file and app.holds(file))
 
     identify(SUPERLINK)
-    seed_server(seed)
+    seed_generators(stream(seed, "flower server"))
     ended = None
     try:
-        with (watched(expected, server.reported.server, arrays.append), old_servers(grid, server.reported.server),
+        with (watched(server, arrays.append), old_servers(grid, server.reported.server),
               simulated_time(lambda: server.cell.now, grid.sleep, of_the_server)):
             server_app(grid=grid, context=context)
     except RunOver as over:
@@ -128,11 +118,3 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(before)
-
-
-def keep_model(path: Path, arrays: Any) -> None:
-    """The model that the strategy ended with, as numpy's archive of named arrays."""
-    content = BytesIO()
-    np.savez(content, **{name: array.numpy() for name, array in arrays.items()})
-    replace_file(path, lambda file: file.write(content.getvalue()))
-

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from inspect import signature
 from types import ModuleType
 from typing import Any
@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 from flwr.serverapp.strategy import Strategy
 
-from netsim.base.streams import stream
+from netsim.flower.app_server import AppServer
 from netsim.flower.library import replaced
 
 _SLEEP, _TIME = time.sleep, time.time
-Evaluated = Callable[[int, Any], None]
 
 
 @contextmanager
@@ -47,28 +46,15 @@ def simulated_time(
         return now() if here() else _TIME()
 
     ours: dict[Any, Any] = {_SLEEP: our_sleep, _TIME: our_time}
-    held = [(module, name, value) for module in [time, *filter(within, list(sys.modules.values()))]
-            for name, value in list(vars(module).items()) if value is _SLEEP or value is _TIME]
-    for module, name, value in held:
-        setattr(module, name, ours[value])
-    try:
+    with ExitStack() as stack:
+        for module in [time, *filter(within, list(sys.modules.values()))]:
+            stack.enter_context(replaced(module, **{
+                name: ours[value] for name, value in vars(module).items() if value is _SLEEP or value is _TIME}))
         yield
-    finally:
-        for module, name, value in held:
-            setattr(module, name, value)
 
 
-def seed_server(seed: int) -> None:
-    """As a ServerApp begins."""
-    _seed(stream(seed, "flower server"))
-
-
-def seed_client(seed: int, device: int, message: int) -> None:
-    """As a ClientApp begins on the so-manieth message to a device: whoever runs it, and whatever ran before."""
-    _seed(stream(seed, "flower client", message, device))
-
-
-def _seed(rng: np.random.Generator) -> None:
+def seed_generators(rng: np.random.Generator) -> None:
+    """Seed all that an app may draw from, when its ServerApp begins or its ClientApp receives a message."""
     words = rng.integers(0, 1 << 32, 3, np.uint64).tolist()
     random.seed(words[0])
     np.random.seed(words[1])                 # noqa: NPY002  (the generator that the app's code uses)
@@ -77,10 +63,8 @@ def _seed(rng: np.random.Generator) -> None:
         torch.manual_seed(words[2])
 
 
-def watched(
-    rounds: Callable[[int], None], evaluated: Evaluated, ended: Callable[[Any], None],
-) -> AbstractContextManager[None]:
-    """Meanwhile every strategy that starts tells how many rounds it means to play, what the server's own evaluation
+def watched(server: AppServer, ended: Callable[[Any], None]) -> AbstractContextManager[None]:
+    """Meanwhile every strategy that starts reports how many rounds it means to play, what the server's own evaluation
     finds, and the model that it ends with."""
     start = Strategy.start
     takes = signature(start)
@@ -88,8 +72,8 @@ def watched(
     def watching(*args: Any, **options: Any) -> Any:
         given = takes.bind(*args, **options)
         given.apply_defaults()
-        rounds(given.arguments["num_rounds"])
-        given.arguments["evaluate_fn"] = reporting(given.arguments.get("evaluate_fn"), evaluated)
+        server.expected = server.rounds.version + given.arguments["num_rounds"]
+        given.arguments["evaluate_fn"] = reporting(given.arguments.get("evaluate_fn"), server.reported.server)
         result = start(*given.args, **given.kwargs)
         ended(result.arrays)
         return result
@@ -97,13 +81,17 @@ def watched(
     return replaced(Strategy, start=watching)
 
 
-def reporting(evaluate: Callable[[int, Any], Any] | None, evaluated: Evaluated) -> Callable[[int, Any], Any] | None:
-    """The server's own evaluation, which also tells what it found."""
+def reporting(
+    evaluate: Callable[[int, Any], Any] | None, evaluated: Callable[[int, Any], None],
+) -> Callable[[int, Any], Any] | None:
+    """The server's own evaluation, which also reports what it found."""
+    if evaluate is None:
+        return None
+
     def evaluate_and_report(round: int, arrays: Any) -> Any:
-        assert evaluate is not None
         found = evaluate(round, arrays)
         if found is not None:
             evaluated(round, found)
         return found
 
-    return None if evaluate is None else evaluate_and_report
+    return evaluate_and_report

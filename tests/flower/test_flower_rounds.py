@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 from small_apps import CLIENT, PYPROJECT, SERVER, play, tiny, write_app
 
+from netsim.base.streams import stream
 from netsim.flower.app_folder import importable, load_component, read_app
 from netsim.flower.library import identify
-from netsim.flower.surroundings import seed_client, seed_server
+from netsim.flower.surroundings import seed_generators
 from netsim.trace.schema import SERVER as OF_SERVER
 
 IDEAL = ("cell.bandwidth=1e9 GHz", "population.node.budget=1kJ")
@@ -82,7 +83,7 @@ def by_hand(folder: Path, seed: int = 0) -> dict[str, np.ndarray]:
 
             def answer(self, message: Message, device: int) -> Message:
                 state = random.getstate(), np.random.get_state()      # noqa: NPY002
-                seed_client(seed, device, had[device])
+                seed_generators(stream(seed, "flower client", had[device], device))
                 had[device] += 1
                 reply = client(message=copy.deepcopy(message), context=contexts[device])
                 random.setstate(state[0])
@@ -101,7 +102,7 @@ def by_hand(folder: Path, seed: int = 0) -> dict[str, np.ndarray]:
             return result
 
         identify(1)
-        seed_server(seed)
+        seed_generators(stream(seed, "flower server"))
         Strategy.start = note
         try:
             server(grid=Plain(), context=Context(1, 1, {}, RecordDict(), app.run_config))
