@@ -21,7 +21,7 @@ from netsim.analysis.export import export
 from netsim.base.spreadsheet import RUN, safe_cell, safe_table
 from netsim.fleet.population import draw_population, table_numbers
 from netsim.learning import array_file, sources
-from netsim.learning.cache import cached
+from netsim.learning.datasets import cached
 from netsim.learning.pool import InProcess
 from netsim.learning.shared import once
 from netsim.paper.report import _csv

@@ -93,7 +93,7 @@ def data(
     fetch(name, root)
     print(describe(name, root))
     if partition:
-        from netsim.learning.splits import describe_split, draw_split, split_dataset
+        from netsim.learning.partition import describe_split, draw_split, split_dataset
 
         split = split_dataset(name, root, partition, devices, samples, seed, allow_import=allow_import)
         print(describe_split(split))

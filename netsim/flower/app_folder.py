@@ -32,18 +32,13 @@ class FlowerApp:
     folder: Path
     name: str
     components: Mapping[str, str]   # "serverapp" and "clientapp", as "package.module:name"
-    config: tuple[tuple[str, PLAIN], ...]
+    config: Mapping[str, PLAIN]     # of a run, by dotted names
     wants_torch: bool               # whether torch is among its requirements
-
-    @property
-    def run_config(self) -> dict[str, PLAIN]:
-        """The run's configuration, a copy for everybody."""
-        return dict(self.config)
 
     @property
     def digest(self) -> str:
         """Of the configuration, and of the Python files in the folder."""
-        found = hashlib.sha256(json.dumps(self.config).encode())
+        found = hashlib.sha256(json.dumps(list(self.config.items())).encode())
         for file in sorted(self.folder.rglob("*.py")):
             if self.holds(file) and file.is_file():
                 found.update(file.relative_to(self.folder).as_posix().encode() + b"\0" + file.read_bytes())
@@ -71,7 +66,7 @@ def read_app(folder: Path, changes: Sequence[str] = ()) -> FlowerApp:
     return FlowerApp(
         folder.resolve(), str(project.get("name", folder.resolve().name)),
         {kind: _component(file, app, kind) for kind in ("serverapp", "clientapp")},
-        tuple(_changed(file, _flat(app.get("config", {})), changes).items()),
+        _changed(file, _flat(app.get("config", {})), changes),
         any(str(need).lower().startswith("torch") for need in (needs if isinstance(needs, list) else [])))
 
 

@@ -27,7 +27,7 @@ class Clients:
     def __init__(self, app: FlowerApp, devices: int, seed: int, pool: Executor, kept: KeptAnswers) -> None:
         self._app, self._seed, self._pool, self._kept = app, seed, pool, kept
         self._contexts = [
-            Context(run_id=RUN_ID, node_id=node_of(device), run_config=app.run_config, state=RecordDict(),
+            Context(run_id=RUN_ID, node_id=node_of(device), run_config=dict(app.config), state=RecordDict(),
                     node_config={"partition-id": device, "num-partitions": devices}) for device in range(devices)]
         self._messages = [0] * devices           # that each node has had
         self._complained = False

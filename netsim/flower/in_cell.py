@@ -71,7 +71,10 @@ class InCell(Strategy):  # type: ignore[misc]
                 ended, result = str(over), Result()
                 result.arrays = initial_arrays if self._arrays is None else self._arrays
                 print(f"ended after round {self.server.rounds.version + 1}: {ended}", file=sys.stderr)
-            self._finish(ended)
+            self.server.end_round(last=True)
+            assert self._stage is not None
+            self._stage.finish(target_reached=None, app=type(self.strategy).__name__, ended=ended)
+            self.run = Run(self._path, self._keep)
         return result
 
     def configure_train(
@@ -128,12 +131,6 @@ class InCell(Strategy):  # type: ignore[misc]
         if sent:
             self.server.exchange(list(sent.values()), math.inf)
         return [sent[place].reply if place in sent else reply for place, reply in enumerate(given)]
-
-    def _finish(self, ended: str | None) -> None:
-        self.server.end_round(last=True)
-        assert self._stage is not None
-        self._stage.finish(target_reached=None, app=type(self.strategy).__name__, ended=ended)
-        self.run = Run(self._path, self._keep)
 
 
 class PresentNodes:

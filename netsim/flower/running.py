@@ -81,7 +81,7 @@ def run_app(
 def play(app: FlowerApp, server_app: Any, server: AppServer, seed: int) -> tuple[str | None, Any]:
     """Let the ServerApp run to its end: why it ended early, if it did, and the model of its strategy."""
     grid, arrays = CellGrid(server), list[Any]()
-    context = Context(run_id=RUN_ID, node_id=SUPERLINK, node_config={}, state=RecordDict(), run_config=app.run_config)
+    context = Context(run_id=RUN_ID, node_id=SUPERLINK, node_config={}, state=RecordDict(), run_config=dict(app.config))
 
     def of_the_server(module: ModuleType) -> bool:
         file = getattr(module, "__file__", None)

@@ -25,16 +25,24 @@ def aggregate(
     ``server`` is what the server remembers between rounds, and is brought up to date in place. ``steps`` are how much
     each update counts, and the model that it is the difference from; else ``learning.aggregation`` decides.
     """
-    check_finite(settings, updates)
-    goal = (mean_model(settings.aggregation, weights, updates, total, chances) if steps is None
-            else add_steps(weights, updates, *steps))
+    for update in updates:
+        if not np.isfinite(update.weights).all():
+            raise InputError("not-finite", f"the model of device {update.device}", hint="It has grown beyond all "
+                             f"numbers: learning.learning_rate = {settings.learning_rate:g} is too large here")
+    goal = (_mean_model(settings.aggregation, weights, updates, total, chances) if steps is None
+            else _add_steps(weights, updates, *steps))
     gradients = [update.gradient for update in updates if update.gradient is not None]
     if gradients:      # FEDL's global gradient, for the next round
         server["gradient"] = weighted_mean(gradients, [update.samples for update in updates])
-    return step_towards(settings, weights, goal, server)
+    if settings.optimiser.kind == "none":
+        return goal
+    options = {name: value for name, value in settings.optimiser if name != "kind"}
+    moved, state = OPTIMISERS[settings.optimiser.kind](weights, goal, server, **options)
+    server.update(state)
+    return moved
 
 
-def mean_model(
+def _mean_model(
     aggregation: str, weights: Weights, updates: Sequence[Update], total: int, chances: Floats | None = None,
 ) -> Weights:
     """The aggregate of the models uploaded, as ``learning.aggregation`` says.
@@ -54,28 +62,12 @@ def mean_model(
     return np.asarray(mean, dtype=np.float32)
 
 
-def add_steps(weights: Weights, updates: Sequence[Update], shares: Floats, starts: Sequence[Weights]) -> Weights:
+def _add_steps(weights: Weights, updates: Sequence[Update], shares: Floats, starts: Sequence[Weights]) -> Weights:
     """w + sum_n shares_n (w_n - start_n), in the order given."""
     total = weights.astype(np.float64)
     for update, start, share in zip(updates, starts, shares.tolist(), strict=True):
         total += share * (update.weights.astype(np.float64) - start)
     return total.astype(np.float32)
-
-
-def check_finite(settings: Any, updates: Sequence[Update]) -> None:
-    """Raise InputError for a model that is not finite."""
-    for update in updates:
-        if not np.isfinite(update.weights).all():
-            raise InputError("not-finite", f"the model of device {update.device}", hint="It has grown beyond all "
-                             f"numbers: learning.learning_rate = {settings.learning_rate:g} is too large here")
-
-
-def step_towards(settings: Any, weights: Weights, mean: Weights, server: State) -> Weights:
-    """Where the server's optimiser goes from the present model, shown the aggregate."""
-    options = {name: value for name, value in settings.optimiser if name != "kind"}
-    moved, state = OPTIMISERS[settings.optimiser.kind](weights, mean, server, **options)
-    server.update(state)
-    return moved
 
 
 def needs_chances(aggregation: str) -> bool:
@@ -168,16 +160,7 @@ def server_adam(
     return _moved(weights, learning_rate * first / (np.sqrt(second) + epsilon)), {"first": first, "second": second}
 
 
-def no_optimiser(weights: Weights, mean: Weights, state: State) -> tuple[Weights, State]:
-    """The mean is the new global model."""
-    return mean, {}
-
-
-OPTIMISERS: dict[str, Callable[..., tuple[Weights, State]]] = {
-    "none": no_optimiser,
-    "momentum": server_momentum,
-    "adam": server_adam,
-}
+OPTIMISERS: dict[str, Callable[..., tuple[Weights, State]]] = {"momentum": server_momentum, "adam": server_adam}
 
 
 def _step(weights: Weights, mean: Weights) -> Floats:

@@ -27,9 +27,8 @@ from netsim.base.errors import InputError, WorkerError, quoted
 from netsim.base.streams import stream
 from netsim.fleet.population import draw_samples
 from netsim.learning.datasets import ROOT, load_dataset
-from netsim.learning.grouping import as_shipped
 from netsim.learning.named import permit_learning
-from netsim.learning.network import Network
+from netsim.learning.network import Network, as_shipped
 from netsim.learning.partition import class_counts, partition
 from netsim.learning.pool import InProcess, cores, open_pool
 from netsim.learning.protocol import Evaluation

@@ -39,7 +39,7 @@ class UploadTable:
         self._table = np.memmap(path, np.float32, "r+", shape=(devices, parameters))
         if self._journal.exists() and complete_round:
             self._replay(complete_round)
-        self.sums = _sums(self._table) if complete_round else np.full(devices, _sum(self._table[0]), np.int64)
+        self.sums = _sums(self._table) if complete_round else np.repeat(_sums(self._table[:1]), devices)
         if complete_round and sums is not None and not np.array_equal(self.sums, sums):
             raise _damaged(path)
 
@@ -90,8 +90,4 @@ def _damaged(path: Path, found: str | None = None) -> InputError:
 
 
 def _sums(rows: Weights) -> Ints:
-    return np.array([_sum(row) for row in rows], np.int64)
-
-
-def _sum(row: Weights) -> int:
-    return crc32(np.ascontiguousarray(row).data)
+    return np.array([crc32(np.ascontiguousarray(row).data) for row in rows], np.int64)

@@ -70,7 +70,7 @@ def by_hand(folder: Path, seed: int = 0) -> dict[str, np.ndarray]:
     app = read_app(folder)
     with importable(app):
         server, client = load_component(app, "serverapp"), load_component(app, "clientapp")
-        contexts = [Context(1, node, {"partition-id": node - 1, "num-partitions": 5}, RecordDict(), app.run_config)
+        contexts = [Context(1, node, {"partition-id": node - 1, "num-partitions": 5}, RecordDict(), dict(app.config))
                     for node in range(1, 6)]
         had = [0] * 5
 
@@ -105,7 +105,7 @@ def by_hand(folder: Path, seed: int = 0) -> dict[str, np.ndarray]:
         seed_generators(stream(seed, "flower server"))
         Strategy.start = note
         try:
-            server(grid=Plain(), context=Context(1, 1, {}, RecordDict(), app.run_config))
+            server(grid=Plain(), context=Context(1, 1, {}, RecordDict(), dict(app.config)))
         finally:
             Strategy.start = start
     return found

@@ -18,8 +18,7 @@ from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
 from netsim.learning import array_file, datasets, sources
 from netsim.learning.datasets import describe, fetch, load_dataset
-from netsim.learning.partition import class_counts
-from netsim.learning.splits import Split, draw_split
+from netsim.learning.partition import Split, class_counts, draw_split
 
 
 @pytest.fixture(autouse=True)

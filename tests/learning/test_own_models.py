@@ -23,9 +23,8 @@ from netsim.base.errors import InputError
 from netsim.base.streams import stream
 from netsim.learning import datasets
 from netsim.learning.datasets import load_dataset
-from netsim.learning.grouping import as_shipped
 from netsim.learning.learner import split
-from netsim.learning.network import Network, Standardise
+from netsim.learning.network import Network, Standardise, as_shipped
 from netsim.learning.trainer import Hyperparameters, Task, schedule
 from netsim.models import CNN, CifarCNN, FashionCNN, MnistCNN, build_model
 from netsim.prepare import check_whole
