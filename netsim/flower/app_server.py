@@ -140,20 +140,12 @@ class AppServer(Server):
         self.rounds.select(devices)                                              # the app's choice
         agenda = self.rounds.plan(devices, self._sizes, self.rule(), self.scenario.selection.cohort)
         for device in agenda.dropped.tolist():
-            by_device[device].fail(self._no_plan(device))
+            by_device[device].fail(_no_plan(self, device))
         for job in self._play(self.play_waves(agenda, until)):
             self._settle(by_device[job.device], job)
         for sent in (sent for sent in ready if sent.reply is None):
             sent.fail(f"{DEADLINE}: the time that the app waits was over before device {sent.device} had its turn")
         self.reported.clients(cohort)
-
-    def _no_plan(self, device: int) -> str:
-        """That a device could not take part, and what it had."""
-        left_j, deadline = float(self.cell.view().battery_j[device]), self.scenario.rounds.deadline
-        limits = [f"its budget of {format(float(self.cell.parts.population.budget_j[device]), 'energy')}"]
-        limits += [f"the {format(left_j, 'energy')} left in its battery"] if left_j < math.inf else []
-        limits += [f"the deadline of {format(deadline, 'time')}"] if deadline is not None else []
-        return f"{INFEASIBLE}: device {device} has no plan within {', '.join(limits)}"
 
     # Messages as they come.
 
@@ -230,7 +222,7 @@ class AppServer(Server):
         for sent in ready:
             job = self.start_alone(sent.device, len(busy) + len(ready), self._sizes)
             if job is None:
-                sent.fail(self._no_plan(sent.device))
+                sent.fail(_no_plan(self, sent.device))
             else:
                 self._flying[job] = sent, self.deadline()
         self._ready |= {sent.id: sent for sent in starting.values() if sent.reply is not None}
@@ -263,3 +255,12 @@ class AppServer(Server):
 
     def evaluate(self) -> None:
         self.history.accuracy.append(self.reported.close())
+
+
+def _no_plan(server: AppServer, device: int) -> str:
+    """That a device could not take part, and what it had."""
+    left_j, deadline = float(server.cell.view().battery_j[device]), server.scenario.rounds.deadline
+    limits = [f"its budget of {format(float(server.cell.parts.population.budget_j[device]), 'energy')}"]
+    limits += [f"the {format(left_j, 'energy')} left in its battery"] if left_j < math.inf else []
+    limits += [f"the deadline of {format(deadline, 'time')}"] if deadline is not None else []
+    return f"{INFEASIBLE}: device {device} has no plan within {', '.join(limits)}"

@@ -17,11 +17,10 @@ from flwr.app import Context, RecordDict
 from netsim.base.errors import InputError
 from netsim.base.files import folder_for, packed, replace_file
 from netsim.base.streams import stream
-from netsim.flower.answers import KeptAnswers
 from netsim.flower.app_folder import FlowerApp, importable, load_component, read_app, told_of
 from netsim.flower.app_server import AppServer, RunOver
 from netsim.flower.cell_alone import AppLearning, as_the_app_sees_it
-from netsim.flower.clients import Clients
+from netsim.flower.clients import Clients, KeptAnswers
 from netsim.flower.grid import AtFault, CellGrid
 from netsim.flower.library import RUN_ID, SUPERLINK, identify
 from netsim.flower.old_api import old_servers

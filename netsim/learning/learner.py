@@ -48,8 +48,6 @@ from netsim.models import MODELS, build_model
 if TYPE_CHECKING:
     from netsim.scenario.schema import Scenario
 
-__all__ = ["Evaluation", "Learner", "Training", "Update", "open_learner"]
-
 T = TypeVar("T")
 PAIR = 12      # devices that two groups take at most: six at once is where stacking more stops paying
 BLOCK = 1000   # test samples that a worker evaluates at a time
