@@ -100,15 +100,16 @@ class Training:
     """Local training of a cohort in groups; a group is trained when the first of its devices starts to compute."""
 
     def __init__(self, groups: Sequence[Sequence[int]], train: Callable[[Sequence[int]], Future[list[Update]]]) -> None:
-        self._group = {device: group for group in groups for device in group}
+        self._groups = groups
         self._train = train
         self._started: dict[int, Future[list[Update]]] = {}      # by device
 
     def start(self, devices: Iterable[int]) -> None:
         """Train the groups of devices that start to compute, in the order of the groups."""
-        wanted = {id(self._group[device]) for device in devices if device not in self._started}
-        for group in {id(group): group for group in self._group.values() if id(group) in wanted}.values():
-            self._started.update(dict.fromkeys(group, self._train(group)))
+        wanted = set(devices).difference(self._started)
+        for group in self._groups if wanted else ():
+            if not wanted.isdisjoint(group):
+                self._started.update(dict.fromkeys(group, self._train(group)))
 
     def update(self, device: int) -> Update:
         """What a device has learned; waits until its group is done."""

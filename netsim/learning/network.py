@@ -106,10 +106,16 @@ class Network:
         if gradients_group:
             with torch.no_grad():
                 return gradients_group(stacked, images, labels, share)
-        logits = self.logits(stacked, images)
-        sample_loss = functional.cross_entropy(logits.flatten(0, 1), labels, reduction="none")
-        loss = (sample_loss.view(share.shape) * share).sum(dim=1)
-        return loss.detach(), slopes(loss.sum(), stacked)
+        return _autograd(self.logits, stacked, images, labels, share)
+
+
+def _autograd(
+    forward: ForwardGroup, stacked: Sequence[Tensor], images: Tensor, labels: Tensor, share: Tensor
+) -> tuple[Tensor, list[Tensor]]:
+    logits = forward(stacked, images)
+    sample_loss = functional.cross_entropy(logits.flatten(0, 1), labels, reduction="none")
+    loss = (sample_loss.view(share.shape) * share).sum(dim=1)
+    return loss.detach(), slopes(loss.sum(), stacked)
 
 
 def slopes(loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
@@ -224,17 +230,13 @@ def _same_gradients(
     forward_group: ForwardGroup, gradients_group: Gradients, stacked: list[Tensor], images: Tensor
 ) -> bool:
     """Whether losses and gradients are those that autograd finds."""
-    leaves = [part.clone().requires_grad_() for part in stacked]
-    logits = forward_group(leaves, images)
-    labels = torch.arange(logits.shape[0] * logits.shape[1]) % logits.shape[2]
-    share = torch.full(logits.shape[:2], 1 / logits.shape[1])
-    losses = functional.cross_entropy(logits.flatten(0, 1), labels, reduction="none").view(share.shape)
-    loss = (losses * share).sum(dim=1)
     with torch.no_grad():
-        told, slopes = gradients_group(stacked, images, labels, share)
-    expected = torch.autograd.grad(loss.sum(), leaves)
-    pairs = zip([told, *slopes], [loss.detach(), *expected], strict=True)
-    return all(_close(found, wanted) for found, wanted in pairs)
+        models, batch, classes = forward_group(stacked, images).shape
+        labels, share = torch.arange(models * batch) % classes, torch.full((models, batch), 1 / batch)
+        found_loss, found = gradients_group(stacked, images, labels, share)
+    leaves = [part.clone().requires_grad_() for part in stacked]
+    loss, expected = _autograd(forward_group, leaves, images, labels, share)
+    return all(_close(*pair) for pair in zip([found_loss, *found], [loss, *expected], strict=True))
 
 
 def _close(found: Tensor, expected: Tensor) -> bool:

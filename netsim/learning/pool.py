@@ -13,14 +13,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-Job = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def open_pool(workers: int) -> Executor:
@@ -45,19 +44,19 @@ class InProcess(Executor):
         return future
 
 
-class Workers(Executor):
+class Workers(ThreadPoolExecutor):
     """Persistent worker processes.
 
     They are forked on Linux, so that they start at once and share loaded modules and datasets; ``start="spawn"`` is for
-    work that a fork would break. In this process a thread for each worker hands it jobs and waits for the answers.
+    work that a fork would break. In this process a thread for each worker hands it a job and waits for the answer.
     """
 
     def __init__(self, count: int, start: str = "fork" if sys.platform == "linux" else "spawn") -> None:
+        super().__init__(count)
         context: Any = multiprocessing.get_context(start)
-        self._jobs: SimpleQueue[tuple[Future[Any], Job] | None] = SimpleQueue()
-        self._broken = False
+        self._ended = False
+        self._idle: SimpleQueue[Connection] = SimpleQueue()      # pipes to workers without a job
         self._processes = []
-        ends = []
         for _ in range(count):
             here, there = context.Pipe()
             process = context.Process(target=_serve, args=(there,), daemon=True)
@@ -65,48 +64,36 @@ class Workers(Executor):
                 process.start()
             there.close()    # the worker's death now ends the pipe
             self._processes.append(process)
-            ends.append(here)
-        self._threads = [threading.Thread(target=self._hand_out, args=(end,), daemon=True) for end in ends]
-        for thread in self._threads:
-            thread.start()
+            self._idle.put(here)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        future: Future[T] = Future()
-        self._jobs.put((future, (fn, args, kwargs)))
-        return future
+        return super().submit(self._ask, fn, args, kwargs)
+
+    def _ask(self, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+        worker = self._idle.get()
+        try:
+            if self._ended:
+                raise EOFError
+            worker.send((fn, args, kwargs))      # a job or an error that cannot travel raises another error
+            answer, error = worker.recv()
+        except (EOFError, OSError):
+            self._ended = True
+            raise BrokenExecutor("a worker process has ended") from None
+        finally:
+            self._idle.put(worker)
+        if error is not None:
+            raise error
+        result: T = answer
+        return result
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the workers at once: what is still under way is what nobody waits for any more."""
-        self._broken = True
+        self._ended = True
         for process in self._processes:
             process.kill()
         for process in self._processes:
             process.join()
-        for _ in self._threads:
-            self._jobs.put(None)
-        if wait:
-            for thread in self._threads:
-                thread.join()
-
-    def _hand_out(self, worker: Connection) -> None:
-        while (entry := self._jobs.get()) is not None:
-            future, job = entry
-            if self._broken:
-                future.set_exception(BrokenExecutor("a worker process has ended"))
-            elif future.set_running_or_notify_cancel():
-                try:
-                    worker.send(job)
-                    answer, error = worker.recv()
-                except (EOFError, OSError):
-                    self._broken = True
-                    error = BrokenExecutor("a worker process has ended")
-                except Exception as problem:    # a job or an error that cannot travel
-                    error = problem
-                if error is None:
-                    future.set_result(answer)
-                else:
-                    future.set_exception(error)
-        worker.close()
+        super().shutdown(wait, cancel_futures=True)
 
 
 @contextmanager
