@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, nullcontext
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -77,23 +78,23 @@ class InCell(Strategy):  # type: ignore[misc]
             self.run = Run(self._path, self._keep)
         return result
 
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid,
-    ) -> Iterable[Message]:
-        return self._sent(self._steps["configure_train"](server_round, arrays, config, PresentNodes(grid, self)))
+    def _configure(
+        self, step: str, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid,
+    ) -> list[Message]:
+        """The messages of a step of the strategy, which sees only the nodes of available devices."""
+        sent = list(self._steps[step](server_round, arrays, config, PresentNodes(grid, self)))
+        self._messages = {message.metadata.dst_node_id: message for message in sent}
+        return sent
+
+    configure_train = partialmethod(_configure, "configure_train")
+    configure_evaluate = partialmethod(_configure, "configure_evaluate")
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message],
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        made: tuple[ArrayRecord | None, MetricRecord | None]
-        made = self._steps["aggregate_train"](server_round, self._played(replies))
-        self._arrays = self._arrays if made[0] is None else made[0]
-        return made
-
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid,
-    ) -> Iterable[Message]:
-        return self._sent(self._steps["configure_evaluate"](server_round, arrays, config, PresentNodes(grid, self)))
+        arrays, metrics = self._steps["aggregate_train"](server_round, self._played(replies))
+        self._arrays = self._arrays if arrays is None else arrays
+        return arrays, metrics
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         found: MetricRecord | None = self._steps["aggregate_evaluate"](server_round, self._played(replies))
@@ -116,11 +117,6 @@ class InCell(Strategy):  # type: ignore[misc]
             raise InputError("more-than-devices", "the app's nodes", f"more than {self.scenario.size}",
                              hint="Take fewer nodes, or give the scenario more devices")
         return self._devices.setdefault(node, len(self._devices))
-
-    def _sent(self, messages: Iterable[Message]) -> list[Message]:
-        sent = list(messages)
-        self._messages = {message.metadata.dst_node_id: message for message in sent}
-        return sent
 
     def _played(self, replies: Iterable[Message]) -> list[Message]:
         """The replies as they come out of the cell; in the place of those that do not, errors with the reason."""

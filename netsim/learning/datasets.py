@@ -147,7 +147,8 @@ def cached(name: str, root: Path, files: list[Path], read: Callable[[list[Path]]
     the images stay in memory.
     """
     key = f"{name}-{_fingerprint(files)}"
-    folders = [root / ".netsim-cache", _user_cache()]
+    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folders = [root / ".netsim-cache", users / "netsim"]
     for folder in folders:
         with suppress(OSError, ValueError, KeyError, EOFError):    # missing or damaged: written again
             return _open(folder / key)
@@ -165,10 +166,6 @@ def _fingerprint(files: list[Path]) -> str:
         status = file.stat()
         digest.update(f"{file}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:16]
-
-
-def _user_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netsim"
 
 
 def _write(target: Path, data: Dataset) -> None:
