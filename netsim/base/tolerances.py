@@ -20,6 +20,9 @@ SHOWN_SUM = 1e-15
 # A plan this near to its lower bound is printed as meeting it: the four digits that are shown are the same.
 MEETS_BOUND = 1e-6
 
+# A run that is played again, by other versions of the libraries or on another machine, has the recorded times to this.
+REPLAYED = 1e-9
+
 # Units in the last place of the simulated clock: instants nearer to each other are the same but for rounding.
 CLOCK_ULPS = 64
 

@@ -1,26 +1,60 @@
-"""Beyond the paper: waiting or not. Simulated time, energy and updates to a target accuracy, by server."""
+"""Beyond the paper: waiting or not. Simulated time, energy and updates to a target accuracy, by server.
+
+A trial is a seed: all servers of one trial meet the same devices, the same split and the same first model. With random
+selection and nobody who drops out, when things happen does not depend on what is learned, and what synchronous rounds
+learn does not depend on when things happen: one training stands for all of them, and their times come from playing the
+rounds without learning. ``replays`` does that, and checks that the cohorts are the same.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from netsim.paper import trials, waiting
+import numpy as np
+
+from netsim.base.arrays import Floats, Ints
+from netsim.base.tolerances import REPLAYED
+from netsim.paper import trials
 from netsim.paper.learned import computing, mean_and_range, needs_less, processors
-from netsim.paper.plots import canvas
-from netsim.paper.report import Finding, Report
+from netsim.paper.plots import canvas, not_measured
+from netsim.paper.report import Finding, Report, markdown
 from netsim.paper.reproduce import Context
-from netsim.paper.trials import LEARNING_RATE, TITLES
-from netsim.paper.waiting import METHODS, SPLITS, SPREADS, Course, Records
+from netsim.paper.trials import LEARNING_RATE, LOCAL_EPOCHS, TITLES, Data
+from netsim.scenario import Scenario
+from netsim.sweep.points import Point, Record
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+DATASETS = ("fashion-mnist", "mnist")
+SPLITS = {"iid": {"kind": "iid"}, "0.8": {"kind": "majority", "sigma": 0.8}}
+COHORT = 10           # updates that make a model, and devices at work at a time
+MORE = 13             # devices that first-k asks, of which the first COHORT count
+TRIALS = 3
+TARGET, SAMPLES = "H", "0.8"      # the sigma whose target accuracy holds here: the paper's hardest; whose D_n holds
+CAP = 100             # models of COHORT updates each, where the target is not reached before
+RATIO = 30.0          # of the most cycles a sample to the least where speeds are spread wide; 3 in the paper's cell
+SPREADS: Mapping[str, Mapping[str, Any]] = {       # C_n in cycles a sample, before it is scaled to the trial's L and D
+    "paper": trials.CYCLES_A_SAMPLE,
+    "wide": {"dist": "lognormal", "median": 2e4, "sigma": 1.0, "min": 2e4 / RATIO**0.5, "max": 2e4 * RATIO**0.5},
+}
+BY_ITSELF = {"allocation.method": "equal", "allocation.sharing": "equal"}    # each as fast as its budget allows
+STALENESS = {"kind": "polynomial", "a": 0.5}
+SERVERS: Mapping[str, Mapping[str, Any]] = {
+    "synchronous": {"allocation.method": "sao"},
+    "fedbuff": {**BY_ITSELF, "server": {"kind": "fedbuff", "buffer": COHORT, "rate": 1.0, "staleness": STALENESS}},
+    "fedasync": {**BY_ITSELF, "server": {"kind": "fedasync", "mixing": 0.6, "staleness": STALENESS},
+                 "learning.evaluation.every": COHORT},       # a model an update: the same test every COHORT updates
+    "first-k": {**BY_ITSELF, "server": {"kind": "first-k", "buffer": COHORT}, "selection.cohort": MORE},
+}
+SYNCHRONOUS = {"synchronous sao": "sao", "synchronous tdma": "tdma"}       # methods of the report, and allocations
+METHODS = (*SYNCHRONOUS, "first-k", "fedbuff", "fedasync")
 World = tuple[str, str, str]                        # dataset, split, spread of CPU speeds
-Table = Mapping[World, Mapping[str, Mapping[int, Course]]]       # world -> method -> trial
+Table = Mapping[World, Mapping[str, Mapping[int, "Course"]]]       # world -> method -> trial
 GAUGES = {"simulated_s": "time (s)", "energy_j": "energy (J)", "updates": "updates"}
 CELLS = {"paper": "the paper's cell", "wide": "the cell with widely spread CPU speeds"}
 COLOURS = {"synchronous sao": "#0072b2", "synchronous tdma": "#009e73", "first-k": "#cc79a7", "fedbuff": "#d55e00",
@@ -28,24 +62,125 @@ COLOURS = {"synchronous sao": "#0072b2", "synchronous tdma": "#009e73", "first-k
 BASE = "synchronous sao"          # what the ratios of the tables are over
 
 
+@dataclass(frozen=True)
+class ServerTrial:
+    """One point of the grid: a server at work in one world."""
+
+    dataset: str
+    split: str
+    spread: str        # of CPU speeds
+    server: str
+    number: int        # from 1; also the seed
+
+    def point(self, context: Context) -> Point:
+        """Where it is kept and what it runs."""
+        data = trials.datasets(context)[self.dataset]
+        name = f"{self.spread}-{self.server}-{self.number}"
+        scenario = self.scenario(context)
+        note = {
+            "dataset": self.dataset, "partition": self.split, "cpu_spread": self.spread, "server": self.server,
+            **trials.learned_as(data, SAMPLES, TARGET), "trial": self.number, "most_updates": most_updates(data),
+            "settings": dict(SERVERS[self.server]),
+        }
+        folder = context.folder("asynchronous") / "cells" / self.dataset / self.split
+        key = f"{self.dataset}-{self.split}-{name}-{scenario.digest[:12]}"
+        return Point(scenario, self.number, folder / f"{name}.json", context.runs / key, note=note)
+
+    def scenario(self, context: Context, changes: Mapping[str, Any] | None = None) -> Scenario:
+        """The `paper` scenario with this learning and server."""
+        data = trials.datasets(context)[self.dataset]
+        return trials.in_the_paper(self.dataset, context, data.samples[SAMPLES], SPREADS[self.spread], {
+            "name": f"{self.server}-{self.dataset}-{self.split}", "learning.partition": SPLITS[self.split],
+            "learning.target_accuracy": data.targets[TARGET], "population.phone.samples": data.samples[SAMPLES],
+            "selection.method": "fedavg", "selection.cohort": COHORT, "rounds.first": "cohort",
+            "end.rounds": most_updates(data) // (1 if self.server == "fedasync" else COHORT),
+            **SERVERS[self.server], **(changes or {})})
+
+
+Records = Mapping[ServerTrial, Record]
+
+
+def datasets(context: Context) -> Sequence[str]:
+    """The two that are trained on, or the small one that is always there."""
+    return list(trials.QUICK) if context.quick else DATASETS
+
+
+def most_updates(data: Data) -> int:
+    """After so many a run ends without the target."""
+    return COHORT * min(CAP, data.cap)
+
+
+def planned(context: Context) -> list[ServerTrial]:
+    """In an order in which stopping early leaves a whole picture: all servers everywhere, then the next trial."""
+    return [ServerTrial(dataset, split, spread, server, number)
+            for number in range(1, 1 + context.count(TRIALS)) for split in SPLITS
+            for dataset in datasets(context) for spread in SPREADS for server in SERVERS
+            if server != "synchronous" or spread == "paper"]
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """How a run went: at each test of the model the accuracy, and what it had taken until then."""
+
+    accuracy: Floats
+    simulated_s: Floats
+    energy_j: Floats
+    updates: Ints
+    reached: bool
+    processor: str = ""
+
+
+def courses(records: Records, context: Context) -> Table:
+    """How the runs went by world, method of the report and trial; a synchronous training stands for several."""
+    table: dict[World, dict[str, dict[int, Course]]] = defaultdict(lambda: defaultdict(dict))
+    for training, record in records.items():
+        played = (replays(training, record, context) if training.server == "synchronous"
+                  else {(training.spread, training.server): record["by_round"]})
+        for (spread, method), columns in played.items():
+            table[training.dataset, training.split, spread][method][training.number] = _course(record, columns)
+    return table
+
+
+def _course(record: Record, columns: Mapping[str, Any]) -> Course:
+    accuracy = np.array(record["by_round"]["accuracy"], dtype=float)
+    tested = np.isfinite(accuracy)
+    simulated_s, energy_j, updates = (
+        np.cumsum(column)[tested]
+        for column in (columns["round_s"], columns["energy_j"], record["by_round"]["arrived"]))
+    return Course(accuracy[tested], simulated_s, energy_j, updates, bool(record["target_reached"]),
+                  record.get("processor", ""))
+
+
+def replays(training: ServerTrial, record: Record, context: Context) -> dict[tuple[str, str], dict[str, list[float]]]:
+    """Seconds and joules of a synchronous training's rounds: in each cell, allocated by `sao` and by `tdma`."""
+    from netsim.simulation import simulate
+
+    found, cohorts = {}, set()
+    for spread in SPREADS:
+        for method, allocation in SYNCHRONOUS.items():
+            scenario = replace(training, spread=spread).scenario(
+                context, {"allocation.method": allocation, "end.rounds": int(record["rounds"])})
+            run = simulate(scenario, seed=training.number, learning=False)
+            found[spread, method] = {name: run.rounds[name].to_list() for name in ("round_s", "energy_j")}
+            cohorts.add(tuple(run.jobs.select("round", "version", "device", "outcome").sort("round", "device").rows()))
+    [jobs] = cohorts                                       # the same devices from the same versions in all of them
+    assert {outcome for *_, outcome in jobs} == {"arrived"}
+    trained = found[training.spread, "synchronous sao"]    # and what was trained is one of them
+    assert np.allclose(trained["round_s"], record["by_round"]["round_s"], rtol=REPLAYED)
+    return found
+
+
 def asynchronous(context: Context) -> Report | None:
     """What waiting costs, and what not waiting does."""
-    planned = waiting.planned(context)
-    records = trials.run_trials(planned, context, "asynchronous")
+    plan = planned(context)
+    records = trials.run_trials(plan, context, "asynchronous")
     if not records:
         return None
-    table = _table(waiting.courses(records, context))
+    table = courses(records, context)
     return Report(
-        findings=_findings(table), how=_how(table, records, planned, context), rows=list(_rows(table)),
+        findings=_findings(table), how=_how(table, records, plan, context), rows=list(_rows(table)),
         summary={spread: _summary(table, spread) for spread in SPREADS}, figure=_drawn(table, context),
         seconds=computing(records))
-
-
-def _table(courses: Mapping[tuple[waiting.ServerTrial, str], Course]) -> Table:
-    table: dict[World, dict[str, dict[int, Course]]] = defaultdict(lambda: defaultdict(dict))
-    for (training, method), course in courses.items():
-        table[training.dataset, training.split, training.spread][method][training.number] = course
-    return table
 
 
 def needed(course: Course, gauge: str) -> float:
@@ -104,23 +239,21 @@ def _numbers(courses: Mapping[int, Course]) -> dict[str, Any]:
     return numbers
 
 
-def _how(table: Table, records: Records, planned: Sequence[waiting.ServerTrial], context: Context) -> str:
+def _how(table: Table, records: Records, planned: Sequence[ServerTrial], context: Context) -> str:
     lines = [f"**{len(records)} of {len(planned)} planned trainings are done.** " * (len(records) < len(planned))
              + "Means over trials, in brackets the 95 % confidence interval (Student's t; none for a single trial, and "
              "wide for few). The last two columns are over synchronous sao, trial by trial: geometric means."]
     for spread, cell in CELLS.items():
-        lines += ["", f"**In {cell}:**", "",
-                  "| data | server | trials | time (s) | energy (J) | updates | time, times | energy, times |",
-                  f"|{'---|' * 8}"]
-        for (dataset, split, where), methods in sorted(table.items()):
-            if where == spread:
-                lines += [_line(f"{TITLES[dataset]} {split}", method, methods, planned)
-                          for method in METHODS if methods.get(method)]
+        lines += ["", f"**In {cell}:**", "", *markdown(
+            ("data", "server", "trials", "time (s)", "energy (J)", "updates", "time, times", "energy, times"),
+            [_line(f"{TITLES[dataset]} {split}", method, methods, planned)
+             for (dataset, split, where), methods in sorted(table.items()) if where == spread
+             for method in METHODS if methods.get(method)])]
     return "\n".join([*lines, "", _settings(records, context)])
 
 
-def _line(data: str, method: str, methods: Mapping[str, Mapping[int, Course]], planned: Sequence[waiting.ServerTrial]
-          ) -> str:
+def _line(data: str, method: str, methods: Mapping[str, Mapping[int, Course]], planned: Sequence[ServerTrial]
+          ) -> list[str]:
     courses = methods[method]
     most = max(training.number for training in planned)
     count = f"{len(courses)}" if len(courses) == most else f"{len(courses)} of {most}"
@@ -131,7 +264,7 @@ def _line(data: str, method: str, methods: Mapping[str, Mapping[int, Course]], p
                 for number, course in courses.items() if number in methods.get(BASE, {})]
         logs = [math.log(one / other) for one, other in both if max(one, other) < math.inf]
         cells.append("1" if method == BASE else _interval(logs, math.exp))
-    return f"| {data} | {method} | {count}{f', {missed} missed the target' if missed else ''} | {' | '.join(cells)} |"
+    return [data, method, f"{count}, {missed} missed the target" if missed else count, *cells]
 
 
 def _interval(values: Sequence[float], scale: Any = float) -> str:
@@ -145,24 +278,23 @@ def _interval(values: Sequence[float], scale: Any = float) -> str:
 def _settings(records: Records, context: Context) -> str:
     """How the trials were run."""
     data = trials.datasets(context)
-    targets = ", ".join(f"{TITLES[name]} {waiting.target(data[name]):.1%}" for name in waiting.datasets(context))
-    first = data[waiting.datasets(context)[0]]
-    ten, more, ratio = waiting.COHORT, waiting.MORE, waiting.RATIO
+    targets = ", ".join(f"{TITLES[name]} {data[name].targets[TARGET]:.1%}" for name in datasets(context))
+    first = data[datasets(context)[0]]
     return (
-        f"**Learning**: as in fig10 ({waiting.LOCAL_EPOCHS} local epochs, learning rate {LEARNING_RATE}, batches of "
-        f"{first.batch}), from a first round of {ten} devices and not of all; targets are those of the paper's hardest "
-        f"split: {targets}. The whole test set after every {ten} updates; a run ends when it meets the target, or "
-        f"after {waiting.most_updates(first)} updates. Splits: iid, and 0.8 of a device's samples of one class. All "
+        f"**Learning**: as in fig10 ({LOCAL_EPOCHS} local epochs, learning rate {LEARNING_RATE}, batches of "
+        f"{first.batch}), from a first round of {COHORT} devices and not of all; targets are those of the paper's "
+        f"hardest split: {targets}. The whole test set after every {COHORT} updates; a run ends when it meets the "
+        f"target, or after {most_updates(first)} updates. Splits: iid, and 0.8 of a device's samples of one class. All "
         "servers of a trial share devices, split and first model, and choose at random who starts.\n\n"
-        f"**Servers**: {ten} devices at work at a time. Synchronous: rounds of {ten}, allocated by `sao` or by `tdma`. "
-        f"fedbuff: a model of every {ten} updates, rate 1, s(staleness) = (1 + staleness)^-0.5, divided by their "
-        f"number. fedasync: mixing 0.6, the same s, no proximal term. first-k: the first {ten} of {more}. These three "
-        "plan each device by itself: an equal part of the band, the CPU as fast as the budget allows; at each moment "
-        "those who send share the band equally. Energy counts what was spent on work that came too late, or that the "
-        "end of the run cut off.\n\n"
+        f"**Servers**: {COHORT} devices at work at a time. Synchronous: rounds of {COHORT}, allocated by `sao` or by "
+        f"`tdma`. fedbuff: a model of every {COHORT} updates, rate 1, s(staleness) = (1 + staleness)^-0.5, divided by "
+        f"their number. fedasync: mixing 0.6, the same s, no proximal term. first-k: the first {COHORT} of {MORE}. "
+        "These three plan each device by itself: an equal part of the band, the CPU as fast as the budget allows; at "
+        "each moment those who send share the band equally. Energy counts what was spent on work that came too late, "
+        "or that the end of the run cut off.\n\n"
         "**Cells**: the paper's, in which the most cycles a sample are 3 times the least (uniform, 1e4 to 3e4). In the "
-        f"other one they are {ratio:g} times the least, a spread ten times as large: log-normal around the same "
-        f"median, 2e4, with sigma 1, and draws beyond 2e4 / sqrt({ratio:g}) and 2e4 sqrt({ratio:g}) moved there. "
+        f"other one they are {RATIO:g} times the least, a spread ten times as large: log-normal around the same "
+        f"median, 2e4, with sigma 1, and draws beyond 2e4 / sqrt({RATIO:g}) and 2e4 sqrt({RATIO:g}) moved there. "
         "Budgets, places and channels are the same.\n\n"
         "One training stands for both allocations of synchronous rounds, in both cells: the same devices take part in "
         "the same rounds, and nobody drops out, which is checked; times and energies are played for each. "
@@ -171,14 +303,22 @@ def _settings(records: Records, context: Context) -> str:
 
 def _drawn(table: Table, context: Context) -> Figure:
     """Accuracy against time and against energy, a row a cell and gauge, a column a dataset and split."""
-    columns = [(dataset, split) for dataset in waiting.datasets(context) for split in SPLITS]
+    columns = [(dataset, split) for dataset in datasets(context) for split in SPLITS]
     rows = [(spread, gauge) for spread in SPREADS for gauge in ("simulated_s", "energy_j")]
     figure, panels = canvas(3.6 * len(columns) + 1, 2.9 * len(rows), len(rows), len(columns))
     for row, (spread, gauge) in enumerate(rows):
         for column, (dataset, split) in enumerate(columns):
             panel = panels[row, column]
-            _panel(panel, table.get((dataset, split, spread), {}), gauge)
-            goal = 100 * waiting.target(trials.datasets(context)[dataset])
+            methods = table.get((dataset, split, spread), {})
+            for method in METHODS:
+                for course in methods.get(method, {}).values():
+                    at = getattr(course, gauge)      # a thin line a trial, and a dot where it meets the target
+                    panel.plot(at, 100 * course.accuracy, color=COLOURS[method], linewidth=0.9, alpha=0.7)
+                    if course.reached:
+                        panel.plot(at[-1], 100 * course.accuracy[-1], "o", color=COLOURS[method], markersize=5)
+            if not methods:
+                not_measured(panel)
+            goal = 100 * trials.datasets(context)[dataset].targets[TARGET]
             panel.axhline(goal, color="0.5", linewidth=0.8, linestyle="--")
             panel.set(xlabel=f"{GAUGES[gauge]}, {spread} cell", xscale="log",
                       ylim=(goal - 1.5 * (100 - goal), goal + 0.3 * (100 - goal)))     # the last way to it
@@ -191,15 +331,3 @@ def _drawn(table: Table, context: Context) -> Figure:
         panels[0, 0].plot([], [], color=colour, label=method)
     panels[0, 0].legend(fontsize=7, loc="lower right")
     return figure
-
-
-def _panel(panel: Axes, methods: Mapping[str, Mapping[int, Course]], gauge: str) -> None:
-    """A thin line a trial, and a dot where it meets the target."""
-    for method in METHODS:
-        for course in methods.get(method, {}).values():
-            at = getattr(course, gauge)
-            panel.plot(at, 100 * course.accuracy, color=COLOURS[method], linewidth=0.9, alpha=0.7)
-            if course.reached:
-                panel.plot(at[-1], 100 * course.accuracy[-1], "o", color=COLOURS[method], markersize=5)
-    if not methods:
-        panel.text(0.5, 0.6, "not measured yet", transform=panel.transAxes, ha="center", color="0.5")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,17 @@ import numpy as np
 from netsim.allocation import Problem, allocate
 from netsim.allocation.diagnosis import budget_scaling, largest_feasible
 from netsim.allocation.waves import Planner
-from netsim.base.arrays import Floats, Ints
+from netsim.base.arrays import Floats
 from netsim.base.counts import counted
-from netsim.paper.layouts import LAYOUTS, QUICK_LAYOUTS, everybody, layouts, round_times, with_budget
+from netsim.paper.layouts import everybody, layouts, round_times, with_budget
+from netsim.paper.learned import computing
 from netsim.paper.plots import canvas, quartiles, spread
 from netsim.paper.report import Finding, Report, nothing_yet
 from netsim.paper.reproduce import Context
-from netsim.paper.trials import run_missing
+from netsim.paper.trials import run_trials
 from netsim.scenario import load_scenario
-from netsim.sweep.points import Point, Record, read_record, write_record
-from netsim.sweep.sweep_file import override
+from netsim.sweep.executor import this_machine
+from netsim.sweep.points import Point, Record, write_record
 
 KBIT, KBYTE = 448e3, 8 * 448e3
 BUDGETS = {"15 to 30 mJ": None, "30 mJ": 30.0, "40 mJ": 40.0}
@@ -32,51 +33,63 @@ LEARNING = {     # variants of one small learning scenario, all on the digits da
 }
 
 
+@dataclass(frozen=True)
+class Variant:
+    """A run of the digits data, with the choice in one place of LEARNING."""
+
+    place: int
+    number: int      # of the trial; also the seed
+
+    @property
+    def dataset(self) -> str:
+        return "digits"
+
+    @property
+    def name(self) -> str:
+        return list(LEARNING)[self.place]
+
+    def point(self, context: Context) -> Point:
+        """Where it is kept and what it runs."""
+        rounds = 12 if context.quick else 40
+        scenario = load_scenario("paper", {
+            "learning.dataset": self.dataset, "learning.model": "fashion-cnn", "learning.local_iterations": 5,
+            "learning.batch_size": 10, "learning.aggregation": "mean", "learning.target_accuracy": 1.0,
+            "population.phone.samples": 14, "rounds.infeasible": "waves", "end.rounds": rounds, **LEARNING[self.name]})
+        key = f"{self.place}-{self.number}"
+        return Point(scenario, self.number, context.cells / "choices" / f"{key}.json",
+                     context.runs / f"choices-{key}-{scenario.digest[:12]}",
+                     note={"variant": self.name, "trial": self.number, "most_rounds": rounds})
+
+
 def choices(context: Context) -> Report:
     """Every open choice that this program can vary, on the same layouts and seeds."""
     records = _learning(context)
     start = time.monotonic()
-    count = context.trials or (QUICK_LAYOUTS if context.quick else LAYOUTS)
-    problems = layouts(count)
+    problems = layouts(context)
     rows: list[dict[str, Any]] = []
-    sizes = _vary_size(problems, rows)
-    passes = _vary_passes(problems, rows)
-    first = _vary_first_round(everybody(min(count, 20)), rows)
+    sizes = [_note(rows, "upload size", f"{name}, budgets {budget}", round_times(
+        [with_budget(replace(problem, bits=np.full(len(problem), bits)), mj) for problem in problems], "sao"))
+        for name, bits in (("448 kbit", KBIT), ("448 KB", KBYTE)) for budget, mj in BUDGETS.items()]
+    passes = [_note(rows, "passes", f"L = {count}, budgets 15 to 30 mJ", round_times(
+        [replace(problem, cycles=problem.cycles * count / 10) for problem in problems], "sao"))
+        for count in (5, 10, 20)]
+    first = _vary_first_round(everybody(min(len(problems), 20)), rows)
     learned = _describe_learning(records, rows)
     return Report(
         findings=[
-            Finding("z = 448 KB", sizes, "differs",
+            Finding("z = 448 KB", "; ".join(sizes), "differs",
                     "with kilobytes the budgets allow no round; with kilobits the delays fit"),
-            Finding("L is not printed", passes, "open",
+            Finding("L is not printed", "; ".join(passes), "open",
                     "L C D counts, not L alone; 10 passes over 500 samples fit the delays"),
-            Finding("all devices take part in the first round", first, "differs",
+            Finding("all devices take part in the first round", "; ".join(first), "differs",
                     "the budgets do not allow it at once, so here they go in waves of ten"),
             learned,
         ],
-        how=f"Upload size and L: {counted(count, 'layout')} of the `paper` scenario. First round: the same cells with "
-            "all hundred devices. Norm, stale models, first round of a cohort: 100 devices learn the digits data at "
-            "sigma 0.8.",
+        how=f"Upload size and L: {counted(len(problems), 'layout')} of the `paper` scenario. First round: the same "
+            "cells with all hundred devices. Norm, stale models, first round of a cohort: 100 devices learn the digits "
+            "data at sigma 0.8.",
         rows=rows, summary={"rows": rows}, figure=_draw(rows),
-        seconds=time.monotonic() - start + sum(record["seconds"] for record in records.values()))
-
-
-def _vary_size(problems: list[Problem], rows: list[dict[str, Any]]) -> str:
-    return "; ".join(
-        _note(rows, "upload size", f"{name}, budgets {budget}", round_times(_with_budgets(
-            [replace(problem, bits=np.full(len(problem), bits)) for problem in problems], budget), "sao"))
-        for name, bits in (("448 kbit", KBIT), ("448 KB", KBYTE)) for budget in BUDGETS)
-
-
-def _vary_passes(problems: list[Problem], rows: list[dict[str, Any]]) -> str:
-    return "; ".join(
-        _note(rows, "passes", f"L = {passes}, budgets 15 to 30 mJ", round_times(
-            [replace(problem, cycles=problem.cycles * passes / 10) for problem in problems], "sao"))
-        for passes in (5, 10, 20))
-
-
-def _with_budgets(problems: list[Problem], budget: str) -> list[Problem]:
-    value = BUDGETS[budget]
-    return problems if value is None else [with_budget(problem, value) for problem in problems]
+        seconds=time.monotonic() - start + computing(records))
 
 
 def _note(rows: list[dict[str, Any]], choice: str, variant: str, seconds: Floats) -> str:
@@ -87,44 +100,38 @@ def _note(rows: list[dict[str, Any]], choice: str, variant: str, seconds: Floats
     return f"{variant}: feasible in {len(there)} of {len(seconds)}, {time}"
 
 
-def _vary_first_round(problems: list[Problem], rows: list[dict[str, Any]]) -> str:
+def _vary_first_round(problems: list[Problem], rows: list[dict[str, Any]]) -> list[str]:
     """All at once is feasible or not; in waves, and with the budgets raised as little as needed, it always works."""
     words = [_note(rows, "first round", f"all hundred at once, {budget}",
-                   round_times(_with_budgets(problems, budget), "sao")) for budget in BUDGETS]
-    waves = np.array([sum(wave.plan.round_s for wave in _planner(problem).in_waves(_all(problem), 10).waves)
-                      for problem in problems])
+                   round_times([with_budget(problem, mj) for problem in problems], "sao"))
+             for budget, mj in BUDGETS.items()]
+    planners = [(Planner(problem.subset, allocate, largest_feasible), np.arange(len(problem))) for problem in problems]
+    waves = np.array([sum(wave.plan.round_s for wave in planner.in_waves(devices, 10).waves)
+                      for planner, devices in planners])
     factors = np.array([budget_scaling(problem) for problem in problems])
-    relaxed = np.array([_planner(problem).relaxed(_all(problem), 10).waves[0].plan.round_s for problem in problems])
-    words.append(_note(rows, "first round", "waves of ten, 15 to 30 mJ", waves))
-    words.append(_note(rows, "first round", "raised budgets, from 15 to 30 mJ", relaxed)
-                 + f" (budgets times {spread(factors, digits=2)})")
-    return "; ".join(words)
+    relaxed = np.array([planner.relaxed(devices, 10).waves[0].plan.round_s for planner, devices in planners])
+    return [*words, _note(rows, "first round", "waves of ten, 15 to 30 mJ", waves),
+            _note(rows, "first round", "raised budgets, from 15 to 30 mJ", relaxed)
+            + f" (budgets times {spread(factors, digits=2)})"]
 
 
-def _all(problem: Problem) -> Ints:
-    return np.arange(len(problem))
+def _learning(context: Context) -> dict[Variant, Record]:
+    """The records of all variants and seeds, those missing run first, with what only their traces hold."""
+    variants = [Variant(place, seed) for place in range(len(LEARNING)) for seed in range(1, 2 if context.quick else 6)]
+    records = run_trials(variants, context, "choices", this_machine(context.workers))      # their traces are read here
+    for variant, record in records.items():
+        if "waited_longest" not in record:
+            point = variant.point(context)
+            record["waited_longest"] = waited_longest(point)
+            write_record(point.record, record)
+    return records
 
 
-def _planner(problem: Problem) -> Planner:
-    return Planner(problem.subset, allocate, largest_feasible)
-
-
-def _learning(context: Context) -> dict[tuple[str, int], Record]:
-    """The records of all variants and seeds, those missing run first."""
-    from netsim.sweep.executor import this_machine
-
-    seeds = range(1, 2 if context.quick else 6)
-    points = {(name, seed): _point(place, seed, context) for place, name in enumerate(LEARNING) for seed in seeds}
-    if context.trains("digits"):
-        run_missing(points, context, "choices", this_machine(context.workers))      # their traces are read here
-    return {key: _with_waiting(point) for key, point in points.items() if point.finished}
-
-
-def _describe_learning(records: dict[tuple[str, int], Record], rows: list[dict[str, Any]]) -> Finding:
+def _describe_learning(records: dict[Variant, Record], rows: list[dict[str, Any]]) -> Finding:
     paper = "divergence is the Euclidean distance, over models of which most are stale"
     words = []
     for name in LEARNING:
-        mine = [record for (variant, _), record in records.items() if variant == name]
+        mine = [record for variant, record in records.items() if variant.name == name]
         if not mine:
             continue
         means = [float(np.mean(record["by_round"]["accuracy"])) for record in mine]
@@ -137,30 +144,6 @@ def _describe_learning(records: dict[tuple[str, int], Record], rows: list[dict[s
     if not words:
         return nothing_yet(paper)
     return Finding(paper, "; ".join(words), "open", "a public implementation takes L1")
-
-
-def _point(place: int, seed: int, context: Context) -> Point:
-    """A run of the digits data with one variant."""
-    name = list(LEARNING)[place]
-    rounds = 12 if context.quick else 40
-    settings = {
-        "learning.dataset": "digits", "learning.model": "fashion-cnn", "learning.local_iterations": 5,
-        "learning.batch_size": 10, "learning.aggregation": "mean", "learning.target_accuracy": 1.0,
-        "population.phone.samples": 14, "rounds.infeasible": "waves", "end.rounds": rounds, **LEARNING[name],
-    }
-    scenario = load_scenario("paper", [override(key, value) for key, value in settings.items()])
-    path = context.cells / "choices" / f"{place}-{seed}.json"
-    return Point(scenario, seed, path, context.runs / f"choices-{place}-{seed}-{scenario.digest[:12]}",
-                note={"variant": name, "trial": seed, "most_rounds": rounds})
-
-
-def _with_waiting(point: Point) -> Record:
-    """The record, with what only the trace holds added while the trace is there."""
-    record = read_record(point.record)
-    if "waited_longest" not in record:
-        record["waited_longest"] = waited_longest(point)
-        write_record(point.record, record)
-    return record
 
 
 def waited_longest(point: Point) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -9,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints, Weights
+from netsim.base.arrays import Floats, Ints
 from netsim.base.streams import stream
 from netsim.learning.aggregation import plain_mean
-from netsim.paper.first_round import learner_of
-from netsim.paper.learned import mean_and_range
+from netsim.paper.first_round import learner_of, trained
+from netsim.paper.learned import computing, mean_and_range
 from netsim.paper.plots import canvas
 from netsim.paper.report import Finding, Report, Verdict, all_or_some
 from netsim.paper.reproduce import Context
@@ -35,41 +36,34 @@ def measure(rounds: int, trial: Trial, context: Context) -> Record:
     with learner_of(trial, context) as learner:
         rng = stream(trial.number, "selection")
         everybody = np.arange(len(learner.samples))
-        models = _trained(learner, 1, learner.initial_weights(), everybody)
+        models = trained(learner, 1, learner.initial_weights(), everybody)
         weights = plain_mean(list(models))
         labels = cluster_devices(models, learner.layers, clusters=learner.classes, seed=trial.number).labels
+        members = [np.flatnonzero(labels == cluster) for cluster in range(labels.max() + 1)]
+
+        def one_of_each() -> Ints:
+            return np.array([rng.choice(cluster) for cluster in members])
+
         last = np.ones(len(everybody), dtype=np.int64)
         for k in range(2, rounds + 1):
-            cohort = _one_of_each(labels, rng)
-            models[cohort] = _trained(learner, k, weights, cohort)
+            cohort = one_of_each()
+            models[cohort] = trained(learner, k, weights, cohort)
             weights, last[cohort] = plain_mean(list(models[cohort])), k
         divergence = distances(models, everybody, weights)
-        trained = _trained(learner, rounds + 1, weights, everybody)
-        fixed = _one_of_each(labels, rng)
+        updated = trained(learner, rounds + 1, weights, everybody)
+        fixed = one_of_each()
         accuracy = np.empty(len(everybody))
         for device in everybody:
             cohort = fixed.copy()
             cohort[labels[device]] = device
-            cluster = np.flatnonzero(labels == labels[device])
-            shares = learner.local_accuracy(plain_mean(list(trained[cohort])), cluster.tolist())
+            cluster = members[labels[device]]
+            shares = learner.local_accuracy(plain_mean(list(updated[cohort])), cluster.tolist())
             accuracy[device] = np.average(shares, weights=learner.samples[cluster])
         return {
-            "cluster": labels.tolist(), "majority": learner.majority.tolist(), "divergence": _short(divergence),
-            "accuracy": _short(accuracy), "last_round": last.tolist(),
+            "cluster": labels.tolist(), "majority": learner.majority.tolist(), "last_round": last.tolist(),
+            **{name: [float(f"{value:.6g}") for value in values]
+               for name, values in (("divergence", divergence), ("accuracy", accuracy))},
         }
-
-
-def _trained(learner: Any, k: int, weights: Weights, devices: Ints) -> Weights:
-    training = learner.train(k, weights, devices.tolist())
-    return np.stack([training.update(device).weights for device in devices.tolist()])
-
-
-def _one_of_each(labels: Ints, rng: np.random.Generator) -> Ints:
-    return np.array([rng.choice(np.flatnonzero(labels == cluster)) for cluster in range(labels.max() + 1)])
-
-
-def _short(values: Floats) -> list[float]:
-    return [float(f"{value:.6g}") for value in values]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +104,14 @@ def clusters_of(trial: int, record: Record) -> list[Cluster]:
 def table1(context: Context) -> Report | None:
     """Every cluster, not only the one that the paper shows, after several numbers of rounds."""
     dataset = "digits" if context.quick else "cifar10"
-    records = {rounds: found for rounds in ((4, 2) if context.quick else ROUNDS)
-               if (found := _records(dataset, rounds, context))}
+    records: dict[int, dict[int, Record]] = defaultdict(dict)      # by k and trial
+    for rounds in (4, 2) if context.quick else ROUNDS:
+        ending = "" if rounds == ROUNDS[0] else f"-after-{rounds}"
+        for number in range(1, 1 + context.count(3, quick=1)):
+            record = measured(Trial(dataset, "0.8", "kmeans", 10, number), context, f"table1-{number}{ending}.json",
+                              {"rounds_before": rounds}, partial(measure, rounds))
+            if record is not None:
+                records[rounds][number] = record
     if not records:
         return None
     by_k = {rounds: [cluster for number, record in found.items() for cluster in clusters_of(number, record)]
@@ -134,16 +134,7 @@ def table1(context: Context) -> Report | None:
             "Then each device in turn is the one of its cluster in round k + 1, the others fixed; accuracy on the "
             f"training samples of the cluster's devices. The figure is of k = {next(iter(by_k))}.",
         figure=_draw(first),
-        seconds=sum(record["seconds"] for found in records.values() for record in found.values()))
-
-
-def _records(dataset: str, rounds: int, context: Context) -> dict[int, Record]:
-    """Of one k, by trial."""
-    name = "table1-{}.json" if rounds == ROUNDS[0] else f"table1-{{}}-after-{rounds}.json"
-    numbers = range(1, 1 + (context.trials or (1 if context.quick else 3)))
-    records = {number: measured(Trial(dataset, "0.8", "kmeans", 10, number), context, name.format(number),
-                                {"rounds_before": rounds}, partial(measure, rounds)) for number in numbers}
-    return {number: record for number, record in records.items() if record is not None}
+        seconds=sum(map(computing, records.values())))
 
 
 @dataclass(frozen=True)
@@ -162,57 +153,44 @@ def look_at(clusters: list[Cluster]) -> Looked:
     """How often, and by how much, the largest divergence is the best choice."""
     from scipy.stats import spearmanr
 
+    def known(values: Iterable[float]) -> list[float | None]:
+        return [None if np.isnan(value) else float(value) for value in values]
+
     rho = np.array([spearmanr(cluster.divergence, cluster.accuracy).statistic for cluster in clusters])
-    waited = [_waited(cluster) for cluster in clusters]
+    waited = [spearmanr(cluster.divergence, -cluster.last).statistic for cluster in clusters if np.ptp(cluster.last)]
     best = sum(cluster.farthest == np.argmax(cluster.accuracy) for cluster in clusters)
     chance = sum(1 / len(cluster.devices) for cluster in clusters)
     stalest = sum(cluster.stalest for cluster in clusters)
     gains = [cluster.gain for cluster in clusters]
     middle, low, high = mean_and_range(gains)
-    known = [value for value in waited if not np.isnan(value)]
     return Looked(
         f"so it is in {best} of {len(clusters)} clusters (by chance {chance:.1f}); its gain over choosing at random "
         f"is {100 * middle:+.2f} points on average ({100 * low:+.2f} to {100 * high:+.2f}), in single clusters "
         f"{100 * min(gains):+.2f} to {100 * max(gains):+.2f}; mean rank correlation {np.nanmean(rho):+.2f} "
         f"({np.nanmin(rho):+.2f} to {np.nanmax(rho):+.2f})",
         f"in {stalest} of {len(clusters)} clusters it is a device that was not used for longest; rank correlation of "
-        f"divergence with the rounds waited: {np.mean(known):+.2f}" if known else "all have waited alike",
+        f"divergence with the rounds waited: {np.mean(waited):+.2f}" if waited else "all have waited alike",
         helps=bool(best > 2 * chance and np.nanmean(rho) > 0.2), helps_a_little=bool(np.nanmean(rho) > 0.1),
         is_stale=stalest > 0.7 * len(clusters),
         summary={"clusters": len(clusters), "best_is_largest": int(best), "by_chance": float(chance),
-                 "gain": _known([middle, low, high]), "rank_correlation": _known(rho),
+                 "gain": known([middle, low, high]), "rank_correlation": known(rho),
                  "largest_is_stalest": int(stalest)})
 
 
-def _waited(cluster: Cluster) -> float:
-    """Rank correlation of divergence with the rounds waited; nan where all have waited alike."""
-    from scipy.stats import spearmanr
-
-    if np.ptp(cluster.last) == 0:
-        return float("nan")
-    return float(spearmanr(cluster.divergence, -cluster.last).statistic)
-
-
 def _findings(looked: dict[int, Looked]) -> list[Finding]:
-    def each(words: dict[int, str]) -> str:
-        return "; ".join(f"k = {rounds}: {text}" for rounds, text in words.items())
-
+    best, waited = ("; ".join(f"k = {rounds}: {getattr(found, words)}" for rounds, found in looked.items())
+                    for words in ("best", "waited"))
     helps: Verdict = all_or_some([found.helps for found in looked.values()])
     if helps == "differs" and any(found.helps_a_little for found in looked.values()):
         helps = "agrees in part"
-    stale = all_or_some([found.is_stale for found in looked.values()])
+    stale = all(found.is_stale for found in looked.values())
     return [
         Finding("in the cluster shown, the device with the largest divergence gives its cluster the highest accuracy "
-                "(53.39 % against 50.27 to 52.34 %)", each({k: found.best for k, found in looked.items()}), helps),
-        Finding("the largest divergence marks the most informative data",
-                each({k: found.waited for k, found in looked.items()}),
-                "differs" if stale == "agrees" else "agrees in part",
+                "(53.39 % against 50.27 to 52.34 %)", best, helps),
+        Finding("the largest divergence marks the most informative data", waited,
+                "differs" if stale else "agrees in part",
                 "a model that is not renewed falls behind the global one, whatever its data"),
     ]
-
-
-def _known(values: Iterable[float]) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def _draw(clusters: list[Cluster]) -> Any:

@@ -6,13 +6,14 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints, Weights
 from netsim.base.counts import counted
-from netsim.paper.learned import computing
+from netsim.paper.learned import computing, of
 from netsim.paper.plots import canvas
 from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
@@ -23,7 +24,8 @@ from netsim.sweep.points import Record, shared_by
 FEATURES = (*LAYERS, "all")
 HIGH = 0.7        # of an adjusted Rand index
 SEEDS = 20        # of K-means, on one first round
-SHADES = {"0.5": "#56b4e9", "0.8": "#0072b2", "H": "#e69f00"}
+STEADY = 0.05     # an adjusted Rand index that seeds move by less does not hang on them
+SHADES = {"0.5": "#56b4e9", "0.8": "#0072b2", "H": "#e69f00"}      # by sigma, in the order of the panels
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,28 +53,25 @@ def learner_of(trial: Trial, context: Context) -> Iterator[Any]:
         yield learner
 
 
+def trained(learner: Any, k: int, weights: Weights, devices: Ints) -> Weights:
+    """The models of these devices after round k, trained from these weights."""
+    training = learner.train(k, weights, devices.tolist())
+    return np.stack([training.update(device).weights for device in devices.tolist()])
+
+
 def first_round(trial: Trial, context: Context) -> FirstRound:
     """Algorithm 2, lines 2 to 6: every device trains from the first global model."""
     from netsim.learning.datasets import load_dataset
 
     with learner_of(trial, context) as learner:
-        everybody = range(len(learner.samples))
-        training = learner.train(1, learner.initial_weights(), everybody)
-        models = np.stack([training.update(device).weights for device in everybody])
+        models = trained(learner, 1, learner.initial_weights(), np.arange(len(learner.samples)))
         names = load_dataset(trial.dataset, context.data).names
         return FirstRound(models, dict(learner.layers), learner.majority, names)
 
 
-def distances(features: Weights) -> Floats:
-    """Euclidean distances between all pairs of devices."""
-    from scipy.spatial.distance import pdist, squareform
-
-    pairs: Floats = squareform(pdist(features.astype(np.float64)))
-    return pairs
-
-
 def fig4(context: Context) -> Report | None:
     """Distance matrices by layer, devices in the order of their majority classes."""
+    from scipy.spatial.distance import pdist, squareform
     from sklearn.metrics import silhouette_score
 
     dataset = "digits" if context.quick else "cifar10"
@@ -86,7 +85,7 @@ def fig4(context: Context) -> Report | None:
     rows: list[dict[str, Any]] = []
     silhouette: dict[str, float] = {}
     for panel, layer in zip(panels.flat, LAYERS, strict=True):
-        matrix = distances(found.features(layer))[np.ix_(order, order)]
+        matrix: Floats = squareform(pdist(found.features(layer)[order].astype(np.float64)))
         silhouette[layer] = float(silhouette_score(matrix, classes, metric="precomputed"))
         shown = panel.imshow(matrix, cmap="viridis_r", vmin=np.percentile(matrix[off], 1), vmax=matrix.max())
         panel.grid(False)
@@ -127,12 +126,12 @@ def clustered(trial: Trial, context: Context) -> Record:
     from netsim.learning.clustering import ari, cluster_devices
 
     found = first_round(trial, context)
-    scores, seconds = {}, {}
-    for layer in FEATURES:
-        clusters = cluster_devices(found.features(layer), {}, "all", len(found.names), seed=trial.number)
-        scores[layer], seconds[layer] = ari(clusters.labels, found.majority), clusters.seconds
-    sizes = {layer: found.features(layer).shape[1] for layer in FEATURES}
-    return {"split": trial.scenario(context)[1], "ari": scores, "kmeans_seconds": seconds, "features": sizes}
+    clusters = {layer: cluster_devices(found.features(layer), {}, "all", len(found.names), seed=trial.number)
+                for layer in FEATURES}
+    return {"split": trial.scenario(context)[1],
+            "ari": {layer: ari(each.labels, found.majority) for layer, each in clusters.items()},
+            "kmeans_seconds": {layer: each.seconds for layer, each in clusters.items()},
+            "features": {layer: found.features(layer).shape[1] for layer in FEATURES}}
 
 
 def seeded(trial: Trial, context: Context) -> Record:
@@ -145,39 +144,30 @@ def seeded(trial: Trial, context: Context) -> Record:
         for seed in range(1, SEEDS + 1)]}
 
 
-def all_clustered(context: Context) -> dict[Trial, Record]:
-    """The records of all datasets and sigmas, those missing made first."""
-    return _all_records(context, "first-round", clustered, {})
-
-
-def all_seeded(context: Context) -> dict[Trial, Record]:
-    """Likewise, of many seeds; those at H first, where a seed matters."""
-    return _all_records(context, "kmeans-seeds", seeded, {"kmeans_seeds": SEEDS})
-
-
-def _all_records(
-    context: Context, name: str, measure: Callable[[Trial, Context], Record], more: Record
+def _records(
+    context: Context, name: str, measure: Callable[[Trial, Context], Record], **more: Any,
 ) -> dict[Trial, Record]:
+    """The records of all datasets and sigmas, those missing made first: at H first, where a seed matters."""
     data = datasets(context)
-    wanted = [Trial(dataset, sigma, "fedavg", 10, number) for sigma in reversed(SIGMAS) for dataset in data
-              for number in range(1, 1 + (context.trials or (1 if context.quick else 3)))]
+    wanted = {sigma: [Trial(dataset, sigma, "fedavg", 10, number) for dataset in data
+                      for number in range(1, 1 + context.count(3, quick=1))] for sigma in reversed(SIGMAS)}
     records = {trial: measured(trial, context, f"{name}-{trial.number}.json", {
         "devices": data[trial.dataset].devices, "samples": data[trial.dataset].samples[trial.sigma], **more}, measure)
-        for trial in wanted}
-    order = sorted(wanted, key=lambda trial: (list(data).index(trial.dataset), SIGMAS.index(trial.sigma), trial.number))
-    return {trial: record for trial in order if (record := records[trial])}
+        for each in wanted.values() for trial in each}
+    return {trial: record for dataset in data for sigma in SIGMAS for trial in wanted[sigma]
+            if trial.dataset == dataset and (record := records[trial])}
 
 
 def fig8(context: Context) -> Report | None:
     """Running time of K-means by the layer whose weights it is given."""
-    records = all_clustered(context)
-    names = [name for name in datasets(context) if any(trial.dataset == name for trial in records)]
+    records = _records(context, "first-round", clustered)
+    names = list(dict.fromkeys(trial.dataset for trial in records))
     if not names:
         return None
     figure, panels = canvas(4.2 * len(names), 4, 1, len(names))
-    rows, longest, speedups = [], [], []
+    longest, faster = [], {}
     for panel, dataset in zip(panels.flat, names, strict=True):
-        mine = [record for trial, record in records.items() if trial.dataset == dataset]
+        mine = of(records, dataset=dataset).values()
         medians = [statistics.median(record["kmeans_seconds"][layer] for record in mine) * 1e3 for layer in FEATURES]
         panel.barh(range(len(FEATURES)), medians, color="#0072b2")
         panel.set_yticks(range(len(FEATURES)), FEATURES)
@@ -187,12 +177,8 @@ def fig8(context: Context) -> Report | None:
                   xlim=(5, max(100.0, *medians) * 1.5))
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         panel.xaxis.set_minor_formatter(lambda value, _: "")
-        rows += [{"dataset": trial.dataset, "sigma": trial.sigma, "trial": trial.number, "layer": layer,
-                  "features": record["features"][layer], "milliseconds": record["kmeans_seconds"][layer] * 1e3}
-                 for trial, record in records.items() if trial.dataset == dataset for layer in FEATURES]
         longest.append(FEATURES[int(np.argmax(medians))] == "all")
-        speedups.append(medians[-1] / medians[FEATURES.index("fc2.weight")])
-    faster = dict(zip(names, speedups, strict=True))
+        faster[dataset] = medians[-1] / medians[FEATURES.index("fc2.weight")]
     times = ", ".join(f"{TITLES[dataset]} {speedup:.0f}" for dataset, speedup in faster.items())
     return Report(
         findings=[
@@ -202,43 +188,51 @@ def fig8(context: Context) -> Report | None:
         ],
         how="K-means (10 starts, one thread) over the models of the first round, the median over first rounds. Running "
             "times differ from machine to machine and a little from run to run.",
-        rows=rows, summary={"speedup_of_fc2_weight": faster}, figure=figure, seconds=computing(records))
+        rows=[{"dataset": trial.dataset, "sigma": trial.sigma, "trial": trial.number, "layer": layer,
+               "features": record["features"][layer], "milliseconds": record["kmeans_seconds"][layer] * 1e3}
+              for trial, record in records.items() for layer in FEATURES],
+        summary={"speedup_of_fc2_weight": faster}, figure=figure, seconds=computing(records))
 
 
 def fig9(context: Context) -> Report | None:
     """Adjusted Rand index of the clusters against the majority classes."""
-    records = all_clustered(context)
+    records = _records(context, "first-round", clustered)
     if not records:
         return None
-    by_seed = all_seeded(context)
-    names = sorted(SIGMAS)
-    figure, panels = canvas(4.2 * len(datasets(context)), 4, 1, len(datasets(context)), sharey=True)
+    by_seed = _records(context, "kmeans-seeds", seeded, kmeans_seeds=SEEDS)
+    data = datasets(context)
+    figure, panels = canvas(4.2 * len(data), 4, 1, len(data), sharey=True)
     rows: list[dict[str, Any]] = []
-    for panel, dataset in zip(panels.flat, datasets(context), strict=True):
-        for place, sigma in enumerate(names):
-            mine = {t: r for t, r in records.items() if (t.dataset, t.sigma) == (dataset, sigma)}
+    for panel, dataset in zip(panels.flat, data, strict=True):
+        found = {sigma: of(records, dataset=dataset, sigma=sigma) for sigma in SHADES}
+        for place, (sigma, mine) in enumerate(found.items()):
             values = np.array([[record["ari"][layer] for layer in FEATURES] for record in mine.values()])
             if len(values):
-                panel.bar(np.arange(len(FEATURES)) + 0.27 * (place - 1), values.mean(axis=0), width=0.25,
-                          label=f"sigma {sigma}", color=SHADES[sigma],
-                          yerr=[values.mean(axis=0) - values.min(axis=0), values.max(axis=0) - values.mean(axis=0)],
+                middle = values.mean(axis=0)
+                panel.bar(np.arange(len(FEATURES)) + 0.27 * (place - 1), middle, width=0.25, label=f"sigma {sigma}",
+                          color=SHADES[sigma], yerr=[middle - values.min(axis=0), values.max(axis=0) - middle],
                           error_kw={"linewidth": 1})
             rows += [
                 {"dataset": dataset, "sigma": sigma, "trial": trial.number, "layer": layer, "ari": record["ari"][layer]}
                 for trial, record in mine.items() for layer in FEATURES]
         panel.set_xticks(range(len(FEATURES)), FEATURES, rotation=40, ha="right")
-        counts = [sum((t.dataset, t.sigma) == (dataset, sigma) for t in records) for sigma in names]
-        panel.set(title=f"{TITLES[dataset]} (trials: {', '.join(map(str, counts))})", ylim=(-0.05, 1.05))
+        counts = ", ".join(str(len(mine)) for mine in found.values())
+        panel.set(title=f"{TITLES[dataset]} (trials: {counts})", ylim=(-0.05, 1.05))
     panels[0, 0].set_ylabel("adjusted Rand index")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    means = {sigma: float(np.mean([row["ari"] for row in rows if row["sigma"] == sigma])) for sigma in names
-             if any(row["sigma"] == sigma for row in rows)}
+    index = partial(_index, rows)
+    means = {sigma: mean for sigma in SHADES if not np.isnan(mean := index(sigma=sigma))}
     last = {sigma: [row["ari"] for row in rows if (row["sigma"], row["layer"]) == (sigma, "fc2.weight")]
             for sigma in means}
-    by_dataset = {dataset: {sigma: _index(rows, dataset, sigma) for sigma in means} for dataset in datasets(context)}
+    by_dataset = {dataset: {sigma: index(dataset=dataset, sigma=sigma) for sigma in means} for dataset in data}
     there = {dataset: found for dataset, found in by_dataset.items() if not np.isnan(list(found.values())).any()}
     ordered = [max(found, key=found.__getitem__) == "0.8" and min(found, key=found.__getitem__) == "H"
                for found in there.values()]
+    one_and_all = {f"{TITLES[dataset]} {sigma}": [index(dataset=dataset, sigma=sigma, layer=layer)
+                                                  for layer in ("fc2.weight", "all")]
+                   for dataset in there for sigma in means}
+    each = {sigma: ", ".join(f"{TITLES[name]} {value:.3f}" for name in data if not np.isnan(
+        value := index(dataset=name, sigma=sigma, layer="fc2.weight"))) for sigma in means}
     return Report(
         findings=[
             Finding("agreement is highest at sigma 0.8 and lowest at H",
@@ -248,17 +242,14 @@ def fig9(context: Context) -> Report | None:
                     all_or_some(ordered)),
             Finding("fc2.weight has a high index whatever sigma is",
                     "; ".join(f"sigma {sigma} {np.mean(values):.2f} ({min(values):.2f} to {max(values):.2f}, "
-                              f"{counted(len(values), 'first round')}: {_each(rows, sigma)})"
+                              f"{counted(len(values), 'first round')}: {each[sigma]})"
                               for sigma, values in last.items()),
-                    all_or_some([_index(rows, dataset, sigma, "fc2.weight") > HIGH for dataset in there
-                                 for sigma in means])),
+                    all_or_some([one > HIGH for one, _ in one_and_all.values()])),
             _seeds_matter(by_seed, len(records)),
             Finding("one layer's weights cluster better than all weights",
                     "fc2.weight against all weights: " + "; ".join(
-                        f"{TITLES[dataset]} {sigma} {_index(rows, dataset, sigma, 'fc2.weight'):.2f} against "
-                        f"{_index(rows, dataset, sigma, 'all'):.2f}" for dataset in there for sigma in means),
-                    all_or_some([_index(rows, dataset, sigma, "fc2.weight") > _index(rows, dataset, sigma, "all")
-                                 for dataset in there for sigma in means]),
+                        f"{where} {one:.2f} against {every:.2f}" for where, (one, every) in one_and_all.items()),
+                    all_or_some([one > every for one, every in one_and_all.values()]),
                     "at equal indices it is no better, and much faster (fig8)"),
         ],
         how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
@@ -270,31 +261,23 @@ def fig9(context: Context) -> Report | None:
         figure=figure, seconds=computing(records))
 
 
+def _index(rows: list[dict[str, Any]], **where: str) -> float:
+    """The mean index of the rows with these values; nan where there is none."""
+    values = [row["ari"] for row in rows if where.items() <= row.items()]
+    return float(np.mean(values)) if values else float("nan")
+
+
 def _seeds_matter(by_seed: dict[Trial, Record], planned: int) -> Finding:
     """How far the last layer's index is a matter of K-means' own chance: the paper gives one number a first round."""
     paper = "(control) fc2.weight's index does not hang on the seed of K-means"
     if not by_seed:
         return nothing_yet(paper)
-    indices = {trial: np.array(record["ari_by_seed"]) for trial, record in by_seed.items()}
     words = []
-    for dataset, sigma in dict.fromkeys((trial.dataset, trial.sigma) for trial in indices):
-        here = [values for trial, values in indices.items() if (trial.dataset, trial.sigma) == (dataset, sigma)]
+    for dataset, sigma in dict.fromkeys((trial.dataset, trial.sigma) for trial in by_seed):
+        here = [record["ari_by_seed"] for record in of(by_seed, dataset=dataset, sigma=sigma).values()]
         words.append(f"{TITLES[dataset]} {sigma} {np.mean(here):.3f} (within a first round by up to "
                      f"{max(map(np.ptp, here)):.2f})")
-    some = "" if len(indices) == planned else f" of {planned}"
-    return Finding(paper, f"mean over {SEEDS} seeds and {len(indices)}{some} first rounds: {'; '.join(words)}",
-                   all_or_some([bool(np.ptp(values) < 0.05) for values in indices.values()]),
+    some = "" if len(by_seed) == planned else f" of {planned}"
+    return Finding(paper, f"mean over {SEEDS} seeds and {len(by_seed)}{some} first rounds: {'; '.join(words)}",
+                   all_or_some([bool(np.ptp(record["ari_by_seed"]) < STEADY) for record in by_seed.values()]),
                    "each with the best of 10 starts")
-
-
-def _index(rows: list[dict[str, Any]], dataset: str, sigma: str, layer: str | None = None) -> float:
-    """The mean index over trials, and over layers unless one is named; nan where there is none."""
-    values = [row["ari"] for row in rows
-              if (row["dataset"], row["sigma"]) == (dataset, sigma) and layer in (None, row["layer"])]
-    return float(np.mean(values)) if values else float("nan")
-
-
-def _each(rows: list[dict[str, Any]], sigma: str) -> str:
-    """The mean index of the last layer, dataset by dataset."""
-    names = dict.fromkeys(row["dataset"] for row in rows if row["sigma"] == sigma)
-    return ", ".join(f"{TITLES[name]} {_index(rows, name, sigma, 'fc2.weight'):.3f}" for name in names)

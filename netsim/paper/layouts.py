@@ -12,16 +12,17 @@ from netsim.base.arrays import Floats
 from netsim.base.units import watts_from_dbm
 from netsim.fleet.population import draw_population
 from netsim.fleet.work import problem_for
+from netsim.paper.reproduce import Context
 from netsim.random_cohort import one_round
 from netsim.scenario import load_scenario
 
 LAYOUTS, QUICK_LAYOUTS = 120, 8
 
 
-def layouts(count: int) -> list[Problem]:
+def layouts(context: Context) -> list[Problem]:
     """Layout i of the `paper` scenario is its cell under seed i, with a random cohort of ten."""
     scenario = load_scenario("paper")
-    return [one_round(scenario, seed).problem for seed in range(count)]
+    return [one_round(scenario, seed).problem for seed in range(context.count(LAYOUTS, QUICK_LAYOUTS))]
 
 
 def everybody(count: int) -> list[Problem]:
@@ -31,13 +32,13 @@ def everybody(count: int) -> list[Problem]:
     return [problem_for(scenario, population, np.arange(len(population)), bits=scenario.bits()) for population in drawn]
 
 
-def with_budget(problem: Problem, budget_mj: float) -> Problem:
-    """Everybody with the same budget."""
-    return replace(problem, budget_j=np.full(len(problem), budget_mj / 1e3))
+def with_budget(problem: Problem, budget_mj: float | None) -> Problem:
+    """All devices with the same budget; None: each with its own."""
+    return problem if budget_mj is None else replace(problem, budget_j=np.full(len(problem), budget_mj / 1e3))
 
 
 def with_power(problem: Problem, power_dbm: float) -> Problem:
-    """Everybody with the same transmit power."""
+    """All devices with the same transmit power."""
     return replace(problem, power_w=np.full(len(problem), watts_from_dbm(power_dbm)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from netsim.base.arrays import Floats
 from netsim.base.counts import counted
 from netsim.paper import trials
+from netsim.paper.plots import not_measured
 from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import TITLES, Trial
@@ -93,54 +94,43 @@ def shade_width(records: Sequence[Record], rounds: int) -> float:
     return float(np.mean(np.ptp(np.array(curves, dtype=float), axis=0)))
 
 
-def draw_accuracy(panel: Any, records: Sequence[Record], colour: Any, label: str) -> None:
-    """Mean as a line; the range from the worst trial to the best as a shade."""
-    table = accuracy_table(records) * 100
-    rounds = np.arange(1, table.shape[1] + 1)
-    panel.plot(rounds, table.mean(axis=0), color=colour, linewidth=1.4, label=f"{label} ({len(records)})")
-    if len(records) > 1:
-        panel.fill_between(rounds, table.min(axis=0), table.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+def draw_accuracy(panel: Any, title: str, target: float, curves: Iterable[tuple[str, Any, Sequence[Record]]]) -> None:
+    """Test accuracy in percent by round, for each label, colour and trials: the mean, and the range as a shade.
 
-
-def frame_accuracy(panel: Any, title: str, records: Sequence[Record], target: float) -> None:
-    """Title, target and legend around curves that are drawn, from where they part to a little above the highest.
-
-    What lies below the lowest accuracy after a tenth of the rounds is steep and alike for all.
+    The panel goes from where the curves part to a little above the highest: what lies below the lowest accuracy after a
+    tenth of the rounds is steep and alike for all.
     """
+    drawn = []
+    for label, colour, records in curves:
+        if records:
+            table = accuracy_table(records) * 100
+            rounds = np.arange(1, table.shape[1] + 1)
+            panel.plot(rounds, table.mean(axis=0), color=colour, linewidth=1.4, label=f"{label} ({len(records)})")
+            if len(records) > 1:
+                panel.fill_between(rounds, table.min(axis=0), table.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+            drawn += [record["by_round"]["accuracy"] for record in records]
     panel.axhline(100 * target, color="0.5", linewidth=0.8, linestyle="--")
     panel.set(title=f"{title}: target {100 * target:g} %", xlabel="round")
-    if not records:
-        panel.text(0.5, 0.6, "not measured yet", transform=panel.transAxes, ha="center", color="0.5")
+    if not drawn:
+        not_measured(panel)
         return
-    curves = [record["by_round"]["accuracy"] for record in records]
-    low = 100 * min(float(curve[len(curve) // 10]) for curve in curves)
-    high = 100 * max(target, *(float(max(curve)) for curve in curves))
+    low = 100 * min(float(curve[len(curve) // 10]) for curve in drawn)
+    high = 100 * max(target, *(float(max(curve)) for curve in drawn))
     panel.set_ylim(low, high + 0.05 * (high - low))
     panel.legend(fontsize=7, loc="lower right")
 
 
 def curve_rows(records: Records) -> list[dict[str, Any]]:
     """A row a trial and round."""
-    return [
-        {**_names(trial), "round": round_, "accuracy": accuracy}
-        for trial, record in records.items()
-        for round_, accuracy in enumerate(record["by_round"]["accuracy"], start=1)
-    ]
+    return [{**trial.names, "round": round_, "accuracy": accuracy} for trial, record in records.items()
+            for round_, accuracy in enumerate(record["by_round"]["accuracy"], start=1)]
 
 
 def round_rows(records: Records) -> list[dict[str, Any]]:
     """A row a trial."""
-    return [
-        {**_names(trial), "split": record["split"], "rounds": record["rounds"],
-         "target_reached": record["target_reached"], "best_accuracy": max(record["by_round"]["accuracy"]),
-         "simulated_s": record["simulated_s"], "energy_j": record["energy_j"]}
-        for trial, record in records.items()
-    ]
-
-
-def _names(trial: Trial) -> dict[str, Any]:
-    return {"dataset": trial.dataset, "sigma": trial.sigma, "method": trial.method, "cohort": trial.cohort,
-            "trial": trial.number}
+    return [{**trial.names, **{name: record[name] for name in ("split", "rounds", "target_reached")},
+             "best_accuracy": max(record["by_round"]["accuracy"]),
+             **{name: record[name] for name in ("simulated_s", "energy_j")}} for trial, record in records.items()]
 
 
 def computing(records: Mapping[Any, Record]) -> float:
@@ -151,6 +141,11 @@ def computing(records: Mapping[Any, Record]) -> float:
 def rounds_to_target(record: Record) -> float:
     """K; inf where the target was not reached within the rounds allowed."""
     return float(record["rounds"]) if record["target_reached"] else math.inf
+
+
+def or_word(value: float, missed: str, digits: str = "g") -> str:
+    """A number, or a word in the place of inf: the target was missed."""
+    return missed if math.isinf(value) else f"{value:{digits}}"
 
 
 def median_rounds(records: Sequence[Record]) -> float:
@@ -169,11 +164,15 @@ def rounds_summary(grid: Grid) -> dict[str, Any]:
             for (dataset, sigma), methods in sorted(grid.items()) if any(methods.values())}
 
 
+def of(records: Records, **values: Any) -> dict[Trial, Record]:
+    """The records of the trials with these values: ``of(records, dataset="mnist", method="fedavg")``."""
+    return {trial: record for trial, record in records.items()
+            if all(getattr(trial, name) == value for name, value in values.items())}
+
+
 def paired(records: Records, first: str, second: str) -> list[tuple[Record, Record]]:
     """The records of two methods in the trials that can be compared."""
-    groups = [{trial: record for trial, record in records.items() if trial.method == method}
-              for method in (first, second)]
-    return list(zip(*comparable(groups), strict=True))
+    return list(zip(*comparable([of(records, method=method) for method in (first, second)]), strict=True))
 
 
 def comparable(groups: Sequence[Records]) -> list[list[Record]]:
@@ -183,7 +182,7 @@ def comparable(groups: Sequence[Records]) -> list[list[Record]]:
     """
     by_world = [{(trial.dataset, trial.sigma, trial.number, record.get("split"), record.get("processor")): record
                  for trial, record in group.items()} for group in groups]
-    common = [world for world in by_world[0] if all(world in group for group in by_world)]
+    common = [world for world in next(iter(by_world), {}) if all(world in group for group in by_world)]
     return [[group[world] for world in common] for group in by_world]
 
 
@@ -239,12 +238,12 @@ def smallest_shades(paper: str, grid: Grid, first: str, others: Sequence[str]) -
 
 def smaller_spread(paper: str, grid: Grid, first: str, second: str) -> Finding:
     """A claim that one method's rounds to the target differ less from trial to trial than another's."""
-    words, smaller = [], []
+    words, smaller, missed = [], [], "one not reached"
     for (dataset, sigma), methods in grid.items():
         one, other = (range_of_rounds(methods[method]) for method in (first, second))
         if len(methods[first]) == len(methods[second]) > 2 and min(one, other) < math.inf:
             smaller.append(one < other)
-            words.append(f"{TITLES[dataset]} {sigma} {_plain(one)} against {_plain(other)}")
+            words.append(f"{TITLES[dataset]} {sigma} {or_word(one, missed)} against {or_word(other, missed)}")
     if not words:
         return nothing_yet(paper)
     return Finding(paper, f"{first} against {second}, most less least rounds: smaller in {sum(smaller)} of "
@@ -255,10 +254,6 @@ def range_of_rounds(records: Sequence[Record]) -> float:
     """The most rounds to the target less the least; inf where a trial did not reach it."""
     rounds = [rounds_to_target(record) for record in records]
     return max(rounds) - min(rounds) if rounds and max(rounds) < math.inf else math.inf
-
-
-def _plain(rounds: float) -> str:
-    return "one not reached" if math.isinf(rounds) else f"{rounds:g}"
 
 
 def mean_and_range(values: Sequence[float]) -> tuple[float, float, float]:

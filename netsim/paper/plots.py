@@ -46,6 +46,11 @@ def plain(panel: Axes) -> None:
     panel.set_axisbelow(True)
 
 
+def not_measured(panel: Axes) -> None:
+    """Say in an empty panel that there is nothing to draw yet."""
+    panel.text(0.5, 0.6, "not measured yet", transform=panel.transAxes, ha="center", color="0.5")
+
+
 def band(panel: Axes, x: Sequence[float], values: Floats, method: str) -> None:
     """Median as a line and the quartiles as a shade; ``values`` has a row for each x, with NaN where there is none."""
     there = np.isfinite(values).any(axis=1)

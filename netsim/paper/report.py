@@ -6,13 +6,13 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from netsim.base.files import make_folder, read_json, replace_file, replace_text
-from netsim.base.pictures import library
+from netsim.base.files import make_folder, read_json, replace_text
+from netsim.base.pictures import library, save_figure
 from netsim.base.spreadsheet import safe_cell
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ class Finding:
     measured: str            # with the spread over layouts or trials
     verdict: Verdict
     why: str = ""
+
+    @property
+    def words(self) -> str:
+        """The verdict, and why."""
+        return f"**{self.verdict}**" + (f": {self.why}" if self.why else "")
 
 
 # The one rule for a verdict, as results/paper says it; README and docs quote the table, and claim no more than it does.
@@ -77,8 +82,10 @@ class About:
 def write_report(folder: Path, report: Report, about: About) -> None:
     """figure.png, figure.svg, numbers.csv, numbers.json, about.json and the text README.md."""
     make_folder(folder)
-    for ending, options in (("png", {"dpi": 130}), ("svg", {})):
-        save_figure(report.figure, folder / f"figure.{ending}", **options)
+    for ending, dpi, stamp in (("png", 130, "Software"), ("svg", "figure", "Date")):
+        # The same bytes every time: without dates, and with ids that do not depend on chance.
+        with library().rc_context({"svg.hashsalt": "netsim", "svg.fonttype": "none"}):
+            save_figure(report.figure, folder / f"figure.{ending}", dpi=dpi, metadata={stamp: None})
     replace_text(folder / "numbers.csv", _csv(report.rows))
     replace_text(folder / "README.md", _text(report, about))
     replace_text(folder / "about.json", json.dumps(asdict(about), indent=1) + "\n")
@@ -96,21 +103,12 @@ def read_report(folder: Path) -> tuple[About, list[Finding]] | None:
     return about, findings
 
 
-def save_figure(figure: Figure, path: Path, **options: Any) -> None:
-    """The same bytes every time: without dates, and with ids that do not depend on chance."""
-    stamp = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-    kind = path.suffix[1:]
-    with library().rc_context({"svg.hashsalt": "netsim", "svg.fonttype": "none"}):
-        replace_file(path, lambda file: figure.savefig(file, format=kind, metadata=stamp, **options))
-
-
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     columns = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(safe_cell, columns))
-    for row in rows:
-        writer.writerow([safe_cell(short(row.get(name, ""))) for name in columns])
+    writer.writerows([safe_cell(short(row.get(name, ""))) for name in columns] for row in rows)
     return text.getvalue()
 
 
@@ -128,16 +126,17 @@ def _text(report: Report, about: About) -> str:
     if about.quick:
         lines += ["A small version on the `digits` data: it shows that the measurement works, not what the paper's "
                   "would show.", ""]
-    lines += [f"| {about.says} | measured | |", "|---|---|---|"]
-    lines += [f"| {finding.paper} | {finding.measured} | {in_words(finding)} |" for finding in report.findings]
+    lines += markdown((about.says, "measured", ""), [
+        (finding.paper, finding.measured, finding.words) for finding in report.findings])
     lines += ["", report.how, "", f"Again: `{about.command}`. All numbers: [numbers.csv](numbers.csv), "
               "[numbers.json](numbers.json); [figure.svg](figure.svg).", ""]
     return "\n".join(lines)
 
 
-def in_words(finding: Finding) -> str:
-    """The verdict, and why."""
-    return f"**{finding.verdict}**" + (f": {finding.why}" if finding.why else "")
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table."""
+    lines = ["|" + "".join(f" {cell} |" if cell else " |" for cell in cells) for cells in (head, *rows)]
+    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
 
 
 def overview(folder: Path, targets: Sequence[str], says: str = "the paper says") -> str:
@@ -145,28 +144,19 @@ def overview(folder: Path, targets: Sequence[str], says: str = "the paper says")
     from netsim.sweep.progress import duration
 
     verdicts: Counter[Verdict] = Counter()
-    lines = [f"| target | {says} | measured here | | command | computing |", "|---|---|---|---|---|---|"]
+    rows = []
     for target in targets:
         written = read_report(folder / target)
         if written is None:
             continue
         about, findings = written
         verdicts.update(finding.verdict for finding in findings)
-        paper, measured, verdict = (
-            "<br>".join(f"{mark}{text}" for mark, text in zip(marks(len(findings)), texts, strict=True))
-            for texts in ([finding.paper for finding in findings], [finding.measured for finding in findings],
-                          [in_words(finding) for finding in findings]))
-        lines.append(f"| [{target}]({target}/README.md): {about.title} | {paper} | {measured} | {verdict} "
-                     f"| `{about.command}` | {duration(about.seconds)} |")
-    return "\n".join([*_counts(verdicts), "", *lines]) + "\n"
-
-
-def _counts(verdicts: Counter[Verdict]) -> list[str]:
+        marks = [f"({chr(ord('a') + i)}) " for i in range(len(findings))] if len(findings) > 1 else [""]
+        cells = ["<br>".join(mark + getattr(finding, column) for mark, finding in zip(marks, findings, strict=True))
+                 for column in ("paper", "measured", "words")]
+        rows.append((f"[{target}]({target}/README.md): {about.title}", *cells, f"`{about.command}`",
+                     duration(about.seconds)))
     there = [verdict for verdict in get_args(Verdict) if verdicts[verdict]]
-    return [f"| statements | {' | '.join(there)} |", f"|{'---|' * (1 + len(there))}",
-            f"| {verdicts.total()} | {' | '.join(str(verdicts[verdict]) for verdict in there)} |"]
-
-
-def marks(count: int) -> list[str]:
-    """(a), (b), … where there is more than one."""
-    return [f"({chr(ord('a') + i)}) " for i in range(count)] if count > 1 else [""] * count
+    counts = markdown(("statements", *there), [[str(verdicts.total()), *(str(verdicts[each]) for each in there)]])
+    table = markdown(("target", says, "measured here", "", "command", "computing"), rows)
+    return "\n".join([*counts, "", *table]) + "\n"

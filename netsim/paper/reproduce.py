@@ -35,6 +35,10 @@ class Context:
         """Whether trials on a dataset may be run now."""
         return not self.stored and (not self.datasets or dataset in self.datasets)
 
+    def count(self, full: int, quick: int | None = None) -> int:
+        """How many trials or layouts: as many as the user says, or else those of a target in full, or in small."""
+        return self.trials or (quick if self.quick and quick else full)
+
     @property
     def place(self) -> Place:
         """Where trials run."""
@@ -81,9 +85,9 @@ TARGETS = {
     "fig9": Target("adjusted Rand index of K-means by layer", "first_round:fig9"),
     "fig10": Target("accuracy over rounds, by selection method", "curves:fig10"),
     "fig11": Target("rounds to the target accuracy, by selection method", "curves:fig11"),
-    "fig12": Target("divergence selection against RRA", "against_rra:fig12"),
-    "table3": Target("improvement over FedAvg", "improvement:table3"),
-    "fig13": Target("cohort size against rounds, delay and energy", "cohort_size:fig13"),
+    "fig12": Target("divergence selection against RRA", "curves:fig12"),
+    "table3": Target("improvement over FedAvg", "curves:table3"),
+    "fig13": Target("cohort size against rounds, delay and energy", "curves:fig13"),
     "fig14": Target("the best transmit power", "delay:fig14"),
     "choices": Target("what the choices that the paper leaves open do", "choices:choices"),
 }

@@ -14,18 +14,17 @@ from netsim.allocation.tdma import Alone, solo_bound
 from netsim.allocation.waves import Wave
 from netsim.base.arrays import Floats
 from netsim.base.counts import counted
-from netsim.base.tolerances import CONSTRAINT
+from netsim.base.tolerances import CONSTRAINT, MEETS_BOUND
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.paper.layouts import plan_of, with_budget
 from netsim.paper.plots import canvas, quartiles, spread
-from netsim.paper.report import Finding, Report, Verdict, all_or_some
+from netsim.paper.report import Finding, Report, all_or_some, markdown
 from netsim.paper.reproduce import Context
 from netsim.random_cohort import one_round
 from netsim.scenario import load_scenario
 from netsim.server.replay import play_wave
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LAYOUTS, QUICK = 100, 3
@@ -72,16 +71,18 @@ Table = Mapping[str, Mapping[str, Floats]]      # by setting and method, a value
 
 def sharing(context: Context) -> Report:
     """T and energy by fixed bands, by bands that change in time, and what no schedule can undercut."""
-    count = context.trials or (QUICK if context.quick else LAYOUTS)
+    count = context.count(LAYOUTS, QUICK)
     names = ["paper", "heavy"] if context.quick else list(SETTINGS)
     asked = [(name, seed) for name in names for seed in range(count)]
-    place = context.place
-    with place.open() as executor:
+    with context.place.open() as executor:
         rows = [row for found in executor.map(measured, *zip(*asked, strict=True)) for row in found]
     rounds, energies = (_table(rows, column, names, count) for column in ("round_s", "energy_j"))
     return Report(
         findings=_findings(rows, rounds, energies), how=_how(rounds, energies, count), rows=rows,
-        summary={name: _summary(rounds[name], energies[name]) for name in names}, figure=_drawn(rounds, energies))
+        summary={name: {method: {
+            "round_s": quartiles(rounds[name][method]), "round_over_sao": quartiles(_ratio(rounds, name, method)),
+            "energy_over_sao": quartiles(_ratio(energies, name, method))} for method in NAMES} for name in names},
+        figure=_drawn(rounds, energies))
 
 
 def measured(name: str, seed: int) -> list[Row]:
@@ -130,16 +131,10 @@ def _ratio(table: Table, name: str, method: str) -> Floats:
     return ratio[np.isfinite(ratio)]
 
 
-def _summary(rounds: Mapping[str, Floats], energies: Mapping[str, Floats]) -> dict[str, object]:
-    """Quartiles of the rounds, and of round and energy over those of `sao`."""
-    return {method: {"round_s": quartiles(rounds[method]), "round_over_sao": quartiles(rounds[method] / rounds["sao"]),
-                     "energy_over_sao": quartiles(energies[method] / energies["sao"])} for method in NAMES}
-
-
 def _findings(rows: list[Row], rounds: Table, energies: Table) -> list[Finding]:
     paper = _ratio(rounds, "paper", "tdma")
     both = rounds["paper"]
-    met = both["tdma"] <= both["solo"] * (1 + 1e-9)
+    met = both["tdma"] <= both["solo"] * (1 + MEETS_BOUND)
     saved = spread(_ratio(energies, "paper", "tdma"), "times", 1, 2)
     gaps = {name: _gap(rounds[name]) for name in rounds}
     near = gaps["paper"]
@@ -162,17 +157,14 @@ def _findings(rows: list[Row], rounds: Table, energies: Table) -> list[Finding]:
         Finding("sharing so that all end together is never later than fixed bands, and breaks no budget",
                 f"at most {adaptive.max():.4f} times as long in {counted(len(adaptive), 'round')}; devices over "
                 f"budget: {over['adaptive']} (equal parts of the band at each moment: {over['equal']})",
-                _all(adaptive.max() <= 1 and over["adaptive"] == over["tdma"] == over["sao-adaptive"] == 0)),
+                all_or_some([bool(adaptive.max() <= 1)
+                             and over["adaptive"] == over["tdma"] == over["sao-adaptive"] == 0])),
         Finding("what tdma gains rests on Shannon's rate at high signal-to-noise ratios",
                 "; ".join(f"{NAMES[method]}: {spread(ratio, 'times', 1, 3)}, longer than fixed bands in "
                           f"{int((ratio > 1).sum())} of {len(ratio)}" for method, ratio in limited.items()),
-                _all(all(np.median(ratio) > np.median(paper) for ratio in limited.values())),
+                all_or_some([all(np.median(ratio) > np.median(paper) for ratio in limited.values())]),
                 "only tdma is limited here; energy for receiving, synchronising and control is not in the model"),
     ]
-
-
-def _all(holds: bool) -> Verdict:
-    return "agrees" if holds else "differs"
 
 
 def _gap(rounds: Mapping[str, Floats]) -> Floats:
@@ -183,47 +175,43 @@ def _gap(rounds: Mapping[str, Floats]) -> Floats:
 
 def _how(rounds: Table, energies: Table, count: int) -> str:
     """The table: the median of T over that of `sao`, layout by layout, and of the energy."""
-    lines = ["Median of the round over that of sao, layout by layout; in brackets the same of the energy. First line: "
-             "quartiles of the round in ms.", "",
-             f"| | {' | '.join(SETTINGS[name].title for name in rounds)} |", f"|---|{'---|' * len(rounds)}"]
-    for method, title in NAMES.items():
-        cells = []
-        for name in rounds:
-            ratio, energy = _ratio(rounds, name, method), _ratio(energies, name, method)
+    def cell(name: str, method: str) -> str:
+        ratio, energy = _ratio(rounds, name, method), _ratio(energies, name, method)
+        if method == "sao":
             there = np.percentile(1e3 * rounds[name]["sao"][np.isfinite(rounds[name]["sao"])], [25, 50, 75])
-            few = f", n {len(ratio)}" if len(ratio) != len(_ratio(rounds, name, "sao")) else ""
-            cells.append(" / ".join(f"{ms:.1f}" for ms in there) + f", n {len(ratio)}" if method == "sao" else
-                         f"{np.median(ratio):.3f}{few}" + (f" ({np.median(energy):.2f})" if len(energy) else ""))
-        lines.append(f"| {title} | {' | '.join(cells)} |")
+            return " / ".join(f"{ms:.1f}" for ms in there) + f", n {len(ratio)}"
+        few = f", n {len(ratio)}" if len(ratio) != len(_ratio(rounds, name, "sao")) else ""
+        return f"{np.median(ratio):.3f}{few}" + (f" ({np.median(energy):.2f})" if len(energy) else "")
+
     gaps = "; ".join(f"{SETTINGS[name].title}: median {100 * np.median(_gap(rounds[name])):.2f} %, 90th percentile "
                      f"{100 * np.percentile(_gap(rounds[name]), 90):.2f} %" for name in rounds)
-    lines += ["", f"How far sao-adaptive is above the bound: {gaps}.", "",
-              f"{counted(count, 'layout')} of a cell; layout i is the `paper` scenario under seed i, with a random "
-              "cohort. `sao` is still the exact optimum of its own problem, in which bands are fixed for the round. "
-              "What no schedule can do better is the larger of the solo bound and a bound by prices. Equal parts and "
-              "common ends are simulated with sao's CPU frequencies; the others are plans, which the simulation plays "
-              "to 1e-9."]
-    return "\n".join(lines)
+    return "\n".join([
+        "Median of the round over that of sao, layout by layout; in brackets the same of the energy. First line: "
+        "quartiles of the round in ms.", "",
+        *markdown(["", *(SETTINGS[name].title for name in rounds)],
+                  [[title, *(cell(name, method) for name in rounds)] for method, title in NAMES.items()]),
+        "", f"How far sao-adaptive is above the bound: {gaps}.", "",
+        f"{counted(count, 'layout')} of a cell; layout i is the `paper` scenario under seed i, with a random "
+        "cohort. `sao` is still the exact optimum of its own problem, in which bands are fixed for the round. "
+        "What no schedule can do better is the larger of the solo bound and a bound by prices. Equal parts and "
+        "common ends are simulated with sao's CPU frequencies; the others are plans, which the simulation plays "
+        "to 1e-9."])
 
 
 def _drawn(rounds: Table, energies: Table) -> Figure:
     figure, panels = canvas(11.5, 4.4, 1, 2)
-    for panel, table, what in ((panels[0, 0], rounds, "round"), (panels[0, 1], energies, "energy")):
-        _panel(panel, table)
+    for panel, table, what in zip(panels[0], (rounds, energies), ("round", "energy"), strict=True):
+        for place, name in enumerate(table):
+            for k, (method, colour) in enumerate(DRAWN.items()):
+                ratio = _ratio(table, name, method)
+                if len(ratio):
+                    low, middle, high = np.percentile(ratio, [25, 50, 75])
+                    x = place + 0.15 * (k - 2)
+                    panel.plot([x, x], [low, high], color=colour, linewidth=2, alpha=0.5)
+                    panel.plot(x, middle, "_" if method == "bound" else "o", color=colour, markersize=8,
+                               markeredgewidth=2, label=NAMES[method] if place == 0 else None)
+        panel.axhline(1, color="0.4", linewidth=0.8)
+        panel.set_xticks(range(len(table)), [SETTINGS[name].title.replace(", ", "\n") for name in table], fontsize=8)
         panel.set_title(f"{what} over that of the best fixed bands: medians, quartiles", fontsize=10)
     panels[0, 0].legend(frameon=False, fontsize="small", loc="lower left")
     return figure
-
-
-def _panel(panel: Axes, table: Table) -> None:
-    for place, name in enumerate(table):
-        for k, (method, colour) in enumerate(DRAWN.items()):
-            ratio = _ratio(table, name, method)
-            if len(ratio):
-                low, middle, high = np.percentile(ratio, [25, 50, 75])
-                x = place + 0.15 * (k - 2)
-                panel.plot([x, x], [low, high], color=colour, linewidth=2, alpha=0.5)
-                panel.plot(x, middle, "_" if method == "bound" else "o", color=colour, markersize=8,
-                           markeredgewidth=2, label=NAMES[method] if place == 0 else None)
-    panel.axhline(1, color="0.4", linewidth=0.8)
-    panel.set_xticks(range(len(table)), [SETTINGS[name].title.replace(", ", "\n") for name in table], fontsize=8)

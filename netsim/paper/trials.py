@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeVar
 
 from netsim.paper.reproduce import Context
 from netsim.scenario import Scenario, load_scenario
+from netsim.sweep.executor import Place
 from netsim.sweep.points import Point, Record, kept_record, read_record, run_points, sole_user
-from netsim.sweep.sweep_file import override
 
 METHODS = ("divergence", "fedavg", "kmeans", "cluster-round-robin", "icas")
 SIGMAS = ("0.8", "0.5", "H")
@@ -23,6 +23,8 @@ LOCAL_EPOCHS = 5
 LEARNING_RATE = 0.05
 CAP = 150             # rounds, where the target is not reached before
 CYCLES = 10 * 500     # L D of the calibrated `paper` scenario
+CYCLES_A_SAMPLE = {"dist": "uniform", "low": 1e4, "high": 3e4}      # and its C_n
+SCALED = ("low", "high", "median", "min", "max")                    # parameters of a distribution in its unit
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,12 @@ class Trial:
     cohort: int
     number: int        # from 1; also the seed
 
+    @property
+    def names(self) -> dict[str, Any]:
+        """How a row about it begins."""
+        return {"dataset": self.dataset, "sigma": self.sigma, "method": self.method, "cohort": self.cohort,
+                "trial": self.number}
+
     def point(self, context: Context) -> Point:
         """Where it is kept and what it runs."""
         data = datasets(context)[self.dataset]
@@ -80,9 +88,7 @@ class Trial:
         name = f"{self.method}-{self.cohort}-{self.number}"
         note = {
             "dataset": self.dataset, "sigma": self.sigma, "method": self.method, "cohort_size": self.cohort,
-            "trial": self.number, "devices": data.devices, "samples": data.samples[self.sigma],
-            "local_epochs": LOCAL_EPOCHS, "batch_size": data.batch, "learning_rate": LEARNING_RATE,
-            "target_accuracy": data.targets[self.sigma], "most_rounds": data.cap, "bits": data.bits,
+            "trial": self.number, **learned_as(data, self.sigma, self.sigma), "most_rounds": data.cap,
         }
         key = f"{self.dataset}-{self.sigma}-{name}-{scenario.digest[:12]}"
         return Point(scenario, self.number, context.cells / self.dataset / self.sigma / f"{name}.json",
@@ -91,12 +97,10 @@ class Trial:
     def scenario(self, context: Context) -> tuple[Scenario, str]:
         """The `paper` scenario with this trial's learning, and whether its split is published or drawn.
 
-        Cycles per sample are scaled so that L C_n D_n is that of the calibrated scenario, whatever L and D; a cohort
-        without a plan goes in waves, so that nobody drops out and learning sees just what the method chose.
+        A cohort without a plan goes in waves, so that no device drops out and learning sees just what the method chose.
         """
         data = datasets(context)[self.dataset]
         samples = data.samples[self.sigma]
-        factor = CYCLES / (LOCAL_EPOCHS * samples)
         published = Path(context.data, "partitions", f"{data.file}-{self.sigma}.json")
         split = "published" if self.number == 1 and data.file and published.exists() else "drawn"
         if split == "published":                # the file says how many samples a device holds
@@ -104,21 +108,34 @@ class Trial:
         else:
             drawn = {"kind": "two-class"} if self.sigma == "H" else {"kind": "majority", "sigma": float(self.sigma)}
             held = {"learning.partition": drawn, "population.phone.samples": samples}
-        return in_the_paper(self.dataset, data, context, {
+        return in_the_paper(self.dataset, context, samples, CYCLES_A_SAMPLE, {
             "name": f"{self.dataset}-{self.sigma}", "learning.aggregation": "mean",
             "learning.target_accuracy": data.targets[self.sigma], **held,
-            "population.phone.cpu.cycles_per_sample": {"dist": "uniform", "low": 1e4 * factor, "high": 3e4 * factor},
             "selection.method": self.method, "selection.cohort": self.cohort, "end.rounds": data.cap,
         }), split
 
 
-def in_the_paper(dataset: str, data: Data, context: Context, settings: Mapping[str, Any]) -> Scenario:
-    """The `paper` scenario with a dataset learned as here, and other settings; cohorts without a plan go in waves."""
-    return load_scenario("paper", [override(key, value) for key, value in {
+def learned_as(data: Data, samples: str, target: str) -> Record:
+    """What the note of a trial says of its learning, with the samples and the target accuracy of these sigmas."""
+    return {"devices": data.devices, "samples": data.samples[samples], "local_epochs": LOCAL_EPOCHS,
+            "batch_size": data.batch, "learning_rate": LEARNING_RATE, "target_accuracy": data.targets[target],
+            "bits": data.bits}
+
+
+def in_the_paper(
+    dataset: str, context: Context, samples: int, cycles: Mapping[str, Any], settings: Mapping[str, Any],
+) -> Scenario:
+    """The `paper` scenario with a dataset learned as here, and other settings; cohorts without a plan go in waves.
+
+    Cycles a sample, a distribution, are scaled so that L C_n D_n is that of the calibrated scenario, whatever L and D.
+    """
+    data, factor = datasets(context)[dataset], CYCLES / (LOCAL_EPOCHS * samples)
+    return load_scenario("paper", {
         "learning.dataset": dataset, "learning.root": context.data, "learning.model": data.model,
         "learning.bits": data.bits, "learning.local_iterations": LOCAL_EPOCHS, "learning.batch_size": data.batch,
         "learning.learning_rate": LEARNING_RATE, "population.phone.count": data.devices, "rounds.infeasible": "waves",
-        **settings}.items()])
+        "population.phone.cpu.cycles_per_sample": {
+            name: value * factor if name in SCALED else value for name, value in cycles.items()}, **settings})
 
 
 def compared(context: Context) -> list[Trial]:
@@ -128,14 +145,14 @@ def compared(context: Context) -> list[Trial]:
 
     trials = [Trial(dataset, sigma, method, 10, number)
               for dataset, data in datasets(context).items() for sigma in SIGMAS
-              for number in _numbers(context, data.trials[sigma]) for method in METHODS]
+              for number in range(1, 1 + context.count(data.trials[sigma])) for method in METHODS]
     return sorted(trials, key=order)
 
 
 def with_rra(context: Context) -> list[Trial]:
     """Fig. 12: divergence with thirty devices against RRA, at sigma 0.8."""
     return [Trial(dataset, "0.8", method, cohort, number)
-            for number in _numbers(context, 2) for dataset in datasets(context)
+            for number in range(1, 1 + context.count(2)) for dataset in datasets(context)
             for method, cohort in (("divergence", 12 if context.quick else 30), ("rra-as-run", 10))]
 
 
@@ -143,11 +160,7 @@ def cohort_sizes(context: Context) -> list[Trial]:
     """Fig. 13: divergence with cohorts of several sizes, at sigma 0.8."""
     sizes = (10, 20, 30) if context.quick else (10, 20, 30, 50, 100)
     return [Trial(dataset, "0.8", "divergence", size, number)
-            for number in _numbers(context, 1) for size in sizes for dataset in datasets(context)]
-
-
-def _numbers(context: Context, default: int) -> range:
-    return range(1, 1 + (context.trials or default))
+            for number in range(1, 1 + context.count(1)) for size in sizes for dataset in datasets(context)]
 
 
 class Kept(Protocol):
@@ -161,30 +174,22 @@ class Kept(Protocol):
 
 
 T = TypeVar("T", bound=Kept)
-K = TypeVar("K")
 
 
-def run_trials(trials: Sequence[T], context: Context, name: str) -> dict[T, Record]:
-    """Run what is wanted and not stored yet; returns the records that are there."""
+def run_trials(trials: Sequence[T], context: Context, name: str, place: Place | None = None) -> dict[T, Record]:
+    """Run what is wanted and not stored yet, behind a bar; returns the records that are there."""
+    from netsim.learning.datasets import load_dataset
+    from netsim.sweep.progress import print_failures, progress_bar
+
     points = {trial: trial.point(context) for trial in dict.fromkeys(trials)}
     wanted = {trial: point for trial, point in points.items() if context.trains(trial.dataset)}
     if not all(point.finished for point in wanted.values()):
-        from netsim.learning.datasets import load_dataset
-
         for dataset in {trial.dataset: None for trial in wanted}:      # fail at once, not in a worker hours later
             load_dataset(dataset, context.data)
-    run_missing(wanted, context, name, context.place)
-    return {trial: read_record(point.record) for trial, point in points.items() if point.finished}
-
-
-def run_missing(points: Mapping[K, Point], context: Context, name: str, place: Any) -> None:
-    """Run the points that have no record yet, behind a bar."""
-    from netsim.sweep.progress import print_failures, progress_bar
-
-    if not all(point.finished for point in points.values()):
         with sole_user(context.runs.parent), progress_bar(name) as progress:
-            run_points(list(points.values()), place, progress)
-        print_failures(list(points.values()))
+            run_points(list(wanted.values()), place or context.place, progress)
+        print_failures(list(wanted.values()))
+    return {trial: read_record(point.record) for trial, point in points.items() if point.finished}
 
 
 def measured(trial: Trial, context: Context, file: str, note: Record, measure: Callable[[Trial, Context], Record]

@@ -12,10 +12,20 @@ import numpy as np
 import pytest
 
 from netsim import simulate
-from netsim.paper import trials, waiting
-from netsim.paper.asynchronous import GAUGES, pairs
+from netsim.paper import trials
+from netsim.paper.asynchronous import (
+    GAUGES,
+    METHODS,
+    SERVERS,
+    SPREADS,
+    Course,
+    ServerTrial,
+    courses,
+    pairs,
+    planned,
+    replays,
+)
 from netsim.paper.reproduce import Context, command, reproduce
-from netsim.paper.waiting import METHODS, SERVERS, SPREADS, Course, ServerTrial, planned, replays
 from netsim.sweep.points import write_record
 
 STORED = Path(__file__).parents[2] / "results" / "beyond"
@@ -145,14 +155,16 @@ def test_what_is_committed_is_drawn_from_the_trials_that_are():
     first = next(training for training in records if training.server == "synchronous")
     chosen = {training: record for training, record in records.items()
               if replace(training, server="synchronous", spread="paper") == first}
-    found = waiting.courses(chosen, context)
+    found = courses(chosen, context)
     drawn = {(row["dataset"], row["partition"], row["cpu_spread"], row["method"], row["trial"]): row for row in rows}
     assert len(drawn) == len(rows)
-    for (training, method), taken in found.items():
-        row = drawn.get((training.dataset, training.split, training.spread, method, str(training.number)))
-        if row is None:
-            continue
-        assert row["target_reached"] == str(taken.reached)
-        for gauge in GAUGES:
-            assert float(row[gauge]) == pytest.approx(getattr(taken, gauge)[-1], rel=1e-6)
-    assert {method for _, method in found} <= set(METHODS)
+    for world, methods in found.items():
+        assert set(methods) <= set(METHODS)
+        for method, by_trial in methods.items():
+            for number, taken in by_trial.items():
+                row = drawn.get((*world, method, str(number)))
+                if row is None:
+                    continue
+                assert row["target_reached"] == str(taken.reached)
+                for gauge in GAUGES:
+                    assert float(row[gauge]) == pytest.approx(getattr(taken, gauge)[-1], rel=1e-6)

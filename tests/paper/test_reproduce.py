@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from netsim.base.errors import InputError
-from netsim.paper import against_rra, cohort_size, learned, trials, waiting
+from netsim.paper import asynchronous, curves, learned, trials
+from netsim.paper.curves import score
 from netsim.paper.divergence_accuracy import clusters_of
 from netsim.paper.first_round import first_round
-from netsim.paper.improvement import score
 from netsim.paper.reproduce import TARGETS, Context, chosen, reproduce
 from netsim.paper.trials import Trial
 from netsim.prepare import prepare
@@ -189,7 +189,7 @@ def test_no_planned_training_sets_a_key_in_vain(tmp_path: Path) -> None:
         context = Context(tmp_path / "paper", data=str(data))
         plans = {trial for plan in (trials.compared, trials.with_rra, trials.cohort_sizes) for trial in plan(context)}
         for scenario in (*(trial.scenario(context)[0] for trial in plans),
-                         *(trial.scenario(context) for trial in waiting.planned(context))):
+                         *(trial.scenario(context) for trial in asynchronous.planned(context))):
             prepare(scenario, learning=True)
 
 
@@ -252,27 +252,27 @@ def test_pairs_of_which_one_missed_the_target_are_not_in_the_mean() -> None:
 
 
 def test_smaller_cohorts_usually_take_less() -> None:
-    found = cohort_size._usually_less("", {"mnist": {10: {"energy_j": 5.0}, 20: {"energy_j": 4.9},
+    found = curves._usually_less("", {"mnist": {10: {"energy_j": 5.0}, 20: {"energy_j": 4.9},
                                                      30: {"energy_j": 6.0}, 50: {"energy_j": 9.0},
                                                      100: {"energy_j": math.inf}}}, "energy_j")
     assert (found.verdict, found.measured) == ("agrees", "MNIST: in 5 of 6 pairs of sizes")
-    assert cohort_size._usually_less("", {"mnist": {10: {"energy_j": 5.0}}}, "energy_j").verdict == "not measured"
+    assert curves._usually_less("", {"mnist": {10: {"energy_j": 5.0}}}, "energy_j").verdict == "not measured"
 
 
 def test_cohort_sizes_are_compared_on_the_trials_that_all_have_played() -> None:
     played: dict[Trial, Record] = {Trial("mnist", "0.8", "divergence", size, number): {"of": (size, number)}
                                    for size, number in ((20, 1), (20, 3), (10, 1), (10, 2), (10, 3))}
     other: dict[Trial, Record] = {Trial("cifar10", "0.8", "divergence", 20, 2): {"of": "another dataset"}}
-    found = cohort_size._by_size(played | other, "mnist", [10, 20, 30])
+    found = curves._by_size(played | other, "mnist", [10, 20, 30])
     assert {size: [record["of"] for record in records] for size, records in found.items()} == {
         10: [(10, 1), (10, 3)], 20: [(20, 1), (20, 3)]}
-    assert cohort_size._by_size(other, "mnist", [10, 20, 30]) == {}
+    assert curves._by_size(other, "mnist", [10, 20, 30]) == {}
 
 
 def test_cohort_sizes_on_different_splits_are_not_compared() -> None:
     played: dict[Trial, Record] = {Trial("mnist", "0.8", "divergence", 10, 1): {"split": "published"},
                                    Trial("mnist", "0.8", "divergence", 20, 1): {"split": "drawn"}}
-    assert cohort_size._by_size(played, "mnist", [10, 20]) == {}
+    assert curves._by_size(played, "mnist", [10, 20]) == {}
 
 
 def test_rra_is_compared_on_the_trials_that_both_played() -> None:
@@ -280,16 +280,16 @@ def test_rra_is_compared_on_the_trials_that_both_played() -> None:
         return {Trial("mnist", "0.8", method, cohort, number): {"of": (method, number)} for number in numbers}
 
     mine, theirs = played("divergence", 30, 1, 2), played("rra-as-run", 10, 2, 3)
-    assert learned.paired(mine | theirs, *against_rra.METHODS) == [
+    assert learned.paired(mine | theirs, *curves.WITH_RRA) == [
         ({"of": ("divergence", 2)}, {"of": ("rra-as-run", 2)})]
 
 
 def test_rounds_against_rra_are_said_trial_by_trial() -> None:
-    assert against_rra._fewer({"mnist": [(40.0, 41.0)], "cifar10": []}, 150).verdict == "agrees"
-    assert against_rra._fewer({"mnist": [(math.inf, math.inf)]}, 150).verdict == "not measured"
-    missed = against_rra._fewer({"mnist": [(40.0, math.inf)]}, 150)
+    assert curves._fewer_than_rra({"mnist": [(40.0, 41.0)], "cifar10": []}, 150).verdict == "agrees"
+    assert curves._fewer_than_rra({"mnist": [(math.inf, math.inf)]}, 150).verdict == "not measured"
+    missed = curves._fewer_than_rra({"mnist": [(40.0, math.inf)]}, 150)
     assert (missed.verdict, missed.measured) == ("agrees", "MNIST 40 against more than 150 rounds")
-    mixed = against_rra._fewer({"mnist": [(40.0, 41.0), (50.0, 50.0)], "cifar10": [(9.0, 9.5)]}, 150)
+    mixed = curves._fewer_than_rra({"mnist": [(40.0, 41.0), (50.0, 50.0)], "cifar10": [(9.0, 9.5)]}, 150)
     assert (mixed.verdict, mixed.measured) == (
         "agrees in part", "MNIST 40 against 41, 50 against 50 rounds; CIFAR-10 9 against 9.5 rounds")
 
