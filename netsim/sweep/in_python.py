@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 from netsim.base.errors import InputError, found
 from netsim.base.files import folder_for
 from netsim.learning.pool import InProcess
-from netsim.prepare import BROUGHT, as_scenario, check_arguments, prepare, refuse_untrained
+from netsim.prepare import BROUGHT, as_scenario, check_arguments
 from netsim.sweep.executor import Place, place_for
 from netsim.sweep.points import SweepProgress
 from netsim.sweep.results import SweepResults
 from netsim.sweep.sweep import run_all
-from netsim.sweep.sweep_file import Sweep, cases_of, seeds_of
+from netsim.sweep.sweep_file import Sweep, cases_of, check_case, located, seeds_of
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
-
-WHERE = Path("run_sweep")      # as errors name it, where others name the sweep file
 
 
 def run_sweep(
@@ -40,19 +38,23 @@ def run_sweep(
     A point that fails stays in the results with its reason.
     """
     check_arguments(own, seed=0, workers=workers, resume=False, out=out, learning=learning, progress=progress)
-    numbers = seeds_of(WHERE, seeds)
-    cases = cases_of(WHERE, _table(vary), len(numbers))
+    table = _table(vary)
+    try:
+        numbers = seeds_of(seeds)
+        cases = cases_of(table, len(numbers))
+    except InputError as error:
+        raise located(error, "run_sweep") from None
     folder, keep = folder_for(out)
     with ExitStack() as stack:
         lent = _Lent(stack)
         fixed = {BROUGHT[what][1]: lent.name(BROUGHT[what][1], thing) for what, thing in own.items()}
         base = as_scenario(scenario, fixed)
-        settings = [{_key(key): lent.name(_key(key), value) for key, value in case.items()} for case in cases]
+        keys = {what: key for what, (_, key) in BROUGHT.items()}      # as in simulate(..., allocation=mine)
+        settings = [{keys.get(key, key): lent.name(keys.get(key, key), value) for key, value in case.items()}
+                    for case in cases]
         scenarios = [base.with_(case) if case else base for case in settings]
         for each in scenarios:
-            if not learning:
-                refuse_untrained(each)
-            prepare(each, learning=learning and each.trains, allow_import=allow_import)
+            check_case(each, learning, allow_import)
         sweep = Sweep(base.name, folder, tuple(zip(settings, scenarios, strict=True)), tuple(numbers), learning)
         if lent.names:
             if workers is not None or cluster is not None:
@@ -60,7 +62,10 @@ def run_sweep(
                                  f"{', '.join(sorted(lent.names))} of this session",
                                  hint="Objects of a Python session stay in its process: leave out workers and cluster, "
                                       "or put the objects into an installed package")
-            _forget(sweep)
+            for point in sweep.points:      # they may have been run with other objects of the same names
+                point.record.unlink(missing_ok=True)
+                if point.run.is_dir() and not point.run.is_symlink():
+                    shutil.rmtree(point.run)
         here = workers is None and cluster is None
         run_all(sweep, Place(InProcess, at_once=1) if here else place_for(workers, cluster),
                 progress or (lambda at: None), allow_import=allow_import)
@@ -72,11 +77,11 @@ class _Lent:
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self._things: dict[tuple[str, str], Any] = {}
+        self._things: dict[tuple[str, str], tuple[Any, str]] = {}      # by key and own name: an object, its lent name
 
     @property
     def names(self) -> set[str]:
-        return {name.partition(":")[2] for _, name in self._things}
+        return {called for _, called in self._things}
 
     def name(self, key: str, value: Any) -> Any:
         """A value as a scenario has it: of a function or class, the name that it is lent under."""
@@ -86,15 +91,13 @@ class _Lent:
         if registry is None:
             raise InputError("wrong-type", f"run_sweep: {key}", found(value), "a value",
                              f"Functions and classes may stand for {', '.join(BROUGHT)}")
-        for (known, name), thing in self._things.items():
-            if known == key and thing is value:
-                return name
         called = getattr(value, "__name__", type(value).__name__)
-        if any(known == key and name.endswith(f":{called}") for known, name in self._things):
+        if (key, called) not in self._things:
+            self._things[key, called] = value, self._stack.enter_context(registry.lend(value))
+        thing, name = self._things[key, called]
+        if thing is not value:
             raise InputError("duplicate", f"run_sweep: {key}", f'two objects called "{called}"',
                              hint="Give them different names, which tell the cases apart")
-        name = self._stack.enter_context(registry.lend(value))
-        self._things[key, name] = value
         return name
 
 
@@ -106,16 +109,3 @@ def _table(vary: Any) -> dict[str, Any]:
         return {"list": list(vary)}
     raise InputError("wrong-type", "run_sweep: vary", found(vary),
                      "a dict of keys with lists of values, or a list of dicts")
-
-
-def _key(key: str) -> str:
-    """``allocation`` stands for ``allocation.method``, as it does in ``simulate(..., allocation=mine)``."""
-    return BROUGHT[key][1] if key in BROUGHT else key
-
-
-def _forget(sweep: Sweep) -> None:
-    """Remove what earlier points left: they may have been run with other objects of the same names."""
-    for point in sweep.points:
-        point.record.unlink(missing_ok=True)
-        if point.run.is_dir() and not point.run.is_symlink():
-            shutil.rmtree(point.run)

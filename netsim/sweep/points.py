@@ -13,23 +13,16 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
-from netsim.base.files import (
-    MEGABYTE,
-    hold,
-    make_folder,
-    read_json,
-    refuse_link,
-    replace_text,
-)
+from netsim.base.files import MEGABYTE, hold, make_folder, read_json, refuse_link, replace_text
 from netsim.base.machine import processor
 from netsim.base.sealed import SEAL, opened, seal_of
 from netsim.sweep.executor import OnCluster, Place
@@ -228,12 +221,10 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
     return record
 
 
-@contextmanager
-def sole_user(folder: Path) -> Iterator[None]:
-    """Hold a folder for as long as the block takes, so that no other process runs its points meanwhile."""
+def sole_user(folder: Path) -> IO[bytes]:
+    """Hold a folder until what is returned is closed, so that no other process runs its points meanwhile."""
     make_folder(folder, levels=2)
-    with hold(folder / "lock", "these points"):
-        yield
+    return hold(folder / "lock", "these points")
 
 
 class _Queue:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,26 +38,21 @@ def progress_bar(name: str) -> Iterator[Callable[[SweepProgress], None]]:
     """A live bar over the points on standard error; without a terminal, a line a minute and at the end."""
     console = Console(stderr=True, markup=False)
     if not console.is_terminal:
-        lines = _Lines(name, console)
-        yield lines
+        last = -math.inf
+
+        def print_line(at: SweepProgress) -> None:
+            nonlocal last
+            if at.finished + at.failed == at.total or time.monotonic() - last > LINE_EVERY_S:
+                last = time.monotonic()
+                console.print(f"{name}: {describe(at)}", highlight=False, soft_wrap=True)
+
+        yield print_line
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(),
                TextColumn("{task.fields[now]}"), TimeElapsedColumn())
     with Bar(*columns, console=console) as bar:
         task = bar.add_task(name, total=1.0, now="starting")
         yield lambda at: bar.update(task, completed=at.part_done, now=describe(at))
-
-
-class _Lines:
-    def __init__(self, name: str, console: Console) -> None:
-        self._name, self._console = name, console
-        self._last = 0.0
-
-    def __call__(self, at: SweepProgress) -> None:
-        whole = at.finished + at.failed == at.total
-        if whole or time.monotonic() - self._last > LINE_EVERY_S:
-            self._last = time.monotonic()
-            self._console.print(f"{self._name}: {describe(at)}", highlight=False, soft_wrap=True)
 
 
 def describe(at: SweepProgress) -> str:
@@ -102,13 +99,14 @@ def print_status(name: str, status: SweepStatus, *, every: bool = False) -> None
 
 def print_results(found: pl.DataFrame, varied: Sequence[str], *, every: bool = False) -> None:
     """A row a case: what was varied, and the mean over its seeds with the range from the least to the most."""
+    seconds, joules = (partial(units.format, dimension=name) for name in ("time", "energy"))
     cases = found.partition_by(*varied, maintain_order=True) if varied else [found]
     columns: dict[str, list[str]] = {
         key: ["" if case[key][0] is None else str(case[key][0]) for case in cases] for key in varied}
     columns["seeds"] = [str(case.height) for case in cases]
     columns["rounds"] = [spread(case["rounds"], _count) for case in cases]
-    columns["a round"] = [spread(case["simulated_s"] / case["rounds"].replace(0, None), _time) for case in cases]
-    columns["energy"] = [spread(case["energy_j"], _energy) for case in cases]
+    columns["a round"] = [spread(case["simulated_s"] / case["rounds"].replace(0, None), seconds) for case in cases]
+    columns["energy"] = [spread(case["energy_j"], joules) for case in cases]
     columns["accuracy"] = [spread(case["accuracy"], "{:.2%}".format) for case in cases]
     columns["at target"] = [str(sum(bool(reached) for reached in case["target_reached"]) or "") for case in cases]
     columns["dropped"] = [spread(case["dropped"], _count) if any(case["dropped"]) else "" for case in cases]
@@ -131,9 +129,9 @@ def spread(values: pl.Series, say: Callable[[float], str]) -> str:
     """The mean, and below it the range where there is one; nothing where there is no value.
 
     >>> import polars as pl
-    >>> print(spread(pl.Series([0.2161, 0.2441]), _time))
-    230.1 ms
-    216.1 … 244.1 ms
+    >>> print(spread(pl.Series([0.2161, 0.2441]), "{:.3f} s".format))
+    0.230 s
+    0.216 … 0.244 s
     """
     known = [float(value) for value in values if value is not None]
     if not known:
@@ -146,14 +144,6 @@ def spread(values: pl.Series, say: Callable[[float], str]) -> str:
 def _count(number: float) -> str:
     """Whole, or the mean of whole numbers."""
     return f"{number:,.1f}".removesuffix(".0")
-
-
-def _time(time_s: float) -> str:
-    return units.format(time_s, "time")
-
-
-def _energy(energy_j: float) -> str:
-    return units.format(energy_j, "energy")
 
 
 def _first_line(failure: Path) -> str:

@@ -32,7 +32,6 @@ from netsim.base.errors import InputError, unknown
 from netsim.base.files import expanded, read_toml
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
-from netsim.scenario.toml_text import inline
 from netsim.sweep.points import Point
 from netsim.sweep.sweep import COLUMNS, plain
 
@@ -97,18 +96,29 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
     ``allow_import`` lets scenarios name code of packages that are not made for netsim.
     """
     table = _read(path)
-    name = table.get("name", path.stem)
-    if not (isinstance(name, str) and name and name.isprintable() and name == Path(name).name and name[0] != "."):
-        raise InputError("malformed", "name", repr(name), "a folder's name", source=str(path))
-    learning = table.get("learning", True)
-    if not isinstance(learning, bool):
-        raise InputError("wrong-type", "learning", repr(learning), "true or false", source=str(path))
-    base, seeds = _base(path, table), seeds_of(path, table.get("seeds", 1))
-    fixed = _flat(path, "set", table.get("set", {}))
-    cases = cases_of(path, table, len(seeds))
-    folder = results / "sweeps" / name
-    found = tuple((case, _scenario(path, base, fixed, case, learning, allow_import)) for case in cases)
-    return Sweep(name, folder, found, tuple(seeds), learning)
+    try:
+        for key in table:
+            if key not in KEYS:
+                raise unknown(key, key, KEYS, "unknown-key")
+        name = table.get("name", path.stem)
+        if not (isinstance(name, str) and name and name.isprintable() and name == Path(name).name and name[0] != "."):
+            raise InputError("malformed", "name", repr(name), "a folder's name")
+        learning = table.get("learning", True)
+        if not isinstance(learning, bool):
+            raise InputError("wrong-type", "learning", repr(learning), "true or false")
+        base, seeds = _base(path, table), seeds_of(table.get("seeds", 1))
+        fixed = _with_paths(path, _flat("set", table.get("set", {})))
+        cases = [(case, load_scenario(base, fixed, _with_paths(path, case))) for case in cases_of(table, len(seeds))]
+        for _, scenario in cases:
+            check_case(scenario, learning, allow_import)
+    except InputError as error:
+        raise located(error, str(path)) from None      # set here, not on the command line
+    return Sweep(name, results / "sweeps" / name, tuple(cases), tuple(seeds), learning)
+
+
+def located(error: InputError, where: str) -> InputError:
+    """A fault of a key in ``where`` the key stands, a sweep file for one; without a key, the fault of the whole."""
+    return error.at(source=where) if error.key else error.at(where)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -118,9 +128,6 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError("no-such-file", str(path)) from None
     except OSError as error:
         raise InputError("unreadable", str(path), error.strerror) from None
-    for key in table:
-        if key not in KEYS:
-            raise unknown(key, key, KEYS, "unknown-key", source=str(path))
     return table
 
 
@@ -129,95 +136,78 @@ def _base(path: Path, table: Mapping[str, Any]) -> str:
     named = table.get("scenario")
     if not isinstance(named, str) or not named:
         raise InputError("missing", "scenario", None if named is None else repr(named),
-                         f"a file, or a built-in scenario: {', '.join(builtin_scenarios())}", source=str(path))
-    return named if named in builtin_scenarios() else str(path.parent / expanded(named, "scenario", str(path)))
+                         f"a file, or a built-in scenario: {', '.join(builtin_scenarios())}")
+    return named if named in builtin_scenarios() else str(path.parent / expanded(named, "scenario"))
 
 
-def seeds_of(path: Path, seeds: Any) -> list[int]:
+def seeds_of(seeds: Any) -> list[int]:
     """The seeds that a number of them, or a list, stands for."""
     whole = isinstance(seeds, int) and not isinstance(seeds, bool) and seeds <= MOST_POINTS
     numbers = list(range(seeds)) if whole else list(seeds) if isinstance(seeds, Iterable) else []
     if not numbers or len(set(numbers)) < len(numbers) or any(
             isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0 for seed in numbers):
         raise InputError("out-of-range", "seeds", repr(seeds),
-                         "how many, from 1 on, or different whole numbers, from 0 on", source=str(path))
+                         "how many, from 1 on, or different whole numbers, from 0 on")
     return [int(seed) for seed in numbers]
 
 
-def cases_of(path: Path, table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
+def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
     """What is set in each case: every combination of the grid, under each table of the list."""
-    grid = _flat(path, "grid", table.get("grid", {}))
+    grid = _flat("grid", table.get("grid", {}))
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
-            raise InputError("wrong-type", f"grid.{key}", repr(values), "a list of values, such as [1, 2]",
-                             source=str(path))
-        _refuse_twice(path, f"grid.{key}", values)
+            raise InputError("wrong-type", f"grid.{key}", repr(values), "a list of values, such as [1, 2]")
+        _refuse_twice(f"grid.{key}", values)
     listed = table.get("list", [{}])
     if not isinstance(listed, list) or not listed:
-        raise InputError("wrong-type", "list", repr(listed), "tables, [[list]], one a case", source=str(path))
-    given = [_flat(path, f"list.{number}", case) for number, case in enumerate(listed)]
-    _refuse_twice(path, "list", given)
-    for named in given:
-        twice = sorted(named.keys() & grid.keys())
+        raise InputError("wrong-type", "list", repr(listed), "tables, [[list]], one a case")
+    given = [_flat(f"list.{number}", case) for number, case in enumerate(listed)]
+    _refuse_twice("list", given)
+    for twice in (sorted(named.keys() & grid.keys()) for named in given):
         if twice:
-            raise InputError("duplicate", twice[0], "in the grid and in the list", source=str(path))
+            raise InputError("duplicate", twice[0], "in the grid and in the list")
     for key in dict.fromkeys([*grid, *itertools.chain(*given)]):
         if key in COLUMNS:
             raise InputError("unsupported", key, "a whole table, and a column of the results",
-                             hint="Vary the keys in it", source=str(path))
+                             hint="Vary the keys in it")
     count = len(given) * math.prod(len(values) for values in grid.values())
     if count * seeds > MOST_POINTS:
-        raise InputError("too-large", str(path), f"{counted(count, 'case')} under {counted(seeds, 'seed')}",
-                         f"at most {MOST_POINTS:,} points")
+        raise InputError("too-large", found=f"{counted(count, 'case')} under {counted(seeds, 'seed')}",
+                         expected=f"at most {MOST_POINTS:,} points")
     return [{**named, **dict(zip(grid, values, strict=True))}
             for named in given for values in itertools.product(*grid.values())]
 
 
-def _refuse_twice(path: Path, where: str, values: list[Any]) -> None:
+def _refuse_twice(where: str, values: list[Any]) -> None:
     """The same case twice would count its runs twice."""
     value, count = Counter(map(repr, values)).most_common(1)[0]
     if count > 1:
-        raise InputError("duplicate", where, value, source=str(path))
+        raise InputError("duplicate", where, value)
 
 
-def _flat(path: Path, where: str, table: Any, above: str = "") -> dict[str, Any]:
+def _flat(where: str, table: Any, above: str = "") -> dict[str, Any]:
     """Nested tables as dotted keys: ``cell.bandwidth = …`` and ``"cell.bandwidth" = …`` mean the same."""
     if not isinstance(table, Mapping):
-        raise InputError("wrong-type", where, repr(table), "a table of keys", source=str(path))
+        raise InputError("wrong-type", where, repr(table), "a table of keys")
     flat: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{above}.{key}" if above else key
-        flat.update(_flat(path, where, value, name) if isinstance(value, Mapping) else {name: value})
+        flat.update(_flat(where, value, name) if isinstance(value, Mapping) else {name: value})
     return flat
 
 
-def _scenario(
-    path: Path, base: str, fixed: Mapping[str, Any], case: Mapping[str, Any], learning: bool, allow_import: bool,
-) -> Scenario:
-    """The scenario with what is set for all cases, and for this one on top."""
+def check_case(scenario: Scenario, learning: bool, allow_import: bool) -> None:
+    """Raise InputError for a scenario that cannot be run, with learning or without."""
     from netsim.prepare import prepare, refuse_untrained
 
-    try:
-        scenario = load_scenario(base, _overrides(path, fixed), _overrides(path, case))
-        if not learning:
-            refuse_untrained(scenario)
-        prepare(scenario, learning=learning and scenario.trains, allow_import=allow_import)
-    except InputError as error:
-        raise error.at(source=str(path)) from None      # set here, not on the command line
-    return scenario
+    if not learning:
+        refuse_untrained(scenario)
+    prepare(scenario, learning=learning and scenario.trains, allow_import=allow_import)
 
 
-def _overrides(path: Path, settings: Mapping[str, Any]) -> list[str]:
-    """Settings as the command line gives them; paths among them hold from the sweep file's folder."""
+def _with_paths(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which paths hold from the sweep file's folder."""
     paths = {".".join(steps) for steps in PATHS}
-    overrides = []
-    for key, value in settings.items():
-        if isinstance(value, str) and (key in paths or (key.startswith("population.") and key.endswith(".devices"))):
-            value = str((path.parent / expanded(value, key, str(path))).resolve())
-        overrides.append(override(key, value))
-    return overrides
-
-
-def override(key: str, value: Any) -> str:
-    """``key=value`` as ``load_scenario`` takes it, the value as TOML writes it on one line."""
-    return f"{key}={inline(value)}"
+    return {key: str((path.parent / expanded(value, key)).resolve()) if isinstance(value, str) and (
+        key in paths or (key.startswith("population.") and key.endswith(".devices"))) else value
+        for key, value in settings.items()}
