@@ -62,13 +62,11 @@ def band(panel: Axes, x: Sequence[float], values: Floats, method: str) -> None:
 
 def spread(values: Sequence[float] | Floats, unit: str = "", scale: float = 1.0, digits: int = 1) -> str:
     """``110.3 ms (quartiles 103.8 to 115.3)``; NaN left out."""
-    there = np.asarray(values, dtype=float)
-    there = there[np.isfinite(there)] * scale
-    if not len(there):
+    count, *found = quartiles(np.asarray(values, dtype=float) * scale).values()
+    if not count:
         return "never feasible"
-    low, middle, high = np.percentile(there, [25, 50, 75])
-    unit = f" {unit}" if unit else ""
-    return f"{middle:.{digits}f}{unit} (quartiles {low:.{digits}f} to {high:.{digits}f})"
+    low, middle, high = (f"{value:.{digits}f}" for value in found)
+    return f"{middle}{f' {unit}' if unit else ''} (quartiles {low} to {high})"
 
 
 def quartiles(values: Sequence[float] | Floats) -> dict[str, float | int]:

@@ -135,8 +135,8 @@ def _text(report: Report, about: About) -> str:
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a Markdown table."""
-    lines = ["|" + "".join(f" {cell} |" if cell else " |" for cell in cells) for cells in (head, *rows)]
-    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
+    first = f"| {' | '.join(head)} |".replace("|  |", "| |")
+    return [first, "|" + "---|" * len(head), *(f"| {' | '.join(cells)} |" for cells in rows)]
 
 
 def overview(folder: Path, targets: Sequence[str], says: str = "the paper says") -> str:

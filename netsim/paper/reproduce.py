@@ -78,7 +78,7 @@ TARGETS = {
     "fig4": Target("distances between devices' models, layer by layer", "first_round:fig4"),
     "table1": Target("weight divergence of a device against what choosing it does", "divergence_accuracy:table1"),
     "table2": Target("parameters by layer, and model sizes", "sizes:table2"),
-    "fig5": Target("energy of each device, total energy and delay: SAO and FEDL", "fedl_weights:fig5"),
+    "fig5": Target("energy of each device, total energy and delay: SAO and FEDL", "delay:fig5"),
     "fig6": Target("delay of a round against transmit power", "delay:fig6"),
     "fig7": Target("delay of a round against the energy budget", "delay:fig7"),
     "fig8": Target("running time of K-means by layer", "first_round:fig8"),
@@ -96,7 +96,7 @@ BEYOND = {
     "asynchronous": Target("waiting or not: time and energy to a target accuracy, by server",
                            "asynchronous:asynchronous"),
 }
-NO_DATA = ("choices", "delay", "fedl_weights", "sharing", "sizes")     # modules whose targets need none, or bring it
+NO_DATA = ("choices", "delay", "sharing", "sizes")     # modules whose targets need none, or bring it
 INTRODUCTION = f"""\
 # The paper's tables and figures, measured
 

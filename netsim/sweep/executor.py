@@ -76,16 +76,12 @@ def _dask(address: str) -> Iterator[Executor]:
             "needs", "--cluster", f"{address}: {str(error) or type(error).__name__}", "a Dask scheduler that answers",
             "Start one with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`") from None
     try:
-        _check_workers(client, address)
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE_S)
+        except (TimeoutError, OSError):
+            raise InputError("needs", "--cluster", f"no workers of {address}", "one at least", "Start some with "
+                             f"`dask worker {address} --nthreads 1`, where netsim is installed") from None
         yield OnCluster(client)
     finally:
         with suppress(OSError):      # the scheduler may be gone
             client.close()
-
-
-def _check_workers(client: Any, address: str) -> None:
-    try:
-        client.wait_for_workers(1, timeout=PATIENCE_S)
-    except (TimeoutError, OSError):
-        raise InputError("needs", "--cluster", f"no workers of {address}", "one at least",
-                         f"Start some with `dask worker {address} --nthreads 1`, where netsim is installed") from None

@@ -47,18 +47,15 @@ class SweepResults(AnalysedSweep):
 
     def _repr_html_(self) -> str:
         title = f"{self.name}: means over {counted(len(self.seeds), 'seed')}, ± half of a 95 % interval (Student's t)"
-        columns = [*(self.keys or ["case"]), "seeds", *self.measures]
-        failed = any(case.failed for case in self.cases)
+        heads = [*(self.keys or ["case"]), "seeds"]
+        failed = ["failed"] if any(case.failed for case in self.cases) else []
         rows = []
         for case in self.cases:
-            named = self.named(case)
-            cells = [named[name] for name in columns[: -len(self.measures) or None]] if self.measures else [
-                named[name] for name in columns]
-            found = [(name, case.over(name)) for name in self.measures]
-            cells += [html.cell(name, one.mean) + ("" if one.half is None else f" ± {html.cell(name, one.half)}")
-                      for name, one in found]
-            rows.append([*cells, next(iter(case.failed.values()), "")] if failed else cells)
-        return html.table(title, [*columns, "failed"] if failed else columns, rows, most=40)
+            named, found = self.named(case), [(name, case.over(name)) for name in self.measures]
+            rows.append([*(named[name] for name in heads), *(
+                html.cell(name, one.mean) + ("" if one.half is None else f" ± {html.cell(name, one.half)}")
+                for name, one in found), *(next(iter(case.failed.values()), "") for _ in failed)])
+        return html.table(title, [*heads, *self.measures, *failed], rows, most=40)
 
 
 def load_sweep_results(folder: Path | str) -> SweepResults:
