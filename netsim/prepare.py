@@ -14,15 +14,14 @@ from netsim.base.errors import InputError, found, quoted, unknown
 from netsim.base.fields import options_in
 from netsim.base.registry import Registry
 from netsim.cell.schedulers import SCHEDULERS
-from netsim.fleet.link_model import LINKS, link_of
-from netsim.fleet.path_loss import PATH_LOSSES
+from netsim.fleet.link_model import LINKS, PATH_LOSSES, link_of
 from netsim.learning.aggregation import needs_chances
 from netsim.learning.named import DATASETS, MODELS, check_learning, layers_of, permit_learning
 from netsim.scenario.effect import Idle, idle_untrained
 from netsim.selection import METHODS as SELECTION
 from netsim.selection import Selection, make_selection
 from netsim.server import SERVERS
-from netsim.world import CHANNELS
+from netsim.world.channel import CHANNELS
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario

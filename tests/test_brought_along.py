@@ -13,13 +13,12 @@ from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.base.fields import Decibels
 from netsim.cell.schedulers import SCHEDULERS
-from netsim.fleet.link_model import LINKS
-from netsim.fleet.path_loss import PATH_LOSSES
+from netsim.fleet.link_model import LINKS, PATH_LOSSES
 from netsim.physics import free_space_loss
 from netsim.prepare import prepare
 from netsim.server import SERVERS
 from netsim.server.synchronous import Synchronous, WaitForAll
-from netsim.world import CHANNELS
+from netsim.world.channel import CHANNELS
 
 
 class Halves:

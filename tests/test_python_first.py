@@ -260,7 +260,7 @@ def test_results_show_themselves_with_units() -> None:
     scenario = Scenario.of(CELL)
     run = simulate(scenario)
     shown = {
-        scenario._repr_html_(): ("cell.bandwidth", "10 MHz", "population phone.budget", "60 mJ"),
+        scenario._repr_html_(): ("cell.bandwidth", "10 MHz", "population.phone.budget", "60 mJ"),
         run._repr_html_(): ("scenario, seed 0: 4 rounds (finished)", " ms", " mJ"),
         run.breakdown()._repr_html_(): ("compute time", "band used", " %"),
         run.critical_path()._repr_html_(): ("what set the length of", "share of time"),

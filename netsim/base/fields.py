@@ -14,6 +14,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
     ValidationInfo,
     model_validator,
 )
@@ -98,13 +99,13 @@ class Model(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")       # before the validators that may go on with a copy
     @classmethod
-    def _note_class(cls, data: Any, info: ValidationInfo) -> Any:
+    def _note_class(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
         """Leave word which class checked which table, so that an error can say what that class allows."""
         if info.context is not None and isinstance(data, dict):
             info.context[id(data)] = cls
-        return data
+        return handler(data)
 
 
 class OpenTable(Model):

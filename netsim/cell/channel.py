@@ -116,24 +116,24 @@ class PacketLoss:
 
     def bits_to_send(self, job: Job) -> float:
         """Bits that an upload comes to, with all packets that are sent again."""
-        packets = self.faults.packets(job.device)
-        if not packets:
+        loss = self.faults.loss(job.device)
+        if loss is None or not loss.packets:
             return job.plan.bits
         job.work.packets, lost = self.faults.packets_sent(job.device, self._next(job.device))
-        job.work.attempts = self.faults.tries(job.device) if lost else 0
-        return job.plan.bits * job.work.packets / packets
+        job.work.attempts = loss.tries if lost else 0
+        return job.plan.bits * job.work.packets / loss.packets
 
     def outcome(self, job: Job) -> str | None:
         """The outcome of an upload that was sent to its end; None if it is sent again."""
-        tries = self.faults.tries(job.device)
-        if not tries:
+        loss = self.faults.loss(job.device)
+        if loss is None:
             return ARRIVED
         if job.work.packets:
-            return LOST if job.work.attempts >= tries else ARRIVED
+            return LOST if job.work.attempts >= loss.tries else ARRIVED
         if not self.faults.loses(job.device, self._next(job.device)):
             return ARRIVED
         job.work.attempts += 1
-        return LOST if job.work.attempts >= tries else None
+        return LOST if job.work.attempts >= loss.tries else None
 
     def _next(self, device: int) -> int:
         number = self._uploads.get(device, 0)

@@ -1,6 +1,7 @@
 """The link model of a cell: Shannon's, as the scenario sets it, or one of the user's own, whose answers are checked.
 
-With it, how the model gets to the devices: one broadcast, or a transmission for each.
+With it, how the model gets to the devices: one broadcast, or a transmission for each; and how much of a signal is lost
+over a distance.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import numpy as np
 
 from netsim.base.arrays import Floats, as_floats
 from netsim.base.errors import InputError, ask, found
-from netsim.base.fields import options_in
-from netsim.base.registry import Entry, Registry
+from netsim.base.fields import MOST_DB, Decibels, Frequency, options_in
+from netsim.base.registry import Entry, Registry, first_called
 from netsim.base.tolerances import INVERSE
-from netsim.physics import SHANNON, LinkModel, Shannon, Values
+from netsim.physics import CLOSEST_M, SHANNON, LinkModel, Shannon, Values, free_space_loss, log_distance_loss
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
-    from netsim.scenario.radio import Cell
+    from netsim.scenario.radio import Cell, PathLoss
 
 KEY = "cell.rate.model"
 TRIED_SNR = np.geomspace(1e-3, 1e6, 10)      # J over the cell's bandwidth: links from the noise floor to the mast
@@ -146,3 +147,31 @@ class Downlink:
     def joules(self, gain: Floats) -> Floats:
         """What receiving takes from each of them."""
         return self.reception_w * self.seconds(gain)
+
+
+PATH_LOSSES = Registry("path loss", "cell.path_loss.model", {
+    "log-distance": Entry("netsim.fleet.link_model:log_distance", "so many decibels for each tenfold distance"),
+    "free-space": Entry("netsim.fleet.link_model:free_space", "nothing in the way but distance"),
+}, given=1, check=first_called("distance_m", "cell.path_loss.model"))
+
+
+def log_distance(distance_m: Floats, intercept: Decibels, slope: Decibels) -> Floats:
+    return log_distance_loss(distance_m, intercept, slope)
+
+
+def free_space(distance_m: Floats, frequency: Frequency) -> Floats:
+    return free_space_loss(distance_m, frequency)
+
+
+def loss_db(settings: PathLoss, distance_m: Floats) -> Floats:
+    """The mean path loss of each device; nearer than one metre counts as one metre, where laws would amplify."""
+    law = PATH_LOSSES.make(settings.model, options_in(settings))
+    answer = law(np.maximum(distance_m, CLOSEST_M))
+    loss = as_floats(answer)
+    if loss.shape != distance_m.shape or not (np.abs(loss) <= MOST_DB).all():
+        if settings.model in PATH_LOSSES:
+            raise InputError("out-of-range", "cell.path_loss", f"{np.max(np.abs(loss)):g} dB", f"at most {MOST_DB} dB",
+                             "Its keys and the distances do not fit together")
+        raise InputError("wrong-answer", "cell.path_loss.model", f"{settings.model}: {found(answer)}",
+                         f"one loss in dB for each of {len(distance_m)} distances, between -{MOST_DB} and {MOST_DB}")
+    return loss

@@ -18,10 +18,10 @@ from netsim.base.arrays import Floats, Ints, frozen, read_only
 from netsim.base.errors import InputError
 from netsim.base.fields import MOST
 from netsim.base.streams import stream
+from netsim.fleet.link_model import loss_db
 from netsim.fleet.mobility import Movers, points
-from netsim.fleet.path_loss import loss_db
 from netsim.physics import gain_of_loss
-from netsim.scenario.distributions import Distribution, Spread
+from netsim.scenario.distributions import Distribution
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -90,61 +90,49 @@ def _kinds(scenario: Scenario) -> tuple[tuple[str, ...], Ints]:
 
 def draw_samples(scenario: Scenario, seed: int) -> Ints | None:
     """D_n as the scenario gives it; None where it is "auto", so that the data split decides."""
-    drawn = [draw("samples", draw.table.samples)
-             for draw in table_draws(scenario, seed) if draw.table.samples != "auto"]
-    if len(drawn) < len(scenario.population):
+    if any(table.samples == "auto" for table in scenario.population):
         return None
-    counts: Ints = np.clip(np.rint(np.concatenate(drawn)), 1, MOST).astype(np.int64)
+    drawn = np.concatenate([draw("samples", draw.table.values("samples")) for draw in table_draws(scenario, seed)])
+    counts: Ints = np.clip(np.rint(drawn), 1, MOST).astype(np.int64)
     return counts
 
 
+# The arrays of a population: the stream that each is drawn from, and the column of a fleet or key that says how.
+DRAWN = {
+    "cpu_min_hz": ("cpu min", "cpu_min"), "cpu_max_hz": ("cpu max", "cpu_max"),
+    "cycles_per_sample": ("cycles", "cycles_per_sample"), "capacitance": ("capacitance", "capacitance"),
+    "power_w": ("power", "power"), "power_min_w": ("power min", "min_power"), "power_max_w": ("power max", "max_power"),
+    "budget_j": ("budget", "budget"), "battery_j": ("battery", "battery"),
+}
+
+
+@dataclass(frozen=True)
 class TableDraw:
     """The draws of one ``[[population]]`` table."""
 
-    def __init__(self, table: PopulationTable, number: int, seed: int) -> None:
-        self.table = table
-        self.number = number      # its place in the random streams
-        self.seed = seed
+    table: PopulationTable
+    devices: range      # their numbers in the cell
+    number: int         # its place in the random streams
+    seed: int
 
-    def __call__(self, name: str, value: Spread | None, column: str | None = None) -> Floats:
-        """A property of all devices: the fleet's column if there is one, else a constant or draws of its stream."""
-        given = getattr(self.table.devices, column or name, None)
-        if given is not None:
-            return np.array([np.inf if entry == "mains" else entry for entry in given], dtype=float)
-        if isinstance(value, Distribution):
-            drawn = value.sample(self.rng(name), self.table.size)
-            return np.clip(drawn, *value.bounds())
-        assert value is not None      # the scenario's own check: a key that no column stands for is there
-        return np.full(self.table.size, float(value))
+    def __call__(self, name: str, values: Any) -> Floats:
+        """A property of all devices: as the column of a fleet has it, a constant, or draws of the stream ``name``."""
+        if isinstance(values, Distribution):
+            return np.clip(values.sample(self.rng(name), self.table.size), *values.bounds())
+        if isinstance(values, tuple):
+            return np.array([np.inf if entry == "mains" else entry for entry in values], dtype=float)
+        return np.full(self.table.size, np.inf if values == "mains" else float(values))
 
     def rng(self, name: str) -> np.random.Generator:
         return stream(self.seed, name, device=self.number)
 
     def properties(self, cell: Cell) -> dict[str, Floats]:
-        table = self.table
-        cpu, radio = table.cpu, table.radio
         x_m, y_m = self.places(cell)
-        power = self("power", radio.power if radio else None)
-        return {
-            "x_m": x_m, "y_m": y_m, "gain": self.gain(cell, np.hypot(x_m, y_m)),
-            "cpu_min_hz": self("cpu min", cpu.min if cpu else None, "cpu_min"),
-            "cpu_max_hz": self("cpu max", cpu.max if cpu else None, "cpu_max"),
-            "cycles_per_sample": self("cycles", cpu.cycles_per_sample if cpu else None, "cycles_per_sample"),
-            "capacitance": self("capacitance", cpu.capacitance if cpu else 1e-28),
-            "power_w": power,
-            "power_min_w": self.power_bound("min", power),
-            "power_max_w": self.power_bound("max", power),
-            "budget_j": self("budget", table.budget),
-            "battery_j": self("battery", np.inf if table.battery == "mains" else table.battery),
-        }
-
-    def power_bound(self, end: str, power: Floats) -> Floats:
-        """The least or most power, which is the power itself where the scenario gives no range."""
-        value = getattr(self.table.radio, f"{end}_power", None)
-        column = f"{end}_power"
-        if value is None and getattr(self.table.devices, column, None) is None:
-            return power
-        return self(f"power {end}", value, column)
+        given = {name: (purpose, self.table.values(column)) for name, (purpose, column) in DRAWN.items()}
+        drawn = {name: self(purpose, values) for name, (purpose, values) in given.items() if values is not None}
+        power_w = drawn["power_w"]          # where the scenario gives no range, it is the power itself
+        return {"x_m": x_m, "y_m": y_m, "gain": self.gain(cell, np.hypot(x_m, y_m)), "power_min_w": power_w,
+                "power_max_w": power_w, **drawn}
 
     def places(self, cell: Cell) -> tuple[Floats, Floats]:
         """As the fleet or the table says, else evenly over the disc: the distance goes with the root of a draw."""
@@ -181,8 +169,8 @@ class TableDraw:
 
 def table_draws(scenario: Scenario, seed: int) -> list[TableDraw]:
     """The draws of all tables, in their order."""
-    return [TableDraw(table, number, seed)
-            for table, number in zip(scenario.population, table_numbers(scenario), strict=True)]
+    tables = zip(scenario.population, scenario.numbers, table_numbers(scenario), strict=True)
+    return [TableDraw(table, devices, number, seed) for table, devices, number in tables]
 
 
 def table_numbers(scenario: Scenario) -> list[int]:
@@ -209,12 +197,11 @@ class DeviceNames:
     scenario: Scenario
 
     def __call__(self, number: int) -> str:
-        place = number
-        for table in self.scenario.population:
-            if place < table.size:
+        for table, devices in zip(self.scenario.population, self.scenario.numbers, strict=True):
+            if number in devices:
+                place = devices.index(number)
                 name, kind = table.devices and table.devices.name, table.devices and table.devices.kind
                 return name[place] if name else f"{kind[place] if kind else table.name} {number}"
-            place -= table.size
         raise ValueError(f"there is no device {number}")
 
 

@@ -22,10 +22,8 @@ def problem_for(
     scenario: Scenario, population: Population, devices: Ints, *, bits: float, gain: Floats | None = None,
 ) -> Problem:
     """The allocation problem of some devices: what they compute (U_n = L C_n D_n) and upload in a round."""
-    chosen = np.asarray(devices)
-    cycles = samples_trained(scenario, population.samples[chosen]) * population.cycles_per_sample[chosen]
-    return _problem(scenario, population, chosen, population.gain if gain is None else gain, chosen,
-                    np.array(float(bits)), cycles)
+    problems = RoundProblems(scenario, population, JobSizes.of(scenario, population, bits))
+    return problems.of(np.asarray(devices), None if gain is None else gain[devices])
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +52,12 @@ class RoundProblems:
     """A run's allocation problems, cut round after round out of that of all devices, which is validated once."""
 
     def __init__(self, scenario: Scenario, population: Population, sizes: JobSizes) -> None:
-        self.whole = _problem(scenario, population, slice(None), population.gain, np.arange(len(population)),
-                              sizes.upload_bits, sizes.cycles)
+        limits = {name: getattr(population, name) for name in (
+            "capacitance", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz", "power_min_w", "power_max_w")}
+        self.whole = Problem(
+            bits=sizes.upload_bits, cycles=sizes.cycles, bandwidth_hz=float(scenario.cell.bandwidth),
+            noise_w_per_hz=scenario.cell.noise_w_per_hz, numbers=np.arange(len(population)),
+            names=DeviceNames(scenario), link=link_of(scenario.cell), **limits)
         self.sizes = sizes
         self.part: Problem | None = None         # with the limits of some devices
         self._least_j: Floats | None = None      # of all devices; known when it is first asked for
@@ -97,10 +99,7 @@ class RoundProblems:
         return other
 
     def of(self, devices: Ints, gain: Floats | None = None) -> Problem:
-        """The problem of these devices, with their gains as they are now if the channel changes.
-
-        The same as :func:`problem_for`; only the gains are looked at again.
-        """
+        """The problem of these devices, with their gains as they are now if the channel changes."""
         numbers = None if self.part is None else self.part.numbers
         if self.part is None or numbers is None or not np.isin(devices, numbers).all():
             return self.whole.subset(devices, gain)
@@ -115,30 +114,6 @@ def _least_j(problem: Problem, *, channel_changes: bool) -> Floats:
     snr_hz = problem.gain * power_w / problem.noise_w_per_hz
     rate = problem.link.rate(best_hz(problem.link, problem.bandwidth_hz, snr_hz), snr_hz)
     return compute_j + power_w * upload_time(problem.bits, rate)
-
-
-def _problem(
-    scenario: Scenario, population: Population, devices: Ints | slice, gain: Floats, numbers: Ints, bits: Floats,
-    cycles: Floats,
-) -> Problem:
-    """The problem of these devices; a slice shares the population's arrays."""
-    return Problem(
-        bits=bits,
-        cycles=cycles,
-        capacitance=population.capacitance[devices],
-        gain=gain[devices],
-        power_w=population.power_w[devices],
-        budget_j=population.budget_j[devices],
-        cpu_min_hz=population.cpu_min_hz[devices],
-        cpu_max_hz=population.cpu_max_hz[devices],
-        bandwidth_hz=float(scenario.cell.bandwidth),
-        noise_w_per_hz=scenario.cell.noise_w_per_hz,
-        power_min_w=population.power_min_w[devices],
-        power_max_w=population.power_max_w[devices],
-        numbers=numbers,
-        names=DeviceNames(scenario),
-        link=link_of(scenario.cell),
-    )
 
 
 def samples_trained(scenario: Scenario, samples: Ints) -> Floats:

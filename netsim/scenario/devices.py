@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Strict, model_validator
@@ -13,6 +14,7 @@ from netsim.scenario.radio import OrPath
 from netsim.scenario.time_varying import Availability, Charging, Crash, Loss, Mobility, Throttle
 
 MOST_DEVICES = 10_000_000
+CAPACITANCE = 1e-28
 # keys by which something happens to devices in time
 IN_TIME = ("mobility", "availability", "crash", "loss", "idle", "harvest", "charging", "throttle")
 
@@ -23,7 +25,8 @@ class Cpu(Model):
     min: Annotated[Spread, Drawn(Frequency), key("lowest clock frequency")]
     max: Annotated[Spread, Drawn(Frequency), key("highest clock frequency")]
     cycles_per_sample: Annotated[Spread, Drawn(Positive), key("C_n: CPU cycles to train on one sample once")]
-    capacitance: Annotated[Spread, Drawn(Positive), key("alpha/2: half the effective switched capacitance")] = 1e-28
+    capacitance: Annotated[
+        Spread, Drawn(Positive), key("alpha/2: half the effective switched capacitance")] = CAPACITANCE
     _ordered = ordered("min", "max")
 
 
@@ -44,6 +47,12 @@ class Radio(Model):
 
 
 Mains = Literal["mains"]
+# The key of a population in whose place a column of its fleet may stand, and the columns without which a key is needed.
+KEY_OF: Mapping[str, tuple[str, ...]] = {
+    "cpu_min": ("cpu", "min"), "cpu_max": ("cpu", "max"), "cycles_per_sample": ("cpu", "cycles_per_sample"),
+    "power": ("radio", "power"), "capacitance": ("cpu", "capacitance"), "min_power": ("radio", "min_power"),
+    "max_power": ("radio", "max_power"), "budget": ("budget",), "battery": ("battery",), "samples": ("samples",)}
+NEEDED = {"cpu": ("cpu_min", "cpu_max", "cycles_per_sample"), "radio": ("power",), "budget": ("budget",)}
 Column = Strict(False), Field(min_length=1, max_length=MOST_DEVICES)
 
 
@@ -133,46 +142,47 @@ class PopulationTable(Model):
             if recorded is not None and len(recorded) != self.size:
                 raise field_error("wrong-length", table, name, found=counted(len(recorded), *words),
                                   expected=f"one for each of {counted(self.size, 'device')}")
-        self._check_energy(columns)
         if self.mobility is not None and "gain" in columns:
             raise field_error("conflict", "mobility", hint="A measured gain has no place: remove the column gain")
-        needs = {"cpu": ("cpu_min", "cpu_max", "cycles_per_sample"), "radio": ("power",), "budget": ("budget",)}
-        for table, instead in needs.items():
+        for table, instead in NEEDED.items():
             if getattr(self, table) is None and not set(instead) <= set(columns):
                 raise field_error("missing", table, expected=f"it, or columns {', '.join(instead)}" if columns else "")
-        self._check_fleet("cpu_min", self.cpu and self.cpu.min, "cpu_max", self.cpu and self.cpu.max)
-        power = columns.get("power", self.radio and self.radio.power)
-        self._check_fleet("min_power", (self.radio and self.radio.min_power) or power,
-                          "max_power", (self.radio and self.radio.max_power) or power)
+        self._check_energy()
+        self._check_order("cpu_min", "cpu_max", columns)
+        self._check_order("min_power", "max_power", columns)
         return self
 
-    def _check_energy(self, columns: dict[str, tuple[Any, ...]]) -> None:
+    def values(self, column: str) -> Any:
+        """What holds for a property: the column of the fleet if there is one, else the value of its key, or None."""
+        value: Any = getattr(self.devices, column, None)
+        if value is None:
+            value = self
+            for step in KEY_OF[column]:
+                value = getattr(value, step, CAPACITANCE if step == "capacitance" else None)
+        return value
+
+    def _check_energy(self) -> None:
         """Nothing that is said of batteries and clocks is without effect."""
+        battery = self.values("battery")
+        on_mains = all(entry == "mains" for entry in (battery if isinstance(battery, tuple) else (battery,)))
         for name in ("idle", "harvest", "charging"):
-            if getattr(self, name) is not None and set(columns.get("battery", (self.battery,))) == {"mains"}:
+            if getattr(self, name) is not None and on_mains:
                 raise field_error("no-effect", name, hint="The devices are on mains: give them a battery")
-        if self.throttle is None:
-            return
-        to, fastest = self.throttle.to, columns.get("cpu_max") or (self.cpu and highest(self.cpu.max))
-        slowest = columns.get("cpu_min") or (self.cpu and highest(self.cpu.min))
-        if fastest and to >= (max(fastest) if isinstance(fastest, tuple) else fastest):
+        if self.throttle is not None and self.throttle.to >= highest(self.values("cpu_max")):
             raise field_error("no-effect", "throttle", "to", hint="No processor is ever faster")
-        if slowest and to < (max(slowest) if isinstance(slowest, tuple) else slowest):
+        if self.throttle is not None and self.throttle.to < highest(self.values("cpu_min")):
             raise field_error("out-of-range", "throttle", "to", expected="at least the lowest clock of every processor")
 
-    def _check_fleet(self, low: str, low_else: Any, high: str, high_else: Any) -> None:
-        """Each device's least must not be above its most, wherever the two come from: a column or the table."""
-        columns = self.devices.columns() if self.devices is not None else {}
-        if not {low, high} & set(columns):
-            return
-        lows, highs = columns.get(low, low_else), columns.get(high, high_else)
-        for row in range(len(next(iter(columns.values())))):
+    def _check_order(self, low: str, high: str, columns: Mapping[str, Any]) -> None:
+        """Each device's least must not be above its most, where one of them comes from a column."""
+        lows, highs = (self.values(name) or self.values("power") for name in (low, high))
+        for row in range(self.size if {low, high} & set(columns) else 0):
             least = lows[row] if isinstance(lows, tuple) else highest(lows)
             most = highs[row] if isinstance(highs, tuple) else lowest(highs)
             if least > most:
-                at = high if high in columns else low
-                raise field_error("out-of-range", "devices", at, row, found=f"{low} {float(least)!r} and {high} "
-                                  f"{float(most)!r} in SI units", expected=f"{low} at most {high}")
+                raise field_error("out-of-range", "devices", high if high in columns else low, row, found=f"{low} "
+                                  f"{float(least)!r} and {high} {float(most)!r} in SI units",
+                                  expected=f"{low} at most {high}")
 
     @property
     def size(self) -> int:

@@ -42,19 +42,11 @@ def ordered(low_name: str, high_name: str) -> Any:
 
 
 class Distribution(Model):
-    """Something to draw from; every draw is moved into [lowest, highest]."""
+    """Something to draw from; every draw is moved into its bounds."""
 
     def bounds(self) -> tuple[float, float]:
         """The lowest and the highest draw."""
         raise NotImplementedError
-
-    @property
-    def lowest(self) -> float:
-        return self.bounds()[0]
-
-    @property
-    def highest(self) -> float:
-        return self.bounds()[1]
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
         raise NotImplementedError
@@ -109,7 +101,7 @@ class Normal(Bounded[Q], Generic[Q]):
     def _sensible(self) -> Self:
         if isinstance(self.sd, Quantity) and "dB" in self.sd.text:
             raise field_error("wrong-unit", "sd", expected="W or mW", hint="Draws are made in watts; dBm is a level")
-        if self.lowest <= 0:
+        if lowest(self) <= 0:
             raise field_error("out-of-range", found=f"a mean of less than {TAIL:g} sd", expected="draws above 0",
                               hint="Give min")
         return self
@@ -174,7 +166,8 @@ class OneOf(Distribution, Generic[Q]):
         return drawn
 
 
-Spread = float | Distribution       # a constant, or something to draw from
+Spread = float | Distribution              # a constant, or something to draw from
+Values = Spread | tuple[float, ...]        # or an entry for each device
 
 
 class Drawn:
@@ -207,11 +200,11 @@ class Drawn:
         return handler.generate_schema(Annotated[union, Discriminator(self._tag)])
 
 
-def lowest(value: Spread) -> float:
-    """The smallest value that can be drawn."""
-    return value.lowest if isinstance(value, Distribution) else value
+def lowest(value: Values) -> float:
+    """The smallest value of any device."""
+    return value.bounds()[0] if isinstance(value, Distribution) else min(value) if isinstance(value, tuple) else value
 
 
-def highest(value: Spread) -> float:
-    """The largest value that can be drawn."""
-    return value.highest if isinstance(value, Distribution) else value
+def highest(value: Values) -> float:
+    """The largest value of any device."""
+    return value.bounds()[1] if isinstance(value, Distribution) else max(value) if isinstance(value, tuple) else value

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from netsim.base.errors import InputError
-from netsim.scenario.errors import Layer, holds
-from netsim.scenario.toml_text import inline
+from netsim.base.fields import Quantity
+from netsim.scenario.devices import KEY_OF, NEEDED, PopulationTable
+from netsim.scenario.errors import Layer, at
+from netsim.scenario.toml_text import inline, is_section
 
 if TYPE_CHECKING:
-    from netsim.scenario.devices import PopulationTable
     from netsim.scenario.schema import Scenario
 
 Key = tuple[str, ...]      # a population goes by its name
@@ -34,10 +35,6 @@ class Idle:
     changes_only: bool = False      # a file may say it for another command or method
     called: str = ""                # what it is, where it is no key
 
-    def error(self, source: str) -> InputError:
-        """The error for the file or change that set it."""
-        return InputError("no-effect", self.called or ".".join(self.key), hint=self.why, source=source)
-
 
 @dataclass(frozen=True)
 class Said:
@@ -50,39 +47,33 @@ class Said:
     @property
     def changed(self) -> list[str]:
         """What the changes come to, each as ``cell.bandwidth = 10MHz``."""
-        values = {key: value for layer in self.changes for key, value in _flat(layer.table)}
+        values = {key: value for layer in self.changes for key, value in flat(layer.table)}
         return [f"{key} = {value}" for key, value in values.items()]
 
     def refuse(self, idle: Iterable[Idle]) -> None:
-        """Raise InputError for the first key that was set and does nothing."""
-        for key in idle:
-            told = next(self._in_vain(key), None)
-            if told is not None:
-                raise key.error(told.source)
-
-    def _in_vain(self, idle: Idle) -> Iterator[Layer]:
-        """Those who set a key that does nothing, and should have known."""
+        """Raise InputError for the first key that was set and does nothing, unless it is overridden further up."""
         layers = (*self.files, *self.changes)
-        lenient = self.spelled_out or idle.changes_only
-        for place in range(max(0, len(self.files) - (not lenient)), len(layers)):
-            overridden = any(holds(other.table, idle.by) for other in layers[place + 1:])
-            again = not idle.needed or any(holds(other.table, idle.key) for other in layers[:place])
-            if holds(layers[place].table, idle.key) and again and not overridden:
-                yield layers[place]
+        for key in idle:
+            lenient = self.spelled_out or key.changes_only
+            for place in range(max(0, len(self.files) - (not lenient)), len(layers)):
+                overridden = any(at(other.table, key.by) is not None for other in layers[place + 1:])
+                again = not key.needed or any(at(other.table, key.key) is not None for other in layers[:place])
+                if at(layers[place].table, key.key) is not None and again and not overridden:
+                    raise InputError("no-effect", key.called or ".".join(key.key), hint=key.why,
+                                     source=layers[place].source)
 
 
-def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+def flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
     """Every key with its value, in short; populations go by their names."""
     for name, value in table.items():
-        listed = isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
         if isinstance(value, Mapping) and "dist" not in value:
-            yield from _flat(value, f"{above}{name}.")
-        elif name == "population" and listed:
+            yield from flat(value, f"{above}{name}.")
+        elif name == "population" and is_section(value):
             for each in value:
-                yield from _flat({key: item for key, item in each.items() if key != "name"},
-                                 f"{name}.{each.get('name', 'device')}.")
+                yield from flat({key: item for key, item in each.items() if key != "name"},
+                                f"{name}.{each.get('name', 'device')}.")
         else:
-            text = value if isinstance(value, str) else inline(value)
+            text = value.text if isinstance(value, Quantity) else value if isinstance(value, str) else inline(value)
             yield f"{above}{name}", text if len(text) <= LONGEST else f"{text[:LONGEST - 1]}…"
 
 
@@ -102,15 +93,13 @@ def idle_keys(scenario: Scenario) -> Iterator[Idle]:
 def _of_the_cell(scenario: Scenario) -> Iterator[Idle]:
     cell = scenario.cell
     measured = all(table.devices is not None and table.devices.gain is not None for table in scenario.population)
+    by, why = Key(("population",)), "The gains are measured (the column gain of all devices); leave it out"
     if cell.gain_trace is not None:
-        by: Key = ("cell", "gain_trace")
-        why = "The gains are recorded (cell.gain_trace); leave it out"
+        by, why = ("cell", "gain_trace"), "The gains are recorded (cell.gain_trace); leave it out"
         for table in scenario.population:
             if table.devices is not None and table.devices.gain is not None:
                 yield Idle(("population", table.name, "devices"), by, "The gains are recorded (cell.gain_trace); take "
                            "the column away", called=f"population.{table.name}.devices, column gain")
-    elif measured:
-        by, why = ("population",), "The gains are measured (the column gain of all devices); leave it out"
     if cell.channel is None and (cell.gain_trace is not None or measured):
         for name in ("shadowing", "path_loss"):
             yield Idle(("cell", name), by, why)
@@ -128,35 +117,21 @@ def _is_placed_at_random(table: PopulationTable) -> bool:
     return table.places is None and (table.devices is None or (table.devices.x is None and table.devices.gain is None))
 
 
-# What a column of a fleet says instead of a key of its population; the first must be given where its table is.
-COLUMNS = {("cpu", "min"): "cpu_min", ("cpu", "max"): "cpu_max", ("cpu", "cycles_per_sample"): "cycles_per_sample",
-           ("radio", "power"): "power"}
-MORE_COLUMNS = {("cpu", "capacitance"): "capacitance", ("radio", "min_power"): "min_power",
-                ("radio", "max_power"): "max_power", ("budget",): "budget", ("battery",): "battery",
-                ("samples",): "samples"}
-
-
 def _of_a_population(table: PopulationTable) -> Iterator[Idle]:
     """Keys in whose place the devices' own columns stand."""
     columns = table.devices.columns() if table.devices is not None else {}
     above = ("population", table.name)
-    for path, column in (*COLUMNS.items(), *MORE_COLUMNS.items()):
+    for column, path in KEY_OF.items():
         if column in columns:
             yield Idle((*above, *path), (*above, "devices"), f"The devices are listed with a column {column}; take the "
-                       "column away, or change it there", needed=path in COLUMNS)
+                       "column away, or change it there", needed=len(path) > 1 and column in NEEDED[path[0]])
     for name in ("cpu", "radio") if columns else ():
-        of_table = {path: column for path, column in (*COLUMNS.items(), *MORE_COLUMNS.items()) if path[0] == name}
-        needed = [column for path, column in of_table.items() if path in COLUMNS]
-        more = [path for path, column in of_table.items() if path not in COLUMNS and column not in columns]
-        if set(needed) <= set(columns) and not any(_says(table, path) for path in more):
+        more = [path[1] for column, path in KEY_OF.items()
+                if path[0] == name and column not in (*NEEDED[name], *columns)]
+        part = getattr(table, name)
+        if set(NEEDED[name]) <= set(columns) and not (part and part.model_fields_set & set(more)):
             yield Idle((*above, name), (*above, "devices"),
-                       f"The devices are listed with their own {', '.join(needed)}; leave the table out")
-
-
-def _says(table: PopulationTable, path: tuple[str, ...]) -> bool:
-    """Whether a table gives a key that it need not."""
-    part = getattr(table, path[0])
-    return part is not None and path[1] in part.model_fields_set
+                       f"The devices are listed with their own {', '.join(NEEDED[name])}; leave the table out")
 
 
 ONLY_TRAINED = ("root", "model", "partition", "buffers", "batch_size", "learning_rate", "momentum",

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from netsim.base.counts import counted
 from netsim.base.errors import MOST_TOLD, InputError, SeveralInputErrors, either, quoted, unknown
 from netsim.base.fields import TYPES, input_error, merged, names_in
-from netsim.scenario.fleet import Sheet
+from netsim.scenario.fleet import Columns
 
 Path = tuple[str | int, ...]
 
@@ -27,13 +27,8 @@ class Layer:
 
 def explain(
     problem: ValidationError, table: dict[str, Any], layers: Sequence[Layer], classes: Mapping[int, type[BaseModel]],
-    sheets: Mapping[int, Sheet],
 ) -> InputError:
-    """All faults of a scenario as one error.
-
-    ``classes`` tells which model checked which table (by the table's id), ``sheets`` which CSV file a population's
-    devices came from.
-    """
+    """All faults of a scenario as one error; ``classes`` tells which model checked which table (by the table's id)."""
     complaints: dict[Path, list[ErrorDetails]] = {}
     for error in problem.errors(include_url=False):
         complaints.setdefault(_path(table, error), []).append(error)
@@ -42,7 +37,7 @@ def explain(
     faults = []
     for path in told[:MOST_TOLD]:
         fault = merged([_fault(error, path, table, classes) for error in complaints[path]])
-        source, key = _place(path, table, layers, sheets)
+        source, key = _place(path, table, layers)
         faults.append(fault.at(f"{key}{fault.key}", source))
     return faults[0] if len(told) == 1 else SeveralInputErrors(*faults, there=len(told))
 
@@ -66,26 +61,23 @@ def _path(table: Any, error: ErrorDetails) -> Path:
     return (*path, *error.get("ctx", {}).get("at", ()))
 
 
-def _at(table: Any, path: Path) -> Any:
-    """What the file has there, or None."""
+def at(table: Any, path: Path) -> Any:
+    """What a table has there, or None; a population goes by its name, or by its place."""
     for step in path:
-        if isinstance(table, dict):
-            table = table.get(str(step))
-        elif isinstance(table, list) and isinstance(step, int) and step < len(table):
-            table = table[step]
+        if isinstance(table, list) and isinstance(step, str):
+            table = next((entry for entry in table if isinstance(entry, dict) and entry.get("name") == step), None)
+        elif isinstance(table, dict):
+            table = table.get(step)
         else:
-            return None
+            table = table[step] if isinstance(table, list) and isinstance(step, int) and step < len(table) else None
     return table
 
 
-def _place(
-    path: Path, table: dict[str, Any], layers: Sequence[Layer], sheets: Mapping[int, Sheet],
-) -> tuple[str, str]:
+def _place(path: Path, table: dict[str, Any], layers: Sequence[Layer]) -> tuple[str, str]:
     """File and key."""
-    if len(path) == 5 and path[1] in sheets and path[2] == "devices":
-        _, place, _, column, row = path
-        sheet = sheets[int(place)]
-        return f"{sheet.path}, line {sheet.lines[int(row) + 1]}", f'column "{column}"'
+    columns = at(table, path[:3])
+    if len(path) == 5 and isinstance(columns, Columns):
+        return columns.sheet.at(int(path[4]) + 1), f'column "{path[3]}"'
     named = _by_name(table, path)
     return _source(layers, named), ".".join(str(step) for step in named) or "the scenario"
 
@@ -100,9 +92,9 @@ TAGS = {"uniform": "dist", "log-distance": "model"}     # the key that says whic
 
 def _fault(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, type[BaseModel]]) -> InputError:
     """What is wrong, and what would be right; its key is what is to be added to the path, if anything."""
-    kind, context, value = error["type"], error.get("ctx", {}), _at(table, path)
+    kind, context, value = error["type"], error.get("ctx", {}), at(table, path)
     last = str(path[-1]) if path else ""
-    checked_by = classes.get(id(_at(table, path[:-1])))
+    checked_by = classes.get(id(at(table, path[:-1])))
     if kind == "extra_forbidden":
         fault = unknown("", last, checked_by.model_fields if checked_by else (), "unknown-key")
         given = "" if isinstance(value, dict | list) else f" = {quoted(value)}"
@@ -139,22 +131,6 @@ def _source(layers: Sequence[Layer], path: Path) -> str:
     """The topmost layer that holds the key, or the nearest table around it."""
     for length in range(len(path), 0, -1):
         for layer in reversed(layers):
-            if holds(layer.table, path[:length]):
+            if at(layer.table, path[:length]) is not None:
                 return layer.source
     return next(layer.source for layer in reversed(layers) if layer.source != "--set")
-
-
-def holds(table: Any, path: Path) -> bool:
-    """Whether a table has a value there; a population goes by its name, or by its place."""
-    for step in path:
-        if isinstance(table, dict) and step in table:
-            table = table[step]
-        elif isinstance(table, list):
-            named = [entry for place, entry in enumerate(table)
-                     if place == step or (isinstance(entry, dict) and entry.get("name") == step)]
-            if not named:
-                return False
-            table = named[0]
-        else:
-            return False
-    return True

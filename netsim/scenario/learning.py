@@ -163,21 +163,14 @@ class LearningTable(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _passes(cls, data: Any) -> Any:
-        """One pass, unless the scenario says how many passes or steps."""
-        if isinstance(data, Mapping) and not {"local_iterations", "local_steps"} & set(data):
-            return {**data, "local_iterations": 1}
-        return data
-
-    @model_validator(mode="before")
-    @classmethod
-    def _once_called_server(cls, data: Any) -> Any:
-        """Scenarios of stored runs call the optimiser ``server``, which is the name of another table now."""
-        if isinstance(data, Mapping) and "server" in data:
-            if "optimiser" in data:
-                raise field_error("renamed", "server", hint="It is the old name of optimiser, which is given too")
-            return {("optimiser" if name == "server" else name): value for name, value in data.items()}
-        return data
+    def _completed(cls, data: Any) -> Any:
+        """One pass, unless the scenario gives passes or steps; stored runs call the optimiser ``server``."""
+        if not isinstance(data, Mapping):
+            return data
+        if {"server", "optimiser"} <= set(data):
+            raise field_error("renamed", "server", hint="It is the old name of optimiser, which is given too")
+        passes = {} if {"local_iterations", "local_steps"} & set(data) else {"local_iterations": 1}
+        return {"optimiser" if name == "server" else name: value for name, value in data.items()} | passes
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

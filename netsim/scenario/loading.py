@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,20 +21,23 @@ from pydantic import ValidationError
 from netsim.base.errors import InputError, found, quoted, unknown
 from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
 from netsim.base.options import toml_value
-from netsim.scenario.devices import Fleet
 from netsim.scenario.effect import Said
 from netsim.scenario.errors import Layer, explain
-from netsim.scenario.fleet import Sheet, read_by_device, read_fleet, read_gains
+from netsim.scenario.fleet import read_by_device, read_fleet, read_gains
 from netsim.scenario.schema import Scenario
 
 MOST_BYTES = 500 * MEGABYTE      # a fleet of millions, written out with the run
 MOST_BASES = 20
 NEEDS_ENDING = "A file needs its ending .toml."
-PATHS = (    # and those of POPULATION_PATHS
-    ("cell", "gain_trace"), ("learning", "root"), ("learning", "partition", "path"), ("selection", "policy"))
-# Tables of a population, with the key that may be the path of a CSV file, and the columns of that beside device.
-IN_TIME = {"mobility": ("tracks", ("t", "x", "y")), "availability": ("intervals", ("on", "off"))}
-POPULATION_PATHS = (("devices",), *((name, last) for name, (last, _) in IN_TIME.items()))
+Steps = tuple[str, ...]
+# Keys that may name a CSV file, and what reads it in; a step into the list of populations leads to each of them.
+READERS: Mapping[Steps, Callable[[str], Any]] = {
+    ("cell", "gain_trace"): read_gains,
+    ("population", "devices"): read_fleet,
+    ("population", "mobility", "tracks"): partial(read_by_device, columns=("t", "x", "y")),
+    ("population", "availability", "intervals"): partial(read_by_device, columns=("on", "off")),
+}
+PATHS: tuple[Steps, ...] = (*READERS, ("learning", "root"), ("learning", "partition", "path"), ("selection", "policy"))
 
 # Keys that exclude each other: a layer that gives one of them takes the others of the layers below away.
 ALTERNATIVES = ({"count", "places", "devices"}, {"local_iterations", "local_steps"})
@@ -93,17 +97,18 @@ def _assembled(
     said = said or Said(files=tuple(layers))
     read = [list(_each_override(each, source)) for each in changes if each is not None]
     if any(read):
-        layer = Layer(source, _layer_of(itertools.chain(*read), below))       # one, since options go with their method
-        _absolute(layer, Path.cwd())
-        layers.append(layer)
-        said = replace(said, changes=(*said.changes, *(Layer(source, _layer_of(each, below)) for each in read if each)))
-        below = _merge(below, layer.table)
-    sheets = _read_sheets(below)
+        joined = _layer_of(itertools.chain(*read), below, source)             # one, since options go with their method
+        layers.append(Layer(source, _absolute(joined, Path.cwd(), source)))
+        said = replace(said, changes=(
+            *said.changes, *(Layer(source, _layer_of(each, below, source)) for each in read if each)))
+        below = _merge(below, layers[-1].table)
+    for steps, read_in in READERS.items():
+        below = _with_files(below, steps, read_in)
     tables: dict[int, Any] = {}
     try:
         scenario = Scenario.model_validate(below, context=tables)
     except ValidationError as problem:
-        raise explain(problem, below, layers, tables, sheets) from None
+        raise explain(problem, below, layers, tables) from None
     return scenario.as_said(said)
 
 
@@ -131,9 +136,8 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
 
 def _layers_of(source: str, table: dict[str, Any], place: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
     """A table that lies in a place and, below it, the files that it is based on."""
-    layer = Layer(source, table)
-    _absolute(layer, place.parent)
     base = table.pop("base", None)
+    layer = Layer(source, _absolute(table, place.parent, source))
     if base is None:
         return [layer]
     if not isinstance(base, str):
@@ -159,20 +163,26 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise InputError("unreadable", str(path), problem.strerror) from None
 
 
-def _absolute(layer: Layer, folder: Path) -> None:
-    """Paths in a layer hold from the folder of the file that names them."""
-    places: list[tuple[Any, str, tuple[str, ...]]] = [(layer.table, "", way) for way in PATHS]
-    places += [(each, "population.", way) for each in _populations(layer.table) for way in POPULATION_PATHS]
-    for parent, above, (*way, last) in places:
-        for step in way:
-            parent = parent.get(step) if isinstance(parent, dict) else None
-        if isinstance(parent, dict) and isinstance(parent.get(last), str) and (parent[last] or above):
-            parent[last] = str(folder / expanded(parent[last], above + ".".join([*way, last]), layer.source))
+def _absolute(table: dict[str, Any], folder: Path, source: str) -> dict[str, Any]:
+    """Paths hold from the folder of the file that names them."""
+    for steps in PATHS:
+        def path(text: str, steps: Steps = steps) -> str:
+            named = text or steps[0] == "population"
+            return str(folder / expanded(text, ".".join(steps), source)) if named else text
+
+        table = _with_files(table, steps, path)
+    return table
 
 
-def _populations(table: dict[str, Any]) -> list[dict[str, Any]]:
-    listed = table.get("population")
-    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+def _with_files(table: Any, steps: Steps, change: Callable[[str], Any]) -> Any:
+    """A copy of a table, with what ``change`` makes of the path of a file to which these steps lead."""
+    if not steps:
+        return change(table) if isinstance(table, str) else table
+    if isinstance(table, list):
+        return [_with_files(entry, steps, change) for entry in table]
+    if isinstance(table, dict) and steps[0] in table:
+        return {**table, steps[0]: _with_files(table[steps[0]], steps[1:], change)}
+    return table
 
 
 def _merge(
@@ -205,35 +215,29 @@ def _merge_model(below: Any, above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merge_by_name(below: list[Any], above: list[Any]) -> list[Any]:
-    def name_of(table: Any) -> Any:
-        return table.get("name") if isinstance(table, dict) else None
-
+    names = [table.get("name") if isinstance(table, dict) else None for table in below]
     merged = list(below)
     for table in above:
-        place = next((i for i, old in enumerate(below) if name_of(old) == name_of(table) is not None), None)
-        if place is None:
+        name = table.get("name") if isinstance(table, dict) else None
+        if name is None or name not in names:
             merged.append(table)
         else:
-            merged[place] = _merge(merged[place], table)
+            merged[names.index(name)] = _merge(merged[names.index(name)], table)
     return merged
 
 
-def _layer_of(overrides: Iterable[tuple[str, str, Any]], below: dict[str, Any]) -> dict[str, Any]:
+def _layer_of(overrides: Iterable[tuple[str, Any]], below: dict[str, Any], source: str) -> dict[str, Any]:
     """Overrides as one layer; a population is addressed by its name."""
     layer: dict[str, Any] = {}
-    for source, path, value in overrides:
+    for path, value in overrides:
         steps = _key_path(path, source)
-        if steps == ["population"] and isinstance(value, list):
-            layer["population"] = value
-            continue
-        if steps[0] == "population":
+        table = layer
+        if steps[0] == "population" and not (len(steps) == 1 and isinstance(value, list)):
             if steps[2:] == ["name"]:
                 raise InputError("unsupported", path, quoted(value), source=source,
                                  hint="A population is addressed by its name, so the name can't be set")
             table = _population_layer(path, steps, layer, below, source)
             steps = steps[2:]
-        else:
-            table = layer
         for step in steps[:-1]:
             table = table.setdefault(step, {})
             if not isinstance(table, dict):
@@ -242,13 +246,13 @@ def _layer_of(overrides: Iterable[tuple[str, str, Any]], below: dict[str, Any]) 
     return layer
 
 
-def _each_override(overrides: Overrides, source: str) -> Iterator[tuple[str, str, Any]]:
-    """Where an override comes from, its key path, and its value."""
+def _each_override(overrides: Overrides, source: str) -> Iterator[tuple[str, Any]]:
+    """The key path of each override, and its value."""
     if isinstance(overrides, Mapping):
         for path, value in overrides.items():
             if not isinstance(path, str):
                 raise InputError("wrong-type", source, found(path), 'key paths such as "cell.bandwidth"')
-            yield source, path, _plain(value, path, source)
+            yield path, _plain(value, path, source)
         return
     if isinstance(overrides, str) or not isinstance(overrides, Iterable):
         raise InputError("wrong-type", source, found(overrides), 'a list such as ["cell.bandwidth=10MHz"] or a dict '
@@ -260,7 +264,7 @@ def _each_override(overrides: Overrides, source: str) -> Iterator[tuple[str, str
         path, equals, value = text.partition("=")
         if not equals:
             raise InputError("malformed", source, quoted(text), "key.path=value, such as cell.bandwidth=10MHz")
-        yield source, path, toml_value(value.strip())
+        yield path, toml_value(value.strip())
 
 
 def _plain(value: Any, key: str, source: str = "") -> Any:
@@ -285,7 +289,9 @@ def _plain(value: Any, key: str, source: str = "") -> Any:
 def _population_layer(
     path: str, steps: list[str], layer: dict[str, Any], below: dict[str, Any], source: str,
 ) -> dict[str, Any]:
-    names = [str(table.get("name", "device")) for table in _populations(below)]
+    listed = below.get("population")
+    names = [str(table.get("name", "device")) for table in (listed if isinstance(listed, list) else [])
+             if isinstance(table, dict)]
     if len(steps) < 3 or steps[1] not in names:
         raise unknown(path, steps[1] if len(steps) > 1 else "", names, "unknown-key", "A population is addressed by "
                       f"its name, such as population.{names[0] if names else 'phone'}.count=10", source)
@@ -310,24 +316,3 @@ def _key_path(text: str, source: str) -> list[str]:
     if isinstance(table, dict):      # none, or more than one: the text held a line break or the like
         raise InputError("malformed", source, quoted(text), "a key path such as cell.bandwidth")
     return steps
-
-
-def _read_sheets(table: dict[str, Any]) -> dict[int, Sheet]:
-    """Read the CSV files in, in place of their paths; returns the sheets of the fleets by population."""
-    sheets: dict[int, Sheet] = {}
-    numbers = {name: name in ("cycles_per_sample", "capacitance", "samples") for name in Fleet.model_fields}
-    populations = table.get("population")
-    if isinstance(populations, list):
-        copies = [dict(entry) if isinstance(entry, dict) else entry for entry in populations]
-        for place, entry in enumerate(copies):
-            if isinstance(entry, dict) and isinstance(entry.get("devices"), str):
-                entry["devices"], sheets[place] = read_fleet(Path(entry["devices"]), numbers)
-            for name, (last, columns) in IN_TIME.items():
-                moving = entry.get(name) if isinstance(entry, dict) else None
-                if isinstance(moving, dict) and isinstance(moving.get(last), str):
-                    entry[name] = {**moving, last: read_by_device(Path(moving[last]), columns)}
-        table["population"] = copies
-    cell = table.get("cell")
-    if isinstance(cell, dict) and isinstance(cell.get("gain_trace"), str):
-        table["cell"] = {**cell, "gain_trace": read_gains(Path(cell["gain_trace"]))}
-    return sheets

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Strict, Tag, model_validator
+from pydantic import Discriminator, Field, GetJsonSchemaHandler, Strict, Tag, model_validator
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema
 
 from netsim.base.counts import counted
 from netsim.base.fields import (
@@ -18,19 +17,18 @@ from netsim.base.fields import (
     Deviation,
     Frequency,
     Length,
-    Measure,
     Model,
     NoiseDensity,
     OpenTable,
     Power,
-    Quantity,
     SpectralEfficiency,
+    Time,
     default,
     field_error,
     key,
     named_in,
 )
-from netsim.scenario.time_varying import Instants, check_rises
+from netsim.scenario.time_varying import RISING, Instants, at_least
 
 
 class OrPath:
@@ -74,33 +72,8 @@ class Shadowing(Model):
     correlation: Annotated[Length, key("distance after which the correlation has fallen to 1/e")]
 
 
-LEAST_COHERENCE_S = 1e-5
-
-
-class TimeOrRound(Measure):
-    """Marks a time that may also be that of a round."""
-
-    def __init__(self) -> None:
-        super().__init__("time")
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            lambda value: value if value == "round" else self._lasting(value),
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda value: getattr(value, "text", value), when_used="json"))
-
-    def _lasting(self, value: Any) -> Quantity:
-        seconds = self.read(value)
-        if seconds < LEAST_COHERENCE_S:
-            raise field_error("out-of-range", expected="at least 0.01 ms", hint="No channel changes faster, and every "
-                              "change takes time to compute")
-        return seconds
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"enum": ["round"]}, super().__get_pydantic_json_schema__(schema, handler)]}
-
-
-Coherence = Annotated[float | Literal["round"], TimeOrRound()]
+Coherence = Annotated[Time, at_least(1e-5, "at least 0.01 ms", "No channel changes faster, and every change takes time "
+                                     "to compute")] | Literal["round"]
 
 
 class Rayleigh(Model):
@@ -118,7 +91,7 @@ class Rician(Model):
     coherence: Annotated[Coherence, key('how long a draw lasts, such as "20 ms"; "round": one a round')] = "round"
 
 
-Fading = Annotated[Annotated[Rayleigh, Tag("rayleigh")] | Annotated[Rician, Tag("rician")], Discriminator("model")]
+Fading = Annotated[Rayleigh | Rician, Field(discriminator="model")]
 
 
 class GainTrace(Model):
@@ -130,7 +103,7 @@ class GainTrace(Model):
         key("gains in dB, such as [[-95.2, -101.7], [-96.0, -99.8]]"),
     ]
     t: Annotated[
-        Instants | None, Strict(False), Field(min_length=2),
+        Annotated[Instants, Strict(False), Field(min_length=2), RISING] | None,
         key("seconds from which on each row holds, the first 0; without it a row is a round")] = None
 
     @model_validator(mode="after")
@@ -144,8 +117,6 @@ class GainTrace(Model):
                               expected=f"one for each of {counted(len(self.db), 'row')}")
         if self.t is not None and self.t[0] != 0:
             raise field_error("out-of-range", "t", 0, found=f"{self.t[0]:g} s", expected="0 s for the first row")
-        for row, (before, after) in enumerate(pairwise(self.t or ()), 1):
-            check_rises(before, after, "t", row)
         return self
 
     @property
@@ -156,22 +127,16 @@ class GainTrace(Model):
         return 2 * self.t[-1] - self.t[-2]
 
 
-LEAST_CAP = 0.1      # bit/s/Hz; the most robust code of LTE carries 0.15
+Cap = Annotated[SpectralEfficiency, at_least(          # the most robust code of LTE carries 0.15
+    0.1, "at least 0.1 bit/s/Hz", "No radio is so slow at its best, and an upload would not end")]
 
 
 class Rate(Model):
     """How far a real radio stays behind Shannon's limit: efficiency * min(b log2(1 + J/b), cap * b)."""
 
     model: Literal["shannon"] | None = None
-    cap: Annotated[SpectralEfficiency | None, key("what the highest modulation and code carry")] = None
+    cap: Annotated[Cap | None, key("what the highest modulation and code carry")] = None
     efficiency: Annotated[float, Field(gt=0, le=1), key("share of the limit that is reached")] = 1.0
-
-    @model_validator(mode="after")
-    def _of_a_radio(self) -> Self:
-        if self.cap is not None and self.cap < LEAST_CAP:
-            raise field_error("out-of-range", "cap", expected=f"at least {LEAST_CAP:g} bit/s/Hz", hint="No radio is so "
-                              "slow at its best, and an upload would not end")
-        return self
 
 
 class OwnRate(OpenTable):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
@@ -17,11 +17,11 @@ from pydantic import Field, PrivateAttr, Strict, model_validator
 from netsim.base import html
 from netsim.base.counts import counted
 from netsim.base.errors import InputError, found
-from netsim.base.fields import Model, Natural, OpenTable, Quantity, Time, field_error, key
+from netsim.base.fields import Model, Natural, OpenTable, Time, field_error, key
 from netsim.base.files import MEGABYTE, read_bytes
 from netsim.scenario import toml_text
 from netsim.scenario.devices import IN_TIME, MOST_DEVICES, PopulationTable
-from netsim.scenario.effect import Said, idle_keys, is_spelled_out
+from netsim.scenario.effect import Said, flat, idle_keys, is_spelled_out
 from netsim.scenario.learning import LearningTable
 from netsim.scenario.radio import Cell, Shadowing
 from netsim.scenario.time_varying import TimeOfDay, seconds_of
@@ -136,7 +136,14 @@ class Scenario(Model):
         if trace is not None and len(trace.db[0]) != there:
             raise field_error("wrong-length", "cell", "gain_trace", found=counted(len(trace.db[0]), "column"),
                               expected=f"one for each of {counted(there, 'device')}")
-        self._check_movers()
+        moving = [table.name for table in self.population if table.mobility is not None]
+        if moving and (trace is not None or self.cell.channel is not None):
+            raise field_error("conflict", "cell", "channel" if trace is None else "gain_trace",
+                              expected=f"no mobility of {moving[0]} beside it",
+                              hint="It says what the gains are, so places have no effect")
+        if not moving and isinstance(self.cell.shadowing, Shadowing):
+            raise field_error("no-effect", "cell", "shadowing", "correlation", hint="No device moves: give a "
+                              f'population mobility, or shadowing = "{self.cell.shadowing.sd:g} dB"')
         if self.rounds.starts_at is not None and all(table.charging is None for table in self.population):
             raise field_error("no-effect", "rounds", "starts_at", hint="No population has charging hours")
         auto = [place for place, table in enumerate(self.population) if table.samples == "auto"]
@@ -187,11 +194,8 @@ class Scenario(Model):
 
     def _repr_html_(self) -> str:
         """The tables that it is made of, with units."""
-        plain = self._plain(lambda quantity: quantity.text)
-        tables = [(name, table) for name, table in plain.items() if isinstance(table, dict)]
-        tables += [(f"population {table['name']}", table) for table in plain["population"]]
-        lines = {f"{name}.{each}": value for name, table in tables for each, value in _lines(table)}
-        return html.listing(f"{self.name}: {counted(self.size, 'device')}. {self.description}", lines)
+        tables = self.model_dump(exclude_none=True, exclude={"name", "description"})
+        return html.listing(f"{self.name}: {counted(self.size, 'device')}. {self.description}", dict(flat(tables)))
 
     @property
     def living(self) -> str | None:
@@ -207,26 +211,16 @@ class Scenario(Model):
             ("rounds.over_budget", self.rounds.over_budget == "drop"),
         ) if there), None)
 
-    def _check_movers(self) -> None:
-        """Nothing that is said of moving devices is without effect."""
-        moving = [table.name for table in self.population if table.mobility is not None]
-        if moving and (self.cell.gain_trace is not None or self.cell.channel is not None):
-            other = "gain_trace" if self.cell.gain_trace is not None else "channel"
-            raise field_error("conflict", "cell", other, expected=f"no mobility of {moving[0]} beside it",
-                              hint="It says what the gains are, so places have no effect")
-        if not moving and isinstance(self.cell.shadowing, Shadowing):
-            raise field_error("no-effect", "cell", "shadowing", "correlation", hint="No device moves: give a "
-                              f'population mobility, or shadowing = "{self.cell.shadowing.sd:g} dB"')
-
     @property
     def size(self) -> int:
         """N, the number of devices."""
         return sum(table.size for table in self.population)
 
     @property
-    def first_devices(self) -> tuple[int, ...]:
-        """The number of the first device of each population."""
-        return tuple(accumulate((table.size for table in self.population[:-1]), initial=0))
+    def numbers(self) -> tuple[range, ...]:
+        """The numbers of the devices of each population."""
+        ends = accumulate(table.size for table in self.population)
+        return tuple(range(end - table.size, end) for table, end in zip(self.population, ends, strict=True))
 
     @property
     def trains(self) -> bool:
@@ -244,7 +238,7 @@ class Scenario(Model):
 
     def to_toml(self) -> str:
         """The scenario with all defaults filled in, as a file that loads to an equal scenario from any folder."""
-        return toml_text.dumps(self._plain(lambda quantity: quantity.text))
+        return toml_text.dumps(self.model_dump(exclude_none=True))
 
     @property
     def digest(self) -> str:
@@ -253,8 +247,7 @@ class Scenario(Model):
         Of a split, a policy or arrays in a file, what the file holds counts; of a folder of images, their names and
         sizes.
         """
-        plain = self._plain(float)
-        del plain["name"], plain["description"]
+        plain = self.model_dump(exclude_none=True, exclude={"name", "description"})
         learning, partition, selection = plain["learning"], plain["learning"]["partition"], plain["selection"]
         learning["server"] = learning.pop("optimiser")      # its name when the stored trials were made
         root = learning.pop("root", None)
@@ -268,30 +261,9 @@ class Scenario(Model):
             selection["policy"] = _content(selection["policy"])
         return hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode()).hexdigest()
 
-    def _plain(self, quantity: Callable[[Quantity], Any]) -> dict[str, Any]:
-        def convert(value: Any) -> Any:
-            if isinstance(value, Quantity):
-                return quantity(value)
-            if isinstance(value, Mapping):
-                return {name: convert(item) for name, item in value.items()}
-            return [convert(item) for item in value] if isinstance(value, list | tuple) else value
-
-        plain: dict[str, Any] = convert(self.model_dump(exclude_none=True))
-        return plain
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Travels to other processes as its own text: the classes of distributions are made on the fly."""
         return _from_toml, (self.to_toml(), Said(changes=self._said.changes))
-
-
-def _lines(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Keys and values of a table, and of those in it, each in a line."""
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _lines(value, f"{above}{name}.")
-        else:
-            text = str(value)
-            yield f"{above}{name}", text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _content(path: str) -> str:

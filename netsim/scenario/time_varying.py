@@ -9,32 +9,44 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Strict, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_validator
 
 from netsim.base.counts import counted
 from netsim.base.fields import MOST, Duration, Frequency, Model, Natural, Power, Speed, Time, default, field_error, key
 from netsim.scenario.distributions import Drawn, Spread, Uniform, highest, lowest
 
-LEAST_S = 1e-3       # of a mean dwell time or a step of places: with shorter ones a run would only count changes
 
-
-def _lasting(expected: str, hint: str = "") -> AfterValidator:
-    """A check that a time is not shorter than LEAST_S."""
-    def check(seconds: float) -> float:
-        if seconds < LEAST_S:
+def at_least(least: float, expected: str, hint: str = "") -> AfterValidator:
+    """A check that a value is not less than this, in SI units."""
+    def check(value: float) -> float:
+        if value < least:
             raise field_error("out-of-range", expected=expected, hint=hint)
-        return seconds
+        return value
 
     return AfterValidator(check)
 
 
-Dwell = Annotated[Time, _lasting("a mean of at least 1 ms")]
-Step = Annotated[Time, _lasting("at least 1 ms", "Every change takes time to compute"),
+def _check_rises(before: float, after: float, *at: str | int) -> None:
+    """Raise a fault for instants that do not rise."""
+    if not before < after:
+        raise field_error("out-of-range", *at, found=f"{after:g} s after {before:g} s", expected="times that rise")
+
+
+def _rising(instants: tuple[float, ...]) -> tuple[float, ...]:
+    for row, (before, after) in enumerate(pairwise(instants), 1):
+        _check_rises(before, after, row)
+    return instants
+
+
+# With shorter dwell times or steps a run would only count changes.
+Dwell = Annotated[Time, at_least(1e-3, "a mean of at least 1 ms")]
+Step = Annotated[Time, at_least(1e-3, "at least 1 ms", "Every change takes time to compute"),
                  key("how often the gains follow the places")]
 Work = Annotated[Literal["pause", "lose", "drop"], key(
     'a device that goes off at work: "pause" (it goes on where it was), "lose" (the job starts over), or "drop" (the '
     "job ends)")]
 Instants = tuple[Annotated[float, Field(ge=0, le=1e12), Strict(False)], ...]
+RISING = AfterValidator(_rising)
 Metres = tuple[Annotated[float, Field(ge=-MOST, le=MOST), Strict(False)], ...]
 
 
@@ -60,7 +72,7 @@ class Intervals(Model):
                               expected=f"one for each of {counted(len(self.on), 'start')}")
         edges = [edge for pair in zip(self.on, self.off, strict=True) for edge in pair]
         for place, (before, after) in enumerate(pairwise(edges), 1):
-            check_rises(before, after, ("on", "off")[place % 2], place // 2)
+            _check_rises(before, after, ("on", "off")[place % 2], place // 2)
         return self
 
 
@@ -82,8 +94,7 @@ class RecordedOnOff(Model):
         return self
 
 
-Availability = Annotated[
-    Annotated[OnOff, Tag("on-off")] | Annotated[RecordedOnOff, Tag("recorded")], Discriminator("model")]
+Availability = Annotated[OnOff | RecordedOnOff, Field(discriminator="model")]
 
 
 class Crash(Model):
@@ -101,12 +112,6 @@ class Loss(Model):
     tries: Annotated[Natural, Field(le=1000), key("how often an upload, or a packet, is sent at most")] = 4
     packets: Annotated[Natural | None, key(
         "how many packets an upload has; those lost are sent again. Without it uploads are lost as a whole")] = None
-
-
-def check_rises(before: float, after: float, *at: str | int) -> None:
-    """Raise a fault for instants that do not rise."""
-    if not before < after:
-        raise field_error("out-of-range", *at, found=f"{after:g} s after {before:g} s", expected="times that rise")
 
 
 class RandomWaypoint(Model):
@@ -133,7 +138,7 @@ class RandomWaypoint(Model):
 class Track(Model):
     """Where one device is at some instants; in between it moves straight, afterwards it stays."""
 
-    t: Annotated[Instants, Strict(False), Field(min_length=1), key("seconds")]
+    t: Annotated[Instants, Strict(False), Field(min_length=1), RISING, key("seconds")]
     x: Annotated[Metres, Strict(False), key("metres east of the base station")]
     y: Annotated[Metres, Strict(False), key("metres north of the base station")]
 
@@ -142,8 +147,6 @@ class Track(Model):
         if not len(self.t) == len(self.x) == len(self.y):
             raise field_error("wrong-length", found=f"{len(self.t)} times, {len(self.x)} x and {len(self.y)} y",
                               expected="as many places as times")
-        for row, (before, after) in enumerate(pairwise(self.t), 1):
-            check_rises(before, after, "t", row)
         return self
 
 
@@ -156,10 +159,7 @@ class Recorded(Model):
     every: Step = default("100 ms", "time")
 
 
-Mobility = Annotated[
-    Annotated[RandomWaypoint, Tag("random-waypoint")] | Annotated[Recorded, Tag("recorded")], Discriminator("model")]
-
-
+Mobility = Annotated[RandomWaypoint | Recorded, Field(discriminator="model")]
 HOUR_S, MINUTE_S = 3600.0, 60.0
 CLOCK = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 

@@ -1,4 +1,4 @@
-"""Plain dicts as TOML text: the writing half that the standard library leaves out."""
+"""Plain dicts as TOML text, the writing half that the standard library leaves out; quantities as they were written."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from collections.abc import Mapping
 from datetime import date, time
 from typing import Any
 
+from netsim.base.fields import Quantity
+
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile("[\x7f\ud800-\udfff]")
 
 
 def dumps(document: Mapping[str, Any]) -> str:
     """A document as TOML: plain keys, then a ``[table]`` each, lists of tables as ``[[table]]``; deeper ones inline."""
-    plain = {name: item for name, item in document.items() if not _is_section(item)}
+    plain = {name: item for name, item in document.items() if not is_section(item)}
     blocks = [_lines(plain)] if plain else []
     for name, item in document.items():
         if isinstance(item, Mapping):
             blocks.append(f"[{_key(name)}]\n{_lines(item)}")
-        elif _is_section(item):
+        elif is_section(item):
             blocks += [f"[[{_key(name)}]]\n{_lines(table)}" for table in item]
     return "\n".join(blocks)
 
 
-def _is_section(item: Any) -> bool:
+def is_section(item: Any) -> bool:
     return isinstance(item, Mapping) or (
-        isinstance(item, list) and bool(item) and all(isinstance(table, Mapping) for table in item))
+        isinstance(item, list | tuple) and bool(item) and all(isinstance(table, Mapping) for table in item))
 
 
 def _lines(table: Mapping[str, Any]) -> str:
@@ -47,8 +49,8 @@ def inline(item: Any) -> str:
     """A value as TOML writes it on one line."""
     if isinstance(item, bool):
         return str(item).lower()
-    if isinstance(item, str):
-        return _string(item)
+    if isinstance(item, str | Quantity):
+        return _string(item.text if isinstance(item, Quantity) else item)
     if isinstance(item, float):
         return repr(float(item)) if math.isfinite(item) else str(float(item))
     if isinstance(item, Mapping):

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from netsim.base.arrays import Floats, Ints, as_floats, frozen
 from netsim.base.errors import InputError, ask, found
-from netsim.fleet.mobility import Movers
-from netsim.fleet.path_loss import loss_db
+from netsim.base.registry import Entry, Registry
+from netsim.fleet.link_model import loss_db
 from netsim.fleet.population import Population, TableDraw, table_draws
 from netsim.physics import gain_of_loss
-from netsim.world import CHANNELS
 from netsim.world.fading import BlockFading, RoundFading, WayShadowing, block_at
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ class Channel:
         self.trace = cell.gain_trace
         draws = table_draws(scenario, seed)
         self.fading = _fading(cell, draws, seed)
-        self.ways = [Ways(cell, draw, first, seed) for draw, first in zip(draws, scenario.first_devices, strict=True)
-                     if draw.table.mobility is not None and self.trace is None]
+        self.ways = [Ways(cell, draw) for draw in draws if draw.table.mobility is not None and self.trace is None]
         self.changes = self.fading is not None or self.trace is not None or bool(self.ways)
 
     def gain(self, devices: Ints | slice, t: float, round: int) -> Floats:
@@ -66,34 +64,34 @@ class Channel:
     def mean(self, devices: Ints | slice, t: float, round: int) -> Floats:
         """By place and shadowing, or as recorded."""
         if self.trace is not None:
-            return frozen(gain_of_loss(np.negative(self.trace.db[_row(self.trace, t, round)]))[devices])
+            timed = self.trace.t is not None
+            row = bisect_right(_edges(self.trace, t), t) - 1 if timed else (round - 1) % len(self.trace.db)
+            return frozen(gain_of_loss(np.negative(self.trace.db[row]))[devices])
         if not self.ways:
             return self.population.gain if devices is EVERYBODY else self.population.gain[devices]
         gain = self.population.gain[devices].copy()
         numbers = np.arange(len(self.population))[devices]
         for way in self.ways:
-            here = np.flatnonzero((numbers >= way.first) & (numbers < way.first + way.size))
+            here = np.flatnonzero((numbers >= way.devices.start) & (numbers < way.devices.stop))
             if len(here):
-                gain[here] = way.gain(numbers[here] - way.first, t)
+                gain[here] = way.gain(numbers[here] - way.devices.start, t)
         return frozen(gain)
 
     def next_change(self, t: float) -> float:
         soonest = [part.next_change(t) for part in (self.fading, *self.ways) if part is not None]
         if self.trace is not None and self.trace.t is not None:
-            soonest.append(_next_row(self.trace, t))
+            edges = _edges(self.trace, t)
+            soonest.append(edges[bisect_right(edges, t)])
         return min(soonest, default=math.inf)
 
 
 class Ways:
     """The gains of one population whose devices move."""
 
-    def __init__(self, cell: Cell, draw: TableDraw, first: int, seed: int) -> None:
-        assert draw.table.mobility is not None
-        self.cell, self.first, self.size = cell, first, draw.table.size
-        self.every_s = float(draw.table.mobility.every)
-        self.movers: Movers = draw.movers(cell)
+    def __init__(self, cell: Cell, draw: TableDraw) -> None:
+        self.cell, self.devices, self.movers = cell, draw.devices, draw.movers(cell)
+        self.every_s = float(self.movers.table.every)
         self.shadow_db = draw.shadowing_db(cell)
-        self.seed, self.keys = seed, draw.keys
         self._ways: dict[int, WayShadowing] = {}
         self._step, self._gain = -1, dict[int, float]()          # of those who were asked about in the last step
 
@@ -120,7 +118,7 @@ class Ways:
             return float(self.shadow_db[device])
         if device not in self._ways:
             self._ways[device] = WayShadowing(
-                self.movers.walk(device), self.seed, self.keys[device], float(self.shadow_db[device]),
+                self.movers.walk(device), self.movers.seed, self.movers.keys[device], float(self.shadow_db[device]),
                 self.cell.shadowing_db, correlation, self.every_s)
         return self._ways[device].at(step)
 
@@ -135,20 +133,24 @@ def _fading(cell: Cell, draws: list[TableDraw], seed: int) -> RoundFading | Bloc
     return BlockFading(seed, [key for draw in draws for key in draw.keys], k_db, float(table.coherence))
 
 
-def _row(trace: GainTrace, t: float, round: int) -> int:
-    """The row that holds: the round's, or the instant's; a trace starts over when it ends."""
-    if trace.t is None:
-        return (round - 1) % len(trace.db)
-    began = block_at(t, trace.period_s) * trace.period_s
-    return bisect_right([began + each for each in trace.t], t) - 1
-
-
-def _next_row(trace: GainTrace, t: float) -> float:
-    """When the next row begins to hold."""
-    assert trace.t is not None
+def _edges(trace: GainTrace, t: float) -> list[float]:
+    """When the rows of a recording in time begin to hold, in the turn around ``t``, and when the next turn begins."""
     turn = block_at(t, trace.period_s)
-    edges = [turn * trace.period_s + each for each in trace.t] + [(turn + 1) * trace.period_s]
-    return edges[bisect_right(edges, t)]
+    return [turn * trace.period_s + each for each in trace.t or ()] + [(turn + 1) * trace.period_s]
+
+
+ASKED = ("gain", "mean", "next_change")      # of a GainTimeline
+
+
+def _check(name: str, given: Any) -> None:
+    if not (isinstance(given, type) and all(hasattr(given, each) for each in ("changes", *ASKED))):
+        raise InputError("wrong-interface", "cell.channel", f'"{name}"', 'a class with "changes", '
+                         "gain(devices, t, round), mean(devices, t, round) and next_change(t)")
+
+
+CHANNELS = Registry("channel", "cell.channel", {
+    "described": Entry("netsim.world.channel:Channel", "path loss, shadowing, places and fading, or as recorded"),
+}, given=3, check=_check)
 
 
 def round_gain(scenario: Scenario, population: Population, seed: int, round: int) -> Floats:

@@ -23,7 +23,7 @@ from netsim.world.supply import HeatLimit, Supply, heat_limits_of, supplies_of
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
-    from netsim.scenario.time_varying import Intervals, Loss, RecordedOnOff
+    from netsim.scenario.time_varying import Intervals, Loss
 
 
 CHUNK = 64          # dwell times drawn at once: a stream for each would be slow
@@ -163,12 +163,9 @@ class Faults:
     def of(cls, scenario: Scenario, seed: int) -> Faults:
         """As described."""
         draws = table_draws(scenario, seed)
-        tables = list(zip(draws, scenario.first_devices, strict=True))
-        return cls(
-            scenario.size, [presence for draw, first in tables for presence in _presences(draw, first)],
-            [(range(first, first + draw.table.size), draw.table.loss) for draw, first in tables
-             if draw.table.loss is not None],
-            seed, [key for draw in draws for key in draw.keys] if any(draw.table.loss for draw in draws) else ())
+        losses = [(draw.devices, draw.table.loss) for draw in draws if draw.table.loss is not None]
+        return cls(scenario.size, [presence for draw in draws for presence in _presences(draw)], losses, seed,
+                   [key for draw in draws for key in draw.keys] if losses else ())
 
     def __bool__(self) -> bool:
         return bool(self.presences or self.losses)
@@ -197,22 +194,16 @@ class Faults:
             t = max(switches.next_change(t) for switches in off)
         return math.inf
 
-    def tries(self, device: int) -> int:
-        """How often an upload is sent at most; 0 where none is ever lost."""
-        loss = self._loss(device)
-        return 0 if loss is None else loss.tries
-
-    def packets(self, device: int) -> int:
-        """How many packets an upload has; 0 where it is lost as a whole, if at all."""
-        loss = self._loss(device)
-        return 0 if loss is None else loss.packets or 0
+    def loss(self, device: int) -> Loss | None:
+        """How uploads of a device are lost; None where they never are."""
+        return next((loss for devices, loss in self.losses if device in devices), None)
 
     def packets_sent(self, device: int, number: int) -> tuple[int, int]:
         """How many packets are sent for a device's upload of this number, and how many of them never get through.
 
         Those that were lost are sent again, and those of them that were lost again, up to the most tries.
         """
-        loss = self._loss(device)
+        loss = self.loss(device)
         if loss is None or not loss.packets:
             return 0, 0
         rng = stream(self.seed, "packets", number, self.keys[device])
@@ -223,7 +214,7 @@ class Faults:
 
     def loses(self, device: int, number: int) -> bool:
         """Whether a device's upload of this number (the first of the run is 0) does not get through."""
-        loss = self._loss(device)
+        loss = self.loss(device)
         if loss is None:
             return False
         chunk, place = divmod(number, CHUNK)
@@ -236,37 +227,28 @@ class Faults:
     def _about(self, device: int) -> Iterator[Presence]:
         return (presence for presence in self.presences if device in presence)
 
-    def _loss(self, device: int) -> Loss | None:
-        return next((loss for devices, loss in self.losses if device in devices), None)
+
+def _presences(draw: TableDraw) -> Iterator[Presence]:
+    table, crash = draw.table.availability, draw.table.crash
+    if table is not None and table.model == "recorded":
+        switches = [RecordedSwitches(each, table.period) for each in table.intervals]
+        yield Presence(draw.devices.start, len(switches), Absence("availability", table.work), switches.__getitem__)
+    elif table is not None:
+        yield _by_turns(draw, Absence("availability", table.work), table.on, table.off)
+    if crash is not None:
+        yield _by_turns(draw, Absence("crash", crash.work), crash.every, crash.repair)
 
 
-def _presences(draw: TableDraw, first: int) -> Iterator[Presence]:
-    table = draw.table
-    if table.availability is not None:
-        absence = Absence("availability", table.availability.work)
-        if table.availability.model == "recorded":
-            yield Presence(first, table.size, absence, _recorded(table.availability))
-        else:
-            yield _by_turns(draw, first, absence, table.availability.on, table.availability.off)
-    if table.crash is not None:
-        yield _by_turns(draw, first, Absence("crash", table.crash.work), table.crash.every, table.crash.repair)
-
-
-def _recorded(table: RecordedOnOff) -> Callable[[int], Switches]:
-    return lambda device: RecordedSwitches(table.intervals[device], table.period)
-
-
-def _by_turns(draw: TableDraw, first: int, absence: Absence, on_s: float, off_s: float) -> Presence:
+def _by_turns(draw: TableDraw, absence: Absence, on_s: float, off_s: float) -> Presence:
     """Devices that come and go at random: an object only for those that have changed, or are at work."""
-    rng = stream(draw.seed, absence.why, 0, draw.number)
-    on, change = begin(rng, draw.table.size, on_s, off_s)
+    on, change = begin(draw.rng(absence.why), len(draw.devices), on_s, off_s)
     keys = draw.keys
 
     def switches(device: int) -> Switches:
         return RandomSwitches(
             absence.why, draw.seed, keys[device], (on_s, off_s), bool(on[device]), float(change[device]))
 
-    return Presence(first, draw.table.size, absence, switches, (on.copy(), change.copy()))
+    return Presence(draw.devices.start, len(draw.devices), absence, switches, (on.copy(), change.copy()))
 
 
 @dataclass(frozen=True, eq=False)

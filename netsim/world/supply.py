@@ -67,21 +67,16 @@ def supplies_of(scenario: Scenario, seed: int) -> tuple[Supply, ...]:
     """One for each population; none at all where nobody draws at rest and nothing comes in."""
     if not any(table.idle or table.harvest or table.charging for table in scenario.population):
         return ()
-    draws = table_draws(scenario, seed)
-    return tuple(_supply(draw, first, scenario.rounds.midnight_s)
-                 for draw, first in zip(draws, scenario.first_devices, strict=True))
+    return tuple(_supply(draw, scenario.rounds.midnight_s) for draw in table_draws(scenario, seed))
 
 
-def _supply(draw: TableDraw, first: int, midnight_s: float) -> Supply:
+def _supply(draw: TableDraw, midnight_s: float) -> Supply:
     table, charging = draw.table, draw.table.charging
-    nothing = np.zeros(table.size)
     hours = None
     if charging is not None:
         start_s, end_s = seconds_of(charging.start), seconds_of(charging.end)
         hours = Hours(float(charging.power), midnight_s + start_s, (end_s - start_s) % DAY_S)
-    return Supply(
-        first, nothing if table.idle is None else draw("idle", table.idle),
-        nothing if table.harvest is None else draw("harvest", table.harvest), hours)
+    return Supply(draw.devices.start, draw("idle", table.idle or 0.0), draw("harvest", table.harvest or 0.0), hours)
 
 
 @dataclass(frozen=True)
@@ -97,5 +92,5 @@ class HeatLimit:
 def heat_limits_of(scenario: Scenario) -> tuple[HeatLimit, ...]:
     """Of the devices that throttle their clocks."""
     return tuple(
-        HeatLimit(range(first, first + table.size), table.throttle.after, table.throttle.to, table.throttle.recovers)
-        for table, first in zip(scenario.population, scenario.first_devices, strict=True) if table.throttle is not None)
+        HeatLimit(devices, table.throttle.after, table.throttle.to, table.throttle.recovers)
+        for table, devices in zip(scenario.population, scenario.numbers, strict=True) if table.throttle is not None)

@@ -203,7 +203,7 @@ def test_the_first_trial_takes_the_published_split(tmp_path: Path) -> None:
     assert (split, scenario.learning.partition.kind) == ("drawn", "majority")
     phone = scenario.population[0]
     assert phone.cpu is not None
-    low, high = (5 * 606 * bound for bound in (phone.cpu.cycles_per_sample.lowest, phone.cpu.cycles_per_sample.highest))
+    low, high = (5 * 606 * bound for bound in phone.cpu.cycles_per_sample.bounds())
     assert (low, high) == (pytest.approx(5e7), pytest.approx(15e7))     # L C D as calibrated: 10 * 500 * (1e4 to 3e4)
 
 

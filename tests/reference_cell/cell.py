@@ -286,22 +286,22 @@ class Cell:
     def computed(self, job: Job) -> None:
         """A device has computed: its upload joins the queue."""
         job.phase, job.left = "upload", job.bits
-        packets = self.faults.packets(job.device)
-        if packets:
+        loss = self.faults.loss(job.device)
+        if loss and loss.packets:
             sent, lost = self.faults.packets_sent(job.device, self.uploads[job.device])
             self.uploads[job.device] += 1
-            job.left, job.packets_lost = job.bits * sent / packets, lost > 0
+            job.left, job.packets_lost = job.bits * sent / loss.packets, lost > 0
 
     def is_sent(self, job: Job) -> bool:
         """The last bit is sent: it has arrived, is lost, or is sent again."""
-        tries, outcome = self.faults.tries(job.device), "arrived"
+        loss, outcome = self.faults.loss(job.device), "arrived"
         if job.packets_lost is not None:
             outcome = "lost" if job.packets_lost else "arrived"
-        elif tries:
+        elif loss:
             lost = self.faults.loses(job.device, self.uploads[job.device])
             self.uploads[job.device] += 1
             job.attempts += lost
-            if lost and job.attempts < tries:
+            if lost and job.attempts < loss.tries:
                 job.left = job.bits
                 self.limit(job)
                 return True

@@ -88,8 +88,8 @@ def test_the_share_of_lost_uploads():
     faults = faults_of(LOSS)
     lost = np.mean([faults.loses(device, k) for device in range(40) for k in range(500)])
     assert lost == pytest.approx(0.2, abs=several_errors(0.2, 20_000))
-    assert faults.tries(0) == 4
-    assert Faults(1).tries(0) == 0
+    assert faults.loss(0).tries == 4
+    assert Faults(1).loss(0) is None
     assert not Faults(1)
 
 
