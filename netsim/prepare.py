@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.allocation import METHODS as ALLOCATION
-from netsim.allocation import check_method
+from netsim.allocation import LinkModel, check_method
 from netsim.allocation.methods import require_link
 from netsim.base.errors import InputError, found, quoted, unknown
 from netsim.base.fields import options_in
@@ -25,18 +25,6 @@ from netsim.world.channel import CHANNELS
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
-
-
-def permit(scenario: Scenario, *, allow_import: bool = False) -> None:
-    """Raise InputError for a name that is unknown, or whose code is not made for netsim and was not allowed.
-
-    Whoever executes a scenario asks here first: up to this point nothing that it names was imported.
-    """
-    ALLOCATION.permit(scenario.allocation.method, allow_import=allow_import)
-    SELECTION.permit(scenario.selection.method, allow_import=allow_import)
-    for registry, name, _ in brought(scenario):
-        registry.permit(name, allow_import=allow_import)
-    permit_learning(scenario, allow_import=allow_import)
 
 
 def brought(scenario: Scenario) -> list[tuple[Registry[Any], str, Mapping[str, Any]]]:
@@ -117,11 +105,9 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
 
     ``allow_import`` lets it name code of packages that are not made for netsim.
     """
-    permit(scenario, allow_import=allow_import)
-    for registry, name, options in brought(scenario):
-        registry.options(name, options)
-    link = link_of(scenario.cell)
-    check_method(scenario.allocation.method, scenario.allocation.options, link)
+    SELECTION.permit(scenario.selection.method, allow_import=allow_import)
+    permit_learning(scenario, allow_import=allow_import)
+    link = prepare_cell(scenario, allow_import=allow_import)
     selection = make_selection(scenario.selection.method, scenario.selection.options)
     require_link("selection.method", scenario.selection.method, getattr(selection, "links", "any"), link)
     if scenario.server:
@@ -142,13 +128,20 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     return selection
 
 
-def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> None:
-    """Check what a scenario names of the cell alone, where another framework's app selects, serves and learns."""
+def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> LinkModel:
+    """Check what a scenario names of the cell alone, as where another framework's app selects, serves and learns.
+
+    Nothing that it names is imported before all of it is known to be permitted. Returns the link model of the cell.
+    """
+    named = brought(scenario)
     ALLOCATION.permit(scenario.allocation.method, allow_import=allow_import)
-    for registry, name, options in brought(scenario):
+    for registry, name, _ in named:
         registry.permit(name, allow_import=allow_import)
+    for registry, name, options in named:
         registry.options(name, options)
-    check_method(scenario.allocation.method, scenario.allocation.options, link_of(scenario.cell))
+    link = link_of(scenario.cell)
+    check_method(scenario.allocation.method, scenario.allocation.options, link)
+    return link
 
 
 def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:

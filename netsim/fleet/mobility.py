@@ -54,8 +54,7 @@ class RandomWalk(Walk):
         rng = stream(seed, "mobility", 0, device)
         resting, (x, y), goal, speed = _stationary(rng, table, radius_m)
         super().__init__([0.0], [x], [y])
-        if resting > 0.0:
-            self._rest(resting)
+        self._stay(resting)
         self._go(*goal, speed)
 
     def goes_on(self) -> bool:
@@ -69,14 +68,14 @@ class RandomWalk(Walk):
 
     def _go(self, x: float, y: float, speed: float) -> None:
         """A leg to a point, and the rest there."""
-        seconds = math.hypot(x - self.x[-1], y - self.y[-1]) / speed
-        self._corner(self.t[-1] + seconds, x, y)
-        self._rest(self.table.pause)
+        self._corner(math.hypot(x - self.x[-1], y - self.y[-1]) / speed, x, y)
+        self._stay(self.table.pause)
 
-    def _rest(self, seconds: float) -> None:
-        self._corner(self.t[-1] + seconds, self.x[-1], self.y[-1])
+    def _stay(self, seconds: float) -> None:
+        self._corner(seconds, self.x[-1], self.y[-1])
 
-    def _corner(self, t: float, x: float, y: float) -> None:
+    def _corner(self, seconds: float, x: float, y: float) -> None:
+        t = self.t[-1] + seconds
         if t > self.t[-1]:                   # a leg of no length, or no rest, is no corner
             self.t.append(t)
             self.x.append(x)

@@ -74,12 +74,17 @@ def at(table: Any, path: Path) -> Any:
 
 
 def _place(path: Path, table: dict[str, Any], layers: Sequence[Layer]) -> tuple[str, str]:
-    """File and key."""
+    """File and key: the topmost layer that holds the key, or the nearest table around it."""
     columns = at(table, path[:3])
     if len(path) == 5 and isinstance(columns, Columns):
         return columns.sheet.at(int(path[4]) + 1), f'column "{path[3]}"'
-    named = _by_name(table, path)
-    return _source(layers, named), ".".join(str(step) for step in named) or "the scenario"
+    if len(path) > 1 and path[0] == "population":
+        name = at(table, (*path[:2], "name"))
+        path = ("population", name if isinstance(name, str) else path[1], *path[2:])
+    around = [path[:length] for length in range(len(path), 0, -1)]
+    sources = [layer.source for part in around for layer in reversed(layers) if at(layer.table, part) is not None]
+    sources += [layer.source for layer in reversed(layers) if layer.source != "--set"]
+    return sources[0], ".".join(map(str, path)) or "the scenario"
 
 
 def _of_its_form(errors: Sequence[ErrorDetails]) -> bool:
@@ -116,21 +121,3 @@ def _fault(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, ty
         return InputError("missing", f".{tag}", None, such) if isinstance(value, dict) else InputError(
             "wrong-type", "", quoted(value), such)
     return input_error(error, value)
-
-
-def _by_name(table: dict[str, Any], path: Path) -> Path:
-    """The path with the population's name for its place in the list."""
-    if len(path) >= 2 and path[0] == "population" and isinstance(path[1], int):
-        entry = table["population"][path[1]]
-        name = entry.get("name") if isinstance(entry, dict) else None
-        return (path[0], name if isinstance(name, str) else path[1], *path[2:])
-    return path
-
-
-def _source(layers: Sequence[Layer], path: Path) -> str:
-    """The topmost layer that holds the key, or the nearest table around it."""
-    for length in range(len(path), 0, -1):
-        for layer in reversed(layers):
-            if at(layer.table, path[:length]) is not None:
-                return layer.source
-    return next(layer.source for layer in reversed(layers) if layer.source != "--set")

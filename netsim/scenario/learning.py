@@ -179,8 +179,6 @@ class LearningTable(Model):
         if self.dataset is None and self.bits == "auto":
             raise field_error("missing", "bits", expected='the size of an upload, such as "448 kbit"',
                               hint="Without a dataset there is no model whose size it could be")
-        if self.dataset is None and self.buffers is not None:
-            raise field_error("no-effect", "buffers", hint="Without a dataset nothing is trained")
         if self.dataset is not None and self.model is None:
             raise field_error("missing", "model", expected='the network to train, such as "mnist-cnn"')
         return self

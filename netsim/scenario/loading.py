@@ -22,7 +22,7 @@ from netsim.base.errors import InputError, found, quoted, unknown
 from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
 from netsim.base.options import toml_value
 from netsim.scenario.effect import Said
-from netsim.scenario.errors import Layer, explain
+from netsim.scenario.errors import Layer, at, explain
 from netsim.scenario.fleet import read_by_device, read_fleet, read_gains
 from netsim.scenario.schema import Scenario
 
@@ -41,7 +41,8 @@ PATHS: tuple[Steps, ...] = (*READERS, ("learning", "root"), ("learning", "partit
 
 # Keys that exclude each other: a layer that gives one of them takes the others of the layers below away.
 ALTERNATIVES = ({"count", "places", "devices"}, {"local_iterations", "local_steps"})
-BY_MODEL = {"path_loss", "availability", "rate"}      # tables that are something else with another model
+# The keys by which a table is something else, so that nothing of the old one fits; elsewhere dist and kind.
+TAGS = {"path_loss": ("model",), "availability": ("model",), "rate": ("model",), "model": ("name",)}
 METHOD_KEEPS = {"cohort"}      # another method has other options, but the cohort stays
 
 
@@ -82,8 +83,7 @@ def scenario_of(
     """
     if not isinstance(table, Mapping):
         raise InputError("wrong-type", source, found(table), "a dict such as {'cell': {…}, 'population': […], …}")
-    plain = _plain(table, "", source)
-    layers = _layers_of(source, plain, Path.cwd() / "scenario.toml")
+    layers = _layers_of(source, _plain(table, "", source), Path.cwd() / "scenario.toml")
     return _assembled("scenario", layers, (overrides,), "with_", said)
 
 
@@ -131,7 +131,14 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
     if len(above) > MOST_BASES:
         raise InputError("too-large", "base", "more base files on top of each other", f"at most {MOST_BASES}",
                          source=str(path))
-    return _layers_of(str(path), _read_toml(path), place, above)
+    try:
+        table = read_toml(path, "a scenario", MOST_BYTES)
+    except FileNotFoundError:
+        raise InputError("no-such-file", str(path), hint="Built-in scenarios have no ending: "
+                         f"{', '.join(builtin_scenarios())}") from None
+    except OSError as problem:
+        raise InputError("unreadable", str(path), problem.strerror) from None
+    return _layers_of(str(path), table, place, above)
 
 
 def _layers_of(source: str, table: dict[str, Any], place: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
@@ -151,16 +158,6 @@ def _layers_of(source: str, table: dict[str, Any], place: Path, above: tuple[Pat
     if not lower.exists():
         raise InputError("no-such-file", "base", quoted(base), hint=f"There is no file {lower}", source=source)
     return [*_read_layers(lower, (*above, place)), layer]
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return read_toml(path, "a scenario", MOST_BYTES)
-    except FileNotFoundError:
-        raise InputError("no-such-file", str(path), hint="Built-in scenarios have no ending: "
-                         f"{', '.join(builtin_scenarios())}") from None
-    except OSError as problem:
-        raise InputError("unreadable", str(path), problem.strerror) from None
 
 
 def _absolute(table: dict[str, Any], folder: Path, source: str) -> dict[str, Any]:
@@ -197,21 +194,15 @@ def _merge(
     merged = {name: value for name, value in below.items() if name not in gone}
     for name, value in above.items():
         old = merged.get(name)
-        if name == "model" and isinstance(value, dict):
-            merged[name] = _merge_model(old, value)
-        elif isinstance(old, dict) and isinstance(value, dict):
-            merged[name] = _merge(old, value, ("model",)) if name in BY_MODEL else _merge(old, value)
+        if name == "model" and isinstance(old, str):
+            old = {"name": old}      # the short form of a network without options
+        if isinstance(old, dict) and isinstance(value, dict):
+            merged[name] = _merge(old, value, TAGS.get(name, ("dist", "kind")))
         elif name == "population" and isinstance(old, list) and isinstance(value, list):
             merged[name] = _merge_by_name(old, value)
         else:
             merged[name] = value
     return merged
-
-
-def _merge_model(below: Any, above: dict[str, Any]) -> dict[str, Any]:
-    """Options over a model's name or over its other options; another model has other options."""
-    old = {"name": below} if isinstance(below, str) else below if isinstance(below, dict) else {}
-    return {**old, **above} if above.get("name", old.get("name")) == old.get("name") else above
 
 
 def _merge_by_name(below: list[Any], above: list[Any]) -> list[Any]:
@@ -295,12 +286,11 @@ def _population_layer(
     if len(steps) < 3 or steps[1] not in names:
         raise unknown(path, steps[1] if len(steps) > 1 else "", names, "unknown-key", "A population is addressed by "
                       f"its name, such as population.{names[0] if names else 'phone'}.count=10", source)
-    tables: list[dict[str, Any]] = layer.setdefault("population", [])
-    found = next((table for table in tables if table["name"] == steps[1]), None)
-    if found is None:
-        found = {"name": steps[1]}
-        tables.append(found)
-    return found
+    table: dict[str, Any] | None = at(layer, ("population", steps[1]))
+    if table is None:
+        table = {"name": steps[1]}
+        layer.setdefault("population", []).append(table)
+    return table
 
 
 def _key_path(text: str, source: str) -> list[str]:

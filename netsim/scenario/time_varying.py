@@ -160,7 +160,6 @@ class Recorded(Model):
 
 
 Mobility = Annotated[RandomWaypoint | Recorded, Field(discriminator="model")]
-HOUR_S, MINUTE_S = 3600.0, 60.0
 CLOCK = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 
 
@@ -177,8 +176,8 @@ TimeOfDay = Annotated[str, BeforeValidator(_of_a_day), Field(pattern=CLOCK)]
 
 def seconds_of(clock: str) -> float:
     """Since midnight: "22:30" is 81,000 s."""
-    hours, minutes = clock.split(":")
-    return int(hours) * HOUR_S + int(minutes) * MINUTE_S
+    hours, minutes = map(int, clock.split(":"))
+    return hours * 3600.0 + minutes * 60.0
 
 
 class Charging(Model):

@@ -161,10 +161,9 @@ def round_gain(scenario: Scenario, population: Population, seed: int, round: int
 def channel_of(scenario: Scenario, population: Population, seed: int) -> GainTimeline:
     """What a scenario says of the channels, or names to say it."""
     name = scenario.cell.channel
-    if name is not None and name not in CHANNELS:
-        return OwnChannel(name, scenario, population, seed)
-    made: GainTimeline = CHANNELS.make(name or "described", {})(scenario, population, seed)
-    return made
+    if name is None or name in CHANNELS:
+        return Channel(scenario, population, seed)
+    return OwnChannel(name, scenario, population, seed)
 
 
 class OwnChannel:

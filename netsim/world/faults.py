@@ -127,9 +127,6 @@ class Presence:
         self._on, self._until = (np.zeros(size, bool), np.full(size, -np.inf)) if begun is None else begun
         self._asked = 0.0
 
-    def __contains__(self, device: int) -> bool:
-        return self.first <= device < self.first + self.size
-
     def of(self, device: int) -> Switches:
         """One device's own."""
         place = device - self.first
@@ -179,16 +176,16 @@ class Faults:
 
     def absences(self, device: int, t: float) -> list[Absence]:
         """Why a device is off; nothing where it is there."""
-        return [presence.absence for presence in self._about(device) if not presence.of(device).on(t)]
+        return [absence for absence, switches in self._about(device) if not switches.on(t)]
 
     def next_change(self, device: int, t: float) -> float:
         """When it may go off or come back next."""
-        return min((presence.of(device).next_change(t) for presence in self._about(device)), default=math.inf)
+        return min((switches.next_change(t) for _, switches in self._about(device)), default=math.inf)
 
     def back_at(self, device: int, t: float) -> float:
         """When a device is there next, ``t`` where it is; inf where it never will be."""
         while t < math.inf:
-            off = [switches for presence in self._about(device) if not (switches := presence.of(device)).on(t)]
+            off = [switches for _, switches in self._about(device) if not switches.on(t)]
             if not off:
                 return t
             t = max(switches.next_change(t) for switches in off)
@@ -224,8 +221,9 @@ class Faults:
             known = self._drawn[device] = (chunk, draws.tolist())
         return known[1][place] < loss.probability
 
-    def _about(self, device: int) -> Iterator[Presence]:
-        return (presence for presence in self.presences if device in presence)
+    def _about(self, device: int) -> list[tuple[Absence, Switches]]:
+        return [(presence.absence, presence.of(device)) for presence in self.presences
+                if presence.first <= device < presence.first + presence.size]
 
 
 def _presences(draw: TableDraw) -> Iterator[Presence]:

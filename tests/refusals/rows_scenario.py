@@ -104,8 +104,8 @@ ROWS: dict[str, Row] = {
     "a slow radio": (small("", "", 'cell.rate={cap="0.01 bit/s/Hz"}'), "out-of-range", "cell.rate.cap"),
     # keys
     "unknown key": (small("radius", "raduis"), "missing", "cell.radius"),
-    "unknown key of learning": (small("", "", "learning.batchsize=3"), "unknown-key", "learning.batchsize"),
     "unknown table": (small("", "", "cel.bandwidth=1MHz"), "unknown-key", "cel"),
+    "unknown key of learning": (small("", "", "learning.batchsize=3"), "unknown-key", "learning.batchsize"),
     "missing key": (small("cohort = 2", ""), "missing", "selection.cohort"),
     "missing table": (small('radio = { power = "20 dBm" }', ""), "missing", "population.node.radio"),
     "missing tables": (call(Scenario.of, {"cell": CELL["cell"]}), "missing", "population"),
