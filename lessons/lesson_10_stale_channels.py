@@ -18,8 +18,7 @@ def _():
     from netsim.lab import charts, pages
     from netsim.lab.curves import lines
     from netsim.lab.settings import Settings
-    from netsim.lab.stale import faded_round
-    from netsim.lab.view import Answer, LabView, look
+    from netsim.lab.view import Answer, LabView, faded_round, look
     from netsim.lab.widgets import controls, side_by_side, slider
     from netsim.lab.words import headline, rounds
     from netsim.random_cohort import one_round

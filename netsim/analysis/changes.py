@@ -12,23 +12,23 @@ import polars as pl
 
 from netsim.allocation import Infeasible, Problem
 from netsim.allocation.prices import Prices, prices_of
-from netsim.allocation.waves import Wave, planner_of
-from netsim.analysis.replay import Played, Replay, Replays
+from netsim.analysis.replay import Played, Replays
 from netsim.base import units
-from netsim.base.arrays import Bools, Floats
+from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.errors import InputError
 from netsim.base.tolerances import CONSTRAINT
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.trace.schema import ARRIVED
 
 WITHOUT, CPU, BUDGET, POWER, BAND, METHOD = "without", "cpu_max", "budget", "power", "bandwidth", "method"
-BATTERY, DEADLINE = "battery", "deadline"          # limits that bind, but that no change is made of
+BATTERY, DEADLINE = "battery", "deadline"          # limits that bind, but of which no what-if is reported
 RAISED = (CPU, BUDGET, POWER)                      # the limits of a device that can be raised
-FIELDS = {CPU: "cpu_max_hz", BUDGET: "budget_j", POWER: "power_w", BAND: "bandwidth_hz"}
-UNITS = {CPU: "frequency", BUDGET: "energy", POWER: "power", BAND: "frequency"}
+LIMITS = {CPU: ("cpu_max_hz", "frequency", "CPU up to"), BUDGET: ("budget_j", "energy", "budget of"),
+          POWER: ("power_w", "power", "power of"), BAND: ("bandwidth_hz", "frequency", "a band of")}
 CHOOSE_POWER = frozenset({"sao-joint", "sao-common-power", "algorithm6"})      # by them the range's top is raised
 FREE = 1e3           # times as much of a limit stands for no limit
 BEYOND = 1e-6        # relative: a limit that would have to be raised by less does not bind
+AGREES = 1e-6        # seconds, or parts of a longer round: a replay that differs by more is of another round
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,21 @@ class Change:
     to_the_point: bool = False         # raised just so far that it no longer binds
 
     def problem(self, problem: Problem, own_method: str) -> Problem:
-        """The round's problem with the change."""
-        if self.key == METHOD:
-            return problem
+        """The round's problem with the change; ``own_method`` plans it."""
+        factor, at = self.factor or 1.0, _at(problem, self.device)
         if self.key == WITHOUT:
-            return problem.subset(~_at(problem, self.device))
+            return problem.subset(~at)
         if self.key == BAND:
-            return replace(problem, bandwidth_hz=problem.bandwidth_hz * (self.factor or 1.0))
-        return raised(problem, self.key, _at(problem, self.device), self.factor or 1.0, own_method)
+            return replace(problem, bandwidth_hz=problem.bandwidth_hz * factor)
+        if self.key not in RAISED:
+            return problem
+        now = _limits(problem, self.key, own_method)
+        more = np.where(at, now * factor, now)
+        if self.key != POWER:
+            return replace(problem, **{LIMITS[self.key][0]: more})
+        if own_method in CHOOSE_POWER:
+            return replace(problem, power_max_w=more)
+        return replace(problem, power_w=more, power_max_w=np.maximum(problem.power_range_w[1], more))
 
     def words(self, names: dict[int, str], now: float | None) -> str:
         """The change for people; ``now`` is the limit as it is."""
@@ -59,25 +66,22 @@ class Change:
             return f"allocation method {self.method}" if self.method else f"sharing the band by {self.sharing}"
         if self.key == WITHOUT or now is None or self.factor is None:
             return f"without {names[self.device or 0]}"
-        much = units.format(now * self.factor, UNITS[self.key])
-        how = ("where it no longer binds" if self.to_the_point else
-               f"x{self.factor:g}" if self.factor >= 2 else f"+{100 * (self.factor - 1):.3g} %")
-        what = {CPU: "CPU up to", BUDGET: "budget of", POWER: "power of", BAND: "a band of"}[self.key]
-        return f"{whose}{what} {much}{', ' if self.to_the_point else ' ('}{how}{'' if self.to_the_point else ')'}"
+        _, dimension, what = LIMITS[self.key]
+        much = units.format(now * self.factor, dimension)
+        if self.to_the_point:
+            return f"{whose}{what} {much}, where it no longer binds"
+        times = f"x{self.factor:g}" if self.factor >= 2 else f"+{100 * (self.factor - 1):.3g} %"
+        return f"{whose}{what} {much} ({times})"
 
 
-def raised(problem: Problem, key: str, which: Bools, factor: float, method: str) -> Problem:
-    """The problem with so many times a limit of some devices.
+def _limits(problem: Problem, key: str, method: str) -> Floats:
+    """The limit of each device.
 
     ``power`` is the power given, by the methods that take it as it is; by those that choose it, the top of its range.
     """
-    name, (_, top) = FIELDS[key], problem.power_range_w
-    if key == POWER and method in CHOOSE_POWER:
-        return replace(problem, power_max_w=np.where(which, top * factor, top))
-    more = np.where(which, getattr(problem, name) * factor, getattr(problem, name))
-    if key == POWER:
-        return replace(problem, power_w=more, power_max_w=np.maximum(top, more))
-    return replace(problem, **{name: more})
+    found: Floats = (problem.power_range_w[1] if key == POWER and method in CHOOSE_POWER else
+                     getattr(problem, LIMITS[key][0]))
+    return found
 
 
 def limit_now(problem: Problem, change: Change, method: str) -> float | None:
@@ -86,46 +90,84 @@ def limit_now(problem: Problem, change: Change, method: str) -> float | None:
         return problem.bandwidth_hz
     if change.key not in RAISED:
         return None
-    power_top = change.key == POWER and method in CHOOSE_POWER
-    values = problem.power_range_w[1] if power_top else getattr(problem, FIELDS[change.key])
-    return float(values[_at(problem, change.device)][0])
+    return float(_limits(problem, change.key, method)[_at(problem, change.device)][0])
 
 
 @dataclass(frozen=True, eq=False)
 class Laboratory:
-    """A round as it was, beside which changed ones are played."""
+    """One round: the problem of its whole cohort, in the state in which it began, played as it was or with changes."""
 
     replays: Replays
-    replay: Replay
-    _known: dict[Change, float | None] = field(default_factory=dict)      # seconds that changes save
+    number: int
+    problem: Problem              # the devices by rising number, with their own budgets
+    charge_j: Floats              # what each battery held when the round began; inf on mains
+    deadline_s: float             # of a wave; inf where there is none
+    _known: dict[Change, float | None] = field(default_factory=dict, init=False)      # seconds that changes save
 
     @classmethod
     def of(cls, replays: Replays, number: int) -> Laboratory:
-        return cls(replays, replays.replay(number))
+        """A round by its number."""
+        jobs = replays.jobs_of(number)
+        who, cell = jobs["device"].to_numpy(), replays.engine.begin(number)
+        problem = cell.problem(who)
+        if replays.run.app is not None:             # which says itself what its clients compute and send
+            problem = replace(problem, bits=jobs["bits"].to_numpy(), cycles=jobs["cycles"].to_numpy())
+        within_s = replays.scenario.rounds.deadline
+        deadline_s = math.inf if within_s is None else float(within_s)
+        return cls(replays, number, problem, cell.batteries.level_j(who), deadline_s)
+
+    def play(self, problem: Problem | None = None, method: str | None = None, sharing: str | None = None) -> Played:
+        """The round of this problem, by this method; raises InputError where it has no plan and that is an error."""
+        posed, hurried = self.problem if problem is None else problem, self.deadline_s < math.inf
+        found = self.replays.engine.play(
+            self.number, posed, self.charge_of(np.asarray(posed.numbers)),
+            self.replays.planner(method or self.method, hurried=hurried),
+            SCHEDULERS.make(sharing or self.replays.sharing, {}), hurried=hurried)
+        return Played.of(found, self.deadline_s)
+
+    def charge_of(self, devices: Ints) -> Floats:
+        """What the batteries of some devices held when the round began."""
+        return self.charge_j[np.searchsorted(np.asarray(self.problem.numbers), devices)]
 
     @cached_property
     def was(self) -> Played:
-        """The round without a change, checked: it takes as long as it took."""
-        return self.replays.as_it_was(self.replay)
+        """The round without a change; raises InputError where it does not take as long as it took."""
+        known = self.replays.engine.as_it_was(self.number)
+        played = self.play() if known is None else Played.of(known, self.deadline_s)
+        if abs(played.round_s - self.round_s) > AGREES * max(1.0, self.round_s):
+            raise InputError(
+                "other-version", f"round {self.number}", f"{self.round_s:.6g} s",
+                f"{played.round_s:.6g} s, as it takes now",
+                "The run is of another version of netsim or of its methods, and cannot be explained")
+        return played
 
     @property
     def round_s(self) -> float:
         """How long the round took."""
-        return self.replays.lengths[self.replay.number]
+        return self.replays.lengths[self.number]
 
     @property
     def method(self) -> str:
         return self.replays.method
 
+    def limit(self, change: Change) -> float | None:
+        """The limit that a change is about, as it is; None where it is about none."""
+        if change.key == BATTERY:
+            return float(self.charge_j[_at(self.problem, change.device)][0])
+        return limit_now(self.problem, change, self.method)
+
+    def words(self, change: Change) -> str:
+        """A change for people."""
+        return change.words(self.replays.names, self.limit(change))
+
     def played(self, change: Change) -> Played | None:
         """The round with the change; None where it has no plan, or one that keeps fewer devices or breaks budgets."""
-        problem = self.replay.problem
-        if change.key == WITHOUT and len(problem) == 1:
+        if change.key == WITHOUT and len(self.problem) == 1:
             return None
+        there = self if change.key != BATTERY else replace(
+            self, charge_j=np.where(_at(self.problem, change.device), change.factor, 1.0) * self.charge_j)
         try:
-            planner = self.replays.planner(change.method) if change.method else None
-            scheduler = SCHEDULERS.make(change.sharing, {}) if change.sharing else None
-            found = self.replay.play(change.problem(problem, self.method), planner, scheduler)
+            found = there.play(change.problem(self.problem, self.method), change.method, change.sharing)
         except (Infeasible, InputError):
             return None
         if change.key == METHOD:
@@ -137,7 +179,7 @@ class Laboratory:
     @cached_property
     def _recorded(self) -> tuple[frozenset[int], frozenset[int]]:
         """The devices that arrived, and those that spent more than they may, by the trace."""
-        jobs = self.replays.jobs[self.replay.number]
+        jobs = self.replays.jobs[self.number]
         over = jobs.filter(pl.col("energy_j") > pl.col("budget_j") * (1 + CONSTRAINT))
         arrived = jobs.filter(pl.col("outcome") == ARRIVED)
         return frozenset(arrived["device"].to_list()), frozenset(over["device"].to_list())
@@ -151,45 +193,32 @@ class Laboratory:
             self._known[change] = None if found is None else self.round_s - found.round_s
         return self._known[change]
 
-    def saves_next(self, change: Change) -> float | None:
-        """What so many times a limit saves; a battery may be one too."""
-        if change.key != BATTERY:
-            return self.saves(change)
-        charge_j = self.replay.charge_j * np.where(
-            _at(self.replay.problem, change.device), change.factor or 1.0, 1.0)
-        return self.round_s - replace(self.replay, charge_j=charge_j).play().round_s
-
-    def charge_j(self, device: int | None) -> float:
-        """What a device's battery held when the round began."""
-        return float(self.replay.charge_j[_at(self.replay.problem, device)][0])
-
     def left_out_by_deadline(self) -> frozenset[int]:
         """Devices without a plan that would have had one if there were no deadline."""
         out = self.was.agenda.dropped
-        if not len(out) or self.replay.deadline_s == math.inf:
+        if not len(out) or self.deadline_s == math.inf:
             return frozenset()
         return frozenset(out.tolist()) & frozenset(self.unhurried.agenda.devices.tolist())
 
     @cached_property
     def unhurried(self) -> Played:
         """The round as it would be without a deadline."""
-        planner = planner_of(self.method, self.replays.scenario.allocation.options)
-        return replace(self.replay, deadline_s=math.inf, planner=planner).play()
+        return replace(self, deadline_s=math.inf).play()
 
     def prices(self) -> list[Prices | None]:
-        """What a little more would bring, wave by wave; None by a method that has no prices, or with other shares."""
-        if not self.replays.as_planned:
-            return [None for _ in self.was.agenda.waves]
-        return [self._prices(wave) for wave in self.was.agenda.waves]
+        """What a little more would bring, wave by wave; None by a method that has no prices, or with other shares.
 
-    def _prices(self, wave: Wave) -> Prices | None:
-        """Those of a wave: energy is worth something where it is scarcer, in the budget or in the battery."""
-        found = prices_of(wave.problem, wave.plan, self.method)
-        if found is None:
-            return None
-        whole = self.replay.problem
-        own_j = whole.budget_j[np.searchsorted(np.asarray(whole.numbers), wave.devices)] * self.was.agenda.relaxed
-        return found.told(own_j, self.replay.charge_of(wave.devices), wave.plan.round_s, self.replay.deadline_s)
+        Energy is worth something where it is scarcer, in the budget or in the battery.
+        """
+        whole, found = self.problem, []
+        for wave in self.was.agenda.waves:
+            prices = prices_of(wave.problem, wave.plan, self.method) if self.replays.as_planned else None
+            if prices is not None:
+                own_j = whole.budget_j[np.searchsorted(np.asarray(whole.numbers), wave.devices)]
+                prices = prices.told(own_j * self.was.agenda.relaxed, self.charge_of(wave.devices), wave.plan.round_s,
+                                     self.deadline_s)
+            found.append(prices)
+        return found
 
     def _of_no_use(self, change: Change) -> bool:
         """Whether it is plain that more changes nothing: an optimum whose limit is not reached."""
@@ -197,8 +226,7 @@ class Laboratory:
         if found is None or self.method not in ("sao", "equal") or not self.replays.as_planned:
             return False
         wave, n = found
-        whole = self.replay.problem
-        if len(wave.devices) < len(whole) or self.was.agenda.relaxed != 1.0:
+        if len(wave.devices) < len(self.problem) or self.was.agenda.relaxed != 1.0:
             return False                            # who fits, and what budgets are relaxed to, depends on all of them
         if change.key == CPU:
             return bool(wave.plan.cpu_hz[n] < wave.problem.cpu_max_hz[n] * (1 - BEYOND))
@@ -206,12 +234,10 @@ class Laboratory:
 
     def candidates(self) -> list[int]:
         """The devices whose changes are worth a look: all of a small cohort, else those with the dearest limits."""
-        problem = self.replay.problem
-        numbers = [int(problem.name(n)) for n in range(len(problem))]
-        most = self.replays.most_devices
+        numbers, most = np.asarray(self.problem.numbers).tolist(), self.replays.most_devices
         if len(numbers) <= most:
             return numbers
-        jobs = self.replays.jobs[self.replay.number]
+        jobs = self.replays.jobs[self.number]
         weight: dict[int, float] = dict(zip(jobs["device"], jobs["t1"] - jobs["t0"], strict=True))
         for wave, prices in zip(self.was.agenda.waves, self.prices(), strict=True):
             if prices:
@@ -234,18 +260,14 @@ class Laboratory:
 
     def to_the_point(self, key: str, device: int) -> Change | None:
         """A limit of a device raised just so far that it no longer binds: as far as it is used where there is none."""
-        problem = self.replay.problem
         free = Change(key, device, FREE)
-        try:
-            found = self.replay.play(free.problem(problem, self.method))
-        except (Infeasible, InputError):
-            return None
-        place = found.place(device)
-        if place is None or key not in (CPU, BUDGET):
+        found = self.played(free)
+        place = None if found is None else found.place(device)
+        if place is None:
             return None
         wave, n = place
         used = float(wave.plan.cpu_hz[n] if key == CPU else wave.plan.device_energy_j[n])
-        factor = used / (limit_now(problem, free, self.method) or used)
+        factor = used / (self.limit(free) or used)
         return Change(key, device, factor, to_the_point=True) if 1 + BEYOND < factor < FREE / 2 else None
 
 

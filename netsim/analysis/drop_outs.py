@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from netsim.allocation.problem import KEPT_BACK
-from netsim.analysis.changes import BAND, BUDGET, CPU, Change, Laboratory, limit_now
+from netsim.analysis.changes import BAND, BUDGET, CPU, Change, Laboratory
 from netsim.base import units
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY, DEADLINE
 
@@ -26,33 +26,33 @@ class DropOut:
     kept_by: tuple[str, ...]    # changes that would have kept it, in words
 
 
-def drop_outs(there: Laboratory, names: dict[int, str]) -> tuple[DropOut, ...]:
+def drop_outs(there: Laboratory) -> tuple[DropOut, ...]:
     """All who did not arrive; each remedy has been tried."""
-    jobs = there.replays.jobs[there.replay.number]
+    jobs = there.replays.jobs[there.number]
     lost = [(row["device"], row["outcome"]) for row in jobs.iter_rows(named=True) if row["outcome"] != ARRIVED]
-    kept = [_remedies(there, names, device, reason) for device, reason in lost[:MOST_SAVED]]
+    kept = [_remedies(there, device, reason) for device, reason in lost[:MOST_SAVED]]
     kept += [()] * (len(lost) - len(kept))
+    names = there.replays.names
     return tuple(DropOut(device, names[device], reason, by) for (device, reason), by in zip(lost, kept, strict=True))
 
 
-def _remedies(there: Laboratory, names: dict[int, str], device: int, reason: str) -> tuple[str, ...]:
+def _remedies(there: Laboratory, device: int, reason: str) -> tuple[str, ...]:
     """What would have kept a device: the charge or the time that it lacked, or the least raised limit that does."""
     said = [*_charge(there, device, reason), *_time(there, device, reason)]
     raised = {BATTERY_EMPTY: (), DEADLINE: ((CPU, device), (BAND, None))}
     for key, whose in raised.get(reason, ((BUDGET, device), (CPU, device), (BAND, None))):
         change = _least(there, device, key, whose)
         if change is not None:
-            said.append(change.words(names, limit_now(there.replay.problem, change, there.method)))
+            said.append(there.words(change))
     return tuple(said)
 
 
 def _charge(there: Laboratory, device: int, reason: str) -> list[str]:
     """The battery that would have been enough: tried without an end to it, and as large as its job then is."""
-    replay = there.replay
-    if reason == DEADLINE or there.charge_j(device) == math.inf or device in there.left_out_by_deadline():
+    here = np.asarray(there.problem.numbers) == device
+    if reason == DEADLINE or there.charge_j[here][0] == math.inf or device in there.left_out_by_deadline():
         return []
-    endless = replace(replay, charge_j=np.where(np.asarray(replay.problem.numbers) == device, np.inf, replay.charge_j))
-    found = endless.play()
+    found = replace(there, charge_j=np.where(here, np.inf, there.charge_j)).play()
     place = found.place(device)
     if place is None or device not in found.arrived:
         return []
@@ -63,7 +63,7 @@ def _charge(there: Laboratory, device: int, reason: str) -> list[str]:
 
 def _time(there: Laboratory, device: int, reason: str) -> list[str]:
     """The deadline that would have been enough for it and all others: as long as they take without one."""
-    if there.replay.deadline_s == math.inf or reason == BATTERY_EMPTY or device not in there.unhurried.arrived:
+    if there.deadline_s == math.inf or reason == BATTERY_EMPTY or device not in there.unhurried.arrived:
         return []
     return [f"a deadline of {units.format(there.unhurried.longest_s, 'time', up=True)}"]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from netsim.analysis.changes import (
     BAND,
@@ -20,12 +21,11 @@ from netsim.analysis.changes import (
     WITHOUT,
     Change,
     Laboratory,
-    limit_now,
 )
 from netsim.analysis.drop_outs import DropOut, drop_outs
-from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
-from netsim.base import html
+from netsim.base import html, units
+from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.cell.schedulers import SCHEDULERS
 
@@ -39,6 +39,8 @@ HALF = 0.5               # of what leaving a device out saves: where a limit of 
 LITTLE = 1e-6            # of a round: what a limit brings that is worth less does not bind
 NEXT = 1.01              # times a limit: what its next per cent brings
 MOST_HELD = 6            # limits of which that is told
+FEW = 4                  # devices that a sentence names
+NOTABLE_DB = 1.0         # a smaller change of a gain is not worth a word
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,7 @@ class WhatIf:
     saves_s: float
 
     def as_json(self) -> dict[str, Any]:
-        return {"change": self.change, "device": self.device, "key": self.key, "factor": self.factor,
-                "round_s": self.round_s, "saves_s": self.saves_s}
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -123,33 +124,25 @@ def explain(
 
     ``methods=False`` leaves other allocation methods out, some of which take much longer than all the rest.
     """
-    from netsim.analysis.median_round import differences
-
     replays = Replays(run, allow_import=allow_import, methods=methods)
-    names = dict(device_names(run.devices).iter_rows())
     number = replays.slowest if round is None else round
     there = Laboratory.of(replays, number)
-    if not there.was.agenda.waves:
-        _refuse(there, names)
-    told = what_ifs(there, names)
+    was, planned = there.was, replays.planned
+    lost = drop_outs(there)
+    if not was.agenda.waves:
+        kept = next((each for each in lost if each.kept_by), None)
+        remedy = f" {kept.name} would have had one with {' or '.join(kept.kept_by)}." if kept else ""
+        others = f" Rounds with a plan: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}."
+        raise InputError("infeasible", f"round {number}", "no device with a plan",
+                         hint=f"There is nothing to shorten.{remedy}{others if planned else ''}")
+    told = what_ifs(there)
     best = next((each.device for each in told if each.device is not None), None)
     return Explanation(
-        number, replays.lengths[number], bindings(there, names), told, drop_outs(there, names),
-        there.was.agenda.relaxed, differences(replays, number, best, names),
-        whole_run(there, names) if round is None else None)
+        number, there.round_s, bindings(there), told, lost, was.agenda.relaxed,
+        differences(replays, number, best), whole_run(there) if round is None else None)
 
 
-def _refuse(there: Laboratory, names: dict[int, str]) -> NoReturn:
-    """Of a round in which nobody had a plan, say what would have made one."""
-    lost = next((each for each in drop_outs(there, names) if each.kept_by), None)
-    remedy = f" {lost.name} would have had one with {' or '.join(lost.kept_by)}." if lost else ""
-    planned = there.replays.planned
-    others = f" Rounds with a plan: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}."
-    raise InputError("infeasible", f"round {there.replay.number}", "no device with a plan", hint="There is nothing to "
-                     f"shorten.{remedy}{others if planned else ''}")
-
-
-def what_ifs(there: Laboratory, names: dict[int, str]) -> tuple[WhatIf, ...]:
+def what_ifs(there: Laboratory) -> tuple[WhatIf, ...]:
     """All changes of a round that have a plan, the largest saving first."""
     found: dict[Change, float] = {}
     for change in there.standing():
@@ -162,10 +155,10 @@ def what_ifs(there: Laboratory, names: dict[int, str]) -> tuple[WhatIf, ...]:
             further = there.saves(point) if point else None
             if point and further is not None:
                 found[point] = further
-    return ranked(found, there.round_s, names, lambda change: limit_now(there.replay.problem, change, there.method))
+    return ranked(found, there.round_s, there.words)
 
 
-def ranked(found: dict[Change, float], round_s: float, names: dict[int, str], now: Any) -> tuple[WhatIf, ...]:
+def ranked(found: dict[Change, float], round_s: float, words: Callable[[Change], str]) -> tuple[WhatIf, ...]:
     """The changes by what they save.
 
     Without a device a round is always shorter than with a better one, which is no answer to what is wrong with it. So
@@ -180,81 +173,72 @@ def ranked(found: dict[Change, float], round_s: float, names: dict[int, str], no
         other = own.get(change.device, 0.0)
         return change.key != WITHOUT or other < HALF * saves or other <= own.get(None, 0.0)
 
-    rows = [WhatIf(change.words(names, now(change)), change.device, change.key, change.factor, round_s - saves, saves)
+    rows = [WhatIf(words(change), change.device, change.key, change.factor, round_s - saves, saves)
             for change, saves in found.items() if told(change, saves)]
     return tuple(sorted(rows, key=lambda each: (-each.saves_s, each.factor or 0.0)))
 
 
-def bindings(there: Laboratory, names: dict[int, str]) -> tuple[Binding, ...]:
-    """Which limits hold the round up, and at what price."""
-    found: list[Binding] = []
+def bindings(there: Laboratory) -> tuple[Binding, ...]:
+    """Which limits hold the round up, the dearest first; what is worth next to nothing, or has no price, does not.
+
+    The deadline comes last, where waves end on it, or it leaves devices out. Its price is that of a little more: each
+    wave that ends on it would be longer by just that.
+    """
+    names, held = there.replays.names, []
+    for limit, price in _priced_limits(there):
+        worth_s = -price * (there.limit(limit) or 0.0)
+        if math.isfinite(worth_s) and worth_s > LITTLE * there.round_s:
+            name = "the cell" if limit.device is None else names[limit.device]
+            held.append(Binding(limit.device, name, limit.key, price, worth_s))
+    held.sort(key=lambda each: -each.worth_s)
+    held[:MOST_HELD] = [replace(each, next_s=there.saves(Change(each.limit, each.device, NEXT)))
+                        for each in held[:MOST_HELD]]
+    if there.was.on_deadline or there.left_out_by_deadline():
+        held.append(Binding(None, "the cell", DEADLINE, float(there.was.on_deadline), 0.0))
+    return tuple(held)
+
+
+def _priced_limits(there: Laboratory) -> list[tuple[Change, float]]:
+    """Limits with their prices in seconds per unit: by a method without prices, by what the next per cent brings."""
+    found: list[tuple[Change, float]] = []
     band = 0.0
     for wave, prices in zip(there.was.agenda.waves, there.prices(), strict=True):
         if prices is None:
-            return _measured_bindings(there, names)
+            return _measured_limits(there)
         band += prices.bandwidth_s_per_hz
         for key, price in ((CPU, prices.cpu_max_s_per_hz), (BUDGET, prices.budget_s_per_j),
                            (BATTERY, prices.battery_s_per_j), (POWER, prices.power_s_per_w)):
-            found += [_binding(there, names, Change(key, device), float(price[n]))
-                      for n, device in enumerate(wave.devices.tolist()) if price[n] < 0.0]
-    return (*_sorted([_binding(there, names, Change(BAND), band), *found], there), *_deadline(there))
+            found += [(Change(key, device), float(each))
+                      for device, each in zip(wave.devices.tolist(), price, strict=True) if each < 0.0]
+    return [(Change(BAND), band), *found]
 
 
-def _deadline(there: Laboratory) -> tuple[Binding, ...]:
-    """The deadline where it binds: waves end on it, or it leaves devices out, and the round is the shorter for it.
-
-    Its price is that of a little more: each wave that ends on it would be longer by just that.
-    """
-    if not there.was.on_deadline and not there.left_out_by_deadline():
-        return ()
-    return (Binding(None, "the cell", DEADLINE, float(there.was.on_deadline), 0.0),)
-
-
-def _measured_bindings(there: Laboratory, names: dict[int, str]) -> tuple[Binding, ...]:
-    """The same by a method without prices: by how much the next per cent of each limit shortens the round."""
-    limits = [Change(BAND), *(Change(key, device) for device in there.candidates() for key in RAISED)]
-    found: list[Binding] = []
-    for limit in limits:
-        twice = there.saves(replace(limit, factor=2.0))
+def _measured_limits(there: Laboratory) -> list[tuple[Change, float]]:
+    found = []
+    for limit in (Change(BAND), *(Change(key, device) for device in there.candidates() for key in RAISED)):
+        twice, now = there.saves(replace(limit, factor=2.0)), there.limit(limit)
         if twice is not None and abs(twice) <= LITTLE * there.round_s:      # then one per cent changes nothing either
             continue
-        change = replace(limit, factor=NEXT)
-        saves = there.saves(change)
-        now = limit_now(there.replay.problem, change, there.method)
+        saves = there.saves(replace(limit, factor=NEXT))
         if saves is not None and now is not None:
-            found.append(_binding(there, names, change, -saves / (now * (NEXT - 1.0))))
-    return (*_sorted(found, there), *_deadline(there))
+            found.append((limit, -saves / (now * (NEXT - 1.0))))
+    return found
 
 
-def _binding(there: Laboratory, names: dict[int, str], change: Change, price: float) -> Binding:
-    now = there.charge_j(change.device) if change.key == BATTERY else limit_now(
-        there.replay.problem, change, there.method)
-    name = "the cell" if change.device is None else names[change.device]
-    return Binding(change.device, name, change.key, price, -price * (now or 0.0))
-
-
-def _sorted(found: Iterable[Binding], there: Laboratory) -> tuple[Binding, ...]:
-    """The dearest first; what is worth next to nothing, or has no price, does not bind."""
-    least = LITTLE * there.round_s
-    held = sorted((each for each in found if math.isfinite(each.worth_s) and each.worth_s > least),
-                  key=lambda each: -each.worth_s)
-    told = [replace(each, next_s=there.saves_next(Change(each.limit, each.device, NEXT))) for each in held[:MOST_HELD]]
-    return (*told, *held[MOST_HELD:])
-
-
-def whole_run(slowest: Laboratory, names: dict[int, str]) -> Explanation:
+def whole_run(slowest: Laboratory) -> Explanation:
     """The same changes over all rounds, each with its own cohort and plan; those of the slowest are known."""
     replays = slowest.replays
     numbers = sorted(replays.jobs)
     plans = sum(4 * replays.jobs[number].height + len(replays.other_methods) + len(SCHEDULERS) for number in numbers)
     picked = numbers[::math.ceil(plans * replays.dear / MOST_PLANS)]
-    known = {slowest.replay.number: slowest}
+    known = {slowest.number: slowest}
     found, limits = _summed(replays, picked, None, known)
     if len(picked) < len(numbers) or any(replays.jobs[number].height > replays.most_devices for number in numbers):
         most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES if replays.as_planned else MOST_IN_TIME]
         found, limits = _summed(replays, numbers, most, known)
-    return Explanation(None, math.fsum(replays.lengths.values()), (), ranked(
-        found, math.fsum(replays.lengths.values()), names, limits.get))
+    whole_s = math.fsum(replays.lengths.values())
+    return Explanation(None, whole_s, (), ranked(
+        found, whole_s, lambda change: change.words(replays.names, limits.get(change))))
 
 
 def _summed(
@@ -271,7 +255,7 @@ def _summed(
         there = known[number] if number in known else Laboratory.of(replays, number)
         if wanted is None:
             known[number] = there
-        cohort = set(np.asarray(there.replay.problem.numbers).tolist())
+        cohort = set(np.asarray(there.problem.numbers).tolist())
         changes = there.standing() if wanted is None else (
             change for change in wanted if change.device is None or change.device in cohort)
         for change in changes:
@@ -280,7 +264,48 @@ def _summed(
                 without_plan.add(change)
                 continue
             saved[change] = saved.get(change, 0.0) + saves
-            now = limit_now(there.replay.problem, change, there.method)
+            now = there.limit(change)
             if now is not None:
                 limits[change] = now
     return {change: saves for change, saves in saved.items() if change not in without_plan}, limits
+
+
+def differences(replays: Replays, number: int, device: int | None) -> tuple[str, ...]:
+    """What differs from the median round, in sentences; ``device`` is the one that sets the pace, if there is one."""
+    lengths = {each: length for each, length in replays.lengths.items() if each in replays.jobs}
+    if len(lengths) < 2:
+        return ()
+    median = sorted(lengths, key=lambda each: (lengths[each], each))[(len(lengths) - 1) // 2]
+    now, usual = (units.format(lengths[each], "time") for each in (number, median))
+    told = [f"The median round, {median}, took {usual}; this one {now}."]
+    if median != number:
+        told.append(_other_devices(replays, number, median, device))
+    if device is not None:
+        told += _about_device(replays, number, lengths, device)
+    return tuple(told)
+
+
+def _other_devices(replays: Replays, number: int, median: int, device: int | None) -> str:
+    """Who is here and was not there, the device that sets the pace first."""
+    here, there = (set(replays.jobs[each]["device"].to_list()) for each in (number, median))
+    new, gone = sorted(here - there, key=lambda each: (each != device, each)), there - here
+    if not new:
+        return f"{counted(len(gone), 'device')} fewer than then." if gone else "The cohort is the same."
+    more = f" and {len(new) - FEW} more" if len(new) > FEW else ""
+    return f"This time and not then: {', '.join(replays.names[each] for each in new[:FEW])}{more}."
+
+
+def _about_device(replays: Replays, number: int, lengths: dict[int, float], device: int) -> Iterator[str]:
+    """How long rounds are with a device, and without it; its channel this time against its usual one."""
+    name, gains = replays.names[device], dict(replays.run.jobs.filter(pl.col("device") == device).select(
+        "round", "gain").iter_rows())
+    with_it = [length for each, length in lengths.items() if each in gains]
+    without = [length for each, length in lengths.items() if each not in gains]
+    if with_it and without:
+        mean = [units.format(sum(some) / len(some), "time") for some in (with_it, without)]
+        yield (f"Rounds with {name} take {mean[0]} on average ({len(with_it)} of {len(lengths)}), "
+               f"those without {mean[1]}.")
+    usual = float(np.median(list(gains.values())))
+    better = units.db(gains[number]) - units.db(usual) if usual > 0.0 else 0.0
+    if abs(better) >= NOTABLE_DB:
+        yield f"Its channel: {name}'s gain is {abs(better):.1f} dB {'above' if better > 0 else 'below'} its own median."

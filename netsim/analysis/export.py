@@ -10,16 +10,17 @@ from typing import IO, TYPE_CHECKING
 import polars as pl
 
 from netsim.analysis.names import all_names
-from netsim.analysis.parts import each_part
 from netsim.base.errors import InputError
 from netsim.base.files import packed, replace_file
 from netsim.base.registry import Entry, Registry, first_called
 from netsim.base.spreadsheet import safe_table
+from netsim.trace.schema import ARRIVED
+from netsim.trace.store import part_files
 
 if TYPE_CHECKING:
     from netsim.run import Run
 
-
+FACTS = ("bandwidth_hz", "cpu_hz", "rate_bit_per_s", "gain_db", "power_w", "budget_j")
 FORMATS = Registry("export format", "--format", {
     "perfetto": Entry("netsim.analysis.perfetto:write_perfetto", "for ui.perfetto.dev and chrome://tracing"),
     "csv": Entry("netsim.analysis.export:write_csv", "the rows of the trace as text"),
@@ -38,6 +39,31 @@ def export(run: Run, format: str, path: Path) -> None:
         replace_file(path, partial(write, run))
     except OSError as error:
         raise InputError("unwritable", str(path), error.strerror or str(error)) from None
+
+
+def each_part(run: Run) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """The rows and the links of each part of the trace in turn; a link lies in the part of the row that it leads to."""
+    run.scan()           # both complain about a damaged trace
+    run.scan_links()
+    rows, links = (part_files(run.path, kind, run.last_round) for kind in ("trace", "links"))
+    if [file.name for file in rows] != [file.name for file in links]:
+        raise InputError("damaged", str(run.path / "links"), "other parts than in trace/")
+    for row_file, link_file in zip(rows, links, strict=True):
+        yield run.collect(pl.scan_parquet(row_file, glob=False)), run.collect(pl.scan_parquet(link_file, glob=False))
+
+
+def job_facts(run: Run) -> pl.DataFrame:
+    """The decision behind a slice of the trace, a row a job: job, outcome and the FACTS; null without a plan.
+
+    The rate is that of the upload: as it went, or, where it did not arrive, as it was planned.
+    """
+    arrived = (pl.col("outcome") == ARRIVED) & (pl.col("upload_s") > 0.0)
+    upload_s = pl.when(arrived).then("upload_s").otherwise(pl.col("planned_s") - pl.col("cycles") / pl.col("cpu_hz"))
+    known = run.scan_jobs().select(
+        "job", "outcome", "bandwidth_hz", "cpu_hz", "power_w", "budget_j", rate_bit_per_s=pl.col("bits") / upload_s,
+        gain_db=10.0 * pl.col("gain").log10())
+    return run.collect(known.select(
+        "job", "outcome", *(pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in FACTS)))
 
 
 def _tables(run: Run) -> Iterator[pl.DataFrame]:

@@ -6,13 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from netsim.allocation import METHODS, Infeasible
-from netsim.analysis.breakdown import TOGETHER
 from netsim.analysis.changes import METHOD, WITHOUT, Laboratory
 from netsim.analysis.explain import LITTLE, WhatIf, what_ifs
-from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
 from netsim.base import units
 from netsim.base.errors import InputError
@@ -82,8 +78,8 @@ def paces(run: Run, rounds: Iterable[int], left: int = MOST_PLANS) -> dict[int, 
         replays = Replays(run)
     except InputError:
         return {}
-    names = dict(device_names(run.devices).iter_rows())
     found: dict[int, Pace] = {}
+    stragglers = dict(run.breakdown().rounds.select("round", "straggler").iter_rows())
     for number in rounds:
         if number not in replays.jobs:
             continue
@@ -93,16 +89,8 @@ def paces(run: Run, rounds: Iterable[int], left: int = MOST_PLANS) -> dict[int, 
             break
         try:
             there = Laboratory.of(replays, number)
-            found[number] = Pace(number, there.round_s, names, what_ifs(there, names), _last(replays.jobs[number]))
+            last = stragglers.get(number) if len(there.was.agenda.waves) == 1 else None
+            found[number] = Pace(number, there.round_s, replays.names, what_ifs(there), last)
         except (InputError, Infeasible):
             continue
     return found
-
-
-def _last(jobs: pl.DataFrame) -> int | None:
-    """Who ends clearly after all others of a round in one wave."""
-    ends = jobs.sort("t1", descending=True).select("device", "t0", "t1").rows()
-    if len(ends) < 2 or jobs["t0"].n_unique() > 1:
-        return None
-    (device, t0, end), (_, _, before), *_ = ends
-    return int(device) if end - before > TOGETHER * (end - t0) else None

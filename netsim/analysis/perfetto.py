@@ -15,9 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import polars as pl
 
-from netsim.analysis.job_facts import FACTS, job_facts
+from netsim.analysis.export import FACTS, each_part, job_facts
 from netsim.analysis.names import all_names
-from netsim.analysis.parts import each_part
 from netsim.base.errors import InputError
 from netsim.trace.schema import CELL, SERVER, UNDELIVERED
 

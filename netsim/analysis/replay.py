@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from netsim.allocation import METHODS, Problem
+from netsim.allocation import METHODS
 from netsim.allocation.methods import takes_link
 from netsim.allocation.prices import ON_TIME
 from netsim.allocation.waves import Agenda, MakePlanner, Wave, planner_of
-from netsim.base.arrays import Floats, Ints
+from netsim.analysis.names import device_names
+from netsim.base.arrays import Floats
 from netsim.base.errors import InputError
 from netsim.base.tolerances import CONSTRAINT
-from netsim.cell.schedulers import SCHEDULERS, Scheduler
 from netsim.prepare import brought
 from netsim.server import SERVERS
 from netsim.server.replay import RecordedRound, ReplayedRound, RunReplay
@@ -32,7 +31,6 @@ DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10,
 PLAYED, IN_TIME = 3, 20             # and that playing a round costs: as planned, and while its world changes
 MOST_DEVICES = 32    # of a cohort, the changes of so many are played: of those that a little more would help most
 MOST_IN_TIME = 16    # and where rounds do not go as planned, of those that ended last
-AGREES = 1e-6      # seconds, or parts of a longer round: a replay that differs by more is of another round
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +60,6 @@ class Played:
                 return wave, int(found[0])
         return None
 
-
     @classmethod
     def of(cls, found: ReplayedRound, deadline_s: float) -> Played:
         """What the jobs of a replayed round say."""
@@ -80,32 +77,6 @@ class Played:
             sum(seconds >= deadline_s * (1 - ON_TIME) for seconds in waves.values()))
 
 
-@dataclass(frozen=True, eq=False)
-class Replay:
-    """One round: the problem of its whole cohort, and the rules by which it is planned and played."""
-
-    number: int
-    problem: Problem              # the devices by rising number, with their own budgets
-    charge_j: Floats              # what each battery held when the round began; inf on mains
-    deadline_s: float             # of a wave; inf where there is none
-    planner: MakePlanner          # of the run's own allocation method
-    scheduler: Scheduler
-    rounds: RunReplay
-
-    def play(
-        self, problem: Problem | None = None, planner: MakePlanner | None = None, scheduler: Scheduler | None = None,
-    ) -> Played:
-        """The round of this problem, by this method; raises InputError where it has no plan and that is an error."""
-        posed = self.problem if problem is None else problem
-        return Played.of(self.rounds.play(
-            self.number, posed, self.charge_of(numbers_of(posed)), planner or self.planner,
-            scheduler or self.scheduler, hurried=self.deadline_s < math.inf), self.deadline_s)
-
-    def charge_of(self, devices: Ints) -> Floats:
-        """What the batteries of some devices held when the round began."""
-        return self.charge_j[np.searchsorted(numbers_of(self.problem), devices)]
-
-
 class Replays:
     """The rounds of one run, each rebuilt when it is asked for."""
 
@@ -118,9 +89,9 @@ class Replays:
         METHODS.permit(self.method, allow_import=allow_import)
         for registry, name, _ in brought(self.scenario):
             registry.permit(name, allow_import=allow_import)
-        _check_server(run)
+        self._check_server()
         self._methods = methods
-        self._planners: dict[str, MakePlanner] = {}
+        self._planners: dict[tuple[str, bool], MakePlanner] = {}
 
     @cached_property
     def other_methods(self) -> list[str]:
@@ -129,12 +100,20 @@ class Replays:
         return [each for each, method in METHODS.items() if self._methods and each != self.method and not method.dear
                 and takes_link(method.links, link)]
 
+    def _check_server(self) -> None:
+        """Raise InputError for a run whose rounds do not stand alone."""
+        server = self.scenario.server
+        waits = server is None or getattr(SERVERS.find(server.kind), "waits", True)
+        if not waits or not (self.run.in_rounds or server):
+            raise InputError(
+                "unsupported", "server.kind" if server else str(self.run.path), f'"{server.kind}"' if server else None,
+                "rounds that wait for their jobs", "Jobs reach from one aggregation into the next, so that none of "
+                "them can be changed alone; breakdown and critical-path show what each waited for")
+
     @cached_property
     def engine(self) -> RunReplay:
         """The rounds in their cell."""
         devices = self.run.devices.sort("device")
-        if "samples" not in devices.columns:
-            raise InputError("damaged", str(self.run.path / "devices.parquet"), "no column samples")
         return RunReplay(self.scenario, int(self.run.info["seed"]), devices["samples"].to_numpy().astype(np.int64),
                          float(self.run.jobs["bits"][0]), self._recorded())
 
@@ -169,12 +148,12 @@ class Replays:
 
     @property
     def most_devices(self) -> int:
-        """Of how many devices of a cohort the changes are played."""
+        """Number of devices of a cohort whose changes are played."""
         return MOST_DEVICES if self.as_planned else MOST_IN_TIME
 
     @property
     def dear(self) -> int:
-        """How many plans of `sao` a round planned and played anew costs."""
+        """Cost of a round that is planned and played again, in plans of `sao`."""
         return DEAR.get(self.method, 1) + (PLAYED if self.scenario.living is None else IN_TIME)
 
     @property
@@ -186,23 +165,23 @@ class Replays:
         """The scheduler of the run."""
         return self.scenario.allocation.sharing or "planned"
 
-    @property
-    def deadline_s(self) -> float:
-        """How long a wave may take."""
-        deadline = self.scenario.rounds.deadline
-        return math.inf if deadline is None else float(deadline)
-
-    def planner(self, method: str) -> MakePlanner:
-        """A method bound to its options: those of the run for its own, the defaults for any other."""
-        options: Mapping[str, Any] = self.scenario.allocation.options if method == self.method else {}
-        if method not in self._planners:
-            self._planners[method] = planner_of(method, options, self.scenario.rounds.deadline)
-        return self._planners[method]
+    def planner(self, method: str, *, hurried: bool) -> MakePlanner:
+        """A method bound to its options, those of the run for its own and the defaults for others, and the deadline."""
+        if (method, hurried) not in self._planners:
+            options: Mapping[str, Any] = self.scenario.allocation.options if method == self.method else {}
+            self._planners[method, hurried] = planner_of(
+                method, options, self.scenario.rounds.deadline if hurried else None)
+        return self._planners[method, hurried]
 
     @cached_property
     def lengths(self) -> dict[int, float]:
         """How long each round took."""
         return dict(self.run.rounds.select("round", "round_s").iter_rows())
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """What devices are called."""
+        return dict(device_names(self.run.devices).iter_rows())
 
     @cached_property
     def planned(self) -> list[int]:
@@ -220,51 +199,15 @@ class Replays:
         rounds = self.run.jobs.sort("round", "device")
         return {int(key[0]): jobs for key, jobs in rounds.partition_by("round", as_dict=True).items()}
 
-    def replay(self, number: int) -> Replay:
-        """One round, in the state in which it began."""
-        jobs = self._jobs_of(number)
-        who = jobs["device"].to_numpy()
-        if jobs["device"].is_duplicated().any():
-            raise InputError("unsupported", f"round {number}", "two jobs of one device",
-                             "rounds that wait for their devices")
-        cell = self.engine.begin(number)
-        problem = cell.problem(who)
-        if self.run.app is not None:             # which says itself what its clients compute and send
-            problem = replace(problem, bits=jobs["bits"].to_numpy(), cycles=jobs["cycles"].to_numpy())
-        return Replay(number, problem, cell.batteries.level_j(who), self.deadline_s, self.planner(self.method),
-                      SCHEDULERS.make(self.sharing, {}), self.engine)
-
-    def as_it_was(self, replay: Replay) -> Played:
-        """The round planned and played again without a change; it has to take as long as it took."""
-        known, took = self.engine.as_it_was(replay.number), self.lengths[replay.number]
-        played = replay.play() if known is None else Played.of(known, self.deadline_s)
-        if abs(played.round_s - took) > AGREES * max(1.0, took):
-            raise InputError(
-                "other-version", f"round {replay.number}", f"{took:.6g} s", f"{played.round_s:.6g} s, as it takes now",
-                "The run is of another version of netsim or of its methods, and cannot be explained")
-        return played
-
-    def _jobs_of(self, number: int) -> pl.DataFrame:
+    def jobs_of(self, number: int) -> pl.DataFrame:
+        """The jobs of a round, one for each device; raises InputError where there is no such round."""
         if number not in self.lengths:
             raise InputError("out-of-range", "round", str(number), f"1 to {self.run.last_round}")
         if number not in self.jobs:
             with_jobs = sorted(self.jobs)
             raise InputError("empty", f"round {number}", hint="It has no jobs, so there is nothing to explain; rounds "
                              f"with jobs: {', '.join(map(str, with_jobs[:8]))}{', …' if len(with_jobs) > 8 else ''}")
+        if self.jobs[number]["device"].is_duplicated().any():
+            raise InputError("unsupported", f"round {number}", "two jobs of one device",
+                             "rounds that wait for their devices")
         return self.jobs[number]
-
-
-def _check_server(run: Run) -> None:
-    """Raise InputError for a run whose rounds do not stand alone."""
-    server = run.scenario.server
-    waits = server is None or getattr(SERVERS.find(server.kind), "waits", True)
-    if not waits or not (run.in_rounds or server):
-        raise InputError(
-            "unsupported", "server.kind" if server else str(run.path), f'"{server.kind}"' if server else None,
-            "rounds that wait for their jobs", "Jobs reach from one aggregation into the next, so that none of "
-            "them can be changed alone; breakdown and critical-path show what each waited for")
-
-
-def numbers_of(problem: Problem) -> Ints:
-    assert problem.numbers is not None
-    return problem.numbers

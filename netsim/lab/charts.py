@@ -14,9 +14,8 @@ from netsim.allocation import Plan
 from netsim.base.arrays import Floats
 from netsim.base.units import format
 from netsim.lab import words
-from netsim.lab.palette import fixed, paint
-from netsim.lab.svg import GRID, INK, PAPER, SOFT, Canvas, Scale, axis, legend
-from netsim.lab.view import Answer, LabView, done_s, part_of_band
+from netsim.lab.svg import GRID, INK, PAPER, SOFT, Canvas, Scale, axis, fixed, legend, paint
+from netsim.lab.view import Answer, LabView, part_of_band
 
 WIDTH = 440.0
 LEFT = 62.0                 # where bars begin, right of the devices' names
@@ -34,12 +33,9 @@ def gantt(view: LabView, answer: Answer) -> Canvas:
     plan = answer.plan
     if plan is None:
         return _without_plan(canvas, view, answer, rows)
-    compute_ms, start_ms, upload_ms = (
-        (1e3 * seconds).tolist() for seconds in (plan.compute_s, plan.start_s, plan.upload_s))
     for n, row in rows.items():
-        _work(canvas, scale, row, compute_ms[n], start_ms[n], upload_ms[n], 1e3 * plan.round_s,
-              outlined=n == answer.sets_pace,
-              more=f"; {describe(view, answer, n)}")
+        _work(canvas, scale, row, 1e3 * np.array([plan.compute_s[n], plan.start_s[n], plan.upload_s[n], plan.round_s]),
+              outlined=n == answer.sets_pace, more=f"; {describe(view, answer, n)}")
     _end(canvas, scale, 1e3 * plan.round_s)
     return canvas
 
@@ -96,8 +92,8 @@ def timeline(
     canvas.says += f" {pace} sets the pace." if pace else ""
     legend(canvas, LEFT, 12, PARTS)
     for place, row in rows.items():
-        _work(canvas, scale, row, 1e3 * compute_s[place], 1e3 * compute_s[place], 1e3 * upload_s[place], 1e3 * round_s,
-              outlined=names[place] == pace)
+        ms = 1e3 * np.array([compute_s[place], compute_s[place], upload_s[place], round_s])
+        _work(canvas, scale, row, ms, outlined=names[place] == pace)
     _end(canvas, scale, 1e3 * round_s)
     return canvas
 
@@ -140,7 +136,8 @@ def energy(view: LabView, answer: Answer) -> Canvas:
             with canvas.group(f"computing {compute:.2f} mJ, sending {total - compute:.2f} mJ of {budget[n]:.2f} mJ"):
                 canvas.rect(scale(0), y, scale(compute) - scale(0), height, PARTS["compute"])
                 canvas.rect(scale(compute), y, scale(total) - scale(compute), height, PARTS["upload"])
-        canvas.line(scale(budget[n]), y - 2, scale(budget[n]), y + height + 2, CRITICAL if over else INK, 2.5)
+        canvas.line(scale(budget[n]), y - 2, scale(budget[n]), y + height + 2, CRITICAL if over else INK,
+                    stroke_width="2.5")
     return canvas if plan is not None else _without_plan(canvas, view, answer, rows)
 
 
@@ -229,30 +226,31 @@ def describe(view: LabView, answer: Answer, n: int) -> str:
         return f"{said}: can't keep its budget" if n in answer.stuck else said
     plan = answer.plan
     band, clock = (format(float(values[n]), "frequency", 3) for values in (plan.bandwidth_hz, plan.cpu_hz))
-    return f"{said}: {band}, CPU at {clock}, done at {format(float(done_s(plan)[n]), 'time')}"
+    return f"{said}: {band}, CPU at {clock}, done at {format(float(plan.end_s[n]), 'time')}"
 
 
 def _work(
-    canvas: Canvas, scale: Scale, row: Row, compute_ms: float, start_ms: float, upload_ms: float, round_ms: float, *,
-    outlined: bool = False, more: str = "",
+    canvas: Canvas, scale: Scale, row: Row, ms: Floats, *, outlined: bool = False, more: str = "",
 ) -> None:
-    """One device's bars; outlined if it sets the pace."""
-    (y, height), end = row, start_ms + upload_ms
-    outline = CRITICAL if outlined else ""
-    waits = round_ms - compute_ms - upload_ms
-    with canvas.group(f"computes {compute_ms:.1f} ms, uploads {upload_ms:.1f} ms, waits {waits:.1f} ms{more}"):
-        canvas.rect(scale(0), y, scale(compute_ms) - scale(0), height, PARTS["compute"], name="compute", stroke=outline)
-        if scale(start_ms) - scale(compute_ms) > 0.1:
-            canvas.rect(scale(compute_ms), y + height / 3, scale(start_ms) - scale(compute_ms), height / 3,
-                        PARTS["wait"], name="wait")
-        canvas.rect(scale(start_ms), y, scale(upload_ms) - scale(0), height, PARTS["upload"], name="upload",
-                    stroke=outline)
-        canvas.rect(scale(end), y + height / 3, scale(round_ms) - scale(end), height / 3, PARTS["wait"], name="wait")
+    """One device's bars, by its time of computing, the start of its upload, its length, and the round's; outlined if it
+    sets the pace.
+    """
+    (y, height), (compute, start, upload, whole) = row, ms.tolist()
+    outline = {"stroke": CRITICAL} if outlined else {}
+    tip = f"computes {compute:.1f} ms, uploads {upload:.1f} ms, waits {whole - compute - upload:.1f} ms{more}"
+    with canvas.group(tip):
+        for part, t0, t1 in (("compute", 0.0, compute), ("wait", compute, start), ("upload", start, start + upload),
+                             ("wait", start + upload, whole)):
+            if part != "wait":
+                canvas.rect(scale(t0), y, scale(t1) - scale(t0), height, PARTS[part], name=part, **outline)
+            elif t0 > compute or scale(t1) - scale(t0) > 0.1:
+                canvas.rect(scale(t0), y + height / 3, scale(t1) - scale(t0), height / 3, PARTS[part], name=part)
 
 
 def _end(canvas: Canvas, scale: Scale, round_ms: float) -> None:
     x = scale(round_ms)
-    canvas.line(x, 20, x, canvas.height - 34, CRITICAL, 1.5, dashed=True, tip="the round ends with the last upload")
+    canvas.line(x, 20, x, canvas.height - 34, CRITICAL, "the round ends with the last upload", stroke_width="1.5",
+                stroke_dasharray="4 3")
 
 
 def _bars(view: LabView, counts: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from netsim.base.arrays import Floats, Ints
-from netsim.lab.palette import paint
-from netsim.lab.svg import INK, PAPER, SOFT, Canvas, Scale, axis, legend, upright
+from netsim.lab.svg import INK, PAPER, SOFT, Canvas, Scale, axis, legend, paint, upright
 from netsim.lab.words import curve_in_words, listed
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 440.0, 250.0, 40.0, 34.0
@@ -65,6 +64,7 @@ def matrix(counts: Ints, rows: Sequence[str], columns: Sequence[str], *, across:
         canvas.text(left - 6, y + 10, name, anchor="end", fill=INK, size=10)
         for column in range(len(columns)):
             count = int(counts[row, column])
-            canvas.rect(left + wide * column, y, wide - 1, pitch - 1, COLOURS[0], opacity=0.05 + 0.95 * count / largest,
+            dark = f"{0.05 + 0.95 * count / largest:.3f}"
+            canvas.rect(left + wide * column, y, wide - 1, pitch - 1, COLOURS[0], fill_opacity=dark,
                         tip=f"{name}: {count} of {columns[column]}")
     return canvas

@@ -9,8 +9,7 @@ from typing import Any
 
 import marimo as mo
 
-from netsim.lab.lesson import Condition, Exercise, Lesson, Step, titles
-from netsim.lab.questions import Outcome, Question
+from netsim.lab.lesson import Condition, Exercise, Lesson, Outcome, Question, Step, titles
 
 __all__ = ["Condition", "Exercise", "Lesson", "Outcome", "Question", "Step", "after", "ask", "check", "end", "exercise",
            "navigation", "replies", "reply", "top"]

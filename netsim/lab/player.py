@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from netsim.allocation.waves import Wave
 from netsim.base.counts import counted
 from netsim.base.units import format
-from netsim.lab.palette import LIGHT, paint
+from netsim.lab.svg import LIGHT, paint
 from netsim.lab.view import Answer, LabView
+from netsim.server.replay import play_wave
 from netsim.trace.schema import SERVER
 
 MOST_DEVICES = 40           # rows that one can follow: the slowest
@@ -32,7 +34,7 @@ def player(view: LabView) -> str:
 def playback(view: LabView, answer: Answer) -> dict[str, Any]:
     """The trace of a round as the page wants it: milliseconds, spans by device, and what to say when."""
     assert answer.plan is not None
-    rows = view.trace(answer).rows
+    rows = play_wave(Wave(view.devices, view.problem, answer.plan)).rows      # simulated event by event
     shown = view.devices[view.order[:MOST_DEVICES]].tolist()
     spans: dict[int, list[dict[str, Any]]] = {device: [] for device in shown}
     start = f"the server gives {counted(len(view.devices), 'device')} band and CPU frequency; all start to compute"

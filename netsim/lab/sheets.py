@@ -18,8 +18,7 @@ from typing import Any
 import marimo as mo
 
 from netsim.base.files import replace_text
-from netsim.lab.lesson import Condition, Lesson, Positions, lessons, titles
-from netsim.lab.questions import Outcome, Question
+from netsim.lab.lesson import Condition, Lesson, Outcome, Positions, Question, lessons, titles
 from netsim.lab.widgets import moved
 
 NAMES = ("teacher.html", "students.html")

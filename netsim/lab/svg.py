@@ -1,14 +1,39 @@
-"""Just enough SVG for bars, dots, lines and text, with an axis."""
+"""Just enough SVG for bars, dots, lines and text, with an axis, in colours named by what they mean.
+
+The style of a page may redefine the colours, as where it is dark; without such a style, in another notebook or a file,
+they are those of a light page.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 
-from netsim.lab.palette import paint
+from netsim.report.figures import COLOURS, CRITICAL
+
+LIGHT = {
+    "ink": "#1c2430", "soft": "#5b6573", "grid": "#e3e7ec", "paper": "#ffffff", "idle": "#b9c0ca", "critical": CRITICAL,
+    "compute": COLOURS["compute"], "upload": COLOURS["upload"], "wait": COLOURS["wait"],
+    "pale": "#f3c08d",                                                     # every other upload, where they touch
+    "on-compute": "#ffffff", "on-upload": "#1c2430", "on-wait": "#1c2430",  # what is written on them
+    "c0": "#3d6fb4", "c1": "#e0862c", "c2": "#5f9e5a", "c3": "#8a5fb0",    # curves
+}
+PAINTED = re.compile(r"var\(--net-[\w-]+, (#\w+)\)")
+
+
+def paint(name: str) -> str:
+    """A colour as it stands in a drawing."""
+    return f"var(--net-{name}, {LIGHT[name]})"
+
+
+def fixed(drawing: str) -> str:
+    """A drawing for programs that know no styles of pages: every colour is that of a light page."""
+    return PAINTED.sub(r"\1", drawing)
+
 
 INK, SOFT, GRID, PAPER = map(paint, ("ink", "soft", "grid", "paper"))
 
@@ -23,14 +48,9 @@ class Canvas:
     says: str = ""                                    # what one sees, in words and numbers
     parts: list[str] = field(default_factory=list)
 
-    def rect(self, x: float, y: float, width: float, height: float, fill: str, *, tip: str = "", stroke: str = "",
-             name: str = "", opacity: float = 1.0) -> None:
-        """A bar; ``tip`` shows under the mouse, ``name`` is a class to find it by."""
-        about = f' class="{name}"' if name else ""
-        line = f' stroke="{stroke}"' if stroke else ""
-        line += f' fill-opacity="{opacity:.3f}"' if opacity < 1.0 else ""
-        self._add(f'rect{about} x="{x:.2f}" y="{y:.2f}" width="{max(width, 0.0):.2f}" height="{height:.2f}" '
-                  f'fill="{fill}"{line}', tip)
+    def rect(self, x: float, y: float, width: float, height: float, fill: str, tip: str = "", **more: str) -> None:
+        """A bar; ``tip`` shows under the mouse, ``name`` is a class to find it by; ``more`` are attributes of SVG."""
+        self._add("rect", tip, x=x, y=y, width=max(width, 0.0), height=height, fill=fill, **more)
 
     @contextmanager
     def group(self, tip: str) -> Iterator[None]:
@@ -45,13 +65,10 @@ class Canvas:
         self.parts.append(f'<path d="{way}" stroke="{colour}" stroke-width="{2 * radius:g}" stroke-linecap="round"/>')
 
     def circle(self, x: float, y: float, radius: float, fill: str, *, tip: str = "", stroke: str = "none") -> None:
-        self._add(f'circle cx="{x:.2f}" cy="{y:.2f}" r="{radius:.2f}" fill="{fill}" stroke="{stroke}"', tip)
+        self._add("circle", tip, cx=x, cy=y, r=radius, fill=fill, stroke=stroke)
 
-    def line(self, x0: float, y0: float, x1: float, y1: float, stroke: str, width: float = 1.0, *, dashed: bool = False,
-             tip: str = "") -> None:
-        dashes = ' stroke-dasharray="4 3"' if dashed else ""
-        self._add(f'line x1="{x0:.2f}" y1="{y0:.2f}" x2="{x1:.2f}" y2="{y1:.2f}" stroke="{stroke}" '
-                  f'stroke-width="{width}"{dashes}', tip)
+    def line(self, x0: float, y0: float, x1: float, y1: float, stroke: str, tip: str = "", **more: str) -> None:
+        self._add("line", tip, x1=x0, y1=y0, x2=x1, y2=y1, stroke=stroke, **more)
 
     def text(self, x: float, y: float, words: str, *, anchor: str = "start", fill: str = INK, size: float = 11) -> None:
         self.parts.append(f'<text x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}" fill="{fill}" font-size="{size:g}">'
@@ -59,17 +76,17 @@ class Canvas:
 
     def area(self, points: Iterable[tuple[float, float]], fill: str, *, tip: str = "") -> None:
         """A filled polygon with an edge as bright as the page."""
-        way = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
-        self._add(f'polygon class="area" points="{way}" fill="{fill}" stroke="{PAPER}" stroke-width="0.4"', tip)
+        self._add("polygon", tip, name="area", points=_way(points), fill=fill, stroke=PAPER, stroke_width="0.4")
 
     def polyline(self, points: Iterable[tuple[float, float]], stroke: str, name: str = "") -> None:
         """A line through these points."""
-        way = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
-        self.parts.append(f'<polyline class="{name}" points="{way}" fill="none" stroke="{stroke}" stroke-width="2"/>')
+        self._add("polyline", name=name, points=_way(points), fill="none", stroke=stroke, stroke_width="2")
 
-    def _add(self, element: str, tip: str) -> None:
-        inside = f"><title>{escape(tip)}</title></{element.split(None, 1)[0]}>" if tip else "/>"
-        self.parts.append(f"<{element}{inside}")
+    def _add(self, element: str, tip: str = "", **attributes: float | str) -> None:
+        """An element; numbers have two digits behind the point, and ``name`` is its class."""
+        said = "".join(f' {"class" if name == "name" else name.replace("_", "-")}="'
+                       f'{value if isinstance(value, str) else f"{value:.2f}"}"' for name, value in attributes.items())
+        self.parts.append(f"<{element}{said}" + (f"><title>{escape(tip)}</title></{element}>" if tip else "/>"))
 
     def svg(self, x: float = 0.0, y: float = 0.0, width: float | None = None) -> str:
         """The drawing as text; with a width it can stand inside another drawing at (x, y)."""
@@ -78,6 +95,10 @@ class Canvas:
         return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}"{placed} '
                 f'role="img" font-family="system-ui, sans-serif"><title>{escape(self.label)}</title>'
                 f'<desc>{escape(self.says)}</desc>{"".join(self.parts)}</svg>')
+
+
+def _way(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ Each of them starts with what the address of the page says about it, so that a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -38,10 +39,6 @@ def moved(positions: Positions) -> Iterator[None]:
         raise ValueError(f"no control is called {', '.join(map(repr, left))}")
 
 
-def _position(label: str, value: Any) -> Any:
-    return _moved.get({}).pop(label, value)
-
-
 @dataclass(frozen=True)
 class Start:
     """What a control is called in a link, how it starts, and what is to be said about that."""
@@ -54,30 +51,40 @@ class Start:
 def slider(label: str, steps: Iterable[float], value: float, *, debounce: bool = False) -> Any:
     """A slider with its value beside it; ``debounce`` waits until it is let go, for what takes a while."""
     offered = list(steps)
-    start, told = pick(_asked(label), offered, _position(label, value))
-    return _linked(mo.ui.slider(steps=offered, value=start, label=label, show_value=True, full_width=True,
-                                debounce=debounce), label, text_of(start), told)
+    return _linked(label, value, partial(pick, offered=offered), lambda start: mo.ui.slider(
+        steps=offered, value=start, label=label, show_value=True, full_width=True, debounce=debounce))
 
 
 def between(label: str, steps: Iterable[float], value: Sequence[float]) -> Any:
     """A slider with two ends."""
     offered = list(steps)
-    start, told = pick_range(_asked(label), offered, _position(label, value))
-    return _linked(mo.ui.range_slider(steps=offered, value=start, label=label, show_value=True, full_width=True),
-                   label, text_of(start), told)
+    return _linked(label, value, partial(pick_range, steps=offered), lambda start: mo.ui.range_slider(
+        steps=offered, value=start, label=label, show_value=True, full_width=True))
 
 
 def dropdown(label: str, options: Iterable[str], value: str) -> Any:
     """One of several names."""
     offered = list(options)
-    start, told = pick(_asked(label), offered, _position(label, value))
-    return _linked(mo.ui.dropdown(offered, value=start, label=label), label, start, told)
+    return _linked(label, value, partial(pick, offered=offered), lambda start: mo.ui.dropdown(
+        offered, value=start, label=label))
 
 
 def number(label: str, least: int, most: int, value: int) -> Any:
     """A whole number."""
-    start, told = pick(_asked(label), range(least, most + 1), _position(label, value))
-    return _linked(mo.ui.number(least, most, value=int(start), label=label), label, text_of(start), told)
+    return _linked(label, value, partial(pick, offered=range(least, most + 1)), lambda start: mo.ui.number(
+        least, most, value=int(start), label=label))
+
+
+def _linked(label: str, value: Any, choose: Callable[..., tuple[Any, str]], make: Callable[[Any], Any]) -> Any:
+    """A control that starts as the address says, the last time if often, as browsers have it; else at ``value``.
+
+    The address is asked without a name of its own, so that marimo makes no control again when it changes.
+    """
+    asked = next(reversed(mo.query_params().get_all(key_of(label))), None)
+    start, told = choose(asked, start=_moved.get({}).pop(label, value))
+    element = make(start)
+    element.in_link = Start(key_of(label), text_of(start), told)
+    return element
 
 
 def controls(*sliders: Any, row: Sequence[Any] = ()) -> Any:
@@ -90,19 +97,6 @@ def controls(*sliders: Any, row: Sequence[Any] = ()) -> Any:
 def side_by_side(pieces: Iterable[str]) -> str:
     """Pieces of HTML in two columns, or below each other where there is no room."""
     return '<div class="pair">' + "".join(f"<div>{piece}</div>" for piece in pieces) + "</div>"
-
-
-def _asked(label: str) -> str | None:
-    """What the address says about a control, the last time if often, as browsers have it.
-
-    It is asked without a name of its own, so that marimo makes no control anew when the address changes.
-    """
-    return next(reversed(mo.query_params().get_all(key_of(label))), None)
-
-
-def _linked(element: Any, label: str, text: str, told: str) -> Any:
-    element.in_link = Start(key_of(label), text, told)
-    return element
 
 
 def _placed(element: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from netsim.base.units import format
-from netsim.lab.view import Answer, LabView, done_s, last_alone, part_of_band
+from netsim.lab.view import Answer, LabView, last_alone, part_of_band
 
 MOST_TOLD = 12          # of many devices, for those who listen to a picture
 
@@ -78,7 +78,7 @@ def work(view: LabView, answer: Answer) -> str:
     waits_s = plan.round_s - plan.compute_s - plan.upload_s
     rows = listed(f"device {view.devices[n]} computes {1e3 * plan.compute_s[n]:.1f} ms, uploads "
                   f"{1e3 * plan.upload_s[n]:.1f} ms, waits {1e3 * max(waits_s[n], 0.0):.1f} ms, "
-                  f"done at {1e3 * done_s(plan)[n]:.1f} ms" for n in view.order)
+                  f"done at {1e3 * plan.end_s[n]:.1f} ms" for n in view.order)
     pace = "" if answer.sets_pace is None else f" Device {view.devices[answer.sets_pace]} sets the pace."
     return f"A round of {format(plan.round_s, 'time')} with {len(plan)} devices, the slowest on top: {rows}{pace}"
 
@@ -90,7 +90,7 @@ def shares(view: LabView, answer: Answer) -> str:
     whole = format(view.problem.bandwidth_hz, "frequency", 3)
     return f"Of the band of {whole}: " + listed(
         f"device {view.devices[n]} has {format(float(answer.plan.bandwidth_hz[n]), 'frequency', 3)} from "
-        f"{1e3 * answer.plan.start_s[n]:.1f} to {1e3 * done_s(answer.plan)[n]:.1f} ms" for n in view.order)
+        f"{1e3 * answer.plan.start_s[n]:.1f} to {1e3 * answer.plan.end_s[n]:.1f} ms" for n in view.order)
 
 
 def spent(view: LabView, answer: Answer) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from netsim.base import units
-from netsim.report.changed_keys import MOST_KEYS, changed_keys
-from netsim.report.figures import sample
-from netsim.report.frames import columns, left_out
+from netsim.base.errors import InputError
+from netsim.base.files import MEGABYTE, read_text, read_toml
+from netsim.report.figures import columns, left_out, sample
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
 from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy, staleness
 from netsim.run import ALL_PARTS
@@ -19,6 +22,11 @@ if TYPE_CHECKING:
     from netsim.run import Run
 
 MOST_GANTTS = 4         # runs whose rounds stand side by side
+SCENARIO, MOST_BYTES = "scenario.toml", 500 * MEGABYTE
+LONGEST = 80            # characters of a value
+MOST_KEYS = 200         # changed keys that a page lists
+NOT_SET = "not set"
+PROSE = ("name", "description")     # keys that change nothing
 
 
 def comparison_data(runs: Sequence[Run], labels: list[str]) -> dict[str, Any]:
@@ -158,3 +166,49 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
         if len(set(labels)) == len(labels):
             return labels
     return [f"{label} ({number})" for number, label in enumerate(labels, start=1)]     # the same run more than once
+
+
+def scenario_text(run: Run) -> str:
+    """The scenario as it was run, with all defaults filled in."""
+    return read_text(run.path / SCENARIO, "a scenario", MOST_BYTES)
+
+
+def changed_keys(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
+    """The keys that are not alike in all runs, each with its value in every run, and how the runs were started."""
+    found = [{**_started(run), **dict(_flat(read_toml(run.path / SCENARIO, "a scenario", MOST_BYTES)))} for run in runs]
+    keys = dict.fromkeys(key for each in found for key in each if key not in PROSE)
+    rows = [(key, [each.get(key, NOT_SET) for each in found]) for key in keys]
+    return [(key, [_short(value) for value in values]) for key, values in rows if len(set(map(_meaning, values))) > 1]
+
+
+def _started(run: Run) -> dict[str, str]:
+    return {"--seed": str(run.info["seed"]), "--no-learning": "no" if run.info.get("learning", True) else "yes",
+            "app": run.app or NOT_SET}
+
+
+def _flat(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Every key with the tables that it is in; populations go by their names, where these tell them apart."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        elif value and isinstance(value, list) and all(isinstance(each, dict) for each in value):
+            called = [str(each.get("name", number)) for number, each in enumerate(value, start=1)]
+            alone = Counter(called)
+            for number, (name, each) in enumerate(zip(called, value, strict=True), start=1):
+                yield from _flat(each, f"{above}{key}.{name if alone[name] == 1 else number}.")
+        else:
+            yield f"{above}{key}", value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _meaning(value: str) -> object:
+    """What a text stands for: "2 MHz" and "2000kHz" are alike."""
+    for dimension in units.DIMENSIONS:
+        with suppress(InputError):
+            return dimension, units.parse(value, dimension)
+    with suppress(ValueError):
+        return float(value)
+    return value
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= LONGEST else value[: LONGEST - 1] + "…"

@@ -1,9 +1,9 @@
-"""Figures of a run for papers and notebooks, drawn with matplotlib."""
+"""Figures of a run for papers and notebooks, drawn with matplotlib, and what figures and pages show of long tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -26,6 +26,9 @@ CRITICAL = "#b3261e"
 LEARNED = "#6a4fc4"
 MOST_ROWS = 60          # devices in a Gantt chart or bars in a diagram that one can still tell apart
 MOST_BARS = 300
+STEPS = {"time": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")), "energy": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")),
+         "share": ((0.01, "%"),), "count": ((1.0, ""),)}
+Columns = dict[str, list[Any]]
 
 
 def draw(run: Run, kind: str, round: int | None = None) -> Figure:
@@ -56,7 +59,7 @@ def gantt(run: Run, axes: Axes, round: int) -> None:
     began = float(run.rounds.filter(pl.col("round") == round)["t0"][0])
     rows = {device: place for place, device in enumerate(shown["device"])}
     axes.get_figure().set_size_inches(8.0, 1.2 + 0.22 * max(len(rows), 3))      # type: ignore[union-attr]
-    scale, unit = _scale(shown["round_s"])
+    scale, unit = scale_of(shown["round_s"], "time")
     spans = run.spans.filter((pl.col("round") == round) & pl.col("device").is_in(list(rows)))
     drawn = [name for name in COLOURS if name in PARTS or name in spans["name"]]      # nobody may have been off
     for name in drawn:
@@ -69,8 +72,8 @@ def gantt(run: Run, axes: Axes, round: int) -> None:
     axes.set_yticks(range(len(rows)), [as_it_stands(name) for name in shown["name"]], fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel(f"time in the round ({unit})")
-    left_out = len(run.breakdown().round(round)) - len(rows)
-    title = f"round {round}" + (f", without {counted(left_out, 'faster device')}" if left_out else "")
+    hidden = len(run.breakdown().round(round)) - len(rows)
+    title = f"round {round}" + (f", without {counted(hidden, 'faster device')}" if hidden else "")
     axes.set_title(title, loc="left", fontsize=10)
     keys = [Patch(color=COLOURS[name], label=name) for name in drawn]
     if not framed.is_empty():
@@ -99,28 +102,27 @@ def outline(run: Run, round: int) -> tuple[pl.DataFrame, str]:
 
 def breakdown(run: Run, axes: Axes) -> None:
     """Where the time of each round went."""
-    rounds = sample(run.breakdown().rounds, MOST_BARS)
-    scale, unit = _scale(rounds["round_s"])
-    bottom = pl.zeros(rounds.height, eager=True)
-    for part in run.parts:
-        height = rounds[f"{part}_s"] / scale
-        axes.bar(rounds["round"], height, bottom=bottom, color=COLOURS[part], label=part, width=_width(rounds))
-        bottom = bottom + height
-    axes.set_xlabel("round")
+    scale, unit = scale_of(run.rounds["round_s"], "time")
+    _stacked(run, axes, {part: f"{part}_s" for part in run.parts}, scale)
     axes.set_ylabel(f"mean over the devices ({unit})")
-    axes.legend(frameon=False)
 
 
 def energy(run: Run, axes: Axes) -> None:
     """What each round cost, by cause."""
-    rounds = sample(run.breakdown().rounds, MOST_BARS)
-    bottom = pl.zeros(rounds.height, eager=True)
-    for part in spends(run):
-        axes.bar(rounds["round"], rounds[f"{part}_j"], bottom=bottom, color=COLOURS[part], label=part,
-                 width=_width(rounds))
-        bottom = bottom + rounds[f"{part}_j"]
-    axes.set_xlabel("round")
+    _stacked(run, axes, {part: f"{part}_j" for part in spends(run)})
     axes.set_ylabel("energy of all devices (J)")
+
+
+def _stacked(run: Run, axes: Axes, heights: dict[str, str], scale: float = 1.0) -> None:
+    """A bar a round, of parts that add up."""
+    rounds = sample(run.breakdown().rounds, MOST_BARS)
+    width = 0.8 * float(rounds["round"][-1] - rounds["round"][0] + 1) / rounds.height
+    bottom = pl.zeros(rounds.height, eager=True)
+    for part, column in heights.items():
+        height = rounds[column] / scale
+        axes.bar(rounds["round"], height, bottom=bottom, color=COLOURS[part], label=part, width=width)
+        bottom = bottom + height
+    axes.set_xlabel("round")
     axes.legend(frameon=False)
 
 
@@ -151,15 +153,22 @@ def sample(frame: pl.DataFrame, most: int) -> pl.DataFrame:
     return frame[[i * (frame.height - 1) // (most - 1) for i in range(most)]]
 
 
-def _width(rounds: pl.DataFrame) -> float:
-    return 0.8 * float(rounds["round"][-1] - rounds["round"][0] + 1) / rounds.height
+def columns(frame: pl.DataFrame) -> Columns:
+    """A table as lists; what is not a number becomes null, which JSON can hold."""
+    return frame.with_columns(
+        pl.when(pl.col(pl.Float64).is_finite()).then(pl.col(pl.Float64))).to_dict(as_series=False)
 
 
-def _scale(seconds: pl.Series) -> tuple[float, str]:
-    """The unit of time that keeps the largest number short."""
-    largest = max(seconds, default=0.0)
-    steps = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
-    return next((step for step in steps if largest >= step[0]), steps[0])
+def left_out(shown: int, there: int, what: str) -> str:
+    """A sentence for the reader, where a chart shows a part only."""
+    return f"Shows {shown:,} of {there:,} {what}." if shown < there else ""
+
+
+def scale_of(values: pl.Series, kind: str) -> tuple[float, str]:
+    """The unit in which the largest number of a column is short."""
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    steps = STEPS[kind]
+    return next((step for step in steps if largest >= step[0]), steps[-1])
 
 
 OF_A_RUN: dict[str, Callable[[Run, Axes], None]] = {

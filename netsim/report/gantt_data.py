@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from netsim.analysis.breakdown import WORK
-from netsim.analysis.job_facts import FACTS, job_facts
+from netsim.analysis.export import FACTS, job_facts
 from netsim.analysis.names import device_names
 from netsim.analysis.pace import MOST_PLANS, Pace, paces
 from netsim.base.counts import counted
-from netsim.report.figures import sample
-from netsim.report.frames import Columns, columns, left_out
+from netsim.report.figures import Columns, columns, left_out, sample
 from netsim.trace.schema import DROPS, OVER
 
 if TYPE_CHECKING:

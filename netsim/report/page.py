@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from netsim.base import units
 from netsim.base.errors import InputError
 from netsim.base.files import replace_text
-from netsim.report.changed_keys import scenario_text
-from netsim.report.comparison_data import comparison_data, labels_of
+from netsim.report.comparison_data import comparison_data, labels_of, scenario_text
 from netsim.report.run_data import run_data
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 
 from netsim.analysis.names import device_names
-from netsim.report.figures import sample
-from netsim.report.frames import Columns, columns, left_out
+from netsim.report.figures import Columns, columns, left_out, sample
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
 from netsim.run import in_order
 from netsim.trace.schema import ARRIVED

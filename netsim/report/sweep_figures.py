@@ -12,8 +12,7 @@ import polars as pl
 from netsim.base.errors import InputError, unknown
 from netsim.base.files import make_folder
 from netsim.base.pictures import as_it_stands, library, new_figure, save_figure
-from netsim.report.figures import COLOURS
-from netsim.report.sweep_tables import scale_of
+from netsim.report.figures import COLOURS, scale_of
 from netsim.run import PARTS
 
 if TYPE_CHECKING:
@@ -95,41 +94,29 @@ def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
     return draw
 
 
-def _round_time(sweep: AnalysedSweep, axes: Axes) -> None:
-    """A round on average, by part, with the interval of the whole."""
-    cases = [case for case in sweep.cases if case.rows][:MOST_LINES]
-    whole = [case.over("round_s") for case in cases]
-    scale, unit = scale_of(pl.Series([one.mean for one in whole]), "time")
-    left = np.zeros(len(cases))
-    for part in PARTS:
-        width = np.array([case.over(f"{part}_s").mean or 0.0 for case in cases]) / scale
-        axes.barh(range(len(cases)), width, left=left, color=COLOURS[part], label=part, height=0.7)
-        left = left + width
-    _whiskers(axes, cases, "round_s", scale)
-    axes.set_xlabel(f"mean round time ({unit})")
-    axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
-    _left_out(axes, sum(bool(case.rows) for case in sweep.cases))
+def _bars(measure: str, kind: str, label: str, parts: dict[str, str]) -> Callable[[AnalysedSweep, Axes], None]:
+    """A bar a case, of measures in their colours that add up, with the interval of the whole."""
+    def draw(sweep: AnalysedSweep, axes: Axes) -> None:
+        drawn = [case for case in sweep.cases if case.rows]
+        cases = drawn[:MOST_LINES]
+        rows, whole = range(len(cases)), [case.over(measure) for case in cases]
+        scale, unit = scale_of(pl.Series([one.mean for one in whole]), kind)
+        left = np.zeros(len(cases))
+        for part, colour in parts.items():
+            width = np.array([case.over(part).mean or 0.0 for case in cases]) / scale
+            axes.barh(rows, width, left=left, color=colour, label=part.removesuffix("_s"), height=0.7)
+            left = left + width
+        axes.errorbar([(one.mean or 0.0) / scale for one in whole], rows, fmt="none", ecolor="black", elinewidth=0.8,
+                      xerr=[(one.half or 0.0) / scale for one in whole], capsize=2)
+        axes.set_yticks(rows, [as_it_stands(case.label) for case in cases])
+        axes.invert_yaxis()
+        axes.get_figure().set_size_inches(COLUMN_IN, 1.0 + 0.24 * max(4, len(cases)))      # type: ignore[union-attr]
+        axes.set_xlabel(f"{label} ({unit})")
+        if len(parts) > 1:
+            axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+        _left_out(axes, len(drawn))
 
-
-def _energy(sweep: AnalysedSweep, axes: Axes) -> None:
-    """All devices together, the whole run."""
-    cases = [case for case in sweep.cases if case.rows][:MOST_LINES]
-    means = pl.Series([case.over("energy_j").mean for case in cases])
-    scale, unit = scale_of(means, "energy")
-    axes.barh(range(len(cases)), means / scale, color=COLOUR[2], height=0.7)
-    _whiskers(axes, cases, "energy_j", scale)
-    axes.set_xlabel(f"energy of all devices ({unit})")
-    _left_out(axes, sum(bool(case.rows) for case in sweep.cases))
-
-
-def _whiskers(axes: Axes, cases: list[Any], measure: str, scale: float) -> None:
-    found = [case.over(measure) for case in cases]
-    axes.errorbar([(one.mean or 0.0) / scale for one in found], range(len(cases)),
-                  xerr=[(one.half or 0.0) / scale for one in found], fmt="none", ecolor="black", elinewidth=0.8,
-                  capsize=2)
-    axes.set_yticks(range(len(cases)), [as_it_stands(case.label) for case in cases])
-    axes.invert_yaxis()
-    axes.get_figure().set_size_inches(COLUMN_IN, 1.0 + 0.24 * max(4, len(cases)))      # type: ignore[union-attr]
+    return draw
 
 
 def _left_out(axes: Axes, there: int) -> None:
@@ -139,5 +126,7 @@ def _left_out(axes: Axes, there: int) -> None:
 
 KINDS: dict[str, Callable[[AnalysedSweep, Axes], None]] = {
     "accuracy-rounds": _accuracy("rounds", "round"), "accuracy-time": _accuracy("time", "simulated time"),
-    "accuracy-energy": _accuracy("energy", "energy of all devices"), "round-time": _round_time, "energy": _energy,
+    "accuracy-energy": _accuracy("energy", "energy of all devices"),
+    "round-time": _bars("round_s", "time", "mean round time", {f"{part}_s": COLOURS[part] for part in PARTS}),
+    "energy": _bars("energy_j", "energy", "energy of all devices", {"energy_j": COLOUR[2]}),
 }

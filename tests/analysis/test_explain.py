@@ -20,7 +20,6 @@ from small_runs import store
 from netsim import load_scenario, simulate
 from netsim.analysis.changes import Laboratory
 from netsim.analysis.drop_outs import drop_outs
-from netsim.analysis.names import device_names
 from netsim.analysis.pace import paces
 from netsim.analysis.replay import Replays
 from netsim.cli import main
@@ -148,7 +147,7 @@ def test_drop_outs_and_what_would_have_kept_them(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for run, number in random_rounds(40, tmp_path):
         outcomes = set(run.jobs.filter(run.jobs["round"] == number)["outcome"].to_list()) - {ARRIVED}
-        lost = drop_outs(Laboratory.of(Replays(run), number), dict(device_names(run.devices).iter_rows()))
+        lost = drop_outs(Laboratory.of(Replays(run), number))
         assert {each.reason for each in lost} == outcomes
         seen.update(each.reason for each in lost if each.kept_by)
     assert {"battery empty", "deadline", "infeasible"} <= set(seen)

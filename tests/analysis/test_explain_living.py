@@ -26,7 +26,6 @@ from netsim.allocation import Problem
 from netsim.allocation.waves import planner_of
 from netsim.analysis.changes import CHOOSE_POWER, Laboratory
 from netsim.analysis.explain import what_ifs
-from netsim.analysis.names import device_names
 from netsim.analysis.replay import Replays
 from netsim.base.errors import InputError
 from netsim.cell.schedulers import SCHEDULERS
@@ -160,7 +159,7 @@ def test_every_saving_is_that_of_the_run_resumed_with_the_change(
         one = dice.choice(run.jobs.filter(pl.col("cpu_hz").is_not_nan())["round"].unique().sort().to_list())
         took_s = run.rounds["round_s"][one - 1]
         assert world.again(one) == took_s
-        told = what_ifs(Laboratory.of(Replays(run), one), dict(device_names(run.devices).iter_rows()))
+        told = what_ifs(Laboratory.of(Replays(run), one))
         for row in few([each.as_json() for each in told], dice):
             with monkeypatch.context() as patch:
                 changed_cell(patch, world.scenario, row)

@@ -19,8 +19,7 @@ from netsim.allocation.problem import CELL, DEVICE
 from netsim.allocation.waves import Agenda, planner_of
 from netsim.analysis.changes import CHOOSE_POWER, Laboratory
 from netsim.analysis.explain import what_ifs
-from netsim.analysis.names import device_names
-from netsim.analysis.replay import Replay, Replays
+from netsim.analysis.replay import Replays
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
 from netsim.cell.job import jobs_of
@@ -82,7 +81,7 @@ def changed(problem: Problem, row: dict[str, object], method: str) -> Problem:
     return problem
 
 
-def simulated(agenda: Agenda, replay: Replay, wait_s: float, bandwidth_hz: float, sharing: str) -> float:
+def simulated(agenda: Agenda, replay: Laboratory, wait_s: float, bandwidth_hz: float, sharing: str) -> float:
     """The round of an agenda, event by event, with the batteries as they were and the deadline."""
     if not agenda.waves:
         return wait_s
@@ -103,11 +102,10 @@ def simulated(agenda: Agenda, replay: Replay, wait_s: float, bandwidth_hz: float
 
 def check_every_row(run: Run, number: int, seen: Counter[str]) -> None:
     """All of an explanation's rows against a round that is planned and simulated here."""
-    replay, scenario = Replays(run).replay(number), run.scenario
+    replay, scenario = Laboratory.of(Replays(run), number), run.scenario
     took_s = float(run.rounds["round_s"][number - 1])
     method, options = scenario.allocation.method, scenario.allocation.options
-    there = Laboratory.of(Replays(run), number)
-    for each in what_ifs(there, dict(device_names(run.devices).iter_rows())):
+    for each in what_ifs(replay):
         row = each.as_json()
         what, _, other = row["change"].rpartition(" ") if row["key"] == "method" else ("", "", "")
         other_method = other if what == "allocation method" else None

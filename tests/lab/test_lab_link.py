@@ -11,7 +11,7 @@ from refused import refused
 
 from netsim.cli import main
 from netsim.lab.link import below, key_of, pick, pick_range, text_of
-from netsim.lab.palette import LIGHT, fixed, paint
+from netsim.lab.svg import LIGHT, fixed, paint
 
 STEPS = [1, 2, 5, 10, 0.5]
 

@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("marimo", reason="no marimo here: the lessons are not run")
 
 from netsim.lab import pages
-from netsim.lab.lesson import titles
-from netsim.lab.questions import Outcome, Question, digits
+from netsim.lab.lesson import Outcome, Question, digits, titles
 
 
 def test_a_number_is_right_within_its_tolerance_on_both_sides():

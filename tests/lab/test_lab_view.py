@@ -19,7 +19,7 @@ from netsim.lab import charts, words
 from netsim.lab.formulas import device_formulas
 from netsim.lab.player import playback, player
 from netsim.lab.settings import Settings
-from netsim.lab.view import done_s, last_alone, look
+from netsim.lab.view import last_alone, look
 from netsim.random_cohort import compare_methods
 from netsim.scenario import load_scenario
 
@@ -79,7 +79,7 @@ def test_who_can_not_and_why():
 
 def test_under_sao_nobody_is_waited_for():
     equal, sao = (answer.plan for answer in of(SLOW).answers)
-    assert last_alone(equal) == int(np.argmax(done_s(equal)))
+    assert last_alone(equal) == int(np.argmax(equal.end_s))
     assert last_alone(sao) is None
 
 
@@ -89,7 +89,7 @@ def test_bars_are_as_long_as_the_plan_says():
     picture = ElementTree.fromstring(charts.gantt(view, view.answers[0]).svg())
     bars = {part: [bar for bar in picture.iter() if bar.get("class") == part] for part in ("compute", "upload", "wait")}
     scale = (charts.WIDTH - 12 - charts.LEFT) / (1.02 * view.longest_s)
-    lengths = {"compute": plan.compute_s, "upload": plan.upload_s, "wait": plan.round_s - done_s(plan)}
+    lengths = {"compute": plan.compute_s, "upload": plan.upload_s, "wait": plan.round_s - plan.end_s}
     for part, seconds in lengths.items():
         drawn = [float(bar.get("width")) for bar in bars[part]]
         assert drawn == pytest.approx(scale * seconds[view.order], abs=0.01)
@@ -110,7 +110,7 @@ def test_slow_motion_shows_the_simulated_round():
         assert len(ends) == 1 + 2 * len(view.devices) + 1          # start, compute and upload of each, aggregation
         for device in shown["devices"]:
             position = view.devices.tolist().index(device["number"])
-            assert device["spans"][-1]["t1"] == pytest.approx(1e3 * done_s(answer.plan)[position], rel=1e-9)
+            assert device["spans"][-1]["t1"] == pytest.approx(1e3 * answer.plan.end_s[position], rel=1e-9)
     assert player(view).count('type="application/json">{"rounds"') == 1
 
 

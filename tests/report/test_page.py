@@ -19,8 +19,7 @@ from netsim import load_scenario, simulate
 from netsim.analysis import pace
 from netsim.analysis.export import export
 from netsim.report import gantt_data, run_data
-from netsim.report.changed_keys import changed_keys
-from netsim.report.comparison_data import comparison_data, labels_of
+from netsim.report.comparison_data import changed_keys, comparison_data, labels_of
 from netsim.report.page import SCRIPTS, write_report
 from netsim.run import Run
 

@@ -18,7 +18,7 @@ from netsim.allocation import Problem, allocate
 from netsim.analysis.analysed_sweep import SweepCase, labels
 from netsim.cli import app
 from netsim.report.sweep_figures import draw_sweep
-from netsim.report.sweep_tables import escaped, with_interval
+from netsim.report.sweep_page import escaped, with_interval
 from netsim.sweep.results import SweepResults
 
 BANDS = {"cell.bandwidth": ["5 MHz", "10 MHz"], "allocation.method": ["sao", "equal"]}
