@@ -25,23 +25,14 @@ TABLE = "table.parquet"
 MOST_POINTS = 200        # of a mean curve
 OVER = {"rounds": "round", "time": "seconds", "energy": "joules"}      # what an accuracy is drawn against
 
-# what is told of a case, of which kind it is, and how it follows from a cell's row
-MEASURES: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
-    "accuracy": ("share", lambda row: row["accuracy"]),
-    "round_s": ("time", lambda row: _per_round(row, "simulated_s")),
-    "simulated_s": ("time", lambda row: row["simulated_s"]),
-    "energy_j": ("energy", lambda row: row["energy_j"]),
-    "rounds": ("count", lambda row: row["rounds"]),
-    "compute_s": ("time", lambda row: _per_round(row, "compute_s")),
-    "upload_s": ("time", lambda row: _per_round(row, "upload_s")),
-    "wait_s": ("time", lambda row: _per_round(row, "wait_s")),
-    "dropped": ("count", lambda row: row["dropped"]),
+# what is told of a case: of which kind it is, the column of a cell's row, and whether it is a mean over rounds
+MEASURES: dict[str, tuple[str, str, bool]] = {
+    "accuracy": ("share", "accuracy", False), "round_s": ("time", "simulated_s", True),
+    "simulated_s": ("time", "simulated_s", False), "energy_j": ("energy", "energy_j", False),
+    "rounds": ("count", "rounds", False), "compute_s": ("time", "compute_s", True),
+    "upload_s": ("time", "upload_s", True), "wait_s": ("time", "wait_s", True), "dropped": ("count", "dropped", False),
 }
 TARGETS = {"rounds": "count", "time_s": "time", "energy_j": "energy"}
-
-
-def _per_round(row: Mapping[str, Any], name: str) -> float | None:
-    return row[name] / row["rounds"] if row["rounds"] else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +46,9 @@ class SweepCase:
 
     def values(self, measure: str) -> dict[int, float]:
         """A measure by seed, as far as it is known."""
-        of = MEASURES[measure][1]
-        return {seed: float(value) for seed, row in self.rows.items() if (value := of(row)) is not None}
+        _, column, of_round = MEASURES[measure]
+        return {seed: float(row[column]) / (row["rounds"] if of_round else 1) for seed, row in self.rows.items()
+                if row[column] is not None and (row["rounds"] or not of_round)}
 
     def over(self, measure: str) -> Estimate:
         """Its mean over seeds."""

@@ -133,7 +133,7 @@ def break_down(run: Run) -> Breakdown:
     bandwidth_hz = run.scenario.cell.bandwidth
     shares = _shares(run, rounds, names)
     rounds = rounds.drop("energy_j", "accuracy", "loss")
-    energy = _energy(shares)
+    energy = shares.group_by("round", maintain_order=True).agg(in_order(pl.col("^.*_j$").exclude("budget_j")))
     for more in (_band(run, rounds, bandwidth_hz), energy, _stragglers(run, rounds, names), _books(run, rounds)):
         rounds = rounds.join(more, on="round", how="left", maintain_order="left")
     rounds = rounds.with_columns(
@@ -179,21 +179,15 @@ def _band(run: Run, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
     counter = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth") & (pl.col("device") == CELL))
         .select("t0", "value"))
+    t, hertz = counter["t0"].to_numpy(), counter["value"].to_numpy()
+    within = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
     # a value holds until the next one, also where that is of a later round
-    t, hertz, within = counter["t0"].to_numpy(), counter["value"].to_numpy(), (rounds["t0"].to_numpy(),
-                                                                               rounds["t1"].to_numpy())
-    held = rounds.select("round").with_columns(
-        used=held_within(t, hertz, *within), busy_s=held_within(t, (hertz > 0.0).astype(float), *within))
-    used = pl.col("used").fill_null(0.0) / (bandwidth_hz * pl.col("round_s"))
-    return rounds.select("round", "round_s").join(held, on="round", how="left").select(
-        "round",
-        pl.when(pl.col("round_s") > 0).then(used).otherwise(0.0).alias("band_used"),
-        (pl.col("round_s") - pl.col("used").fill_null(0.0) / bandwidth_hz).alias("idle_band_s"),
-        (pl.col("round_s") - pl.col("busy_s").fill_null(0.0)).alias("silent_s"))
-
-
-def _energy(shares: pl.DataFrame) -> pl.DataFrame:
-    return shares.group_by("round", maintain_order=True).agg(in_order(pl.col("^.*_j$").exclude("budget_j")))
+    used = pl.Series(held_within(t, hertz, *within))
+    busy_s = pl.Series(held_within(t, (hertz > 0.0).astype(float), *within))
+    round_s = pl.col("round_s")
+    return rounds.select(
+        "round", band_used=pl.when(round_s > 0).then(used / (bandwidth_hz * round_s)).otherwise(0.0),
+        idle_band_s=round_s - used / bandwidth_hz, silent_s=round_s - busy_s)
 
 
 def _books(run: Run, rounds: pl.DataFrame) -> pl.DataFrame:

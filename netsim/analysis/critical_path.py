@@ -96,7 +96,9 @@ def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
         raise InputError("empty", str(run.path), hint="No round is complete yet, so there is nothing to show")
     rows = run.collect(run.scan().select("t0", "t1"))
     t0, t1 = rows["t0"].to_numpy(), rows["t1"].to_numpy()
-    src, dst = _links(run, len(t0))
+    src, dst = run.links["src"].to_numpy(), run.links["dst"].to_numpy()
+    if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < len(t0)):
+        raise InputError("damaged", str(run.path / "links"), f"links beyond the trace's {counted(len(t0), 'row')}")
     acts = run.collect(run.scan().filter(pl.col("kind") != "counter")
                        .select("seq", "round", "name", "device", "t0", "t1", length_s=pl.col("t1") - pl.col("t0")))
     ends = acts.filter(pl.col("name") == "aggregate")
@@ -148,14 +150,6 @@ def causal_graph(run: Run, round: int | None = None) -> nx.DiGraph:
     graph.add_nodes_from((row.pop("seq"), row) for row in acts.iter_rows(named=True))
     graph.add_weighted_edges_from(links.iter_rows())
     return graph
-
-
-def _links(run: Run, rows: int) -> tuple[Ints, Ints]:
-    links = run.links
-    src, dst = links["src"].to_numpy(), links["dst"].to_numpy()
-    if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < rows):
-        raise InputError("damaged", str(run.path / "links"), f"links beyond the trace's {counted(rows, 'row')}")
-    return src, dst
 
 
 def _chain(src: Ints, dst: Ints, t0: Floats, first: float, sink: int) -> list[int] | None:

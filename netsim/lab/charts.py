@@ -28,21 +28,21 @@ PARTS = {part: paint(part) for part in ("compute", "upload", "wait")}
 def gantt(view: LabView, answer: Answer) -> Canvas:
     """Who computes and uploads when: the slowest device on top, the one that sets the pace marked."""
     canvas, rows, scale = _bars(view, "time in the round (ms)", 1e3 * view.longest_s)
-    canvas.label, canvas.says = f"Who computes, uploads and waits when under {answer.method}", words.work(view, answer)
+    canvas.label, canvas.says = f"Who computes, uploads and waits when under {answer.method}", words.stuck(view, answer)
     legend(canvas, LEFT, 12, PARTS)
     plan = answer.plan
     if plan is None:
         return _without_plan(canvas, view, answer, rows)
     for n, row in rows.items():
         _work(canvas, scale, row, 1e3 * np.array([plan.compute_s[n], plan.start_s[n], plan.upload_s[n], plan.round_s]),
-              outlined=n == answer.sets_pace, more=f"; {describe(view, answer, n)}")
+              describe(view, answer, n), outlined=n == answer.sets_pace)
     _end(canvas, scale, 1e3 * plan.round_s)
     return canvas
 
 
 def band(view: LabView, answer: Answer) -> Canvas:
     """The band over time: an area a device, as high as its share; what is white lies idle."""
-    canvas = Canvas(WIDTH, 150.0, f"The band over time under {answer.method}", words.shares(view, answer))
+    canvas = Canvas(WIDTH, 150.0, f"The band over time under {answer.method}", words.stuck(view, answer))
     scale = Scale(LEFT, WIDTH - 12, 1.02e3 * (view.longest_s or 1.0))
     axis(canvas, scale, 20, canvas.height - 34, "time in the round (ms)")
     whole_hz, top, bottom = view.problem.bandwidth_hz, 22.0, canvas.height - 34
@@ -87,13 +87,10 @@ def timeline(
     """The same for a round of a run: what each device did, the slowest on top; ``pace`` is the name of who sets it."""
     canvas, rows, scale = _rows(names, "time in the round (ms)", 1e3 * round_s)
     canvas.label = "Who computes, uploads and waits when"
-    canvas.says = words.listed([f"{name} computes {1e3 * compute:.1f} ms and uploads {1e3 * upload:.1f} ms"
-                                for name, compute, upload in zip(names, compute_s, upload_s, strict=True)])
-    canvas.says += f" {pace} sets the pace." if pace else ""
     legend(canvas, LEFT, 12, PARTS)
     for place, row in rows.items():
         ms = 1e3 * np.array([compute_s[place], compute_s[place], upload_s[place], round_s])
-        _work(canvas, scale, row, ms, outlined=names[place] == pace)
+        _work(canvas, scale, row, ms, names[place], outlined=names[place] == pace)
     _end(canvas, scale, 1e3 * round_s)
     return canvas
 
@@ -126,14 +123,15 @@ def energy(view: LabView, answer: Answer) -> Canvas:
     plan, budget = answer.plan, (1e3 * view.problem.budget_j).tolist()
     spent = [1e3 * float(other.device_energy_j.max()) for other in view.plans]
     canvas, rows, scale = _bars(view, "energy (mJ)", max([*budget, *spent]))
-    canvas.label, canvas.says = f"Energy against budget under {answer.method}", words.spent(view, answer)
+    canvas.label, canvas.says = f"Energy against budget under {answer.method}", words.stuck(view, answer)
     legend(canvas, LEFT, 12, {"compute": PARTS["compute"], "upload": PARTS["upload"], "budget": INK})
     for n, (y, height) in rows.items():
         over = False
         if plan is not None:
             over = bool(plan.over_budget[n])
             compute, total = 1e3 * float(plan.compute_energy_j[n]), 1e3 * float(plan.device_energy_j[n])
-            with canvas.group(f"computing {compute:.2f} mJ, sending {total - compute:.2f} mJ of {budget[n]:.2f} mJ"):
+            with canvas.group(f"device {view.devices[n]}: computing {compute:.2f} mJ, "
+                              f"sending {total - compute:.2f} mJ of {budget[n]:.2f} mJ"):
                 canvas.rect(scale(0), y, scale(compute) - scale(0), height, PARTS["compute"])
                 canvas.rect(scale(compute), y, scale(total) - scale(compute), height, PARTS["upload"])
         canvas.line(scale(budget[n]), y - 2, scale(budget[n]), y + height + 2, CRITICAL if over else INK,
@@ -144,7 +142,7 @@ def energy(view: LabView, answer: Answer) -> Canvas:
 def latency(view: LabView) -> Canvas:
     """Where the time of an average device goes, a bar a method; the parts add up to the round."""
     canvas = Canvas(WIDTH, 62.0 + 26 * len(view.answers), "Mean compute, upload and waiting time, method by method",
-                    words.means([(answer.method, parts_ms(answer.plan)) for answer in view.answers if answer.plan]))
+                    "" if view.plans else "There is no plan.")
     scale = Scale(LEFT, WIDTH - 12, 1.02e3 * (view.longest_s or 1.0))
     axis(canvas, scale, 20, canvas.height - 34, "mean over the cohort (ms)")
     legend(canvas, LEFT, 12, PARTS)
@@ -159,8 +157,7 @@ def latency(view: LabView) -> Canvas:
             x, wide = scale(began), scale(length) - scale(0)
             canvas.rect(x, y, wide, 19, PARTS[part], tip=f"{answer.method}: {part} {length:.1f} ms", name=part)
             if wide > 26:
-                canvas.text(x + wide / 2, y + 14, f"{length:.1f}", anchor="middle",
-                            fill=paint(f"on-{part}"))
+                canvas.text(x + wide / 2, y + 14, f"{length:.1f}", anchor="middle", fill=paint(f"on-{part}"))
             began += length
     return canvas
 
@@ -168,7 +165,7 @@ def latency(view: LabView) -> Canvas:
 def cell_map(view: LabView, answer: Answer) -> Canvas:
     """The cell from above: a disc a device of the cohort, its area the share of the band that it gets."""
     side = 300.0
-    canvas = Canvas(WIDTH, side, f"Map of the cell under {answer.method}", words.places(view, answer))
+    canvas = Canvas(WIDTH, side, f"Map of the cell under {answer.method}", words.stuck(view, answer))
     x_m, y_m = view.population.x_m, view.population.y_m
     reach = max(float(np.hypot(x_m, y_m).max()), 1.0)
     scale = (side / 2 - 14) / reach
@@ -226,19 +223,18 @@ def describe(view: LabView, answer: Answer, n: int) -> str:
         return f"{said}: can't keep its budget" if n in answer.stuck else said
     plan = answer.plan
     band, clock = (format(float(values[n]), "frequency", 3) for values in (plan.bandwidth_hz, plan.cpu_hz))
-    return f"{said}: {band}, CPU at {clock}, done at {format(float(plan.end_s[n]), 'time')}"
+    start, end = (format(float(values[n]), "time") for values in (plan.start_s, plan.end_s))
+    return f"{said}: {band} from {start} to {end}, CPU at {clock}"
 
 
-def _work(
-    canvas: Canvas, scale: Scale, row: Row, ms: Floats, *, outlined: bool = False, more: str = "",
-) -> None:
+def _work(canvas: Canvas, scale: Scale, row: Row, ms: Floats, name: str, *, outlined: bool) -> None:
     """One device's bars, by its time of computing, the start of its upload, its length, and the round's; outlined if it
     sets the pace.
     """
     (y, height), (compute, start, upload, whole) = row, ms.tolist()
     outline = {"stroke": CRITICAL} if outlined else {}
-    tip = f"computes {compute:.1f} ms, uploads {upload:.1f} ms, waits {whole - compute - upload:.1f} ms{more}"
-    with canvas.group(tip):
+    tip = f"{name}, computes {compute:.1f} ms, uploads {upload:.1f} ms, waits {whole - compute - upload:.1f} ms"
+    with canvas.group(tip + (", sets the pace" if outlined else "")):
         for part, t0, t1 in (("compute", 0.0, compute), ("wait", compute, start), ("upload", start, start + upload),
                              ("wait", start + upload, whole)):
             if part != "wait":
@@ -249,8 +245,8 @@ def _work(
 
 def _end(canvas: Canvas, scale: Scale, round_ms: float) -> None:
     x = scale(round_ms)
-    canvas.line(x, 20, x, canvas.height - 34, CRITICAL, "the round ends with the last upload", stroke_width="1.5",
-                stroke_dasharray="4 3")
+    canvas.line(x, 20, x, canvas.height - 34, CRITICAL, f"the round ends after {round_ms:.1f} ms, with the last upload",
+                stroke_width="1.5", stroke_dasharray="4 3")
 
 
 def _bars(view: LabView, counts: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from netsim.base.arrays import Floats, Ints
-from netsim.lab.svg import INK, PAPER, SOFT, Canvas, Scale, axis, legend, paint, upright
-from netsim.lab.words import curve_in_words, listed
+from netsim.lab.svg import INK, PAPER, SOFT, Canvas, Scale, axis, legend, listed, paint, upright
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 440.0, 250.0, 40.0, 34.0
 COLOURS = tuple(map(paint, ("c0", "c1", "c2", "c3")))
@@ -30,7 +29,7 @@ def lines(
     canvas = Canvas(WIDTH, HEIGHT, f"{up} over {across}: {', '.join(curves)}")
     shown = {name: [(float(a), float(b)) for a, b in zip(x, curve, strict=True)] for name, curve in curves.items()}
     marks = {name: at for name, at in (points or {}).items() if all(map(math.isfinite, at)) and at[1] <= most}
-    canvas.says = " ".join([*(curve_in_words(name, points) for name, points in shown.items()),
+    canvas.says = " ".join([*(_in_words(name, points) for name, points in shown.items()),
                             *(f"Marked: {name}, {a:.4g} across, {b:.4g} up." for name, (a, b) in marks.items())])
     entries = [*zip(curves, COLOURS, strict=False), *zip(marks, MARKS, strict=False)]
     top = 24 + legend(canvas, LEFT, 12, dict(entries))
@@ -45,6 +44,16 @@ def lines(
     for (name, (a, b)), colour in zip(marks.items(), MARKS, strict=False):
         canvas.circle(across_scale(a), up_scale(b), 5.0, colour, tip=f"{name}: {b:.4g}", stroke=PAPER)
     return canvas
+
+
+def _in_words(name: str, points: Sequence[tuple[float, float]]) -> str:
+    """A curve by its ends, its least and its largest value."""
+    found = [point for point in points if math.isfinite(point[1])]
+    if not found:
+        return f"{name}: nothing to show."
+    least, most = min(found, key=lambda point: point[1]), max(found, key=lambda point: point[1])
+    return (f"{name}: {found[0][1]:.4g} at {found[0][0]:.4g}, {found[-1][1]:.4g} at {found[-1][0]:.4g}; "
+            f"least {least[1]:.4g} at {least[0]:.4g}, most {most[1]:.4g} at {most[0]:.4g}.")
 
 
 def matrix(counts: Ints, rows: Sequence[str], columns: Sequence[str], *, across: str) -> Canvas:

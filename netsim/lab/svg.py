@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
@@ -22,6 +22,7 @@ LIGHT = {
     "on-compute": "#ffffff", "on-upload": "#1c2430", "on-wait": "#1c2430",  # what is written on them
     "c0": "#3d6fb4", "c1": "#e0862c", "c2": "#5f9e5a", "c3": "#8a5fb0",    # curves
 }
+MOST_TOLD = 12          # facts, for those who listen to a picture
 PAINTED = re.compile(r"var\(--net-[\w-]+, (#\w+)\)")
 
 
@@ -45,8 +46,9 @@ class Canvas:
     width: float
     height: float
     label: str                                        # what it is, for those who can't see it
-    says: str = ""                                    # what one sees, in words and numbers
+    says: str = ""                                    # what one sees, in words and numbers; else what its tips say
     parts: list[str] = field(default_factory=list)
+    tips: list[str] = field(default_factory=list)     # what shows under the mouse
 
     def rect(self, x: float, y: float, width: float, height: float, fill: str, tip: str = "", **more: str) -> None:
         """A bar; ``tip`` shows under the mouse, ``name`` is a class to find it by; ``more`` are attributes of SVG."""
@@ -55,6 +57,7 @@ class Canvas:
     @contextmanager
     def group(self, tip: str) -> Iterator[None]:
         """What is drawn inside shows one ``tip`` under the mouse."""
+        self.tips.append(tip)
         self.parts.append(f"<g><title>{escape(tip)}</title>")
         yield
         self.parts.append("</g>")
@@ -86,6 +89,7 @@ class Canvas:
         """An element; numbers have two digits behind the point, and ``name`` is its class."""
         said = "".join(f' {"class" if name == "name" else name.replace("_", "-")}="'
                        f'{value if isinstance(value, str) else f"{value:.2f}"}"' for name, value in attributes.items())
+        self.tips += [tip] if tip else []
         self.parts.append(f"<{element}{said}" + (f"><title>{escape(tip)}</title></{element}>" if tip else "/>"))
 
     def svg(self, x: float = 0.0, y: float = 0.0, width: float | None = None) -> str:
@@ -94,7 +98,13 @@ class Canvas:
         placed = f' x="{x:g}" y="{y:g}" width="{width:g}" height="{tall:g}"' if width else ""
         return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}"{placed} '
                 f'role="img" font-family="system-ui, sans-serif"><title>{escape(self.label)}</title>'
-                f'<desc>{escape(self.says)}</desc>{"".join(self.parts)}</svg>')
+                f'<desc>{escape(self.says or listed(self.tips))}</desc>{"".join(self.parts)}</svg>')
+
+
+def listed(facts: Sequence[str]) -> str:
+    """The first of many facts as one sentence, and how many more there are."""
+    more = f"; and {len(facts) - MOST_TOLD} more" if len(facts) > MOST_TOLD else ""
+    return f"{'; '.join(facts[:MOST_TOLD])}{more}."
 
 
 def _way(points: Iterable[tuple[float, float]]) -> str:

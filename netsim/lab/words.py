@@ -1,15 +1,12 @@
-"""The lab's sentences: a method's round in large letters, or why there is none; and what its pictures show."""
+"""The lab's sentences: a method's round in large letters, or why there is none."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
 from html import escape
 
 from netsim.base.units import format
-from netsim.lab.view import Answer, LabView, last_alone, part_of_band
-
-MOST_TOLD = 12          # of many devices, for those who listen to a picture
+from netsim.lab.svg import listed
+from netsim.lab.view import Answer, LabView, last_alone
 
 
 def headline(view: LabView, answer: Answer) -> str:
@@ -61,69 +58,9 @@ def rounds(view: LabView) -> str:
             f"**{answer.method}** takes {1e3 * answer.plan.round_s:.1f} ms and {1e3 * answer.plan.energy_j:.0f} mJ"
             for answer in view.answers]
     return f"{', '.join(said)}. {verdict(view)}".strip()
-# What a picture shows, in words and numbers, for those who can't see it.
-
-def listed(pieces: Iterable[str]) -> str:
-    """The first of many facts as one sentence, and how many more there are."""
-    told = list(pieces)
-    more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
-    return f"{'; '.join(told[:MOST_TOLD])}{more}."
 
 
-def work(view: LabView, answer: Answer) -> str:
-    """Who computes, uploads and waits how long, the slowest first."""
-    plan = answer.plan
-    if plan is None:
-        return _stuck(view, answer)
-    waits_s = plan.round_s - plan.compute_s - plan.upload_s
-    rows = listed(f"device {view.devices[n]} computes {1e3 * plan.compute_s[n]:.1f} ms, uploads "
-                  f"{1e3 * plan.upload_s[n]:.1f} ms, waits {1e3 * max(waits_s[n], 0.0):.1f} ms, "
-                  f"done at {1e3 * plan.end_s[n]:.1f} ms" for n in view.order)
-    pace = "" if answer.sets_pace is None else f" Device {view.devices[answer.sets_pace]} sets the pace."
-    return f"A round of {format(plan.round_s, 'time')} with {len(plan)} devices, the slowest on top: {rows}{pace}"
-
-
-def shares(view: LabView, answer: Answer) -> str:
-    """Who gets how much of the band."""
-    if answer.plan is None:
-        return _stuck(view, answer)
-    whole = format(view.problem.bandwidth_hz, "frequency", 3)
-    return f"Of the band of {whole}: " + listed(
-        f"device {view.devices[n]} has {format(float(answer.plan.bandwidth_hz[n]), 'frequency', 3)} from "
-        f"{1e3 * answer.plan.start_s[n]:.1f} to {1e3 * answer.plan.end_s[n]:.1f} ms" for n in view.order)
-
-
-def spent(view: LabView, answer: Answer) -> str:
-    """Who spends how much of its budget."""
-    if answer.plan is None:
-        return _stuck(view, answer)
-    return listed(f"device {view.devices[n]} spends {1e3 * answer.plan.device_energy_j[n]:.2f} of "
-                  f"{1e3 * view.problem.budget_j[n]:.2f} mJ" for n in view.order)
-
-
-def means(methods: Sequence[tuple[str, tuple[float, float, float]]]) -> str:
-    """Mean compute, upload and waiting time in ms, method by method."""
-    return listed(f"{method}: compute {compute:.1f} ms, upload {upload:.1f} ms, wait {wait:.1f} ms"
-                  for method, (compute, upload, wait) in methods) if methods else "There is no plan."
-
-
-def places(view: LabView, answer: Answer) -> str:
-    """Where the devices of the cohort are, and which part of the band they get."""
-    share = None if answer.plan is None else part_of_band(answer.plan, view.problem.bandwidth_hz)
-    return f"{len(view.devices)} of {len(view.population.x_m)} devices take part: " + listed(
-        f"device {view.devices[n]} is {view.distance_m[n]:.0f} m away"
-        + ("" if share is None else f" and has {share[n]:.1%} of the band") for n in view.order)
-
-
-def curve_in_words(name: str, points: Sequence[tuple[float, float]]) -> str:
-    """A curve by its ends, its least and its largest value."""
-    found = [point for point in points if math.isfinite(point[1])]
-    if not found:
-        return f"{name}: nothing to show."
-    least, most = min(found, key=lambda point: point[1]), max(found, key=lambda point: point[1])
-    return (f"{name}: {found[0][1]:.4g} at {found[0][0]:.4g}, {found[-1][1]:.4g} at {found[-1][0]:.4g}; "
-            f"least {least[1]:.4g} at {least[0]:.4g}, most {most[1]:.4g} at {most[0]:.4g}.")
-
-
-def _stuck(view: LabView, answer: Answer) -> str:
-    return "There is no plan: " + listed(f"device {view.devices[n]} can't keep its budget" for n in answer.stuck)
+def stuck(view: LabView, answer: Answer) -> str:
+    """Which devices keep a method from having a plan; nothing where it has one."""
+    return "" if answer.plan else "There is no plan: " + listed(
+        [f"device {view.devices[n]} can't keep its budget" for n in answer.stuck])

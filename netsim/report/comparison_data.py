@@ -12,7 +12,7 @@ import polars as pl
 
 from netsim.base import units
 from netsim.base.errors import InputError
-from netsim.base.files import MEGABYTE, read_text, read_toml
+from netsim.base.files import MEGABYTE, read_toml
 from netsim.report.figures import columns, left_out, sample
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
 from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy, staleness
@@ -166,11 +166,6 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
         if len(set(labels)) == len(labels):
             return labels
     return [f"{label} ({number})" for number, label in enumerate(labels, start=1)]     # the same run more than once
-
-
-def scenario_text(run: Run) -> str:
-    """The scenario as it was run, with all defaults filled in."""
-    return read_text(run.path / SCENARIO, "a scenario", MOST_BYTES)
 
 
 def changed_keys(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:

@@ -61,11 +61,10 @@ def gantt(
     busiest = shown.group_by("device").len().sort(["len", "device"], descending=[True, False])
     lanes = busiest.head(MOST_LANES)["device"].sort().to_list()
     rounds_left = left_out(chosen.height, _until(run, last).height, "rounds: evenly spread ones and the ten longest")
-    notes["gantt"] = _sentences(rounds_left, _how_outlined(len(found), chosen.height),
-                                f"Of a round, the {counted(MOST_ROWS, 'device')} that waited least."
-                                if everyone > shown.height else "")
-    notes["timeline"] = _sentences(
-        rounds_left, left_out(len(lanes), busiest.height, "devices, those that took part most often"))
+    rows_left = f"Of a round, the {counted(MOST_ROWS, 'device')} that waited least." if everyone > shown.height else ""
+    lanes_left = left_out(len(lanes), busiest.height, "devices, those that took part most often")
+    notes["gantt"] = " ".join(filter(None, (rounds_left, _how_outlined(len(found), chosen.height), rows_left)))
+    notes["timeline"] = " ".join(filter(None, (rounds_left, lanes_left)))
     bars = _bars(run, chosen, shown)
     facts = job_facts(run).filter(pl.col("job").is_in(bars["job"].unique().to_list()))
     names = device_names(run.devices)
@@ -81,14 +80,12 @@ def gantt(
                   shown.group_by("round", maintain_order=True)},
         "names": dict(names.filter(pl.col("device").is_in(shown["device"].unique().to_list()))
                       .select(pl.col("device").cast(pl.String), "name").iter_rows()),
-        "pace": {str(number): _told(pace) for number, pace in found.items()},
+        "pace": {str(number): {"sentence": pace.sentence, "devices": pace.devices,
+                               "changes": [[each.change, each.saves_s] for each in pace.helpful[:MOST_CHANGES]]}
+                 for number, pace in found.items()},
         "path": _paths(run, chosen.filter(~pl.col("round").is_in(list(found)))),
         "lanes": lanes,
     }
-
-
-def _sentences(*some: str) -> str:
-    return " ".join(filter(None, some))
 
 
 def _how_outlined(paced: int, rounds: int) -> str:
@@ -130,11 +127,6 @@ def _bars(run: Run, chosen: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
         run.scan().filter((pl.col("kind") != "counter") & (pl.col("device") >= 0) & (pl.col("name") != OVER))
         .join(shown.lazy(), on=["round", "device"], how="semi").join(began, on="round").sort("seq")
         .select("round", "device", "job", "name", *since, pl.col("energy_j").round_sig_figs(FACT_DIGITS)))
-
-
-def _told(pace: Pace) -> dict[str, Any]:
-    return {"sentence": pace.sentence, "devices": pace.devices,
-            "changes": [[each.change, each.saves_s] for each in pace.helpful[:MOST_CHANGES]]}
 
 
 def _paths(run: Run, chosen: pl.DataFrame) -> dict[str, Columns]:

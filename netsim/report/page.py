@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from netsim.base import units
 from netsim.base.errors import InputError
-from netsim.base.files import replace_text
-from netsim.report.comparison_data import comparison_data, labels_of, scenario_text
+from netsim.base.files import read_text, replace_text
+from netsim.report.comparison_data import MOST_BYTES, SCENARIO, comparison_data, labels_of
 from netsim.report.run_data import run_data
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ COMPARED = (
     ("compare-times", "Time of each round", ""),
     ("compare-band", "Band in use, round by round", ""),
 )
+LONGEST_TEXT = 50_000        # characters of a scenario
 SCRIPTS = ("draw.js", "rounds.js", "sweep.js", "page.js")     # one after the other, in one function
 
 
@@ -94,11 +95,12 @@ def run_page(run: Run) -> str:
                      f'{totals[f"{part}_s"] / whole:.1%}"></span>' for part in data["breakdown"]["parts"])
     words = ", ".join(f'<i class="{part}"></i>{part} {totals[f"{part}_s"] / whole:.1%}'
                       for part in data["breakdown"]["parts"])
+    interrupted = "" if run.info["status"] == "finished" else f"; <b>interrupted after round {run.last_round}</b>"
     body = [
         f"<h1>{escape(str(run.info['scenario']))}</h1>",
         f"<p class=lead>{escape(run.scenario.description)}</p>",
         f"<p class=sub>changed: {escape(', '.join(run.changed))}</p>" if run.changed else "",
-        f"<p class=sub>{methods(run)}; seed {escape(str(run.info['seed']))}{unfinished(run)}</p>",
+        f"<p class=sub>{methods(run)}; seed {escape(str(run.info['seed']))}{interrupted}</p>",
         '<div class="figures">', *(f"<div><b>{escape(value)}</b>{name}</div>" for name, value in figures), "</div>",
         f'<section><h2>A device’s time, on average</h2><div class="shares">{shares}</div><p>{words}</p></section>',
         "<section><h2>What set the pace</h2><p>The critical path is the chain of causes from the first selection to "
@@ -110,7 +112,7 @@ def run_page(run: Run) -> str:
         "</div>",
         f'<section><h2>Devices</h2><p class=note>{escape(notes.get("table", ""))}</p>'
         '<div id="devices" class="scroll"></div></section>',
-        f"<section><details><summary>The scenario</summary><pre>{escape(shown_text(run))}</pre></details>",
+        f"<section><details><summary>The scenario</summary><pre>{escape(scenario_text(run))}</pre></details>",
         "<details><summary>Where this comes from</summary>"
         f"<pre>{escape(json.dumps(run.info, indent=2))}</pre></details></section>",
     ]
@@ -172,15 +174,10 @@ def methods(run: Run) -> str:
     return f"{cohorts}, band and power by <b>{escape(allocation.method)}</b>{aggregated}"
 
 
-def unfinished(run: Run) -> str:
-    """A warning for a run that was interrupted."""
-    return "" if run.info["status"] == "finished" else f"; <b>interrupted after round {run.last_round}</b>"
-
-
-def shown_text(run: Run) -> str:
-    """The scenario as it was run, cut where it is too long for a page (a fleet of thousands, say)."""
-    text = scenario_text(run)
-    return text if len(text) < 50_000 else text[:50_000] + "\n… (the rest is in scenario.toml)\n"
+def scenario_text(run: Run) -> str:
+    """The scenario as it was run, defaults filled in; cut where it is too long for a page, as with a large fleet."""
+    text = read_text(run.path / SCENARIO, "a scenario", MOST_BYTES)
+    return text if len(text) < LONGEST_TEXT else text[:LONGEST_TEXT] + "\n… (the rest is in scenario.toml)\n"
 
 
 def page(title: str, body: list[str], data: dict[str, Any]) -> str:

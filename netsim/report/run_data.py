@@ -28,7 +28,8 @@ OF_ROUNDS = ("round", "t0", "t1", "round_s", "band_used", "energy_j", "arrived",
 def run_data(run: Run) -> dict[str, Any]:
     """Everything that the page about one run draws; ``notes`` says for each chart what it had to leave out."""
     breakdown = run.breakdown()
-    rounds = with_round(sample(breakdown.rounds, MOST_ROUNDS), breakdown.rounds, slowest(run))
+    longest = breakdown.rounds.filter(pl.col("round") == slowest(run))
+    rounds = pl.concat([sample(breakdown.rounds, MOST_ROUNDS), longest]).unique("round").sort("round")
     busiest = breakdown.devices.sort("energy_j", descending=True, maintain_order=True)
     devices = busiest.head(MOST_DEVICES).sort("device")
     notes = {
@@ -57,12 +58,6 @@ def run_data(run: Run) -> dict[str, Any]:
     }
     data = {name: part for name, part in data.items() if part}
     return {**data, "notes": {name: note for name, note in notes.items() if note}}
-
-
-def with_round(shown: pl.DataFrame, rounds: pl.DataFrame, number: int) -> pl.DataFrame:
-    """Some rounds, with this one among them."""
-    more = rounds.filter((pl.col("round") == number) & ~pl.col("round").is_in(shown["round"].to_list()))
-    return pl.concat([shown, more]).sort("round") if more.height else shown
 
 
 def map_of_cell(run: Run, notes: dict[str, str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from netsim.analysis.analysed_sweep import MEASURES, MOST_POINTS, OVER, TARGETS, SweepCase
-from netsim.analysis.over_seeds import Estimate, mean_curve, quantile, records
+from netsim.analysis.over_seeds import mean_curve, quantile, records
 from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.base.files import make_folder, replace_text
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MOST_CASES = 500         # rows of a table
 MOST_CURVES = 18         # lines that one can still tell apart
 MOST_FAILURES = 20
-KINDS = {**{name: kind for name, (kind, _) in MEASURES.items()}, **TARGETS}
+KINDS = {**{name: kind for name, (kind, *_) in MEASURES.items()}, **TARGETS}
 WORDS = {"accuracy": "accuracy", "round_s": "a round", "simulated_s": "simulated time", "energy_j": "energy",
          "rounds": "rounds", "compute_s": "compute", "upload_s": "upload", "wait_s": "wait", "dropped": "dropped",
          "time_s": "time"}
@@ -125,15 +125,11 @@ def _case(sweep: AnalysedSweep, case: SweepCase, curves: bool) -> dict[str, Any]
     found = {
         "label": case.label, "settings": ["" if named[key] is None else named[key] for key in sweep.keys],
         "seeds": list(case.rows), "failed": [[seed, reason] for seed, reason in case.failed.items()],
-        "values": {name: case.values(name) for name in sweep.measures}, "records": [_records(case, seed, curve)
-                                                                                  for seed, curve in case.learned()],
+        "values": {name: case.values(name) for name in sweep.measures}, "records": [
+            {"seed": seed, **{name: values[at].tolist() for name, values in curve.items()}}
+            for seed, curve in case.learned() for at in [records(curve["accuracy"].tolist())]],
     }
     return {**found, "curves": _curves(case)} if curves and case.rows else found
-
-
-def _records(case: SweepCase, seed: int, curve: dict[str, Any]) -> dict[str, Any]:
-    at = records(curve["accuracy"].tolist())
-    return {"seed": seed, **{name: values[at].tolist() for name, values in curve.items()}}
 
 
 def _curves(case: SweepCase) -> dict[str, Any]:
@@ -143,12 +139,9 @@ def _curves(case: SweepCase) -> dict[str, Any]:
         common = min(map(len, played))      # rounds that all seeds have
         rounds = [np.arange(1.0, common + 1)] * len(played)
         found["times"] = mean_curve(rounds, [each[:common] for each in played], MOST_POINTS)
-    return {name: _drawn(places.tolist(), estimates) for name, (places, estimates) in found.items()}
-
-
-def _drawn(places: list[float], estimates: list[Estimate]) -> dict[str, Any]:
-    return {"x": places, "mean": [one.mean for one in estimates], "low": [one.low for one in estimates],
-            "high": [one.high for one in estimates]}
+    return {name: {"x": places.tolist(), **{part: [getattr(one, part) for one in estimates]
+                                            for part in ("mean", "low", "high")}}
+            for name, (places, estimates) in found.items()}
 
 
 def write_tables(sweep: AnalysedSweep, folder: Path, against: str | None) -> list[Path]:
