@@ -81,7 +81,7 @@ def _(Answer, LabView, Settings, draw, faded_round, look, np):
         def _answer(believes):
             _found = faded_round(whole.problem, ms / 1e3, believes, draw.value)
             _name = f"planned on the gain {'now' if believes == 'now' else 'in the mean'}"
-            return Answer(_name, _found and _found[1], np.zeros(0, np.int64), "somebody's channel is too bad just now")
+            return Answer(_name, _found and _found[1], reason="somebody's channel is too bad just now")
 
         return LabView(whole.population, whole.devices, whole.problem, (_answer("now"), _answer("mean")))
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -52,7 +53,7 @@ class Change:
         if self.key not in RAISED:
             return problem
         now = _limits(problem, self.key, own_method)
-        more = np.where(at, now * factor, now)
+        more: Any = np.where(at, now * factor, now)
         if self.key != POWER:
             return replace(problem, **{LIMITS[self.key][0]: more})
         if own_method in CHOOSE_POWER:
@@ -165,7 +166,7 @@ class Laboratory:
         if change.key == WITHOUT and len(self.problem) == 1:
             return None
         there = self if change.key != BATTERY else replace(
-            self, charge_j=np.where(_at(self.problem, change.device), change.factor, 1.0) * self.charge_j)
+            self, charge_j=np.where(_at(self.problem, change.device), change.factor or 1.0, 1.0) * self.charge_j)
         try:
             found = there.play(change.problem(self.problem, self.method), change.method, change.sharing)
         except (Infeasible, InputError):
@@ -234,7 +235,8 @@ class Laboratory:
 
     def candidates(self) -> list[int]:
         """The devices whose changes are worth a look: all of a small cohort, else those with the dearest limits."""
-        numbers, most = np.asarray(self.problem.numbers).tolist(), self.replays.most_devices
+        numbers: list[int] = np.asarray(self.problem.numbers).tolist()
+        most = self.replays.most_devices
         if len(numbers) <= most:
             return numbers
         jobs = self.replays.jobs[self.number]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,21 +112,15 @@ class Replays:
 
     @cached_property
     def engine(self) -> RunReplay:
-        """The rounds in their cell."""
-        devices = self.run.devices.sort("device")
-        return RunReplay(self.scenario, int(self.run.info["seed"]), devices["samples"].to_numpy().astype(np.int64),
-                         float(self.run.jobs["bits"][0]), self._recorded())
-
-    def _recorded(self) -> dict[int, RecordedRound]:
-        """What the trace says of the state in which each round began."""
+        """The rounds in their cell, each with what the trace says of the state in which it began."""
         began = dict(self.run.rounds.select("round", "t0").iter_rows())
         dispatched, found = 0, {}
         for number, jobs in self.jobs.items():
-            found[number] = RecordedRound(
-                jobs["device"].to_numpy(), began[number], int(jobs["job"].to_numpy().min()), dispatched,
-                lambda number=number: self._levels(number))      # type: ignore[misc]
+            found[number] = RecordedRound(jobs["device"].to_numpy(), began[number], int(jobs["job"].to_numpy().min()),
+                                          dispatched, partial(self._levels, number))
             dispatched += int(jobs["cpu_hz"].is_not_nan().sum())
-        return found
+        samples = self.run.devices.sort("device")["samples"].to_numpy().astype(np.int64)
+        return RunReplay(self.scenario, int(self.run.info["seed"]), samples, float(self.run.jobs["bits"][0]), found)
 
     def _levels(self, number: int) -> Floats:
         """What all batteries held when a round began: as the last job of each device left them."""

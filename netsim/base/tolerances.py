@@ -34,3 +34,7 @@ SHORT_UPLOAD = 1e-6
 
 # Times the signals' J in all: a wider band makes no upload shorter by more than rounding.
 AMPLE = 1e9
+
+# Relative differences below are shown as 0.0 %, and differences of shares below as 0.00 points.
+SHOWN_RATIO = 5e-4
+SHOWN_POINTS = 5e-5

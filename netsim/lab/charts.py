@@ -175,7 +175,7 @@ def cell_map(view: LabView, answer: Answer) -> Canvas:
         canvas.circle(WIDTH / 2, side / 2, radius * scale, "none", stroke=GRID)
     others = np.setdiff1d(np.arange(len(x)), view.devices)
     canvas.dots(zip(x[others].tolist(), y[others].tolist(), strict=True), 2.0, IDLE)
-    plan, stuck = answer.plan, set(answer.stuck.tolist())
+    plan = answer.plan
     for n in range(len(view.devices)):
         at, tip = (x[view.devices[n]], y[view.devices[n]]), describe(view, answer, n)
         if plan is not None:
@@ -183,7 +183,7 @@ def cell_map(view: LabView, answer: Answer) -> Canvas:
             colour = CRITICAL if n == answer.sets_pace else PARTS["upload"]
             canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), colour, tip=tip, stroke=PAPER)
         else:
-            canvas.circle(*at, 6.0, CRITICAL if n in stuck else IDLE, tip=tip, stroke=PAPER)
+            canvas.circle(*at, 6.0, CRITICAL if n in answer.stuck else IDLE, tip=tip, stroke=PAPER)
     for radius in rings:
         canvas.text(WIDTH / 2 + 3, side / 2 - radius * scale + 11, format(radius, "length", 3), size=9)
     canvas.parts.append(f'<path d="M{WIDTH / 2} {side / 2 - 9} l8 15 h-16 z" fill="{INK}"/>')      # the base station
@@ -272,7 +272,7 @@ def _rows(names: Sequence[str], counts: str, most: float) -> tuple[Canvas, dict[
 
 def _without_plan(canvas: Canvas, view: LabView, answer: Answer, rows: dict[int, Row]) -> Canvas:
     """Mark the devices that are in the way."""
-    for n in answer.stuck.tolist():
+    for n in answer.stuck:
         if n in rows:
             y, height = rows[n]
             canvas.text(LEFT + 6, y + height / 2 + 3.5, "can't keep its budget", fill=CRITICAL, size=10)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from netsim.base.tolerances import ROUNDING
+
 Positions = Mapping[str, "str | float"]      # where controls stand, by their labels
 
 
@@ -57,7 +59,7 @@ class Question:
         """Whether what was said is what turns out."""
         if self.choices:
             return said == answer.right
-        return abs(float(said) - float(answer.right)) <= self.within * abs(float(answer.right)) + 1e-12
+        return abs(float(said) - float(answer.right)) <= self.within * abs(float(answer.right)) + ROUNDING
 
     def in_words(self, value: str | float) -> str:
         """A choice as it is, a number with its unit."""

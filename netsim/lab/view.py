@@ -19,7 +19,7 @@ from netsim.base.tolerances import CONSTRAINT
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.fleet.population import Population, draw_population
 from netsim.learning.sizes import samples_without_learning
-from netsim.random_cohort import OneRound, one_round
+from netsim.random_cohort import one_round
 from netsim.server.replay import play_wave
 from netsim.world.fading import BlockFading
 
@@ -47,7 +47,7 @@ class Answer:
 
     method: str
     plan: Plan | None
-    stuck: Ints                 # positions in the cohort
+    stuck: tuple[int, ...] = ()       # positions in the cohort
     reason: str = ""
     pace: BestChange | None = None    # what would shorten the round most
 
@@ -107,19 +107,18 @@ def look(scenario: Scenario, methods: Sequence[str], seed: int) -> LabView:
     drawn = replace(drawn, problem=replace(drawn.problem, names=None))      # of one kind: they go by their numbers
     population = draw_population(scenario, seed, samples_without_learning(scenario, seed))
     sharing = scenario.allocation.sharing or "planned"
-    return LabView(population, drawn.devices, drawn.problem, tuple(ask(drawn, method, sharing) for method in methods))
 
+    def ask(method: str) -> Answer:
+        """Its plan, and what becomes of that if the band is shared otherwise."""
+        try:
+            plan = allocate(drawn.problem, method)
+        except Infeasible as refusal:
+            return Answer(method, None, tuple(refusal.devices), refusal.reason)
+        if sharing == "planned":
+            return Answer(method, plan, pace=pace_of(drawn.problem, plan, method))
+        return Answer(method, shared_plan(drawn.problem, plan, SCHEDULERS.find(sharing)().bandwidth))
 
-def ask(drawn: OneRound, method: str, sharing: str = "planned") -> Answer:
-    """One method's answer to the problem of a cohort, and what becomes of it if the band is shared otherwise."""
-    try:
-        plan = allocate(drawn.problem, method)
-        if sharing != "planned":
-            plan = shared_plan(drawn.problem, plan, SCHEDULERS.find(sharing)().bandwidth)
-            return Answer(method, plan, np.zeros(0, np.int64))
-        return Answer(method, plan, np.zeros(0, np.int64), pace=pace_of(drawn.problem, plan, method))
-    except Infeasible as refusal:
-        return Answer(method, None, np.array(refusal.devices, np.int64), refusal.reason)
+    return LabView(population, drawn.devices, drawn.problem, tuple(map(ask, methods)))
 
 
 def pace_of(problem: Problem, plan: Plan, method: str) -> BestChange | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from netsim.base.tolerances import SHOWN_RATIO
 from netsim.base.units import format
 from netsim.lab.svg import listed
 from netsim.lab.view import Answer, LabView, last_alone
@@ -47,7 +48,7 @@ def verdict(view: LabView) -> str:
         return ""
     left, right = view.answers[0].method, view.answers[-1].method
     ratio = view.plans[-1].round_s / view.plans[0].round_s - 1.0
-    if abs(ratio) < 5e-4:
+    if abs(ratio) < SHOWN_RATIO:
         return "Both rounds are equally long."
     return f"The round under {right} is {abs(ratio):.1%} {'longer' if ratio > 0 else 'shorter'} than under {left}."
 

@@ -13,6 +13,7 @@ import polars as pl
 from netsim.base import units
 from netsim.base.errors import InputError
 from netsim.base.files import MEGABYTE, read_toml
+from netsim.base.tolerances import SHOWN_POINTS, SHOWN_RATIO
 from netsim.report.figures import columns, left_out, sample
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
 from netsim.report.run_data import MOST_POINTS, MOST_ROUNDS, accuracy, staleness
@@ -124,12 +125,12 @@ def _difference(first: Any, other: Any, kind: str) -> str:
     if not kind or first is None or other is None:
         return "" if kind or first == other else "another"
     if kind == "share":
-        return f"{100 * (other - first):+.2f} points" if abs(other - first) > 5e-5 else "="
+        return f"{100 * (other - first):+.2f} points" if abs(other - first) > SHOWN_POINTS else "="
     if kind == "count":
         return f"{other - first:+,}" if other != first else "="
     if not first:
         return f"+{_text(other, kind)}" if other else "="
-    return f"{100 * (other / first - 1):+.1f} %" if abs(other / first - 1) > 5e-4 else "="
+    return f"{100 * (other / first - 1):+.1f} %" if abs(other / first - 1) > SHOWN_RATIO else "="
 
 
 def gantts(runs: Sequence[Run], labels: list[str], notes: dict[str, str]) -> list[dict[str, Any]]:
