@@ -223,12 +223,12 @@ class Laboratory:
 
     def _of_no_use(self, change: Change) -> bool:
         """Whether it is plain that more changes nothing: an optimum whose limit is not reached."""
-        found = self.was.place(change.device) if change.key in (CPU, BUDGET) and change.device is not None else None
-        if found is None or self.method not in ("sao", "equal") or not self.replays.as_planned:
+        if change.key not in (CPU, BUDGET) or self.method not in ("sao", "equal") or not self.replays.as_planned:
             return False
-        wave, n = found
-        if len(wave.devices) < len(self.problem) or self.was.agenda.relaxed != 1.0:
+        found = None if change.device is None else self.was.place(change.device)
+        if found is None or len(found[0].devices) < len(self.problem) or self.was.agenda.relaxed != 1.0:
             return False                            # who fits, and what budgets are relaxed to, depends on all of them
+        wave, n = found
         if change.key == CPU:
             return bool(wave.plan.cpu_hz[n] < wave.problem.cpu_max_hz[n] * (1 - BEYOND))
         return bool(wave.plan.device_energy_j[n] < wave.problem.budget_j[n] * (1 - BEYOND))

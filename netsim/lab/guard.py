@@ -29,11 +29,6 @@ HEADERS = ((b"referrer-policy", b"same-origin"), (b"x-content-type-options", b"n
            (b"x-frame-options", b"SAMEORIGIN"), (b"cross-origin-resource-policy", b"same-origin"))
 
 
-def new_token() -> str:
-    """Words that nobody guesses, to stand in the address."""
-    return secrets.token_urlsafe(16)
-
-
 class Guard:
     """Stands before the pages: everything else is refused before they see it.
 

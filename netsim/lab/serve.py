@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import sys
 import threading
@@ -11,7 +12,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 
 from netsim.base.errors import InputError
-from netsim.lab.guard import Guard, new_token
+from netsim.lab.guard import Guard
 from netsim.lab.lesson import folder, lessons
 from netsim.lab.link import below
 
@@ -36,7 +37,7 @@ def serve(port: int = PORT, *, open_browser: bool = True, link: str | None = Non
     if taken != port:
         print(f"port {port} is taken; using {taken}", file=sys.stderr)
     listening.listen()         # from now on a browser waits until the pages are ready, however fast it is
-    token = new_token()
+    token = secrets.token_urlsafe(16)      # in the address, and not to be guessed
     address = f"http://{HOST}:{taken}/{token}/{page}"
     print(f"netsim lab: {address}  (stop with Ctrl+C)", flush=True)
     if open_browser:

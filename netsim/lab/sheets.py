@@ -22,6 +22,7 @@ from netsim.lab.lesson import Condition, Lesson, Outcome, Positions, Question, l
 from netsim.lab.widgets import moved
 
 NAMES = ("teacher.html", "students.html")
+LINE = '<div class="line"></div>'      # to write on
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,13 @@ def students(played: Sequence[LessonRun]) -> str:
 
 def _for_students(played: LessonRun) -> str:
     lesson = played.lesson
-    asked = "".join(f"<li>{_md(question.text)}{_choices(question)}<p>Because:</p>{_lines(2)}</li>"
+    asked = "".join(f"<li>{_md(question.text)}{_choices(question)}<p>Because:</p>{2 * LINE}</li>"
                     for question in played.questions)
     return _section(lesson, f"""
         <p>Name: <span class="line"></span></p>
         <h3>Questions: predict first, write down why, and only then look</h3><ol>{asked}</ol>
-        <h3>Exercise</h3>{_md(lesson.exercise.text)}<p>I have set:</p>{_lines(2)}<p>What I have learned from it:</p>
-        {_lines(1)}""")
+        <h3>Exercise</h3>{_md(lesson.exercise.text)}<p>I have set:</p>{2 * LINE}<p>What I have learned from it:</p>
+        {LINE}""")
 
 
 def _section(lesson: Lesson, inside: str) -> str:
@@ -134,10 +135,6 @@ def _choices(question: Question, answer: Outcome | None = None) -> str:
 
 def _set(moves: Positions) -> str:
     return ", ".join(f"{escape(label)}: <b>{escape(f'{value}')}</b>" for label, value in moves.items())
-
-
-def _lines(count: int) -> str:
-    return '<div class="line"></div>' * count
 
 
 def _md(text: str) -> str:

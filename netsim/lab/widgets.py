@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 from typing import Any
@@ -37,15 +36,6 @@ def moved(positions: Positions) -> Iterator[None]:
         _moved.reset(token)
     if left:
         raise ValueError(f"no control is called {', '.join(map(repr, left))}")
-
-
-@dataclass(frozen=True)
-class Start:
-    """What a control is called in a link, how it starts, and what is to be said about that."""
-
-    key: str
-    text: str
-    told: str
 
 
 def slider(label: str, steps: Iterable[float], value: float, *, debounce: bool = False) -> Any:
@@ -83,7 +73,7 @@ def _linked(label: str, value: Any, choose: Callable[..., tuple[Any, str]], make
     asked = next(reversed(mo.query_params().get_all(key_of(label))), None)
     start, told = choose(asked, start=_moved.get({}).pop(label, value))
     element = make(start)
-    element.in_link = Start(key_of(label), text_of(start), told)
+    element.in_link = key_of(label), text_of(start), told
     return element
 
 
@@ -102,7 +92,8 @@ def side_by_side(pieces: Iterable[str]) -> str:
 def _placed(element: Any) -> str:
     """A control in its place; the page's script keeps what stands here up to date, and makes the link of it."""
     start = getattr(element, "in_link", None)
-    if not isinstance(start, Start):
+    if not isinstance(start, tuple):
         return f"<div>{element}</div>"
-    told = f'<p class="told" role="status">{escape(start.told)}</p>' if start.told else ""
-    return f'<div data-key="{start.key}" data-value="{escape(start.text)}">{element}{told}</div>'
+    key, text, refused = start
+    told = f'<p class="told" role="status">{escape(refused)}</p>' if refused else ""
+    return f'<div data-key="{key}" data-value="{escape(text)}">{element}{told}</div>'

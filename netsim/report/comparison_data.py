@@ -171,15 +171,13 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
 
 def changed_keys(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """The keys that are not alike in all runs, each with its value in every run, and how the runs were started."""
-    found = [{**_started(run), **dict(_flat(read_toml(run.path / SCENARIO, "a scenario", MOST_BYTES)))} for run in runs]
+    found = [{"--seed": str(run.info["seed"]), "--no-learning": "no" if run.info.get("learning", True) else "yes",
+              "app": run.app or NOT_SET,
+              **dict(_flat(read_toml(run.path / SCENARIO, "a scenario", MOST_BYTES)))} for run in runs]
     keys = dict.fromkeys(key for each in found for key in each if key not in PROSE)
     rows = [(key, [each.get(key, NOT_SET) for each in found]) for key in keys]
-    return [(key, [_short(value) for value in values]) for key, values in rows if len(set(map(_meaning, values))) > 1]
-
-
-def _started(run: Run) -> dict[str, str]:
-    return {"--seed": str(run.info["seed"]), "--no-learning": "no" if run.info.get("learning", True) else "yes",
-            "app": run.app or NOT_SET}
+    return [(key, [value if len(value) <= LONGEST else value[: LONGEST - 1] + "…" for value in values])
+            for key, values in rows if len(set(map(_meaning, values))) > 1]
 
 
 def _flat(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
@@ -204,7 +202,3 @@ def _meaning(value: str) -> object:
     with suppress(ValueError):
         return float(value)
     return value
-
-
-def _short(value: str) -> str:
-    return value if len(value) <= LONGEST else value[: LONGEST - 1] + "…"

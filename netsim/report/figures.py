@@ -33,19 +33,14 @@ Columns = dict[str, list[Any]]
 
 def draw(run: Run, kind: str, round: int | None = None) -> Figure:
     """A figure by name; "gantt" needs a ``round``, the others show the whole run."""
-    kinds = OF_A_RUN.keys() | OF_A_ROUND.keys()
-    if kind not in kinds:
-        raise unknown("figure", kind, kinds)
-    if kind in OF_A_ROUND and round is None:
+    if kind not in FIGURES:
+        raise unknown("figure", kind, FIGURES)
+    if kind == "gantt" and round is None:
         raise InputError("missing", "round", hint=f'The figure "{kind}" shows one round: say which')
-    if kind in OF_A_RUN and round is not None:
+    if kind != "gantt" and round is not None:
         raise InputError("no-effect", "round", round, hint=f'The figure "{kind}" shows all rounds')
     figure = new_figure(8.0, 4.0)
-    axes = figure.subplots()
-    if round is None:
-        OF_A_RUN[kind](run, axes)
-    else:
-        OF_A_ROUND[kind](run, axes, round)
+    FIGURES[kind](run, figure.subplots(), *([] if round is None else [round]))
     return figure
 
 
@@ -171,7 +166,6 @@ def scale_of(values: pl.Series, kind: str) -> tuple[float, str]:
     return next((step for step in steps if largest >= step[0]), steps[-1])
 
 
-OF_A_RUN: dict[str, Callable[[Run, Axes], None]] = {
-    "breakdown": breakdown, "energy": energy, "band": band, "accuracy": accuracy,
+FIGURES: dict[str, Callable[..., None]] = {
+    "breakdown": breakdown, "energy": energy, "band": band, "accuracy": accuracy, "gantt": gantt,
 }
-OF_A_ROUND: dict[str, Callable[[Run, Axes, int], None]] = {"gantt": gantt}
