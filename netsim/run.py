@@ -15,8 +15,7 @@ from netsim.base.errors import MOST_TOLD, InputError, found
 from netsim.base.files import PassingFolder, read_json
 from netsim.trace.overlap import seconds_within
 from netsim.trace.run_directory import is_being_written, read_info
-from netsim.trace.schema import DROPS
-from netsim.trace.soundness import unsound
+from netsim.trace.schema import DROPS, unsound
 from netsim.trace.store import read_checksums, scan, verify
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import simpy
 
 from netsim.base.errors import InputError, YourCodeError
-from netsim.base.garbage import fewer_collections
+from netsim.base.machine import fewer_collections
 from netsim.fleet.population import device_table, draw_population
 from netsim.fleet.work import JobSizes
 from netsim.learning.protocol import Learning

@@ -18,7 +18,7 @@ from commands import commands
 
 from netsim import InputError, load_run, load_scenario, simulate
 from netsim.analysis.export import export
-from netsim.base.spreadsheet import RUN, safe_cell, safe_table
+from netsim.base.files import FORMULA_MARKS, safe_cell, safe_table
 from netsim.fleet.population import draw_population, table_numbers
 from netsim.learning import array_file, sources
 from netsim.learning.datasets import cached
@@ -309,7 +309,7 @@ def test_a_million_cells_are_looked_over(tmp_path: Path) -> None:
 
 # Formulas.
 
-HOSTILE = [f"{mark}cmd|' /C calc'!A0" for mark in RUN]
+HOSTILE = [f"{mark}cmd|' /C calc'!A0" for mark in FORMULA_MARKS]
 
 
 def test_every_cell_that_a_spreadsheet_would_run_is_escaped() -> None:
@@ -342,7 +342,7 @@ def test_every_csv_that_is_written(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         written.append(done.stdout.decode())
     for text in written:
-        run = [cell for cell in cells(text) if cell.startswith(RUN) and not _number(cell)]
+        run = [cell for cell in cells(text) if cell.startswith(FORMULA_MARKS) and not _number(cell)]
         assert run == []
     assert any("cmd|" in text for text in written[2:])
     assert "-1.5" in cells(written[1])

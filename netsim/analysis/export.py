@@ -11,9 +11,8 @@ import polars as pl
 
 from netsim.analysis.names import all_names
 from netsim.base.errors import InputError
-from netsim.base.files import packed, replace_file
+from netsim.base.files import packed, replace_file, safe_table
 from netsim.base.registry import Entry, Registry, first_called
-from netsim.base.spreadsheet import safe_table
 from netsim.trace.schema import ARRIVED
 from netsim.trace.store import part_files
 

@@ -178,11 +178,6 @@ def found(value: object) -> str:
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
-def and_more(complaints: int) -> list[str]:
-    """A last line for more complaints than are told."""
-    return [f"... and {complaints - MOST_TOLD:,} more"] if complaints > MOST_TOLD else []
-
-
 def quoted(value: object) -> str:
     """A value as a TOML file has it, cut where it is long.
 

@@ -31,7 +31,9 @@ TYPES = {      # what pydantic's commonest complaints expect, in words that fit 
     "int_from_float": "a whole number", "float_type": "a number", "string_type": "text", "tuple_type": "a list",
     "list_type": "a list", "bool_type": "true or false",
 }
+CODES = {"extra_forbidden": "unknown-key", "string_too_short": "empty", "finite_number": "not-finite"}
 BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+LENGTHS = {"too_short": ("at least", "min_length"), "too_long": ("at most", "max_length")}
 
 
 def field_error(
@@ -60,16 +62,11 @@ def input_error(error: ErrorDetails, value: Any) -> InputError:
                           context.get("hint", ""))
     if kind == "literal_error":
         return unknown("", value, names_in(context["expected"]))
-    if kind in ("too_short", "too_long"):
-        word, length = ("at least", context.get("min_length")) if kind == "too_short" else (
-            "at most", context.get("max_length"))
-        return InputError("wrong-length", "", found, f"{word} {counted(int(length or 0), 'entry', 'entries')}")
-    if kind == "extra_forbidden":
-        return InputError("unknown-key", "", found)
-    if kind == "string_too_short":
-        return InputError("empty", "", found)
-    if kind == "finite_number":
-        return InputError("not-finite", "", found)
+    if kind in LENGTHS:
+        word, bound = LENGTHS[kind]
+        return InputError("wrong-length", "", found, f"{word} {counted(context[bound], 'entry', 'entries')}")
+    if kind in CODES:
+        return InputError(CODES[kind], "", found)
     bounds = [f"{word} {context[name]:,}".removesuffix(".0") for name, word in BOUNDS.items() if name in context]
     if bounds or kind in ("value_error", "assertion_error"):
         return InputError("out-of-range", "", found, *bounds or ("", re.sub("^[^,]*, ", "", error["msg"])))

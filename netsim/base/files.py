@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, through no link; and strangers' files, read within bounds."""
+"""Files that are written whole or not at all, through no link; strangers' files, read within bounds; safe CSV."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal
 from weakref import WeakSet, finalize
 
 from netsim.base.errors import InputError, quoted
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MEGABYTE = 1_000_000
 MOST_BYTES = 64 * MEGABYTE       # of a file that is read whole, where the reader says nothing else
@@ -51,8 +54,9 @@ def folder_for(out: Path | str | None) -> tuple[Path, PassingFolder | None]:
     """The folder that was asked for; or where none was, one that lives as long as what is answered with it."""
     keep = PassingFolder() if out is None else None
     return keep.path if keep else Path(str(out)), keep
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 # A dotted key of more parts than may be nested: tomllib's time and memory grow with the square of their number.
 _NAME = r"""(?>[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"(?<![\w-]){_NAME}(?:[ \t]*+\.[ \t]*+{_NAME}){{{MOST_NESTED}}}")
@@ -275,3 +279,28 @@ def native(path: str) -> str:
 def as_text(given: str) -> str:
     """A word of the command line, or a file's name, as the UTF-8 that it is, whatever the locale made of it."""
     return os.fsencode(given).decode("utf-8", "replace") if any("\udc80" <= c <= "\udcff" for c in given) else given
+
+
+# CSV: a spreadsheet takes a text that begins like a formula for one, and runs it.
+
+# also the wide ones of East Asian keyboards
+FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+def safe_cell(value: Any) -> Any:
+    """A text with an apostrophe before what would be run; numbers stay numbers.
+
+    >>> safe_cell("=1+1"), safe_cell("phone 3"), safe_cell(-1.5)
+    ("'=1+1", 'phone 3', -1.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_MARKS) else value
+
+
+def safe_table(table: pl.DataFrame) -> pl.DataFrame:
+    """The same for all columns of text, and the names of all columns."""
+    import polars as pl
+
+    text = pl.col(pl.String)
+    marks = "".join(FORMULA_MARKS).replace("-", "") + "-"
+    safe = pl.when(text.str.contains(f"^[{marks}]")).then(pl.lit("'") + text).otherwise(text)
+    return table.with_columns(safe.name.keep()).rename({name: safe_cell(name) for name in table.columns})

@@ -150,16 +150,13 @@ def _plain(name: str | None) -> str:
 
 def _holds(distribution: Distribution, file: Path, top: str) -> bool:
     """Whether a file is one that the distribution has brought, or lies in the folder that it was installed from."""
-    for entry in distribution.files or ():
-        if entry.name == file.name and Path(str(distribution.locate_file(entry))).resolve() == file:
-            return True
+    if any(entry.name == file.name and Path(str(distribution.locate_file(entry))).resolve() == file
+           for entry in distribution.files or ()):
+        return True
     folder = _editable_folder(distribution)
-    if folder is None:
-        return False
-    for root in (folder, folder / "src"):
-        if file.is_relative_to(root) and file.relative_to(root).parts[0] in (top, f"{top}.py"):
-            return True
-    return False
+    return folder is not None and any(
+        file.is_relative_to(root) and file.relative_to(root).parts[0] in (top, f"{top}.py")
+        for root in (folder, folder / "src"))
 
 
 def _editable_folder(distribution: Distribution) -> Path | None:

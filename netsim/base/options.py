@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -30,8 +31,7 @@ class Option:
     @property
     def description(self) -> str:
         """What the type says of it, if anything."""
-        marks = [mark.description for mark in get_args(self.hint) if isinstance(mark, FieldInfo) and mark.description]
-        return marks[0] if marks else ""
+        return _marked(self.hint, "description")
 
     @property
     def needed(self) -> bool:
@@ -46,7 +46,7 @@ def options_of(thing: Callable[..., Any], given: int = 0) -> tuple[Option, ...]:
     """
     hints = _hints(thing)
     arguments = list(inspect.signature(thing).parameters.values())[given:]
-    return tuple(Option(_alias(hints.get(argument.name)) or argument.name, argument.name,
+    return tuple(Option(_marked(hints.get(argument.name), "alias") or argument.name, argument.name,
                         hints.get(argument.name, Any), argument.default)
                  for argument in arguments if argument.kind in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY))
 
@@ -99,8 +99,10 @@ def _hints(thing: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-def _alias(hint: Any) -> str | None:
-    return next((mark.alias for mark in get_args(hint) if isinstance(mark, FieldInfo) and mark.alias), None)
+def _marked(hint: Any, attribute: str) -> str:
+    """What pydantic's marks at a type say."""
+    marks = [getattr(mark, attribute) for mark in get_args(hint) if isinstance(mark, FieldInfo)]
+    return next(filter(None, marks), "")
 
 
 def _first_fault(problem: ValidationError, options: Mapping[str, Any], table: str, who: str) -> InputError:
@@ -136,11 +138,10 @@ def with_options(text: str) -> tuple[str, dict[str, Any]]:
     >>> with_options("mylab.by_need:solve:exponent=0.5")
     ('mylab.by_need:solve', {'exponent': 0.5})
     """
-    head, equals, _ = text.partition("=")
-    name, colon, _ = head.rpartition(":")
-    if not (equals and colon):
+    match = re.fullmatch("([^=]*):([^:=]*=.*)", text, re.DOTALL)
+    if match is None:
         return text, {}
-    rest = text[len(name) + 1:]
+    name, rest = match.groups()
     options = {}
     for pair in rest.split(","):
         key, equals, value = pair.partition("=")

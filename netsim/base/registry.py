@@ -35,7 +35,7 @@ SESSION = "session:"       # begins the names of objects that live in this Pytho
 E = TypeVar("E", bound=Entry)
 
 
-class Registry(Mapping[str, E], Generic[E]):
+class Registry(dict[str, E], Generic[E]):
     """The built-in things of one kind by name; each method takes a user's own by import path as well.
 
     ``what`` they are called, ``key`` is where a scenario names one. Their options are their arguments, and stand in
@@ -48,31 +48,14 @@ class Registry(Mapping[str, E], Generic[E]):
         self, what: str, key: str, entries: Mapping[str, E], *, table: str | None = None, given: int = 0,
         check: Callable[[str, Any], None] | None = None, adapt: Callable[[Any], Any] | None = None,
     ) -> None:
+        super().__init__(entries)
         self.what = what
         self.key = key
         self.table = table or key.rpartition(".")[0]
         self.given = given
-        self._entries = dict(entries)
         self._check = check
-        self._adapt = adapt or (lambda found: found)
+        self._adapt = adapt
         self._lent: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> E:
-        return self._entries[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._entries)
-
-    @property
-    def summaries(self) -> dict[str, str]:
-        return {name: entry.summary for name, entry in self._entries.items()}
 
     def permit(self, name: str, *, allow_import: bool = False) -> None:
         """Raise InputError for a name that is unknown, or for code not made for netsim that nobody has allowed.
@@ -85,17 +68,21 @@ class Registry(Mapping[str, E], Generic[E]):
             raise InputError("import-failed", self.key, quoted(name), "something that a file can bring back, which an "
                              "object of a Python session is not",
                              "Give it to simulate(...) again, or put it into an installed package")
-        if name not in self._entries and ":" not in name:
-            raise unknown(self.key, name, self._entries, hint=OWN_CODE)
-        if name not in self._entries and not allow_import:
+        if name not in self and ":" not in name:
+            raise unknown(self.key, name, self, hint=OWN_CODE)
+        if name not in self and not allow_import:
             check_made_for_netsim(name, self.key)
 
     def find(self, name: str) -> Any:
         """The object behind a name or import path; who calls this with an import path means it."""
-        if name in self._entries:
-            return load(self._entries[name].place)
+        if name in self:
+            return load(self[name].place)
         self.permit(name, allow_import=True)
-        found = self._adapt(self._lent[name] if name in self._lent else installed_object(name, self.key))
+        return self._fitting(name, self._lent[name] if name in self._lent else installed_object(name, self.key))
+
+    def _fitting(self, name: str, thing: Any) -> Any:
+        """What a user brought, adapted, once it is known to be of the right kind."""
+        found = self._adapt(thing) if self._adapt else thing
         if self._check:
             self._check(name, found)
         return found
@@ -104,8 +91,7 @@ class Registry(Mapping[str, E], Generic[E]):
     def lend(self, thing: Any) -> Iterator[str]:
         """A name for an object of this session, such as a function of a notebook, as long as the block lasts."""
         name = SESSION + str(getattr(thing, "__name__", type(thing).__name__))
-        if self._check:
-            self._check(name, self._adapt(thing))
+        self._fitting(name, thing)
         self._lent[name] = thing
         try:
             yield name
@@ -123,7 +109,7 @@ class Registry(Mapping[str, E], Generic[E]):
         return partial(found, **arguments) if self.given else found(**arguments)
 
     def _arguments(self, name: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-        renamed = self._entries[name].renamed if name in self._entries else {}
+        renamed = self[name].renamed if name in self else {}
         return checked(found, options, self.given, self.table, f"{self.what} {name}", renamed)
 
 

@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 
 
-def screen() -> Console:
-    """The terminal, or a wide page where there is none; names of devices are no markup."""
+def screen(width: int = 160) -> Console:
+    """The terminal, or a page of this width where there is none; names of devices are no markup."""
     console = Console(markup=False, highlight=False)
-    return console if console.is_terminal else Console(markup=False, highlight=False, width=160)
+    return console if console.is_terminal else Console(markup=False, highlight=False, width=width)
 
 
 def listing(title: str) -> Table:

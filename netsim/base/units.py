@@ -123,17 +123,13 @@ _EXAMPLES = {
 }
 
 # The units that people read, largest first; logarithmic ones are spelled by a function.
-_LADDERS: Mapping[str, tuple[tuple[float, str], ...]] = {
-    "length": ((1e3, "km"), (1.0, "m")),
-    "frequency": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
-    "energy": ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")),
-    "power": ((1e3, "kW"), (1.0, "W"), (1e-3, "mW"), (1e-6, "µW")),
-    "time": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
-    "data size": ((1e9, "Gbit"), (1e6, "Mbit"), (1e3, "kbit"), (1.0, "bit")),
-    "decibels": ((1.0, "dB"),),
-    "speed": ((1.0, "m/s"),),
-    "spectral efficiency": ((1.0, "bit/s/Hz"),),
+_SHOWN = {
+    "length": "km m", "frequency": "GHz MHz kHz Hz", "energy": "MJ kJ J mJ µJ nJ", "power": "kW W mW µW",
+    "time": "s ms µs ns", "data size": "Gbit Mbit kbit bit", "decibels": "dB", "speed": "m/s",
+    "spectral efficiency": "bit/s/Hz",
 }
+_LADDERS = {dimension: [(float(str(DIMENSIONS[dimension][unit])), unit) for unit in units.split()]
+            for dimension, units in _SHOWN.items()}
 _LEVELS: Mapping[str, tuple[Callable[[float], float], str]] = {
     "gain": (db, "dB"),
     "noise density": (dbm_from_watts, "dBm/Hz"),

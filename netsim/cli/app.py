@@ -15,7 +15,7 @@ import typer
 
 from netsim.base.errors import InputError
 from netsim.base.files import refuse_link
-from netsim.cli.help_pages import Program
+from netsim.cli.help_pages import HelpPage, HelpPages
 
 if TYPE_CHECKING:
     from netsim.sweep.results import SweepResults
@@ -26,13 +26,14 @@ TERMINATED = 143
 SOME_FAILED = 1
 RESULTS = Path("results")
 
-app = Program(
-    no_args_is_help=True, pretty_exceptions_enable=False,
+app = typer.Typer(
+    cls=HelpPages, no_args_is_help=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # decorators of commands, by their panel on the help page
-simulating, look, describing, experimenting, teaching = (partial(app.command, rich_help_panel=panel) for panel in (
-    "Simulate", "Look into a run", "Scenarios and data", "Experiments", "Teaching"))
+simulating, look, describing, experimenting, teaching = (
+    partial(app.command, cls=HelpPage, rich_help_panel=panel) for panel in (
+        "Simulate", "Look into a run", "Scenarios and data", "Experiments", "Teaching"))
 
 
 def _say_version(wanted: bool) -> None:

@@ -43,27 +43,32 @@ def schema() -> None:
 @describing()
 def scenarios() -> None:
     """List the built-in scenarios."""
-    from netsim.cli.show_runs import print_builtin_scenarios
+    from netsim.cli.show_runs import print_names
+    from netsim.scenario import builtin_scenarios, load_scenario
 
-    print_builtin_scenarios()
+    known = (load_scenario(name) for name in builtin_scenarios())
+    print_names(("name", "devices", "what it shows"),
+                [(scenario.name, str(scenario.size), scenario.description) for scenario in known])
 
 
 @describing()
 def models() -> None:
     """List the networks that devices can train, for `learning.model`."""
-    from netsim.cli.show_runs import print_named
+    from netsim.cli.show_runs import print_names
     from netsim.learning.named import MODELS
 
-    print_named("learning.model", MODELS.summaries, 'one of your own: "package.module:Class", see the guides')
+    print_names(("learning.model", "what it is"), [(name, entry.summary) for name, entry in MODELS.items()])
+    print('one of your own: "package.module:Class", see the guides')
 
 
 @describing()
 def datasets() -> None:
     """List the data that devices can learn from, for `learning.dataset`."""
-    from netsim.cli.show_runs import print_named
+    from netsim.cli.show_runs import print_names
     from netsim.learning.named import DATASETS
 
-    print_named("learning.dataset", DATASETS.summaries, "`netsim data NAME` fetches and checks one")
+    print_names(("learning.dataset", "what it is"), [(name, entry.summary) for name, entry in DATASETS.items()])
+    print("`netsim data NAME` fetches and checks one")
 
 
 @describing()

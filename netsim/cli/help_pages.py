@@ -108,16 +108,6 @@ class HelpPages(TyperGroup):
         show([usage(ctx, ["[OPTIONS]", "COMMAND [ARGS]..."]), *PARAGRAPH.split(self.help or "")], list(panels.items()))
 
 
-class Program(typer.Typer):
-    """A Typer program with help pages of ours."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(cls=HelpPages, **settings)
-
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        return super().command(name, cls=HelpPage, **settings)
-
-
 HELP = ("--help, -h", "", "Show this message and exit.")
 OF_THE_PROGRAM = (("--version", "", "Say which netsim this is, and exit."),
                   ("--install-completion", "", "Let this shell complete commands and options with the Tab key."))

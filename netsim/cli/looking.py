@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from netsim.base.errors import InputError
+from netsim.base.files import safe_table
 from netsim.base.pictures import save_figure
-from netsim.base.spreadsheet import safe_table
 from netsim.cli.app import Against, AllowImport, AsJson, Every, Force, RunFolder, look, names_at, print_report, writable
 
 

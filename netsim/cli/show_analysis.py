@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from rich.table import Table
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
     from netsim.analysis.breakdown import Breakdown
     from netsim.analysis.critical_path import CriticalPath
-    from netsim.analysis.explain import Binding, Explanation
+    from netsim.analysis.explain import Explanation
     from netsim.run import Run
 
 MOST_LINES = 20      # of a table in a terminal; --all shows the rest
 MOST_CHANGES = 10    # of those that were tried
 MOST_LOST = 8        # drop-outs that are named
-WORDS = {"cpu_max": "CPU", "budget": "budget", "battery": "battery", "power": "power",
-         "bandwidth": "band"}
+WORDS = {"cpu_max": "CPU", "budget": "budget", "battery": "battery", "power": "power", "bandwidth": "band"}
+# A table's columns: the heading, and the name of a frame's column or what makes the text of a row.
+Columns = Mapping[str, str | Callable[[Mapping[str, Any]], str]]
+NAMES = ("name", "device", "part")
+SENTENCES = ("straggler", "outcome")
 
 
 def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
@@ -47,69 +50,58 @@ def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
     if totals["dropped"]:
         table.add_row("dropped out", times(int(totals["dropped"])))
     screen().print(table)
-    print_rounds(breakdown.rounds, breakdown.parts, every=every)
+    parts = {part: f"{part}_s" for part in breakdown.parts}
+    print_rounds(breakdown.rounds, parts, every=every)
     if len(breakdown.kinds) > 1:
-        print_kinds(breakdown.kinds, breakdown.parts)
-    print_devices(breakdown.devices, breakdown.parts, every=every)
+        print_kinds(breakdown.kinds, parts)
+    print_devices(breakdown.devices, parts, every=every)
 
 
-def print_kinds(kinds: pl.DataFrame, parts: Sequence[str]) -> None:
-    """A line a kind of devices, with what a device of it did in a round on average."""
-    table = numbers("kinds: means over the devices in a round", "name", "devices", "jobs", "was last", "dropped",
-                    *parts, "energy")
-    for row in kinds.iter_rows(named=True):
-        jobs = row["rounds"] or 1
-        table.add_row(
-            row["kind"], f"{row['devices']:,}", f"{row['rounds']:,}", str(row["straggler_rounds"]), str(row["dropped"]),
-            *(seconds(row[f"{part}_s"] / jobs) for part in parts), joules(row["energy_j"] / jobs))
-    screen().print(table)
-
-
-def print_rounds(rounds: pl.DataFrame, parts: Sequence[str], *, every: bool) -> None:
+def print_rounds(rounds: pl.DataFrame, parts: Mapping[str, str], *, every: bool) -> None:
     """A line a round: evenly picked ones of a long run."""
     from netsim.report.figures import sample
 
-    shown = rounds if every else sample(rounds, MOST_LINES)
-    table = numbers(f"rounds{picked(shown, rounds)}", "round", "devices", "time", *parts, "band in use", "energy")
-    table.add_column("straggler")
-    for row in shown.iter_rows(named=True):
-        last = row["straggler_name"] or (f"{row['last_together']} together" if row["last_together"] else "")
-        ahead = f" by {seconds(row['margin_s'])}" if row["straggler_name"] and row["margin_s"] else ""
-        table.add_row(
-            str(row["round"]), f"{row['arrived']} of {row['cohort']}" if row["dropped"] else str(row["cohort"]),
-            seconds(row["round_s"]), *(seconds(row[f"{part}_s"]) for part in parts), f"{row['band_used']:.1%}",
-            joules(row["energy_j"]), last + ahead)
-    screen().print(table)
+    def straggler(row: Mapping[str, Any]) -> str:
+        if not row["straggler_name"]:
+            return f"{row['last_together']} together" if row["last_together"] else ""
+        return str(row["straggler_name"]) + (f" by {seconds(row['margin_s'])}" if row["margin_s"] else "")
+
+    print_table("rounds", rounds, {
+        "round": "round",
+        "devices": lambda row: f"{row['arrived']} of {row['cohort']}" if row["dropped"] else str(row["cohort"]),
+        "time": "round_s", **parts, "band in use": "band_used", "energy": "energy_j", "straggler": straggler,
+    }, shown=rounds if every else sample(rounds, MOST_LINES))
 
 
-def print_devices(devices: pl.DataFrame, parts: Sequence[str], *, every: bool) -> None:
+def print_kinds(kinds: pl.DataFrame, parts: Mapping[str, str]) -> None:
+    """A line a kind of devices, with what a device of it did in a round on average."""
+    means = kinds.with_columns(pl.col(*parts.values(), "energy_j") / pl.max_horizontal("rounds", 1))
+    print_table("kinds: means over the devices in a round", means, {
+        "name": "kind", "devices": lambda row: f"{row['devices']:,}", "jobs": lambda row: f"{row['rounds']:,}",
+        "was last": "straggler_rounds", "dropped": "dropped", **parts, "energy": "energy_j"})
+
+
+def print_devices(devices: pl.DataFrame, parts: Mapping[str, str], *, every: bool) -> None:
     """A line a device, those that held up most rounds first, then those that worked longest."""
-    took_part = devices.filter((pl.col("rounds") > 0) | (pl.col("dropped") > 0)).with_columns(
-        worked=pl.col("compute_s") + pl.col("upload_s"))
-    shown = first(took_part.sort(["straggler_rounds", "worked"], descending=True), MOST_LINES, every=every)
-    table = numbers(f"devices{picked(shown, took_part)}", "name", "rounds", "was last", "dropped", *parts, "compute J",
-                    "upload J", "budget used")
-    for row in shown.iter_rows(named=True):
-        table.add_row(
-            row["name"], str(row["rounds"]), f"{row['straggler_rounds']} ({row['straggler_share']:.0%})",
-            str(row["dropped"]), *(seconds(row[f"{part}_s"]) for part in parts), joules(row["compute_j"]),
-            joules(row["upload_j"]), budget_used(row["most_j"], row["budget_j"]))
-    screen().print(table)
+    took_part = devices.filter((pl.col("rounds") > 0) | (pl.col("dropped") > 0))
+    worked = pl.col("compute_s") + pl.col("upload_s")
+    rows = took_part.sort(["straggler_rounds", worked], descending=True)
+    print_table("devices", rows, {
+        "name": "name", "rounds": "rounds",
+        "was last": lambda row: f"{row['straggler_rounds']} ({row['straggler_share']:.0%})", "dropped": "dropped",
+        **parts, "compute J": "compute_j", "upload J": "upload_j",
+        "budget used": lambda row: budget_used(row["most_j"], row["budget_j"]),
+    }, shown=rows if every else rows.head(MOST_LINES))
 
 
 def print_shares(shares: pl.DataFrame, title: str, *, every: bool) -> None:
     """The devices of a round, or the rounds of a device."""
-    shown = first(shares, 5 * MOST_LINES, every=every)
-    parts = [part for part in ALL_PARTS if f"{part}_s" in shares.columns]
-    table = numbers(f"{title}{picked(shown, shares)}", "round", "device", *parts, "round time", "compute J", "upload J",
-                    "budget used")
-    table.add_column("outcome")
-    for row in shown.iter_rows(named=True):
-        table.add_row(
-            str(row["round"]), row["name"], *(seconds(row[f"{part}_s"]) for part in parts), seconds(row["round_s"]),
-            joules(row["compute_j"]), joules(row["upload_j"]), budget_used(row["energy_j"], row["budget_j"]),
-            row["outcome"])
-    screen().print(table)
+    parts = {part: f"{part}_s" for part in ALL_PARTS if f"{part}_s" in shares.columns}
+    print_table(title, shares, {
+        "round": "round", "device": "name", **parts,
+        "round time": "round_s", "compute J": "compute_j", "upload J": "upload_j",
+        "budget used": lambda row: budget_used(row["energy_j"], row["budget_j"]), "outcome": "outcome",
+    }, shown=shares if every else shares.head(5 * MOST_LINES))
 
 
 def print_critical_path(run: Run, path: CriticalPath, *, every: bool) -> None:
@@ -121,21 +113,14 @@ def print_critical_path(run: Run, path: CriticalPath, *, every: bool) -> None:
     console.print(f"critical path: {seconds(path.length_s)}, {whole}, in {counted(path.steps.height, 'step')}")
     for sentence in path.advice():
         console.print(sentence)
-    shown = first(path.causes, MOST_LINES, every=every)
-    table = numbers(f"on the path{picked(shown, path.causes)}", "device", "part", "rounds", "time", "of the run",
-                    "saves, same plan")
-    for row in shown.iter_rows(named=True):
-        table.add_row(
-            row["device_name"], row["part"], f"{row['rounds']} ({row['share_of_rounds']:.0%})", seconds(row["seconds"]),
-            f"{row['share_of_time']:.1%}", seconds(row["gain_s"]))
-    console.print(table)
-    shown = first(path.slack, MOST_LINES, every=every)
-    table = numbers(f"slack: how much slower a device could be{picked(shown, path.slack)}", "device", "rounds",
-                    "on the path", "least", "mean")
-    for row in shown.iter_rows(named=True):
-        table.add_row(row["name"], str(row["rounds"]), str(row["critical_rounds"]), seconds(row["least_s"]),
-                      seconds(row["mean_s"]))
-    console.print(table)
+    print_table("on the path", path.causes, {
+        "device": "device_name", "part": "part",
+        "rounds": lambda row: f"{row['rounds']} ({row['share_of_rounds']:.0%})",
+        "time": lambda row: seconds(row["seconds"]), "of the run": "share_of_time", "saves, same plan": "gain_s",
+    }, shown=path.causes if every else path.causes.head(MOST_LINES))
+    print_table("slack: how much slower a device could be", path.slack, {
+        "device": "name", "rounds": "rounds", "on the path": "critical_rounds", "least": "least_s", "mean": "mean_s",
+    }, shown=path.slack if every else path.slack.head(MOST_LINES))
 
 
 def print_explanation(run: Run, found: Explanation, *, every: bool) -> None:
@@ -143,7 +128,10 @@ def print_explanation(run: Run, found: Explanation, *, every: bool) -> None:
     console = screen()
     slowest = ", the slowest," if found.whole else ""
     console.print(f"{run.title}: round {found.round}{slowest} took {seconds(found.round_s, 4)}.")
-    print_best(found, console)
+    best = found.best
+    console.print("None of the changes that were tried would make it shorter." if best is None else
+                  f"What would help most: {best.change}. It saves {seconds(best.saves_s, 4)} "
+                  f"({best.saves_s / found.round_s:.1%}).")
     print_bindings(found, console)
     if found.relaxed != 1.0:
         console.print(f"All budgets had to be raised to {found.relaxed:.4g} times what they are.")
@@ -156,19 +144,11 @@ def print_explanation(run: Run, found: Explanation, *, every: bool) -> None:
         print_what_ifs(f"the whole run, {whole}, with one thing changed", found.whole, console, every=every)
 
 
-def print_best(found: Explanation, console: Console) -> None:
-    """The change that helps most, in a sentence."""
-    best = found.best
-    if best is None:
-        console.print("None of the changes that were tried would make it shorter.")
-    else:
-        console.print(f"What would help most: {best.change}. It saves {seconds(best.saves_s, 4)} "
-                      f"({best.saves_s / found.round_s:.1%}).")
-
-
 def print_bindings(found: Explanation, console: Console) -> None:
     """The limits that hold the round up, with what the next per cent of each saves."""
-    named = [held(each) for each in found.binding if each.next_s is not None]
+    named = [("the" if each.device is None else f"{each.name}'s")
+             + f" {WORDS[each.limit]} (1 % more saves {units.format(each.next_s, 'time', 3)})"
+             for each in found.binding if each.next_s is not None]
     deadline = next((each for each in found.binding if each.limit == "deadline"), None)
     more = len(found.binding) - len(named) - (deadline is not None)
     if named:
@@ -176,12 +156,6 @@ def print_bindings(found: Explanation, console: Console) -> None:
     if deadline is not None:
         console.print("The deadline binds: " + ("the round ends on it." if deadline.price_s_per_unit else
                                                 "who would make it longer is left out."))
-
-
-def held(binding: Binding) -> str:
-    """``laptop 12's CPU (1 % more saves 1.9 ms)``."""
-    whose = "the " if binding.device is None else f"{binding.name}'s "
-    return f"{whose}{WORDS[binding.limit]} (1 % more saves {units.format(binding.next_s or 0.0, 'time', 3)})"
 
 
 def print_drop_outs(found: Explanation, console: Console, *, every: bool) -> None:
@@ -208,22 +182,26 @@ def print_what_ifs(title: str, found: Explanation, console: Console, *, every: b
     console.print(table)
 
 
-def first(rows: pl.DataFrame, most: int, *, every: bool) -> pl.DataFrame:
-    """The rows that are shown."""
-    return rows if every else rows.head(most)
+def print_table(title: str, rows: pl.DataFrame, columns: Columns, shown: pl.DataFrame | None = None) -> None:
+    """A line a row: of those that are shown, if not all are; numbers stand on the right."""
+    shown = rows if shown is None else shown
+    left_out = "" if shown.height == rows.height else f" ({shown.height} of {rows.height:,}; all with --all)"
+    table = Table(title=f"{title}{left_out}", title_justify="left")
+    for heading in columns:
+        table.add_column(heading, justify="left" if heading in NAMES + SENTENCES else "right",
+                         no_wrap=heading not in SENTENCES)
+    for row in shown.iter_rows(named=True):
+        table.add_row(*(cell(name, row[name]) if isinstance(name, str) else name(row) for name in columns.values()))
+    screen().print(table)
 
 
-def picked(shown: pl.DataFrame, there: pl.DataFrame) -> str:
-    """What a table's title says of rows that are left out."""
-    return "" if shown.height == there.height else f" ({shown.height} of {there.height:,}; all with --all)"
-
-
-def numbers(title: str, *columns: str) -> Table:
-    """A table whose columns are numbers but for the names."""
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("name", "device", "part") else "right", no_wrap=True)
-    return table
+def cell(name: str, value: Any) -> str:
+    """A value as the ending of its column's name says; other fractions are shares."""
+    if name.endswith("_s"):
+        return seconds(value)
+    if name.endswith("_j"):
+        return joules(value)
+    return f"{value:.1%}" if isinstance(value, float) else "" if value is None else str(value)
 
 
 def seconds(value: float, digits: int = 3) -> str:

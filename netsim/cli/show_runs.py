@@ -5,19 +5,27 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
 from netsim.base import units
 from netsim.base.counts import counted, times
-from netsim.base.screen import listing
+from netsim.base.screen import listing, screen
 from netsim.base.tolerances import MEETS_BOUND, SHOWN_SAVING_S
 
 if TYPE_CHECKING:
@@ -38,30 +46,28 @@ LINES = 20   # of progress where there is no terminal to redraw a bar on
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Callable[[RunProgress], None]]:
-    """A live bar with round, simulated time, accuracy and energy; without a terminal, some lines of text.
-
-    On standard error: standard output is for the result alone.
-    """
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    """A live bar with round, simulated time, accuracy and energy; without a terminal, some lines of text."""
+    if not Console(stderr=True).is_terminal:
         yield print_line
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-               TextColumn("{task.fields[now]}"), TimeElapsedColumn())
-    with Bar(*columns, console=console) as bar:
-        task = bar.add_task(name, total=None, now="starting")
-        yield lambda at: bar.update(task, total=at.rounds, completed=at.round, now=describe(at))
+    with _bar(name, TimeElapsedColumn()) as update:
+        yield lambda at: update(total=at.rounds, completed=at.round, now=describe(at))
 
 
 @contextmanager
 def episode_bar(episodes: int) -> Iterator[Callable[[Episode], None]]:
     """A bar over the episodes of an agent's training, with the reward of the last."""
-    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
-               TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=episodes, now="starting")
-        yield lambda at: bar.update(
-            task, completed=at.episode, now=f"{counted(at.steps, 'step')}, reward {at.total_reward:.2f}")
+    with _bar("episodes", TimeRemainingColumn(), episodes) as update:
+        yield lambda at: update(
+            completed=at.episode, now=f"{counted(at.steps, 'step')}, reward {at.total_reward:.2f}")
+
+
+@contextmanager
+def _bar(name: str, time: ProgressColumn, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """On standard error: standard output is for the result alone."""
+    with Bar(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+             TextColumn("{task.fields[now]}"), time, console=Console(stderr=True)) as bar:
+        yield partial(bar.update, bar.add_task(name, total=total, now="starting"))
 
 
 def print_line(at: RunProgress) -> None:
@@ -133,25 +139,12 @@ def sparkline(values: list[float], width: int = 40) -> str:
     return "".join(BARS[round((value - low) / ((high - low) or 1.0) * (len(BARS) - 1))] for value in values)
 
 
-def print_builtin_scenarios() -> None:
-    """Names and descriptions of the scenarios that come with netsim."""
-    from netsim.scenario import builtin_scenarios, load_scenario
-
-    table = Table("name", "devices", "what it shows")
-    for name in builtin_scenarios():
-        scenario = load_scenario(name)
-        table.add_row(name, str(scenario.size), scenario.description)
+def print_names(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """What may be named, a line each."""
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*row)
     Console(markup=False).print(table)
-
-
-def print_named(key: str, summaries: Mapping[str, str], more: str) -> None:
-    """What a key may name, and what else it may."""
-    table = Table(key, "what it is")
-    for name, summary in summaries.items():
-        table.add_row(name, summary)
-    console = Console(markup=False, highlight=False)
-    console.print(table)
-    console.print(more)
 
 
 def print_scenario(scenario: Scenario) -> None:
@@ -182,9 +175,7 @@ def print_scenario(scenario: Scenario) -> None:
 
 def print_comparison(results: list[Result], *, every: bool) -> None:
     """Allocation methods side by side, each device's compute and upload time, and what a little more would bring."""
-    console = Console(markup=False)
-    if not console.is_terminal:
-        console = Console(markup=False, width=WIDE)
+    console = screen(WIDE)
     table = Table("method", "round time", "total energy", "over budget", "band used", "solved in")
     for result in results:
         plan = result.plan
@@ -199,13 +190,13 @@ def print_comparison(results: list[Result], *, every: bool) -> None:
     console.print(table)
     for result in results:
         if result.reason:
-            console.print(f"{result.method} has no plan: {result.reason}", highlight=False, soft_wrap=True)
+            console.print(f"{result.method} has no plan: {result.reason}", soft_wrap=True)
     for result in results:
         if result.plan and result.bound_s:
             above = max(0.0, result.plan.round_s / result.bound_s - 1.0)
             said = "so short is this one" if above < MEETS_BOUND else f"this one is {100 * above:.2g} % longer"
             console.print(f"{result.method}: no schedule that keeps the budgets takes less than "
-                          f"{units.format(result.bound_s, 'time')}; {said}", highlight=False)
+                          f"{units.format(result.bound_s, 'time')}; {said}")
     for result in results:
         if result.plan:
             print_device_bars(result, max(r.plan.round_s for r in results if r.plan), console, every=every)
@@ -237,11 +228,11 @@ def print_device_bars(result: Result, longest_s: float, console: Console, *, eve
     console.print(table)
     if len(shown) < len(result.devices):
         more = counted(len(result.devices) - len(shown), "more device")
-        console.print(f"and {more}; all with --all", highlight=False)
+        console.print(f"and {more}; all with --all")
 
 
 def print_savings(result: Result, console: Console) -> None:
     """What a little more bandwidth, energy or CPU would save."""
     said = "; ".join(f"{saving.change} saves {units.format(saving.seconds, 'time')}" for saving in result.savings
                      if saving.seconds > SHOWN_SAVING_S)
-    console.print(f"{result.method}: {said or 'a little more of anything would not help'}", highlight=False)
+    console.print(f"{result.method}: {said or 'a little more of anything would not help'}")

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from netsim.base import units
 from netsim.base.counts import counted
-from netsim.base.errors import MOST_TOLD, InputError, and_more, readable
+from netsim.base.errors import MOST_TOLD, InputError, readable
 from netsim.base.files import read_text
 from netsim.base.screen import screen
 from netsim.sweep.points import Point, SweepProgress
@@ -160,6 +160,6 @@ def print_failures(points: Sequence[Point], *, every: bool = False) -> int:
     for point in failed if every else failed[:MOST_TOLD]:
         reason = _first_line(point.failure)
         console.print(f"failed: {point.name}: {reason} ({point.failure})", highlight=False, soft_wrap=True)
-    for line in [] if every else and_more(len(failed)):
-        console.print(line, highlight=False)
+    if len(failed) > MOST_TOLD and not every:
+        console.print(f"... and {len(failed) - MOST_TOLD:,} more", highlight=False)
     return len(failed)

@@ -109,8 +109,6 @@ class Journal:
         self.refuse_another()
         self._take_lock()
         state = self.checked(self._load) if (self.path / CHECKPOINT).exists() else None
-        if state is not None:
-            self.checked(lambda: self._restore(state))
         self._drop_what_lies_past()
         if state is not None:                   # the crash may have come between the checkpoint and run.json
             self._write_info("running")
@@ -178,10 +176,8 @@ class Journal:
         state = read_arrays(self.path / CHECKPOINT)
         if any(array.dtype.kind not in "biufSU" for array in state.values()):
             raise ValueError("it has arrays of types that netsim does not write")
-        return state
-
-    def _restore(self, state: State) -> None:
         self.round, self.trace_sha256 = int(state["round"]), bytes(state["trace_sha256"]).decode("ascii")
+        return state
 
     def _drop_what_lies_past(self) -> None:
         """Delete the parts and checksums that the checkpoint does not know, and make sure that the rest is whole."""

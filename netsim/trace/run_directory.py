@@ -22,6 +22,7 @@ import fcntl
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -80,16 +81,13 @@ def next_free(results: Path, name: str, *, resume: bool) -> Iterator[Path]:
     it is removed at the end. A scenario's name may hold anything; what could lead out of ``results`` is replaced.
     """
     name = re.sub(r"[^\w.-]+", "-", name).lstrip(".")
-    number = 1
+    first, later = results / name, (results / f"{name}-{number}" for number in count(2))
     if resume:
-        while _numbered(results, name, number + 1).exists():
-            number += 1
-        yield _numbered(results, name, number)
+        *_, last = first, *takewhile(Path.exists, later)
+        yield last
         return
     results.mkdir(exist_ok=True)
-    while not _made(_numbered(results, name, number)):
-        number += 1
-    path = _numbered(results, name, number)
+    path = next(path for path in chain([first], later) if _made(path))
     try:
         yield path
     finally:
@@ -104,7 +102,3 @@ def _made(path: Path) -> bool:
     except FileExistsError:
         return False
     return True
-
-
-def _numbered(results: Path, name: str, number: int) -> Path:
-    return results / (name if number == 1 else f"{name}-{number}")

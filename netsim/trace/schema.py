@@ -44,7 +44,10 @@ No column holds wall-clock time, so equal runs leave equal bytes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SERVER = -1
 CELL = -2
@@ -75,6 +78,9 @@ LINKS = {"src": "q", "dst": "q"}
 JOBS = {"job": "q", "round": "i", "version": "i", "device": "i", "t0": "d", "gain": "d", "bits": "d", "cycles": "d",
         "budget_j": "d", "cpu_hz": "d", "power_w": "d", "bandwidth_hz": "d", "planned_s": "d", "compute_s": "d",
         "wait_s": "d", "upload_s": "d", "t1": "d", "energy_j": "d", "outcome": "s", "staleness": "i"}
+# Of a job, what is always a finite number, and what is none where it had no plan.
+FINITE = ("t0", "t1", "gain", "bits", "cycles", "compute_s", "upload_s", "wait_s", "energy_j")
+MAY_BE_NAN = ("cpu_hz", "power_w", "bandwidth_hz", "planned_s")
 TABLES = {"trace": ROWS, "links": LINKS, "jobs": JOBS}      # by the folder that their parts lie in
 
 
@@ -84,3 +90,36 @@ def polars_schema(table: str) -> dict[str, Any]:
 
     types = {"q": pl.Int64, "i": pl.Int32, "d": pl.Float64, "s": pl.String}
     return {name: types[code] for name, code in TABLES[table].items()}
+
+
+def unsound(table: str, frame: pl.LazyFrame, rounds: int, devices: int) -> pl.LazyFrame:
+    """How many rows of a table no run can have: one number, to be collected.
+
+    A file with a right checksum may still be one that netsim never wrote.
+    """
+    import polars as pl
+
+    return frame.select((~pl.all_horizontal(*_claims(rounds, devices)[table])).fill_null(True).sum())
+
+
+def _claims(rounds: int, devices: int) -> dict[str, list[Any]]:
+    """What holds for each row of a table."""
+    from polars import all_horizontal, col, int_range, selectors
+    from polars import len as height
+
+    known = selectors.numeric() | selectors.by_name("kind")
+    return {
+        "trace": [
+            col("round").is_between(1, rounds + 1), col("kind").is_in(KINDS), col("name").is_not_null(),
+            col("device").is_between(CELL, devices - 1), col("job") >= -1, col("t0") <= col("t1")],
+        "links": [col("src") >= 0, col("src") < col("dst")],
+        "jobs": [
+            col("job").is_between(0, 2**62), col("job").is_unique(), col("round").is_between(1, rounds + 1),
+            col("version").is_between(0, rounds), col("device").is_between(0, devices - 1),
+            col("staleness").is_between(0, rounds), col("outcome").is_in((ARRIVED, *UNDELIVERED)),
+            col("budget_j").is_not_nan(), col("t0") <= col("t1"), col(*FINITE).is_finite(),
+            ~col(*MAY_BE_NAN).is_infinite()],
+        "devices": [
+            col("device") == int_range(height()), height() == devices, all_horizontal(known.is_not_null()),
+            all_horizontal(selectors.float().is_not_nan())],
+    }
