@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +18,8 @@ import pytest
 import typer.main
 from hypothesis import settings
 from small_worlds import World
+
+from netsim.cli import main
 
 settings.register_profile("any machine", deadline=None)      # one that is busy has done nothing wrong
 settings.load_profile("any machine")
@@ -51,3 +55,23 @@ def world() -> World:
 def quick_commands() -> None:
     """A command in the tests' own process is put together from its options once, and not before every call."""
     typer.main.get_command = cache(typer.main.get_command)
+
+
+@pytest.fixture
+def netsim(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+) -> Callable[..., tuple[object, str, str]]:
+    """Run a command in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["netsim", *map(str, words)])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run

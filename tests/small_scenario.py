@@ -1,4 +1,4 @@
-"""A small scenario as a file has it, for tests to change."""
+"""Small scenarios as files have them, for tests to change, and changes that several tests make."""
 
 SMALL = """
 [cell]
@@ -19,3 +19,24 @@ bits = "10 kbit"
 method = "fedavg"
 cohort = 2
 """
+
+# The devices come from a file beside it.
+FLEET = """
+[cell]
+radius = "200 m"
+bandwidth = "20 MHz"
+[[population]]
+devices = "fleet.csv"
+cpu = { min = "0.2 GHz", max = "2 GHz", cycles_per_sample = 1e4 }
+[learning]
+bits = "100 kbit"
+[selection]
+method = "fedavg"
+cohort = 1
+"""
+
+# Of the scenario "paper": twenty phones for eight rounds, and what happens to them.
+TWENTY_PHONES = ["selection.method=fedavg", "population.phone.count=20", "selection.cohort=6", "rounds.first=cohort",
+                 "end.rounds=8"]
+ON_OFF = 'population.phone.availability={model="on-off",on="500 ms",off="100 ms",work="pause"}'
+CRASH = 'population.phone.crash={every="1 s",repair="50 ms",work="lose"}'

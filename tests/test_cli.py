@@ -7,26 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-
-from netsim.cli import main
-
-
-@pytest.fixture
-def netsim(monkeypatch, capsys, tmp_path):
-    """Run a command in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["netsim", *map(str, words)])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
+from small_scenario import FLEET
 
 
 def test_a_run_ends_with_a_table_and_the_path_of_its_folder(netsim, tmp_path):
@@ -147,21 +128,6 @@ def test_bad_input_to_other_commands(netsim, words, said):
     assert code == 2
     assert said in err
     assert "Traceback" not in err
-
-
-FLEET = """
-[cell]
-radius = "200 m"
-bandwidth = "20 MHz"
-[[population]]
-devices = "fleet.csv"
-cpu = { min = "0.2 GHz", max = "2 GHz", cycles_per_sample = 1e4 }
-[learning]
-bits = "100 kbit"
-[selection]
-method = "fedavg"
-cohort = 1
-"""
 
 
 @pytest.mark.parametrize(("words", "said"), [          # the rows of tests/refusals are many more

@@ -1,45 +1,22 @@
 """Whole runs of devices that go off, crash and lose uploads: the same faults for all, resumed, and always an end."""
 
 import json
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
+from small_scenario import CRASH, ON_OFF, TWENTY_PHONES
 
 from netsim import load_scenario, simulate
-from netsim.cli import main
 from netsim.trace.journal import Journal
 from netsim.world.faults import Faults
 
-BASE = ["selection.method=fedavg", "population.phone.count=20", "selection.cohort=6", "rounds.first=cohort",
-        "end.rounds=8"]
-ON_OFF = 'population.phone.availability={model="on-off",on="500 ms",off="100 ms",work="pause"}'
-CRASH = 'population.phone.crash={every="1 s",repair="50 ms",work="lose"}'
 LOSS = "population.phone.loss={probability=0.3,tries=2}"
 TROUBLE = [ON_OFF, CRASH, LOSS, 'population.phone.battery={dist="uniform",low="60 mJ",high="300 mJ"}']
 
 
-@pytest.fixture
-def netsim(monkeypatch, capsys, tmp_path):
-    """Run a command in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["netsim", *map(str, words)])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
-
-
 def scenario_of(*changes):
-    return load_scenario("paper", [*BASE, *changes])
+    return load_scenario("paper", [*TWENTY_PHONES, *changes])
 
 
 def play(*changes, seed=3, **more):

@@ -2,30 +2,25 @@
 
 import json
 import math
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
 from levels import slow
 from scipy.stats import binomtest
+from small_scenario import CRASH, ON_OFF, TWENTY_PHONES
 
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
-from netsim.cli import main
 from netsim.fleet.link_model import Downlink
 from netsim.trace.journal import Journal
 from netsim.trace.schema import BOOKS, CELL
 
-BASE = ["selection.method=fedavg", "population.phone.count=20", "selection.cohort=6", "rounds.first=cohort",
-        "end.rounds=8"]
 ENERGY = ['population.phone.battery={dist="uniform",low="60 mJ",high="300 mJ"}', "population.phone.idle=0.1 W",
           'population.phone.harvest={dist="uniform",low="0.05 W",high="0.5 W"}']
 DOWNLINK = 'cell.downlink={power="1 W",reception="50 mW"}'
 THROTTLE = 'population.phone.throttle={after="20 ms",to="0.4 GHz",recovers="60 ms"}'
 PACKETS = "population.phone.loss={probability=0.1,packets=448,tries=4}"
-ON_OFF = 'population.phone.availability={model="on-off",on="500 ms",off="100 ms",work="pause"}'
-CRASH = 'population.phone.crash={every="1 s",repair="50 ms",work="lose"}'
 ALL = [*ENERGY, DOWNLINK, THROTTLE, PACKETS, ON_OFF, CRASH]
 SERVERS = {"synchronous": [], "fedbuff": ["server.kind=fedbuff", "server.buffer=3"],
            "window": ["server.kind=window", "server.period=150ms"],
@@ -33,29 +28,11 @@ SERVERS = {"synchronous": [], "fedbuff": ["server.kind=fedbuff", "server.buffer=
 
 
 def scenario_of(*changes):
-    return load_scenario("paper", [*BASE, *changes])
+    return load_scenario("paper", [*TWENTY_PHONES, *changes])
 
 
 def play(*changes, seed=5, **more):
     return simulate(scenario_of(*changes), seed=seed, learning=False, **more)
-
-
-@pytest.fixture
-def netsim(monkeypatch, capsys, tmp_path):
-    """Run a command in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["netsim", *map(str, words)])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
 
 
 # The books.

@@ -3,20 +3,7 @@
 from __future__ import annotations
 
 from refusals import Row, command
-
-FLEET = """
-[cell]
-radius = "200 m"
-bandwidth = "20 MHz"
-[[population]]
-devices = "fleet.csv"
-cpu = { min = "0.2 GHz", max = "2 GHz", cycles_per_sample = 1e4 }
-[learning]
-bits = "100 kbit"
-[selection]
-method = "fedavg"
-cohort = 1
-"""
+from small_scenario import FLEET
 
 ROWS: dict[str, Row] = {
     "a unit": (command("run tiny --set cell.bandwidth=20mJ"), "wrong-unit", "cell.bandwidth"),

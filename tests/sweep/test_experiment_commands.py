@@ -6,9 +6,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from refused import refused
 from typer.testing import CliRunner
 
-from netsim.base.errors import InputError
 from netsim.cli import app
 from netsim.cli.experimenting import reproduce, sweep
 from netsim.learning.pool import InProcess
@@ -41,7 +41,7 @@ def test_a_sweep_runs_shows_its_status_and_reports_what_failed(
 
 def test_a_dataset_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="expected digits"):
+    with refused("unknown-name", "--dataset"):
         CliRunner().invoke(app, ["reproduce", "fig5", "--quick", "--dataset", "mnist"], catch_exceptions=False)
     assert not Path("results").exists()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from refused import refused
 from small_runs import say
 
 from netsim.base import files
@@ -159,7 +160,7 @@ def test_a_cell_is_tried_again_when_its_worker_dies(sweep: Sweep) -> None:
 
 def test_workers_that_always_die_end_the_sweep_with_one_message(sweep: Sweep) -> None:
     Dying.deaths = 100
-    with pytest.raises(InputError, match="workers: does not fit into memory"):
+    with refused("out-of-memory", "workers"):
         run_points(sweep.points, Place(Dying, at_once=1))
 
 
@@ -212,7 +213,7 @@ def test_a_begun_cell_goes_on_when_its_scenario_was_renamed(tmp_path: Path) -> N
 def test_a_file_that_is_no_record_is_named(sweep: Sweep, text: str) -> None:
     run_all(sweep, HERE)
     sweep.points[0].record.write_text(text)
-    with pytest.raises(InputError, match=f"{sweep.points[0].record.name}: is damaged"):
+    with refused("damaged", sweep.points[0].record.name):
         table(sweep)
 
 
@@ -236,7 +237,7 @@ def test_two_workers_give_the_bytes_of_one(sweep: Sweep, tmp_path: Path) -> None
 
 def test_only_one_process_works_on_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LET_GO_S", 0.0)
-    with sole_user(tmp_path), pytest.raises(InputError, match="Another process"), sole_user(tmp_path):
+    with sole_user(tmp_path), refused("busy", str(tmp_path)), sole_user(tmp_path):
         pass
 
 
@@ -261,7 +262,7 @@ def test_a_record_with_another_number_is_told_and_made_again(tmp_path: Path) -> 
         with suppress(InputError):
             assert {name: value for name, value in read_record(path).items() if name in whole} == whole
     path.write_text(text.replace("1e-09", "2e-09"))
-    with pytest.raises(InputError, match="checksum differs|is damaged"):
+    with refused("damaged", "record.json"):
         read_record(path)
     assert matching_record(path, {"rounds": 3}) is None
 
