@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -154,24 +155,23 @@ MOST_DB = 500
 MOST = 1_000_000_000
 
 
+@dataclass(frozen=True)
 class Measure:
     """Marks a field as text with a unit of one dimension: ``Annotated[float, Measure("energy")]``.
 
     ``bare`` lets a number in SI units stand for itself, as Python code gives it.
     """
 
-    def __init__(
-        self, dimension: str, sign: Literal["positive", "not negative", "any"] = "positive", *, bare: bool = False,
-    ) -> None:
-        self.dimension = dimension
-        self.sign = sign
-        self.bare = bare
+    dimension: str
+    sign: Literal["positive", "not negative", "any"] = "positive"
+    bare: bool = field(default=False, kw_only=True)
 
     def read(self, value: Any) -> Quantity:
         if isinstance(value, Quantity):
             return value
+        bare = self.bare and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         try:
-            si = self._si(value)
+            si = float(value) if bare else units.parse(value, self.dimension)
         except InputError as problem:
             raise as_field_error(problem) from None
         if (self.sign == "positive" and si <= 0) or (self.sign == "not negative" and si < 0):
@@ -183,11 +183,6 @@ class Measure:
         if self.dimension == "data size" and si < 1.0:
             raise field_error("out-of-range", expected="at least 1 bit")
         return Quantity(si, str(value))
-
-    def _si(self, value: Any) -> float:
-        if self.bare and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return float(value)
-        return units.parse(value, self.dimension)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read, serialization=AS_WRITTEN)

@@ -100,17 +100,13 @@ class Registry(dict[str, E], Generic[E]):
 
     def options(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, checked, as the arguments that they become."""
-        return self._arguments(name, self.find(name), options)
+        renamed = self[name].renamed if name in self else {}
+        return checked(self.find(name), options, self.given, self.table, f"{self.what} {name}", renamed)
 
     def make(self, name: str, options: Mapping[str, Any]) -> Any:
         """The thing with its options: a new object, or, where netsim gives some arguments, a function of those."""
-        found = self.find(name)
-        arguments = self._arguments(name, found, options)
+        arguments, found = self.options(name, options), self.find(name)
         return partial(found, **arguments) if self.given else found(**arguments)
-
-    def _arguments(self, name: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-        renamed = self[name].renamed if name in self else {}
-        return checked(found, options, self.given, self.table, f"{self.what} {name}", renamed)
 
 
 def first_called(parameter: str, key: str) -> Callable[[str, Any], None]:

@@ -15,14 +15,7 @@ from netsim.base.files import safe_table
 from netsim.base.pictures import save_figure
 from netsim.cli.app import Against, AllowImport, AsJson, Every, Force, RunFolder, look, names_at, print_report, writable
 
-
-class Table(StrEnum):
-    """The tables of a breakdown."""
-
-    rounds = "rounds"
-    devices = "devices"
-    kinds = "kinds"
-    shares = "shares"
+Table = StrEnum("Table", ["rounds", "devices", "kinds", "shares"])      # of a breakdown
 
 
 @look()
