@@ -9,15 +9,13 @@ myst_enable_extensions = ["dollarmath", "html_image"]      # thumbnails have a w
 myst_fence_as_directive = {"math"}
 myst_heading_anchors = 3
 html_theme = "furo"
-html_static_path = ["_static"]
-html_css_files = ["gallery.css"]
 html_title = "netsim"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
-html_css_files = ["formulas.css"]
+html_css_files = ["formulas.css", "gallery.css"]
 html_show_sourcelink = False
 html_show_copyright = False
-suppress_warnings = ["myst.xref_missing"]      # results/ lies outside the site; a test follows every link
+suppress_warnings = ["myst.xref_missing"]      # results/ is outside the site; a test checks every link
 
 
 def setup(app):
