@@ -1,4 +1,4 @@
-"""How Sphinx builds the documentation: `make docs`."""
+"""Sphinx configuration of the documentation: `make docs`."""
 
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -19,7 +19,7 @@ suppress_warnings = ["myst.xref_missing"]      # results/ is outside the site; a
 
 
 def setup(app):
-    """Formulas as MathML, which browsers draw by themselves: no script, no network."""
+    """Render formulas as MathML, which browsers display without scripts or network access."""
     def inline(writer, node):
         writer.body.append(tex2mathml(node.astext()))
         raise SkipNode

@@ -1,9 +1,9 @@
-"""Play the pages of the gallery, and put into them what they show: files, what commands print, figures.
+"""Run the pages of the gallery and update their files, command outputs and figures.
 
     python docs/make_gallery.py                    # all pages
     python docs/make_gallery.py cohort battery     # these
 
-A page's answer is written by hand; tests/docs/test_gallery.py holds its numbers to what the commands print.
+The answer of a page is written by hand; tests/docs/test_gallery.py compares its numbers with the output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GALLERY = Path(__file__).parent / "gallery"
 FILE = re.compile(r"^```(\w+)\n# ([\w-]+\.(?:toml|py))\n.*?^```$", re.DOTALL | re.MULTILINE)
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FIGURE = re.compile(r"!\[[^]]*\]\(([\w-]+\.png)\)")
-ABRIDGED = ("netsim run", "netsim explain", "netsim breakdown")     # of these a page shows what matters to it
+ABRIDGED = ("netsim run", "netsim explain", "netsim breakdown")     # a page shows only part of their output
 
 
 def main(names: list[str]) -> None:
@@ -32,7 +32,7 @@ def main(names: list[str]) -> None:
 
 
 def played(text: str, folder: Path) -> str:
-    """A page anew; its figures are put beside it."""
+    """Return the updated page; write its figures beside it."""
     text = FILE.sub(lambda block: f"```{block[1]}\n{saved(block[2], folder)}```", text)
     text = CONSOLE.sub(lambda block: f"```console\n{answered(block[1], folder)}```", text)
     for figure in FIGURE.findall(text):
@@ -46,7 +46,7 @@ def saved(name: str, folder: Path) -> str:
 
 
 def answered(block: str, folder: Path) -> str:
-    """The commands of a block, each with what it prints now."""
+    """Return the commands of a block, each with its current output."""
     answer = ""
     for part in re.split(r"^(?=\$ )", block, flags=re.MULTILINE):
         command = part.partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation with the program itself: `make images`, where there is a Chromium."""
+"""Draw the images of the documentation with netsim itself: `make images` (needs Chromium)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ sys.path.insert(0, str(HERE.parent / "tests"))      # the browser client lives w
 
 
 def timeline() -> None:
-    """A round under equal shares, in which one device holds up the others."""
+    """Draw a round under equal bandwidths, in which all devices wait for one."""
     run = simulate(load_scenario("lab", ["allocation.method=equal"]), seed=4)
     waited = run.breakdown().rounds.sort(pl.col("wait_s") / pl.col("round_s"), descending=True)
     run.figure("gantt", round=int(waited["round"][0])).savefig(HERE / "images" / "gantt.png", dpi=160)
 
 
 def round_events() -> None:
-    """The two jobs of docs/simulation.md: what each device does, its bandwidth, and the level of the battery."""
+    """Draw the two jobs of docs/simulation.md: activity, bandwidth and battery level."""
     env = simpy.Environment()
     uplink, battery = Uplink(env, bandwidth_hz=1e6, scheduler=Equal()), Battery(env, capacity_j=1.2)
     devices = [Device(env, uplink), Device(env, uplink, battery=battery)]
@@ -70,7 +70,7 @@ def round_events() -> None:
 
 
 def lab() -> None:
-    """The teaching page as it opens."""
+    """Take a screenshot of the lab."""
     from chromium import Browser
 
     command = [sys.executable, "-m", "netsim", "lab", "--no-browser"]

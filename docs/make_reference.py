@@ -185,7 +185,7 @@ def methods() -> str:
             ("Models", "`[learning] model = …`, or with options `model = { name = …, … }`", MODELS),
             ("Datasets", "`[learning] dataset = …`", DATASETS), ("Splits", "`learning.partition.kind`", PARTITIONS),
             ("Aggregations", "`learning.aggregation`", AGGREGATIONS),
-            ("Servers", "`[server] kind = …`; [the guide](../guides/asynchronous-servers.md) says what each does", SERVERS),
+            ("Servers", "`[server] kind = …`; see [asynchronous servers](../guides/asynchronous-servers.md)", SERVERS),
             ("Sharing the band", "`allocation.sharing`", SCHEDULERS),
             ("Export formats", "`netsim export RUN --format NAME`", FORMATS)):
         parts += [f"\n## {title}\n", f"{where}.\n", *registered(registry)]

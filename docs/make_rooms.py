@@ -1,7 +1,7 @@
-"""Draw who knows whom among the rooms of netsim, from the matrix that tests/test_layers.py holds: `make reference`.
+"""Draw the layers of netsim and their imports, from the matrix in tests/test_layers.py: `make reference`.
 
-A room stands above all that it knows. An arrow that follows from others is left out: a room may use whatever can be
-reached from it downwards, as far as the matrix says.
+A layer is drawn above all layers that it imports. Arrows that follow from others are omitted: a layer may import any
+layer that can be reached downwards, if the matrix allows it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ WIDTH, HEIGHT, GAP, STEP, MARGIN = 176.0, 44.0, 22.0, 76.0, 20.0
 BEND = 12.0                   # room that an arrow takes where it passes a row
 ROLES = {
     "base": "units, errors, streams, files", "physics": "rates, times, energies", "scenario": "TOML to a Scenario",
-    "models": "networks that are trained", "fleet": "the devices and their work", "world": "what changes in time",
+    "models": "neural networks", "fleet": "devices and workloads", "world": "time-varying environment",
     "allocation": "Problem to Plan", "selection": "View to cohort", "cell": "devices as processes",
-    "server": "dispatches, aggregates", "learning": "training and aggregation", "trace": "what a run leaves",
-    "analysis": "breakdown, explanations", "report": "pages and figures", "lab": "the teaching page",
-    "sweep": "many runs", "paper": "its tables and figures", "run": "a run read back",
-    "simulation": "a run of a scenario", "cli": "the commands", "random_cohort": "one round, many methods",
-    "prepare": "checks what is named", "stage": "folder, world and cell", "flower": "Flower apps in the cell",
+    "server": "dispatches, aggregates", "learning": "training and aggregation", "trace": "recorded events",
+    "analysis": "breakdown, explanations", "report": "pages and figures", "lab": "teaching page",
+    "sweep": "many runs", "paper": "tables and figures", "run": "load a run",
+    "simulation": "simulate a scenario", "cli": "commands", "random_cohort": "sample problem",
+    "prepare": "validation", "stage": "set-up of a run", "flower": "Flower apps in the cell",
 }
 
 
@@ -61,7 +61,7 @@ def svg(knows: dict[str, set[str]]) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{left:.0f} 0 {wide:.0f} {high:.0f}" width="{wide:.0f}" '
         f'height="{high:.0f}" font-family="system-ui, sans-serif" role="img">',
-        "<title>The rooms of netsim: each knows those below it that its arrows lead to</title>",
+        "<title>The layers of netsim: arrows lead to the layers below that each imports</title>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0.5 L8 4 L0 7.5 z" fill="#5b6b7f"/></marker></defs>',
         f'<rect x="{left:.0f}" y="0" width="{wide:.0f}" height="{high:.0f}" fill="#ffffff"/>',

@@ -1,7 +1,7 @@
-"""Play every command of README.md and of the tutorial, word for word, in a fresh clone of the last commit.
+"""Run every command of README.md and of the tutorial, word for word, in a fresh clone of the last commit.
 
     python docs/try_commands.py              with the packages of this Python; nothing is installed, as the tests do it
-    python docs/try_commands.py --full       as a newcomer would: the clone gets a .venv of its own, from the network
+    python docs/try_commands.py --full       as for a new user: the clone gets its own .venv, from the network
 
 Lines of blocks without a language or with ``sh`` are commands; in a ``console`` block those that begin with ``$``, and
 what follows one must be part of what it prints; ``python`` blocks are run; a block that begins with a comment such as

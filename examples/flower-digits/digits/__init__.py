@@ -1,1 +1,1 @@
-"""Handwritten digits, learned together: a Flower app that knows nothing of netsim."""
+"""Federated learning of handwritten digits: a Flower app without any reference to netsim."""

@@ -1,4 +1,4 @@
-"""What a device does: train the model on its own digits, or test it on them."""
+"""Train or test the model on the digits of one device."""
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp

@@ -1,4 +1,4 @@
-"""What the server does: average what comes back, and test the result on digits that nobody trains on."""
+"""Average the replies of the devices, and test the result on held-out digits."""
 
 import numpy as np
 from flwr.app import ArrayRecord, Context, MetricRecord

@@ -1,1 +1,1 @@
-"""Handwritten digits by FedBuff: a Flower app that knows nothing of netsim, in numpy alone."""
+"""FedBuff on handwritten digits in numpy: a Flower app without any reference to netsim."""

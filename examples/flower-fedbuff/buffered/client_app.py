@@ -1,4 +1,4 @@
-"""What a device does: train from the model that it was sent, and send back how far it went."""
+"""Train the received model on the digits of one device, and return the difference."""
 
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp

@@ -1,4 +1,4 @@
-"""What the server does: so many devices are always at work, and a buffer of their steps makes a new model.
+"""FedBuff server: keep ``concurrency`` devices busy, and aggregate every ``buffer`` updates.
 
 Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, arXiv 2106.06639.
 """
@@ -22,7 +22,7 @@ def main(grid: Grid, context: Context) -> None:
     buffer: list[np.ndarray] = []
 
     def fill() -> None:
-        """Let devices start from the newest model until enough are at work."""
+        """Dispatch the newest model to idle devices until ``concurrency`` jobs are running."""
         free = sorted(set(grid.get_node_ids()) - {node for node, _ in at_work.values()})
         nodes = random.sample(free, min(len(free), config["concurrency"] - len(at_work)))
         content = RecordDict({"arrays": ArrayRecord([weights])})

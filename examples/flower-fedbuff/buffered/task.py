@@ -1,16 +1,16 @@
-"""A linear model of handwritten digits."""
+"""Linear model, data and training in numpy."""
 
 from functools import cache
 
 import numpy as np
 from sklearn.datasets import load_digits
 
-HELD_BACK = 297          # of the 1,797 images, for the server's test
+HELD_BACK = 297          # of the 1,797 images, for the test of the server
 
 
 @cache
 def data() -> tuple[np.ndarray, np.ndarray]:
-    """All images in a fixed random order, with a 1 at the end of each for the bias."""
+    """Load all images in a fixed random order, with a 1 appended to each for the bias."""
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(labels))
     return np.hstack([images[order] / 16.0, np.ones((len(labels), 1))]), labels[order]
@@ -22,7 +22,7 @@ def part(partition: int, partitions: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def train(weights: np.ndarray, images: np.ndarray, labels: np.ndarray, *, epochs: int, rate: float) -> np.ndarray:
-    """Gradient steps of logistic regression on shuffled batches of ten."""
+    """Run SGD of logistic regression on shuffled batches of ten."""
     for _ in range(epochs):
         order = np.random.permutation(len(labels))      # noqa: NPY002
         for rows in np.array_split(order, max(1, len(order) // 10)):
