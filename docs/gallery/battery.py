@@ -11,7 +11,7 @@ figure, axes = plt.subplots(figsize=(7.2, 3), layout="constrained")
 for place, case in enumerate(found.cases):
     runs = [load_run(found.folder / row["run"]) for row in case.rows.values()]
     updates = estimate([run.jobs.filter(pl.col("outcome") == "arrived").height for run in runs])
-    print(f"{case.label:>12}: {updates.mean:3.0f} ± {updates.half:2.0f} updates, {updates.mean / 20:4.1f} a phone")
+    print(f"{case.label:>12}: {updates.mean:3.0f} ± {updates.half:2.0f} updates, {updates.mean / 20:4.1f} per phone")
     colour, hatch = ("C0", "") if case.label.startswith("sao") else ("C1", "//")
     axes.barh(place, updates.mean, xerr=updates.half, color=colour, hatch=hatch, edgecolor="white", capsize=4)
 axes.set_yticks(range(len(found.cases)), [case.label for case in found.cases])

@@ -14,7 +14,7 @@ for row, size in enumerate(found["selection.cohort"]):
 figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3), layout="constrained")
 for axes, (mean, half), colour, marker in ((left, seconds, "C0", "o"), (right, joules, "C1", "s")):
     axes.errorbar(found["selection.cohort"], mean, yerr=half, color=colour, marker=marker, capsize=4)
-    axes.set(xlabel="cohort (devices a round)", ylim=(0, 1.15 * max(mean)))
+    axes.set(xlabel="cohort (devices per round)", ylim=(0, 1.15 * max(mean)))
     axes.grid(alpha=0.3)
 left.set(ylabel="time of 200 updates (s)")
 right.set(ylabel="energy of all devices (J)")

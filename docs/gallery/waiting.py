@@ -16,10 +16,10 @@ for case, marker in zip(found.cases, "osD^vX", strict=True):
         cost.append(1e3 * row["energy_j"] / updates)
     pace, cost = estimate(pace), estimate(cost)
     name = f"{case.settings['server.kind']}, {case.settings['allocation.method']}"
-    print(f"{name:18}: {pace.mean:5.1f} ± {pace.half:4.1f} updates a second"
+    print(f"{name:18}: {pace.mean:5.1f} ± {pace.half:4.1f} updates per second"
           f" at {cost.mean:4.1f} ± {cost.half:3.1f} mJ each")
     axes.errorbar(cost.mean, pace.mean, xerr=cost.half, yerr=pace.half, fmt=marker, markersize=8, capsize=3, label=name)
-axes.set(xlabel="energy of an update (mJ)", ylabel="updates a second", xlim=(0, None), ylim=(0, None))
+axes.set(xlabel="energy of an update (mJ)", ylabel="updates per second", xlim=(0, None), ylim=(0, None))
 axes.legend(frameon=False, loc="lower left")
 axes.grid(alpha=0.3)
 figure.savefig("waiting.png", dpi=120)
