@@ -12,13 +12,7 @@ import numpy as np
 import pytest
 from refused import refused
 
-<<<<<<< HEAD
-from netsim.paper import asynchronous, curves, learned, trials
-from netsim.paper.curves import score
-from netsim.paper.divergence_accuracy import clusters_of
-=======
-from netsim.paper import against_rra, cohort_size, learned, trials, waiting
->>>>>>> 251416c (Split the tests that had outgrown a file; a measure is a dataclass)
+from netsim.paper import curves, learned, trials
 from netsim.paper.first_round import first_round
 from netsim.paper.reproduce import TARGETS, Context, chosen, reproduce
 from netsim.paper.trials import Trial
