@@ -18,8 +18,6 @@ from netsim.base.arrays import Floats
 from netsim.physics import HALF, ONE, THIRD, TINY, TWO_THIRDS, ZERO, LinkModel, Shannon
 
 INSTANT_S = 1e-80    # stands for "no time" where a device has nothing to compute, so that K/t^2 stays defined
-LEAST_SCALE = 1e-60  # of the cubic, likewise
-NO_BUDGET_S = 1e30   # seconds of sending that a budget would pay for if there were none
 BLOCK = 1 << 13      # devices worked on at once: 64 kB an array stays in the cache and is not mapped afresh each time
 
 
@@ -40,25 +38,19 @@ class InSeconds(NamedTuple):
         """The problem at its own powers, or at others; several for each device give a row each."""
         power = problem.power_w if power_w is None else power_w
         snr_hz = problem.snr_hz if power_w is None else problem.gain * power / problem.noise_w_per_hz
-        nats = _nats(problem.bits, problem.link)
+        link = problem.link
+        nats = problem.bits * (physics.LN2 / link.efficiency if type(link) is Shannon else physics.LN2)
         work = problem.compute_weight * np.square(problem.cycles) / power
         return cls(
             nats=nats,
             limit=nats / snr_hz,
             budget=problem.budget_j / power,
             work=work,
-            scale=np.maximum(np.cbrt(work), LEAST_SCALE),
+            scale=np.maximum(np.cbrt(work), 1e-60),
             fastest=np.maximum(problem.cycles / problem.cpu_max_hz, INSTANT_S),
             slowest=np.maximum(problem.cycles / problem.cpu_min_hz, INSTANT_S),
-            link=problem.link,
+            link=link,
         )
-
-    @classmethod
-    def sending(cls, bits: Floats, snr_hz: Floats, budget_s: Floats, link: LinkModel) -> InSeconds:
-        """Devices that have nothing left to compute, and may send for so many seconds."""
-        nats = _nats(bits, link)
-        none, instant = np.zeros(len(bits)), np.full(len(bits), INSTANT_S)
-        return cls(nats, nats / snr_hz, budget_s, none, none + LEAST_SCALE, instant, instant, link)
 
     def blocks(self) -> list[InSeconds]:
         """The same devices in pieces small enough for the cache."""
@@ -144,8 +136,3 @@ class InSeconds(NamedTuple):
         spare = self.budget - upload_s
         compute_s = np.maximum(np.sqrt(self.work / spare), self.fastest)
         return np.where((spare > ZERO) & (compute_s <= self.slowest), compute_s, np.inf)
-
-
-def _nats(bits: Floats, link: LinkModel) -> Floats:
-    """What is to be sent: z ln 2 over the link's efficiency."""
-    return bits * (physics.LN2 / link.efficiency if type(link) is Shannon else physics.LN2)

@@ -20,13 +20,14 @@ import numpy as np
 
 from netsim.allocation import sao
 from netsim.allocation.extremes import first_not_positive, root
-from netsim.allocation.in_seconds import NO_BUDGET_S, InSeconds
+from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.problem import Plan, Problem, fill, plan_for
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.tolerances import AMPLE
 from netsim.physics import efficiency
 
 ALIKE = 1e-9         # rounds whose lengths differ by no more than this part: a price tells more about them
+NO_BUDGET_S = 1e30   # seconds of sending that a budget would pay for if there were none
 LEAST_PART = 1 / 512 # of the weight looked for: still smaller ones would bend the search
 
 
