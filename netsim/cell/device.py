@@ -11,7 +11,7 @@ from simpy.events import ProcessGenerator
 
 from netsim.cell.battery import Battery
 from netsim.cell.clock import JUST_ENOUGH, timeout_at
-from netsim.cell.job import COMPUTE, DONE, DOWNLOAD, OFF, THROTTLED, UPLOAD, Interruption, Job, Work
+from netsim.cell.job import COMPUTE, DONE, DOWNLOAD, OFF, THROTTLED, UPLOAD, Interruption, Job, JobWork
 from netsim.cell.uplink import Uplink
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
 from netsim.world.supply import HeatLimit
@@ -194,7 +194,7 @@ class Device:
             work.computed_charge_j = self.battery.level_j
         job.phase, work.left = UPLOAD, plan.bits if loss is None else loss.bits_to_send(job)
 
-    def start_work(self, work: Work, rate: float, watts: float, seconds: float) -> simpy.Event:
+    def start_work(self, work: JobWork, rate: float, watts: float, seconds: float) -> simpy.Event:
         """Let the amount that is left decrease at ``rate`` for ``seconds``; a saved job continues where it was."""
         if work.watts >= 0.0:
             return timeout_at(self.env, work.since + work.seconds)

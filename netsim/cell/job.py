@@ -88,7 +88,7 @@ class JobPlan(NamedTuple):
 
 # Values that most jobs never change are attributes of the class, so that the creation of thousands of jobs stays cheap.
 
-class Work:
+class JobWork:
     """What is left of a job's phase (seconds of download, cycles, or bits), and what the job has taken so far."""
 
     __slots__ = (
@@ -151,7 +151,7 @@ class Job:
         self.t0 = self.ended_at = math.nan              # instants of dispatch and of the end
         self.outcome = ""                               # "arrived", or the reason for failure
         self.process = self.transmission = self.waiter = self.segments = self.slots = None
-        self.phase, self.work = COMPUTE, Work(plan.cycles)
+        self.phase, self.work = COMPUTE, JobWork(plan.cycles)
         if plan.download_s:
             self.phase, self.work.left, self.segments = DOWNLOAD, plan.download_s, []
 
