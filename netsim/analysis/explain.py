@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 MOST_PLANS = 4_000       # for the run as a whole; of a longer one, some rounds say which changes matter
 MOST_CHANGES = 12        # that are then played in all its rounds
-MOST_IN_TIME = 6         # where rounds do not go as planned, and take ten times as long: times the run that is played
+MOST_IN_TIME = 6         # and where rounds do not go as planned: each takes ten times as long to play
 HALF = 0.5               # of what leaving a device out saves: where a limit of its own brings that, it is the answer
 LITTLE = 1e-6            # of a round: what a limit brings that is worth less does not bind
 NEXT = 1.01              # times a limit: what its next per cent brings
@@ -235,11 +234,7 @@ def whole_run(slowest: Laboratory) -> Explanation:
     known = {slowest.number: slowest}
     found, limits = _summed(replays, picked, None, known)
     if len(picked) < len(numbers) or any(replays.jobs[number].height > replays.most_devices for number in numbers):
-        most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES]
-        if not replays.as_planned:          # a change of a device is played in its own rounds alone
-            own = Counter(device for jobs in replays.jobs.values() for device in jobs["device"])
-            played = np.cumsum([len(numbers) if each.device is None else own[each.device] for each in most])
-            most = most[:int((played <= MOST_IN_TIME * len(numbers)).sum())]
+        most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES if replays.as_planned else MOST_IN_TIME]
         found, limits = _summed(replays, numbers, most, known)
     whole_s = math.fsum(replays.lengths.values())
     return Explanation(None, whole_s, (), ranked(
