@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.allocation import Infeasible, Plan, Problem, allocate
 from netsim.allocation.prices import prices_of
-from netsim.allocation.slot_plan import shared_plan
+from netsim.allocation.sharing import shared_plan
 from netsim.allocation.waves import Wave
 from netsim.analysis.breakdown import TOGETHER
 from netsim.analysis.changes import BAND, BUDGET, CPU, Change, limit_now
@@ -18,7 +18,7 @@ from netsim.base.arrays import Floats, Ints
 from netsim.base.tolerances import CONSTRAINT
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.fleet.population import Population, draw_population
-from netsim.learning.sizes import samples_without_learning
+from netsim.learning.named import samples_without_learning
 from netsim.random_cohort import one_round
 from netsim.server.replay import play_wave
 from netsim.world.fading import BlockFading

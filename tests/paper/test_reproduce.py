@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from refused import refused
 
-from netsim.paper import curves, learned, trials
+from netsim.paper import asynchronous, curves, learned, trials
+from netsim.paper.curves import score
 from netsim.paper.first_round import first_round
 from netsim.paper.reproduce import TARGETS, Context, chosen, reproduce
 from netsim.paper.trials import Trial
