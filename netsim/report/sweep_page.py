@@ -19,8 +19,7 @@ from netsim.analysis.analysed_sweep import MEASURES, MOST_POINTS, OVER, TARGETS,
 from netsim.analysis.over_seeds import mean_curve, quantile, records
 from netsim.base.counts import counted
 from netsim.base.errors import InputError
-from netsim.base.files import make_folder, replace_text
-from netsim.base.files import safe_table
+from netsim.base.files import make_folder, replace_text, safe_table
 from netsim.report.figures import left_out, scale_of
 from netsim.report.page import chart, page
 from netsim.report.sweep_figures import write_figures
