@@ -272,7 +272,7 @@ def same_world(told: Told) -> int:
 def _seen(parts: CellParts, t: float, number: int) -> list[Any]:
     """Channels, places, absences and losses, to the last bit."""
     channel, faults = parts.channel, parts.devices.faults
-    places = [way.movers.places(np.arange(way.size), t) for way in getattr(channel, "ways", ())]
+    places = [way.movers.places(np.arange(len(way.devices)), t) for way in getattr(channel, "ways", ())]
     devices = range(len(parts.population))
     return [channel.gain(EVERYBODY, t, number).tolist(), channel.mean(EVERYBODY, t, number).tolist(),
             channel.next_change(t), [[axis.tolist() for axis in pair] for pair in places],

@@ -74,7 +74,8 @@ def sharing(context: Context) -> Report:
     count = context.count(LAYOUTS, QUICK)
     names = ["paper", "heavy"] if context.quick else list(SETTINGS)
     asked = [(name, seed) for name in names for seed in range(count)]
-    with context.place.open() as executor:
+    place = context.place
+    with place.open() as executor:
         rows = [row for found in executor.map(measured, *zip(*asked, strict=True)) for row in found]
     rounds, energies = (_table(rows, column, names, count) for column in ("round_s", "energy_j"))
     return Report(
