@@ -35,7 +35,7 @@ def test_agrees_with_cvxpy() -> None:
     assert 10 <= at_the_ends <= 35
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 20))
 def test_each_weight_has_the_best_plan_for_itself(seed: int, size: int) -> None:
@@ -99,7 +99,7 @@ def test_the_tuned_weight_is_the_largest_that_keeps_the_budgets() -> None:
     assert 1.05 < np.median(slower) < 1.3
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @settings(max_examples=150, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 15), room=st.sampled_from([1.01, 2.0, 100.0]))
 def test_tuned_never_beats_sao(seed: int, size: int, room: float) -> None:

@@ -142,7 +142,7 @@ def few(rows: list[dict[str, Any]], dice: Random) -> list[dict[str, Any]]:
     return [row for some in by_key.values() for row in some[:MOST_ROWS]]
 
 
-@pytest.mark.parametrize("part", [0, *extended(range(1, PARTS))])
+@pytest.mark.parametrize("part", extended(range(PARTS)))
 def test_every_saving_is_that_of_the_run_resumed_with_the_change(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,6 +19,10 @@ from netsim.lab.widgets import moved
 FOLDER = Path(__file__).parents[2] / "lessons"
 LESSONS = lessons()
 EACH = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+LONG = ("lesson_4", "lesson_5", "lesson_7", "lesson_9", "lesson_11")      # some ten seconds each
+BY_LENGTH = pytest.mark.parametrize("path", [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.extended] if path.stem.startswith(LONG) else [])
+    for path in LESSONS])
 played = cache(sheets.play)            # a lesson is run for all tests together
 
 
@@ -50,7 +54,7 @@ def test_there_are_eleven():
 
 
 @pytest.mark.slow
-@EACH
+@BY_LENGTH
 def test_a_lesson_runs_and_keeps_its_answers_to_itself(path):
     shown, names = outputs(path)
     assert f"{path.stem.split('_')[1]}. " in shown

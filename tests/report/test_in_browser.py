@@ -20,7 +20,7 @@ from netsim.run import Run
 pytestmark = [needs_chromium, pytest.mark.slow]
 DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)"
 NOT_WAITING = ("staleness", "delivered")      # charts of servers that take updates as they come
-SCREENS = [(1280, False), (390, True), *extended([(1280, True), (390, False)])]      # width, dark
+SCREENS = [(390, True), *extended([(1280, False), (1280, True), (390, False)])]      # width, dark
 TIP = "document.getElementById('tip').hidden ? '' : document.getElementById('tip').innerText"
 OPEN = "Number(document.querySelector('#gantt-controls input[type=number]').value)"
 

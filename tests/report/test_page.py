@@ -184,7 +184,7 @@ def test_a_page_is_small(two: Run, tmp_path: Path) -> None:
     assert (tmp_path / "page.html").stat().st_size < 150_000
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_page_of_a_megabyte_of_trace_is_under_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gantt_data, "MOST_PLANS", 200)
     scenario = load_scenario("paper", ["end.rounds=1700", "selection.method=fedavg"])
@@ -314,7 +314,7 @@ def test_servers_side_by_side(as_they_come: Run, tmp_path: Path) -> None:
 
 def test_a_page_written_twice_is_the_same(tmp_path: Path) -> None:
     """In processes of their own: the order of sets, and sums over threads, differ from one to the next."""
-    simulate(load_scenario("street", ["end.rounds=60"]), tmp_path / "run", learning=False)
+    simulate(load_scenario("street", ["end.rounds=12"]), tmp_path / "run", learning=False)
     pages = []
     for number in range(3):
         file = tmp_path / f"{number}.html"

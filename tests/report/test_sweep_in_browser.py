@@ -17,7 +17,7 @@ from netsim.sweep.results import SweepResults
 
 pytestmark = [needs_chromium, pytest.mark.slow]
 DRAWN = "[...document.querySelectorAll('.chart')].every(chart => chart.dataset.drawn)"
-SCREENS = [(1280, False), (390, True), *extended([(1280, True), (390, False)])]      # width, dark
+SCREENS = [(390, True), *extended([(1280, False), (1280, True), (390, False)])]      # width, dark
 
 
 def fails(problem: Problem) -> Any:

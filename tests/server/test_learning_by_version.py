@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from levels import extended
 
 from netsim import load_scenario, simulate
 from netsim.learning.learner import open_learner
@@ -151,7 +152,7 @@ def test_cut_off_after_an_aggregation_with_jobs_under_way_for_one_and_two_worker
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["fedbuff", "fedasync"])
+@pytest.mark.parametrize("kind", ["fedbuff", *extended(["fedasync"])])
 def test_kill_9_at_any_moment_then_resume(kind, write, tmp_path):
     scenario, chance = load_scenario(str(write(kind))), random.Random(kind)
     whole = simulate(scenario, tmp_path / "whole", workers=1).path

@@ -42,7 +42,7 @@ def test_every_kind_plays_under_every_discipline_and_no_job_is_over_its_budget(k
 
 @pytest.mark.parametrize("kind", ["fedbuff", *(pytest.param(kind, marks=pytest.mark.slow) for kind in [*KINDS][1:])])
 @pytest.mark.parametrize("more", [
-    ["allocation.sharing=equal", "population.phone.battery=90mJ"], pytest.param([], marks=pytest.mark.slow)])
+    ["allocation.sharing=equal", "population.phone.battery=90mJ"], pytest.param([], marks=pytest.mark.extended)])
 def test_a_run_that_is_cut_off_at_any_aggregation_goes_on_to_the_same_trace(kind, more, quick_folder, monkeypatch):
     """A clock that was rounded from another moment on would show: at the bit that nobody sees, in one cut of ten."""
     monkeypatch.setattr("netsim.trace.journal.ROWS_A_PART", 1)

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from fuzzing.folders import make_runs
 from fuzzing.forged import forge, forged_case, made, make_forged, sealed, unsealed
+from levels import extended
 
 from netsim import InputError, load_run, load_scenario, simulate
 from netsim.base.sealed import read_arrays, write_arrays
@@ -105,12 +106,13 @@ def test_a_checkpoint_with_arrays_as_text_or_no_numbers(run: Path, kind: str) ->
 
 
 @pytest.mark.slow
-def test_forged_folders_at_random(tmp_path: Path) -> None:
+@pytest.mark.parametrize("numbers", [range(3), *extended([range(3, 12)])])
+def test_forged_folders_at_random(tmp_path: Path, numbers: range) -> None:
     make_runs(tmp_path)
     make_forged(tmp_path)
     here = Path.cwd()
     try:
-        for number in range(12):
+        for number in numbers:
             folder = tmp_path / f"case-{number}"
             folder.mkdir()
             os.chdir(folder)
