@@ -1,12 +1,15 @@
 """What is said of stored trials: claims, means over trials, and clusters."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from netsim.paper import learned
 from netsim.paper.divergence_accuracy import clusters_of
+from netsim.paper.reproduce import Context
+from netsim.paper.theory import theorem1
 from netsim.paper.trials import Trial
 from netsim.sweep.points import Record
 
@@ -96,3 +99,15 @@ def test_seeds_of_k_means_matter_where_one_moves_the_index() -> None:
     assert found.measured.endswith("2 of 3 first rounds: MNIST 0.8 1.000 (within a first round by up to 0.00); "
                                    "MNIST H 0.650 (within a first round by up to 0.30)")
     assert _seeds_matter({}, 3).verdict == "not measured"
+
+
+def test_theorem_1_holds_inside_the_cpus_range_and_budgets_are_left_at_the_fastest_clock(tmp_path: Path) -> None:
+    """One layout with ample budgets, worked out from its plan; and the verdicts over a few layouts."""
+    report = theorem1(Context(tmp_path / "paper", quick=True))
+    assert [finding.verdict for finding in report.findings[:4]] == ["agrees", "agrees in part", "agrees", "agrees"]
+    for row in report.rows:
+        assert row["ends"] == row["devices"]
+        assert row["free_spent"] == row["free"]
+        assert row["spent"] >= row["devices"] - row["at_fastest"]
+    ample = [row for row in report.rows if row["budget_mj"] == 50.0]
+    assert sum(row["spent"] for row in ample) < sum(row["devices"] for row in ample)
