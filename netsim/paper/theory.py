@@ -37,8 +37,8 @@ def theorem1(context: Context) -> Report:
         findings=[*_of_theorem(rows), _of_size(rounds), _of_running_time(seconds)],
         how=f"{counted(len(problems), 'layout')} of the `paper` scenario with `sao`, the exact optimum. A device ends "
             f"with the round, or has spent its budget, if the two differ by less than {CONSTRAINT:g} of either. S "
-            "devices of a hundred with 40 mJ each: the first S of the same random order. Running time: processor time of "
-            f"`algorithm5` as printed, the best of {REPEATS}, with S times a tenth of the band of ten devices.",
+            "devices of a hundred with 40 mJ each: the first S of the same random order. Running time: processor time "
+            f"of `algorithm5` as printed, the best of {REPEATS}, with S times a tenth of the band of ten devices.",
         rows=rows, summary={"seconds_by_size": seconds}, figure=_draw(rows, rounds, seconds))
 
 
