@@ -1,4 +1,4 @@
-"""How the server makes one model of the uploaded ones: plain arrays, float64 sums in the order given."""
+"""Aggregation of uploaded models and server optimisers, on flat float32 arrays with float64 sums in a fixed order."""
 
 from __future__ import annotations
 
@@ -20,19 +20,38 @@ def aggregate(
     settings: Any, weights: Weights, updates: Sequence[Update], server: State, total: int = 0,
     chances: Floats | None = None, steps: tuple[Floats, Sequence[Weights]] | None = None,
 ) -> Weights:
-    """The new global model from those uploaded, as a scenario's [learning] table says.
+    """Return the new global model, (P,), from the uploaded ones.
 
-    ``server`` is what the server remembers between rounds, and is brought up to date in place. ``steps`` are how much
-    each update counts, and the model that it is the difference from; else ``learning.aggregation`` decides.
+    Parameters
+    ----------
+    settings : Learning
+        The scenario's [learning] table: ``aggregation``, ``optimiser``, ``learning_rate``.
+    weights : array of shape (P,)
+        The present global model.
+    updates : sequence of Update
+        The uploads, in the order in which they are summed.
+    server : dict of str to array
+        State of the server between rounds, updated in place.
+    total : int
+        Training samples of all devices, for ``unbiased``.
+    chances : array of shape (len(updates),), optional
+        Probabilities with which the devices were drawn.
+    steps : tuple, optional
+        Weight of each update and the model that it is a difference from; replaces ``learning.aggregation``.
+
+    Raises
+    ------
+    InputError
+        If a device returned non-finite weights.
     """
     for update in updates:
         if not np.isfinite(update.weights).all():
-            raise InputError("not-finite", f"the model of device {update.device}", hint="It has grown beyond all "
-                             f"numbers: learning.learning_rate = {settings.learning_rate:g} is too large here")
+            raise InputError("not-finite", f"the model of device {update.device}",
+                             hint=f"learning.learning_rate = {settings.learning_rate:g} may be too large")
     goal = (_mean_model(settings.aggregation, weights, updates, total, chances) if steps is None
             else _add_steps(weights, updates, *steps))
     gradients = [update.gradient for update in updates if update.gradient is not None]
-    if gradients:      # FEDL's global gradient, for the next round
+    if gradients:      # FEDL's global gradient of the next round
         server["gradient"] = weighted_mean(gradients, [update.samples for update in updates])
     if settings.optimiser.kind == "none":
         return goal
@@ -45,11 +64,10 @@ def aggregate(
 def _mean_model(
     aggregation: str, weights: Weights, updates: Sequence[Update], total: int, chances: Floats | None = None,
 ) -> Weights:
-    """The aggregate of the models uploaded, as ``learning.aggregation`` says.
+    """Aggregate the uploaded models by ``learning.aggregation``.
 
-    An aggregation asks for what it needs by the names of its parameters: ``unbiased`` for the ``chances`` with which
-    the updates' devices were drawn (``Choice.chances``), in the order drawn, and ``total``, the samples of all devices;
-    in a first round with everybody nothing was drawn, and the weighted mean is unbiased.
+    The parameter names of the aggregation function select its arguments (see ``OFFERED``). One that asks for
+    ``chances`` is replaced by the weighted mean where no device was drawn, as in a first round with all devices.
     """
     offered = {"weights": weights, "models": [update.weights for update in updates],
                "samples": [update.samples for update in updates], "total": total, "chances": chances}
@@ -63,7 +81,7 @@ def _mean_model(
 
 
 def _add_steps(weights: Weights, updates: Sequence[Update], shares: Floats, starts: Sequence[Weights]) -> Weights:
-    """w + sum_n shares_n (w_n - start_n), in the order given."""
+    """Return w + sum_n shares_n (w_n - start_n), summed in the order given."""
     total = weights.astype(np.float64)
     for update, start, share in zip(updates, starts, shares.tolist(), strict=True):
         total += share * (update.weights.astype(np.float64) - start)
@@ -71,44 +89,47 @@ def _add_steps(weights: Weights, updates: Sequence[Update], shares: Floats, star
 
 
 def needs_chances(aggregation: str) -> bool:
-    """Whether it counts by the chances with which devices were drawn."""
+    """Return whether an aggregation uses the probabilities with which devices were drawn."""
     return "chances" in inspect.signature(AGGREGATIONS.find(aggregation)).parameters
 
 
 def _check_aggregation(name: str, found: Any) -> None:
-    """Nothing but a function that asks for what an aggregation is offered is ever called."""
+    """Raise InputError unless ``found`` is a function of ``models`` whose other parameters are all in ``OFFERED``."""
     try:
         wanted = list(inspect.signature(found).parameters) if callable(found) else []
     except (TypeError, ValueError):      # built-in functions without a signature
         wanted = []
     if "models" not in wanted or not set(wanted) <= set(OFFERED):
         raise InputError("wrong-interface", "learning.aggregation", f"{name}, which is no aggregation",
-                         f"a function of models, and of others of {', '.join(OFFERED)} if it likes")
+                         f"a function of models, and of any others of {', '.join(OFFERED)}")
 
 
+# Arguments that an aggregation function may declare, by name: weights, the global model (P,); models, the list of
+# uploaded ones, (P,) each; samples, D_n of each; total, samples of all devices; chances, probability of each draw, or None. It returns
+# the aggregate, finite and of shape (P,).
 OFFERED = ("weights", "models", "samples", "total", "chances")
 AGGREGATIONS = Registry("aggregation", "learning.aggregation", {
     "weighted": Entry("netsim.learning.aggregation:weighted_mean", "weighted by samples (eq. 4)"),
-    "mean": Entry("netsim.learning.aggregation:plain_mean", "a plain mean"),
-    "unbiased": Entry("netsim.learning.aggregation:unbiased", "by the chances of selection (ICAS)"),
+    "mean": Entry("netsim.learning.aggregation:plain_mean", "unweighted mean"),
+    "unbiased": Entry("netsim.learning.aggregation:unbiased", "weighted by inverse selection probabilities (ICAS)"),
 }, check=_check_aggregation)
 
 
 def weighted_mean(models: Sequence[Weights], samples: Sequence[int] | Ints) -> Weights:
-    """sum_n D_n w_n / sum_n D_n (eq. 4)."""
+    """Return the mean weighted by samples, sum_n D_n w_n / sum_n D_n (eq. 4)."""
     shares = np.asarray(samples, dtype=np.float64)
     return combine(models, shares / shares.sum())
 
 
 def plain_mean(models: Sequence[Weights]) -> Weights:
-    """Every model counts the same, whatever its device's data."""
+    """Return the unweighted mean of the models."""
     return combine(models, np.full(len(models), 1 / len(models)))
 
 
 def unbiased(
     weights: Weights, models: Sequence[Weights], samples: Sequence[int] | Ints, total: int, chances: Floats
 ) -> Weights:
-    """ICAS's estimate of the data-weighted mean over *all* devices from those drawn, in the order drawn.
+    """Estimate the data-weighted mean over *all* devices from the drawn ones, in the order drawn (ICAS).
 
     The shares need not sum to 1, so they apply to the steps w_n - w from the global model.
     """
@@ -117,18 +138,18 @@ def unbiased(
 
 
 def unbiased_shares(samples: Sequence[int] | Ints, total: int, chances: Floats) -> Floats:
-    """How much each of M devices drawn without replacement counts: (D_m / D) (1 / q_m + (M - 1 - m)) / M.
+    """Return the share of each of M devices drawn without replacement: (D_m / D) (1 / q_m + (M - 1 - m)) / M.
 
-    Draw m alone gives the estimate sum_(j<m) (D_j / D) g_j + (D_m / (D q_m)) g_m, unbiased given the draws before it;
-    q_m is the chance of that draw. The mean over m is what counts. A device that was drawn and did not get through is
-    left out, as if it had not been drawn.
+    Draw m alone gives the estimate sum_(j<m) (D_j / D) g_j + (D_m / (D q_m)) g_m, unbiased given the draws before it,
+    where q_m is the probability of that draw; the shares are those of the mean of these estimates over m. A drawn
+    device whose upload failed is left out, as if it had not been drawn.
     """
     later = np.arange(len(chances))[::-1]
     return np.asarray(samples, dtype=np.float64) / total * (1 / chances + later) / len(chances)
 
 
 def combine(models: Sequence[Weights], shares: Floats) -> Weights:
-    """sum_n shares_n w_n, added in float64 in the order given: the same bits on every run."""
+    """Return sum_n shares_n w_n, added in float64 in the order given, so that every run has the same bits."""
     total = np.zeros(len(models[0]), dtype=np.float64)
     for model, share in zip(models, shares, strict=True):
         total += share * model.astype(np.float64)
@@ -138,7 +159,7 @@ def combine(models: Sequence[Weights], shares: Floats) -> Weights:
 def server_momentum(
     weights: Weights, mean: Weights, state: State, learning_rate: float = 1.0, momentum: float = 0.9
 ) -> tuple[Weights, State]:
-    """Momentum on the server (FedAvgM): v = momentum v + (mean - w), w + learning_rate v."""
+    """Apply server momentum (FedAvgM): v = momentum v + (mean - w); return w + learning_rate v and the state."""
     step = _step(weights, mean)
     velocity = momentum * state.get("velocity", np.zeros_like(step)) + step
     return _moved(weights, learning_rate * velocity), {"velocity": velocity}
@@ -153,7 +174,7 @@ def server_adam(
     beta2: float = 0.99,
     epsilon: float = 1e-3,
 ) -> tuple[Weights, State]:
-    """Adam on the server (FedAdam, without bias correction): w + learning_rate m / (sqrt(v) + epsilon)."""
+    """Apply FedAdam without bias correction; return w + learning_rate m / (sqrt(v) + epsilon) and the state."""
     step = _step(weights, mean)
     first = beta1 * state.get("first", np.zeros_like(step)) + (1 - beta1) * step
     second = beta2 * state.get("second", np.full_like(step, epsilon**2)) + (1 - beta2) * step**2

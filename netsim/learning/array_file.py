@@ -1,4 +1,4 @@
-"""Datasets in a ``.npz`` file of numpy arrays: headers are checked first, then labels are read, then images."""
+"""Reader of datasets in a ``.npz`` file: checks the headers, then reads labels, then images."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_CLASSES = 1_000_000
 
 @dataclass(frozen=True)
 class Header:
-    """What the header of one array says, before any of its values is read."""
+    """Shape and type of one array, read from its header."""
 
     member: str
     shape: tuple[int, ...]
@@ -41,16 +41,16 @@ class Header:
 
 
 def find_arrays(root: Path) -> list[Path]:
-    """The root itself where it is a file, else the one ``.npz`` in it."""
+    """Return the root itself if it is a file, else the only ``.npz`` file in it."""
     files = [root] if root.is_file() else sorted(root.glob("*.npz"))
     if len(files) > 1:
         raise InputError("conflict", str(root), f"several .npz files, {', '.join(file.name for file in files[:5])}",
-                         "one", "Let learning.root name one of them")
+                         "one", "Set learning.root to one of them")
     return files
 
 
 def read_arrays(files: list[Path]) -> Dataset:
-    """Arrays in a ``.npz``: images as bytes, (samples, height, width) or with channels last, and whole labels."""
+    """Read images, uint8 of shape (samples, height, width[, channels]), and integer labels from a ``.npz`` file."""
     file = files[0]
     try:
         with open_to_read(file, "numpy arrays", MOST_DECODED) as content, ZipFile(content) as archive:
@@ -61,13 +61,13 @@ def read_arrays(files: list[Path]) -> Dataset:
             return decoded(_images(file, archive, headers), labels, headers["train_labels"].shape[0], names)
     except InputError:
         raise
-    except Exception as error:      # damaged, encrypted or unknown compression: each fails in its own way
+    except Exception as error:      # damaged, encrypted and unknown compression raise different exceptions
         said = f"{type(error).__name__}: {error}"
         raise InputError("unreadable", str(file), said, "a file of numpy arrays") from None
 
 
 def _header(archive: ZipFile, member: str) -> Header:
-    """The shape and type of an array; ValueError where the file holds more or less than these say."""
+    """Read an array's header; raise ValueError if the size of the member does not match it."""
     with archive.open(member) as stream:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -109,7 +109,7 @@ def _sides(images: Header) -> tuple[int, ...]:
 
 
 def _labels(file: Path, archive: ZipFile, headers: dict[str, Header]) -> tuple[Ints, list[str]]:
-    """The labels of all images, those to train on first, and the names of the classes."""
+    """Return the labels of all images, training images first, and the class names."""
     train, test = (_array(archive, headers[name]) for name in ARRAYS[1::2])
     for name, labels in zip(ARRAYS[1::2], (train, test), strict=True):
         if labels.min() < 0 or labels.max() >= len(train):
@@ -126,7 +126,7 @@ def _labels(file: Path, archive: ZipFile, headers: dict[str, Header]) -> tuple[I
 
 
 def _images(file: Path, archive: ZipFile, headers: dict[str, Header]) -> NDArray[np.uint8]:
-    """All images in one array, those to train on first."""
+    """Return all images in one array, training images first."""
     train, test = (headers[name] for name in ARRAYS[::2])
     images = np.empty((train.shape[0] + test.shape[0], *_sides(train)), np.uint8)
     images[: train.shape[0]] = _array(archive, train).reshape(-1, *_sides(train))

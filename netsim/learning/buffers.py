@@ -1,8 +1,9 @@
-"""What a model keeps besides its parameters, such as the running statistics of batch normalisation.
+"""Buffers of a model (its state besides parameters), such as the running statistics of batch normalisation.
 
-All buffers of a model are one vector of float64, which holds integers and truth values exactly as well. Devices send
-theirs along with their weights, and the mean by samples is the next round's (``learning.buffers = "average"``), or each
-device keeps its own (``"local"``); the global model is tested with the mean of those who took part last.
+All buffers of a model form one float64 vector, which represents integers and booleans exactly. With
+``learning.buffers = "average"`` devices upload them with their weights and the next round starts from their mean,
+weighted by samples; with ``"local"`` each device keeps its own. The global model is evaluated with the mean of the
+buffers that were aggregated last.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from netsim.base.arrays import Floats, Ints, State
 
 
 class Buffers:
-    """The buffers of a module as a flat vector; ``start`` is what they were when the module was built."""
+    """Buffers of a module as a flat vector; ``start`` holds their initial values."""
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module
@@ -29,13 +30,12 @@ class Buffers:
         return len(self.start)
 
     def read(self) -> Floats:
-        """Their values now."""
         parts = [buffer.detach().double().numpy().ravel() for buffer in self._module.buffers()]
         return np.concatenate([np.zeros(0), *parts])
 
     @torch.no_grad()
     def begin(self, values: Floats | None = None) -> None:
-        """Set them, or without values to what they were at the start; means of integers are rounded."""
+        """Set the buffers to ``values``, or to their initial values; values of integer buffers are rounded."""
         values, place = self.start if values is None else values, 0
         for buffer in self._module.buffers():
             part = torch.from_numpy(values[place : place + buffer.numel()].copy()).view(buffer.shape)
@@ -44,7 +44,7 @@ class Buffers:
 
 
 def mean_buffers(rows: Floats, samples: Sequence[int] | Ints | Floats) -> Floats:
-    """The mean by samples; what all have alike stays as it is, to the bit and where it is no number."""
+    """Return the mean of the rows weighted by samples; a column of equal values, NaN included, is kept exactly."""
     shares = np.asarray(samples, dtype=np.float64)
     alike = ((rows == rows[0]) | (np.isnan(rows) & np.isnan(rows[0]))).all(axis=0)
     mean: Floats = rows[0].copy()
@@ -53,22 +53,22 @@ def mean_buffers(rows: Floats, samples: Sequence[int] | Ints | Floats) -> Floats
 
 
 class KeptBuffers:
-    """Whose buffers are what between rounds: those of the global model, and each device's where they stay local."""
+    """Buffers between rounds: those of the global model, and those of each device if they stay local."""
 
     def __init__(self, start: Floats, devices: int, *, local: bool) -> None:
         self.mean = start.copy()
         self._own = np.tile(start, (devices, 1)) if local else None
 
     def of(self, devices: Ints) -> Floats:
-        """What each of these devices begins with, a row each."""
+        """Return the initial buffers of a job, one row for each of these devices."""
         return np.tile(self.mean, (len(devices), 1)) if self._own is None else self._own[devices]
 
     def own(self, device: int) -> Floats | None:
-        """What a device keeps for itself; None where all begin with the mean."""
+        """Return the local buffers of a device; None if all devices start from the mean."""
         return None if self._own is None else self._own[device]
 
     def take(self, devices: Ints, rows: Floats, samples: Sequence[int] | Floats, rest: float = 0.0) -> None:
-        """What these devices ended with; ``rest`` is how much what was there before counts beside their samples."""
+        """Aggregate the buffers of finished jobs; ``rest`` is the weight of the previous mean beside ``samples``."""
         weights = np.asarray(samples, np.float64)
         if rest:
             self.mean = mean_buffers(np.vstack([self.mean, rows]), np.concatenate([[rest], weights]))
@@ -78,13 +78,13 @@ class KeptBuffers:
             self._own[devices] = rows
 
     def snapshot(self) -> State:
-        """Nothing for a model without buffers."""
+        """Return the arrays of a checkpoint; empty for a model without buffers."""
         own = {} if self._own is None else {"buffers.own": self._own}
         return {"buffers.mean": self.mean, **own} if len(self.mean) else {}
 
     def restore(self, state: State) -> None:
         if len(self.mean):
             if state["buffers.mean"].shape != self.mean.shape:
-                raise ValueError(f"it holds no {len(self.mean)} buffers")
+                raise ValueError(f"it does not hold {len(self.mean)} buffers")
             self.mean = state["buffers.mean"].copy()
             self._own = None if self._own is None else state["buffers.own"].copy()

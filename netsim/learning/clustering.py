@@ -1,4 +1,4 @@
-"""Grouping devices by the weights that they learned (Algorithm 2)."""
+"""K-means clustering of devices by their trained weights (Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netsim.base.errors import InputError, unknown
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """The cluster of each device, 0 … clusters - 1, and how long K-means took (wall time: never part of a trace)."""
+    """Cluster of each device, 0 … clusters - 1, and the wall time of K-means in seconds (never part of a trace)."""
 
     labels: Ints
     clusters: int
@@ -25,7 +25,7 @@ class Clustering:
 def cluster_devices(
     weights: Weights, layers: Mapping[str, slice], layer: str = "fc2.weight", clusters: int = 10, seed: int = 0
 ) -> Clustering:
-    """K-means over the devices' models (N, P), by the weights of one layer; ``layer="all"`` takes every weight.
+    """Cluster the devices' models (N, P) by the weights of one layer; ``layer="all"`` uses every weight.
 
     Clusters are numbered by their first device, so equal groupings have equal labels.
     """
@@ -39,9 +39,9 @@ def cluster_devices(
         raise InputError("more-than-devices", "selection.clusters", clusters, f"1 to {len(weights)}")
     features = np.ascontiguousarray(weights if layer == "all" else weights[:, layers[layer]])
     start = time.perf_counter()
-    # Several threads would add up in any order, and bits would differ between runs.
+    # Several threads sum in varying order: bits would differ between runs.
     with threadpool_limits(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)    # fewer clusters than wanted: the answer says so
+        warnings.simplefilter("ignore", ConvergenceWarning)    # fewer clusters than requested: see Clustering.clusters
         found = KMeans(clusters, n_init=10, random_state=seed).fit_predict(features)
     seconds = time.perf_counter() - start
     _, first, labels = np.unique(found, return_index=True, return_inverse=True)
@@ -50,7 +50,7 @@ def cluster_devices(
 
 
 def ari(labels: Ints, truth: Ints) -> float:
-    """Adjusted Rand index of a clustering against the truth: 1 is the same grouping, 0 what chance would give."""
+    """Return the adjusted Rand index of a clustering: 1 for the same grouping as the truth, 0 expected by chance."""
     from sklearn.metrics import adjusted_rand_score
 
     return float(adjusted_rand_score(truth, labels))

@@ -1,17 +1,21 @@
-"""The datasets that devices learn from, decoded once and shared by all workers.
+"""Datasets for training, decoded once and shared by all workers.
 
-| name | where it comes from |
+| name | source |
 |---|---|
-| ``digits`` | scikit-learn's 1,797 handwritten digits, scaled to 28x28; always there |
+| ``digits`` | scikit-learn's 1,797 handwritten digits, scaled to 28x28; always available |
 | ``mnist``, ``fashion-mnist`` | the IDX files below ROOT, as torchvision lays them out; Debian's package for Fashion |
 | ``cifar10`` | torchvision's layout below ROOT, or an image folder ``cifar10-images`` |
 | ``image-folder`` | ``ROOT/train/CLASS/*`` and ``ROOT/test/CLASS/*``, images of one size |
 | ``arrays`` | numpy arrays in ROOT, a ``.npz`` file or the folder of one |
 
-One of the user's own, ``"package.module:function"``, is a function of the root folder that answers what
-``netsim.learning.sources.decoded`` makes of images and labels.
+A user's own dataset, ``"package.module:function"``, is a function with this interface::
 
-Decoded images are kept on disk as memory-mapped arrays, so that forked workers share their pages.
+    def dataset(root: Path) -> Dataset
+
+``root`` is the folder of ``learning.root``; the function returns
+``netsim.learning.sources.decoded(images, labels, train, names)``.
+
+Decoded images are cached on disk as memory-mapped arrays, so that forked workers share their pages.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ from netsim.learning.sources import Dataset
 
 @dataclass(frozen=True)
 class Source:
-    """How one dataset is found, read and fetched; ``find`` answers the files that hold it, or none."""
+    """Functions that find, read and download one dataset; ``find`` returns its files, or an empty list."""
 
     find: Callable[[Path], list[Path]]
     read: Callable[[list[Path]], Dataset]
@@ -75,21 +79,21 @@ ARRAYS = Source(
     f"a .npz file with {', '.join(array_file.ARRAYS)}, and names if classes have some")
 
 DATASETS = Registry("dataset", "learning.dataset", {
-    "digits": Entry("netsim.learning.sources:read_digits", "1,797 small handwritten digits; always there"),
+    "digits": Entry("netsim.learning.sources:read_digits", "1,797 small handwritten digits; always available"),
     "mnist": Entry("netsim.learning.datasets:MNIST", "handwritten digits"),
-    "fashion-mnist": Entry("netsim.learning.datasets:FASHION_MNIST", "grey pictures of clothes"),
-    "cifar10": Entry("netsim.learning.datasets:CIFAR10", "small colour pictures"),
-    "image-folder": Entry("netsim.learning.datasets:IMAGE_FOLDER", "pictures of your own, a folder a class"),
-    "arrays": Entry("netsim.learning.datasets:ARRAYS", "arrays of your own in a .npz file, which learning.root names"),
+    "fashion-mnist": Entry("netsim.learning.datasets:FASHION_MNIST", "greyscale images of clothes"),
+    "cifar10": Entry("netsim.learning.datasets:CIFAR10", "small colour images"),
+    "image-folder": Entry("netsim.learning.datasets:IMAGE_FOLDER", "your own images, one folder per class"),
+    "arrays": Entry("netsim.learning.datasets:ARRAYS", "your own arrays, in the .npz file of learning.root"),
 }, check=first_called("root", "learning.dataset"))
-ROOT = "data"    # where datasets lie unless told otherwise
-# Shape of an image, and classes, of those that are the same everywhere: a model can be tried before they are there.
+ROOT = "data"    # default folder of datasets
+# Image shape and number of classes of the fixed datasets: models can be checked before the data are downloaded.
 KNOWN = {"digits": ((1, 28, 28), 10), "mnist": ((1, 28, 28), 10), "fashion-mnist": ((1, 28, 28), 10),
          "cifar10": ((3, 32, 32), 10)}
 
 
 def load_dataset(name: str, root: str | Path = ROOT) -> Dataset:
-    """The dataset, from its cache where that is fresh; InputError says what to do where it is missing or broken."""
+    """Return a dataset, from its cache if that is fresh; raise InputError if it is missing or damaged."""
     return _load(name, str(expanded(str(root), "the data folder").resolve()), DATASETS.find(name))
 
 
@@ -109,12 +113,12 @@ def _load(name: str, root: str, source: Any) -> Dataset:
         raise error.at(source=f"dataset {name}") from None
     if not isinstance(data, Dataset):
         raise InputError("wrong-answer", f"dataset {name}", type(data).__name__,
-                         "what netsim.learning.sources.decoded(images, labels, train, names) makes")
+                         "a return value of netsim.learning.sources.decoded(images, labels, train, names)")
     return data
 
 
 def fetch(name: str, root: str | Path = ROOT) -> Dataset:
-    """Downloads the dataset if it is not there yet, decodes and checks it; the only place that uses a network."""
+    """Download a dataset unless its files exist, decode and check it; the only function that uses the network."""
     folder = expanded(str(root), "the data folder").resolve()
     source = DATASETS.find(name)
     if isinstance(source, Source) and source.fetch and not source.find(folder):
@@ -127,7 +131,7 @@ def fetch(name: str, root: str | Path = ROOT) -> Dataset:
 
 
 def describe(name: str, root: str | Path = ROOT) -> str:
-    """One line: what is there, or what to do without a network."""
+    """Return one line that describes a dataset, or the error if it is not available."""
     try:
         data = load_dataset(name, root)
     except InputError as error:
@@ -141,27 +145,27 @@ def describe(name: str, root: str | Path = ROOT) -> str:
 
 
 def cached(name: str, root: Path, files: list[Path], read: Callable[[list[Path]], Dataset]) -> Dataset:
-    """What ``read`` makes of the files, from the cache unless a file has changed since.
+    """Return ``read(files)``, from the cache unless a file has changed since.
 
-    The cache lies beside the data, or in the user's cache directory where that cannot be written; without either
+    The cache is beside the data, or in the user's cache directory if that folder is not writable; if neither is,
     the images stay in memory.
     """
     key = f"{name}-{_fingerprint(files)}"
     users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folders = [root / ".netsim-cache", users / "netsim"]
     for folder in folders:
-        with suppress(OSError, ValueError, KeyError, EOFError):    # missing or damaged: written again
+        with suppress(OSError, ValueError, KeyError, EOFError):    # missing or damaged: write it again
             return _open(folder / key)
     data = read(files)
     for folder in folders:
-        with suppress(OSError, InputError):      # may not be written, or leads elsewhere
+        with suppress(OSError, InputError):      # not writable, or a link
             _write(folder / key, data)
             return _open(folder / key)
     return data
 
 
 def _fingerprint(files: list[Path]) -> str:
-    digest = hashlib.sha256(b"2")    # the cache's own format
+    digest = hashlib.sha256(b"2")    # version of the cache format
     for file in files:
         status = file.stat()
         digest.update(f"{file}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
@@ -169,7 +173,7 @@ def _fingerprint(files: list[Path]) -> str:
 
 
 def _write(target: Path, data: Dataset) -> None:
-    """A file for each field; written beside the target and renamed, so that no reader ever sees half a cache."""
+    """Write one file per field, beside the target and then renamed: readers never see a partial cache."""
     make_folder(target.parent)
     scratch = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     try:

@@ -1,10 +1,11 @@
-"""Favor's agent: a double deep Q-network that learns which device brings the global model on.
+"""Favor's agent: a double deep Q-network that learns which device improves the global model most.
 
-The agent sees the global model and the models last uploaded, compressed by a PCA that is fitted once, and rates every
-device. It learns by choosing one device a round; a run then takes the S highest rated (``netsim.selection.clusters``).
+The state is the global model and the models last uploaded, compressed by a PCA that is fitted once; the network returns
+a Q value per device. The agent is trained by selecting one device per round; a run selects the S devices with the
+highest Q values (``netsim.selection.clusters``).
 
 Source: Wang et al., Optimizing Federated Learning on Non-IID Data with Reinforcement Learning, INFOCOM 2020. The source
-leaves out discount, optimiser, batch and schedule; the defaults here are our choice and can be set.
+does not state discount, optimiser, batch and schedule; the defaults here are our choice and can be set.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from netsim.learning.learner import Learner, open_learner
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
-MOST_BYTES = 20_000 * MEGABYTE      # of a policy's file
+MOST_BYTES = 20_000 * MEGABYTE      # largest policy file
 HIDDEN = 512
 COMPONENTS = 100
-XI = 64      # the reward's base: the last points of accuracy count most
+XI = 64      # base of the reward: the last points of accuracy count most
 
 
 class Environment(Protocol):
-    """A world to learn in: the agent names a device, and gets the next state, a reward, and whether this is the end."""
+    """Reinforcement-learning environment: ``step(device)`` returns the next state, the reward, and whether it ends."""
 
     @property
     def actions(self) -> int: ...
@@ -50,20 +51,20 @@ class Environment(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Compression:
-    """A PCA of flat models: k components, fitted once on the models of the first round."""
+    """PCA of flat models: k components, fitted once on the models of the first round."""
 
     mean: Weights             # (P,)
     components: Weights       # (k, P)
 
     @classmethod
     def fit(cls, models: Weights, components: int = COMPONENTS) -> Compression:
-        """The directions in which these models (N, P) differ most; at most N of them."""
+        """Fit the leading principal components, at most N, of models (N, P)."""
         mean = models.mean(axis=0)
         _, _, directions = np.linalg.svd(models - mean, full_matrices=False)
         return cls(mean, directions[:components])
 
     def state(self, global_weights: Weights, local_weights: Weights) -> Weights:
-        """What the agent sees: (N + 1) k numbers, the global model's first."""
+        """Return the agent's state, shape ((N + 1) k,), components of the global model first."""
         models = np.concatenate([global_weights[None], local_weights])
         seen: Weights = ((models - self.mean) @ self.components.T).astype(np.float32).ravel()
         return seen
@@ -71,13 +72,13 @@ class Compression:
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """What Favor has learned: how to look at models, and a network that rates devices by what it sees."""
+    """Trained policy of Favor: the PCA of models, and the Q-network."""
 
     compression: Compression
     network: nn.Sequential
 
     def ratings(self, global_weights: Weights, local_weights: Weights) -> Floats:
-        """Q of each device: the return to expect from choosing it now."""
+        """Return Q of each device, shape (N,): the expected return of selecting it now."""
         (size, parameters), devices = self.compression.components.shape, len(local_weights)
         weights = list(self.network.parameters())
         inputs, rated_devices = weights[0].shape[1], len(weights[-1])
@@ -94,7 +95,7 @@ class Policy:
 
 
 def save_policy(path: str | Path, policy: Policy) -> None:
-    """Write a policy as named arrays; a crash at any moment leaves the old file or the new one."""
+    """Write a policy as named arrays, atomically: after a crash the file is the old one or the new one."""
     arrays = {"mean": policy.compression.mean, "components": policy.compression.components}
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     tensors |= {f"network.{name}": tensor for name, tensor in policy.network.state_dict().items()}
@@ -102,12 +103,12 @@ def save_policy(path: str | Path, policy: Policy) -> None:
 
 
 def load_policy(path: str | Path) -> Policy:
-    """The policy that ``save_policy`` wrote; only tensors are read, never code."""
+    """Read a file of ``save_policy``; only tensors are read, never code."""
     try:
         with open_to_read(Path(path), "a policy of favor", MOST_BYTES) as file:
             arrays = torch.load(file, weights_only=True, map_location="cpu")
-    except Exception as error:      # a file that is something else fails in all sorts of ways
-        reason = str(error).partition("\n")[0]      # torch goes on with advice that does not fit here
+    except Exception as error:      # files of another kind raise many exceptions
+        reason = str(error).partition("\n")[0]      # the rest of torch's message does not apply here
         raise InputError("unreadable", str(path), f"{type(error).__name__}: {reason}", "a policy of favor") from error
     try:
         hidden, inputs = arrays["network.0.weight"].shape
@@ -122,10 +123,10 @@ def load_policy(path: str | Path) -> Policy:
 
 
 class FederatedWorld:
-    """Federated learning as the agent's world: it names the one device that trains, whose model is the new global one.
+    """Environment of the agent: one device trains per round, and its model becomes the global model.
 
-    An episode starts after a first round with every device, the same each time, and ends at the target accuracy or
-    after so many rounds. The reward is Xi^(accuracy - target) - 1: negative until the target is reached.
+    An episode starts after a first round of all devices, the same each time, and ends at the target accuracy or
+    after ``rounds`` rounds. The reward is Xi^(accuracy - target) - 1: negative below the target.
     """
 
     def __init__(self, learner: Learner, target: float, rounds: int) -> None:
@@ -160,9 +161,9 @@ def policy_for(
     scenario: Scenario, episodes: int, seed: int = 0, workers: int | None = None,
     progress: Callable[[EpisodeProgress], None] | None = None, *, allow_import: bool = False,
 ) -> Policy:
-    """Trains a policy on a scenario's own devices and data; the radio plays no part in it.
+    """Train a policy on the devices and data of a scenario; the radio is not simulated.
 
-    ``allow_import`` lets the scenario name code of packages that are not made for netsim.
+    ``allow_import`` permits code of packages that were not made for netsim.
     """
     learning = scenario.learning
     if learning.dataset is None:
@@ -176,7 +177,7 @@ def policy_for(
 
 @dataclass(frozen=True)
 class EpisodeProgress:
-    """How far training is, after each episode."""
+    """Progress of training after an episode."""
 
     episode: int
     steps: int
@@ -185,18 +186,18 @@ class EpisodeProgress:
 
 @dataclass(frozen=True)
 class QLearning:
-    """How the agent learns: by double Q-learning with epsilon-greedy choices and a replay memory.
+    """Settings of double Q-learning with epsilon-greedy exploration and a replay memory.
 
-    The online network names the best next device, its slower copy says what that is worth: y = r + discount
-    Q'(s', argmax Q(s')). Epsilon falls by a factor a step.
+    The online network Q selects the next action, the target network Q' evaluates it: y = r + discount
+    Q'(s', argmax Q(s')). Epsilon is multiplied by ``explore_decay`` after each step.
     """
 
     discount: float = 0.95
     learning_rate: float = 1e-4
-    batch: int = 32                 # steps that are learned from at a time
-    replay: int = 200               # steps that are remembered
-    sync: int = 10                  # steps after which the copy follows
-    explore: float = 1.0            # epsilon at the beginning
+    batch: int = 32                 # transitions per gradient step
+    replay: int = 200               # transitions in the replay memory
+    sync: int = 10                  # steps between copies to the target network
+    explore: float = 1.0            # initial epsilon
     explore_least: float = 0.05
     explore_decay: float = 0.99
 
@@ -205,7 +206,7 @@ def train_policy(
     environment: Environment, episodes: int, seed: int = 0, how: QLearning = QLearning(),
     progress: Callable[[EpisodeProgress], None] | None = None,
 ) -> nn.Sequential:
-    """A network that rates devices, trained in so many episodes."""
+    """Return the Q-network after training for ``episodes`` episodes."""
     rng = np.random.default_rng(seed)
     online = _network(len(environment.reset()), environment.actions, rng=rng)
     target = deepcopy(online)
@@ -238,7 +239,7 @@ def train_policy(
 def _loss(
     online: nn.Module, target: nn.Module, batch: list[tuple[Weights, int, float, Weights, bool]], discount: float
 ) -> Tensor:
-    """Huber's loss between what was rated and what double Q-learning says it should have been."""
+    """Return the Huber loss between Q of the actions taken and the double-Q-learning targets."""
     states, actions, rewards, after, done = zip(*batch, strict=True)
     rated = online(torch.from_numpy(np.stack(states)))[torch.arange(len(batch)), torch.tensor(actions)]
     with torch.no_grad():
@@ -250,7 +251,7 @@ def _loss(
 
 
 def _network(inputs: int, actions: int, hidden: int = HIDDEN, rng: np.random.Generator | None = None) -> nn.Sequential:
-    """A perceptron with one hidden layer, its weights uniform in +- 1/sqrt(inputs of the layer)."""
+    """Build a perceptron with one hidden layer; initial weights are uniform in +- 1/sqrt(inputs of the layer)."""
     network = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, actions))
     if rng is not None:
         with torch.no_grad():

@@ -1,7 +1,7 @@
-"""The learning side of a run: devices' data, local training in workers, evaluation.
+"""Learning of a run: devices' data, local training in workers, evaluation.
 
-Work is cut the same way whatever the number of workers: a cohort into groups by its devices alone, the test set into
-blocks of fixed size. So a run's bits do not depend on how many workers there are.
+Groups of a cohort depend on its devices alone, and blocks of the test set have a fixed size, so the bits of a run do
+not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ if TYPE_CHECKING:
     from netsim.scenario.schema import Scenario
 
 T = TypeVar("T")
-PAIR = 12      # devices that two groups take at most: six at once is where stacking more stops paying
-BLOCK = 1000   # test samples that a worker evaluates at a time
-FARTHEST = 1_000      # how much larger a batch size is looked for, where one sample would be left over
+PAIR = 12      # most devices of two groups: stacking more than six does not make training faster
+BLOCK = 1000   # test samples per evaluation task
+FARTHEST = 1_000      # search range of the batch size that an error suggests
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker must know besides a task's own arrays; small, since it travels with each of them."""
+    """Settings that a worker needs besides a task's arrays; small, since they are sent with every task."""
 
     dataset: str
     root: str
     model: str
     options: Mapping[str, Any]
     settings: Hyperparameters
-    seed: int = field(default=0, repr=False)      # of what is never sent: parts of the model that are not trained
+    seed: int = field(default=0, repr=False)      # of parameters that are not trained, and so never sent
 
     @classmethod
     def of(cls, settings: Any, seed: int = 0) -> Work:
-        """As a scenario's [learning] table says."""
+        """Take the settings from a scenario's [learning] table."""
         model = settings.model
         name, options = (model, {}) if isinstance(model, str) else (model.name, model.options)
         how = {each.name: getattr(settings, each.name) for each in fields(Hyperparameters)}
@@ -88,16 +88,16 @@ class Work:
 
 @lru_cache(maxsize=4)
 def _network(work: Work, data: Dataset, behind: Any) -> Network:
-    """The model, built once; ``behind`` is what its name stands for: in a notebook that may change meanwhile.
+    """Build the model once; ``behind``, the objects that its name refers to, may change in a notebook.
 
-    What a built-in network offers for groups is tried by the tests, and not by every worker.
+    Batched methods of built-in models are checked by the tests, not by every worker.
     """
     module = build_model(work.model, data.shape, data.classes, work.seed, work.options)
     return Network(module, None if work.model in MODELS and as_shipped(type(module)) else data.shape)
 
 
 class Training:
-    """Local training of a cohort in groups; a group is trained when the first of its devices starts to compute."""
+    """Local training of a cohort in groups; a group starts when the first of its devices starts to compute."""
 
     def __init__(self, groups: Sequence[Sequence[int]], train: Callable[[Sequence[int]], Future[list[Update]]]) -> None:
         self._groups = groups
@@ -105,19 +105,19 @@ class Training:
         self._started: dict[int, Future[list[Update]]] = {}      # by device
 
     def start(self, devices: Iterable[int]) -> None:
-        """Train the groups of devices that start to compute, in the order of the groups."""
+        """Start the groups of these devices, in the order of the groups."""
         wanted = set(devices).difference(self._started)
         for group in self._groups if wanted else ():
             if not wanted.isdisjoint(group):
                 self._started.update(dict.fromkeys(group, self._train(group)))
 
     def update(self, device: int) -> Update:
-        """What a device has learned; waits until its group is done."""
+        """Return the update of a device; blocks until its group is trained."""
         return next(update for update in _result(self._started[device]) if update.device == device)
 
 
 class Learner:
-    """Trains and evaluates one run's model on the devices' data; ``executor`` None trains in this process."""
+    """Local training and evaluation of one run; with ``executor`` None they run in this process."""
 
     def __init__(
         self, settings: Any, parts: Sequence[Ints], seed: int, executor: Executor | None = None,
@@ -128,7 +128,7 @@ class Learner:
         self._parts = list(parts)
         self._seed = seed
         self._executor = executor or InProcess()
-        # what users' own code gives is not shared: it may change from one run to the next
+        # results of users' own code are not shared: the code may change between runs
         self._shared = None if ":" in self._work.model + self._work.dataset else shared
         data, network = self._work.data, self._work.network
         self.layers: Mapping[str, slice] = network.layers
@@ -138,23 +138,23 @@ class Learner:
         self.samples: Ints = np.array([len(part) for part in parts], dtype=np.int64)
         _check_batches(network, data, self.samples, self._work.settings.batch_size)
         self.label_counts = class_counts(data.train_labels, self._parts, data.classes)
-        self.majority: Ints = self.label_counts.argmax(axis=1)      # the lowest class among equals
+        self.majority: Ints = self.label_counts.argmax(axis=1)      # the lowest class on a tie
 
     def initial_weights(self) -> Weights:
-        """The model before the first round, the same for every method under a seed."""
+        """Return the initial model, (P,), the same for every method under a seed."""
         return self._work.network.weights()
 
     def prepare(
         self, round: int, weights: Weights, devices: Sequence[int], gradient: Weights | None = None,
         buffers: Floats | None = None,
     ) -> Training:
-        """Local training of these devices from these weights, in groups that wait for a device to start.
+        """Prepare local training of these devices from ``weights``; see :meth:`Training.start`.
 
-        ``gradient`` is FEDL's global gradient, where its local term is on; ``buffers`` a row for each device.
+        ``gradient`` is FEDL's global gradient, if its local term is enabled; ``buffers`` has a row per device.
         """
         shared = self._folder(round)
         cut = self._groups(devices)
-        if shared:      # processes at the same point at the same time each start with another group
+        if shared:      # concurrent processes with the same work each begin with a different group
             random.Random(os.getpid()).shuffle(cut)
         own_buffers = {} if buffers is None else dict(zip(devices, buffers, strict=True))
 
@@ -169,17 +169,17 @@ class Learner:
         self, round: int, weights: Weights, devices: Sequence[int], gradient: Weights | None = None,
         buffers: Floats | None = None,
     ) -> Training:
-        """The same, started at once."""
+        """Prepare local training and start all groups."""
         training = self.prepare(round, weights, devices, gradient, buffers)
         training.start(devices)
         return training
 
     def _folder(self, round: int | None = None) -> Path | None:
-        """Where to look for what other runs have computed, and to keep what this one does, in or after a round."""
+        """Return the folder of shared results if this round uses it."""
         return self._shared.folder if self._shared and (self._shared.every_round or round in (0, 1)) else None
 
     def _groups(self, devices: Sequence[int]) -> list[list[int]]:
-        """The cohort cut into groups of about equal work, an even number of them, by the cohort alone."""
+        """Split a cohort into an even number of groups of about equal work, independent of the number of workers."""
         by_size = sorted((int(device) for device in devices), key=lambda device: (-self.samples[device], device))
         count = len(by_size)
         if self._work.network.grouped:
@@ -187,7 +187,7 @@ class Learner:
         return [by_size[first::count] for first in range(count)]
 
     def evaluate(self, weights: Weights, buffers: Floats | None = None) -> Evaluation:
-        """Accuracy and loss on the test samples, all or as many as the scenario says."""
+        """Return accuracy and loss on the test samples (``learning.evaluation.samples``)."""
         chosen = self._test_samples
         futures = [self._executor.submit(
             _test, self._work, weights, chosen[start : start + BLOCK], buffers, self._folder())
@@ -202,19 +202,19 @@ class Learner:
 
     @cached_property
     def _test_samples(self) -> Ints:
-        """All test samples, or the wanted number drawn once a run."""
+        """Indices of all test samples, or of the configured number, drawn once per run."""
         there = len(self._work.data.test_labels)
         if self._wanted == "all" or self._wanted >= there:
             return np.arange(there)
         return np.sort(stream(self._seed, "evaluation").choice(there, self._wanted, replace=False))
 
     def local_loss(self, weights: Weights, devices: Sequence[int], buffers: Floats | None = None) -> Floats:
-        """Mean loss of the model on each device's own samples; ``buffers`` a row for each device."""
+        """Return the mean loss of the model on each device's samples; ``buffers`` has a row per device."""
         rows = [None] * len(devices) if buffers is None else buffers
         return np.array([losses.mean() for losses, _ in self._on_own_samples(weights, devices, rows)])
 
     def local_accuracy(self, weights: Weights, devices: Sequence[int]) -> Floats:
-        """Accuracy of the model on each device's own samples."""
+        """Return the accuracy of the model on each device's samples."""
         answers = self._on_own_samples(weights, devices, [None] * len(devices))
         return np.array([(guesses == self._work.data.train_labels[self._parts[device]]).mean()
                          for device, (_, guesses) in zip(devices, answers, strict=True)])
@@ -232,40 +232,55 @@ def open_learner(
     scenario: Scenario, seed: int, workers: int | None = None, shared: InCommon | None = None, *,
     allow_import: bool = False,
 ) -> Iterator[Learner]:
-    """The learner of a scenario, with its own workers (as many as the machine has cores) until the block ends.
+    """Open the learner of a scenario with its own workers; they end with the block.
 
-    What training and testing give is looked up and kept in what is ``shared`` with other runs, if anything is.
-    ``allow_import`` lets the scenario name code of packages that are not made for netsim.
+    Parameters
+    ----------
+    scenario : Scenario
+        Its [learning] table names dataset, partition and model.
+    seed : int
+        Seed of the run.
+    workers : int, optional
+        Worker processes; by default one per core.
+    shared : InCommon, optional
+        Folder of training results shared with other runs.
+    allow_import : bool
+        Permit code of packages that were not made for netsim.
+
+    Yields
+    ------
+    Learner
+        Local training and evaluation.
     """
     permit_learning(scenario, allow_import=allow_import)
     parts = split(scenario, seed)
-    count_parameters(scenario)    # a model that does not fit shows before any worker starts
+    count_parameters(scenario)    # a model that does not fit the images fails before any worker starts
     with open_pool(cores() if workers is None else workers) as pool:
         yield Learner(scenario.learning, parts, seed, pool, shared)
 
 
 def split(scenario: Scenario, seed: int) -> list[Ints]:
-    """The training samples of each device."""
+    """Return the indices of the training samples of each device."""
     labels, samples = Work.of(scenario.learning).data.train_labels, draw_samples(scenario, seed)
     return partition(labels, scenario.learning.partition, samples, scenario.size, stream(seed, "partition"))
 
 
 def count_parameters(scenario: Scenario) -> int:
-    """How many numbers a device of the scenario sends: the model's, and its buffers unless they stay local."""
+    """Return how many numbers a device uploads: the parameters, and the buffers unless they stay local."""
     network = Work.of(scenario.learning).network
     check_buffers(scenario.learning, network)
     return network.size + (0 if scenario.learning.buffers == "local" else network.buffers.sent)
 
 
 def check_buffers(settings: Any, network: Network) -> None:
-    """A key that is set and has no effect is an error."""
+    """Raise InputError if ``learning.buffers`` is set for a model without buffers."""
     if settings.buffers is not None and not network.buffers.size:
         raise InputError("no-effect", "learning.buffers", quoted(settings.buffers),
                          hint=f"Model {settings.model_name} keeps no buffers: remove this key")
 
 
 def _check_batches(network: Network, data: Dataset, samples: Ints, batch: int) -> None:
-    """Refuse a split that leaves a batch of one sample to a model that cannot learn from one, as with batch norm."""
+    """Raise InputError if a batch has one sample and the model needs two, as with batch normalisation."""
     def leaves_one(size: int) -> Ints:
         devices: Ints = samples[(samples % size == 1) | (size == 1)]
         return devices
@@ -278,7 +293,7 @@ def _check_batches(network: Network, data: Dataset, samples: Ints, batch: int) -
         f"{counted(int(leaves_one(batch)[0]), 'sample')}",
         f"batches of at least 2, as model {type(network.module).__name__} needs",
         "Give every device at least 2 samples, or use GroupNorm or LayerNorm" if samples.min() == 1 else
-        f"Take learning.batch_size = {wider}")
+        f"Use learning.batch_size = {wider}")
 
 
 def _learns_from_one(network: Network, data: Dataset) -> bool:
@@ -298,16 +313,16 @@ def _result(future: Future[T]) -> T:
         return future.result()
     except BrokenExecutor as error:
         raise WorkerError(
-            "a training worker ended without an answer, most often because memory ran out; "
-            "take fewer workers or a smaller batch"
+            "a training worker ended unexpectedly, most often because memory ran out; "
+            "use fewer workers or a smaller batch"
         ) from error
 
 
 @cache
 def keep_memory() -> None:
-    """Tells the C library, where it is glibc, to keep what training frees instead of giving it back.
+    """Make glibc keep freed memory instead of returning it to the system.
 
-    Every step frees and takes megabytes, and fresh pages are slow to touch: a quarter of a step on CIFAR-10.
+    Every step frees and allocates megabytes, and touching new pages takes a quarter of a step on CIFAR-10.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt:
@@ -318,8 +333,10 @@ def keep_memory() -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch with a single thread: workers use all cores anyway, several threads would add up in another order, and a
-    forked worker cannot use the threads that its parent had.
+    """Limit torch to one thread inside the block.
+
+    The workers use all cores; several threads would sum in another order; and a forked worker cannot use the threads
+    of its parent.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -349,7 +366,7 @@ def _test(
     work: Work, weights: Weights, chosen: Ints, buffers: Floats | None, folder: Path | None = None, *,
     train: bool = False,
 ) -> tuple[Floats, Ints]:
-    """Losses and guesses on some of the test samples, or of the training samples."""
+    """Return losses and predicted classes on the chosen test or training samples."""
     data = work.data
     images, labels = (data.train_images, data.train_labels) if train else (data.test_images, data.test_labels)
     images, labels = images[chosen], labels[chosen]

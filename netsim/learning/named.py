@@ -1,6 +1,6 @@
-"""What the table ``[learning]`` names: data, their split, a model, and how models become one.
+"""Registries that the table ``[learning]`` refers to: datasets, partitions, models, aggregations.
 
-Nothing here imports torch before it is needed: a scenario is checked, and planned without learning, in less time.
+torch is imported only where a model is built, so that checking a scenario and planning without learning are fast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["AGGREGATIONS", "DATASETS", "MODELS", "PARTITIONS"]
 
 
 def permit_learning(scenario: Scenario, *, allow_import: bool = False) -> None:
-    """Raise InputError for a name that is unknown, or whose code nobody has allowed; see ``Registry.permit``."""
+    """Raise InputError for an unknown name or code that is not permitted; see ``Registry.permit``."""
     learning = scenario.learning
     for registry, name in ((DATASETS, learning.dataset), (PARTITIONS, learning.partition.kind),
                            (MODELS, learning.model_name), (AGGREGATIONS, learning.aggregation)):
@@ -32,7 +32,7 @@ def permit_learning(scenario: Scenario, *, allow_import: bool = False) -> None:
 
 
 def check_learning(scenario: Scenario) -> None:
-    """Raise InputError unless what is named is there and takes its options; a plain built-in model is not imported."""
+    """Raise InputError for unknown names or options; a built-in model without options is not imported."""
     learning = scenario.learning
     PARTITIONS.options(learning.partition.kind, partition_options(learning.partition))
     if learning.dataset is not None:
@@ -42,10 +42,10 @@ def check_learning(scenario: Scenario) -> None:
 
 
 def layers_of(scenario: Scenario) -> Mapping[str, slice] | None:
-    """Build the model for the images that it is to learn from, and answer its layers; InputError where it does not fit.
+    """Build the model for the dataset's image shape and return its layers; raise InputError if it does not fit.
 
-    None where only the data themselves can say what the images are like, unless they are arrays in one file: others are
-    read when a run begins, and no sooner, since they may be many.
+    Return None if the image shape is known only from the data, except for ``arrays``, which is one file: other data
+    may be large and are read when a run starts.
     """
     learning = scenario.learning
     if learning.model_name is None or learning.dataset not in (*KNOWN, "arrays"):
@@ -65,7 +65,7 @@ def layers_of(scenario: Scenario) -> Mapping[str, slice] | None:
 
 
 def upload_bits(scenario: Scenario) -> float:
-    """z; only ``bits = "auto"`` has to build the model for it."""
+    """Return z, the bits of an upload; ``bits = "auto"`` builds the model to count its parameters."""
     if scenario.learning.bits != "auto":
         return scenario.bits()
     from netsim.learning.learner import count_parameters
@@ -74,7 +74,7 @@ def upload_bits(scenario: Scenario) -> float:
 
 
 def samples_without_learning(scenario: Scenario, seed: int) -> Ints | None:
-    """D_n where only the data split knows it (``samples = "auto"``), else None: as the scenario says."""
+    """Return D_n of each device if the partition determines it (``samples = "auto"``), else None."""
     if all(table.samples != "auto" for table in scenario.population):
         return None
     from netsim.learning.learner import split

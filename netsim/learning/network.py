@@ -1,4 +1,4 @@
-"""A model as the rest of netsim sees it: a flat vector of weights, and a way to run several such vectors at once."""
+"""Torch modules as flat weight vectors, and forward and backward passes of several such vectors at once."""
 
 from __future__ import annotations
 
@@ -21,17 +21,23 @@ Shape = tuple[int, int, int]
 ForwardGroup = Callable[[Sequence[Tensor], Tensor], Tensor]
 Gradients = Callable[[Sequence[Tensor], Tensor, Tensor, Tensor], tuple[Tensor, list[Tensor]]]
 
-# What a class may define without computing anything else than its parent.
+# Attributes that a subclass may define without changing what its parent computes.
 _HARMLESS = {"__init__", "__repr__", "extra_repr", "__dict__", "__weakref__", "__annotate__", "__annotate_func__",
              "gradients_group"}
-_CLOSE = 1e-3      # of the largest number: far above rounding, far below any other computation
+_CLOSE = 1e-3      # relative tolerance: far above rounding, far below the difference of another computation
 
 
 class Network:
-    """Wraps a torch module; ``layers`` says where each parameter lies in the flat vector of ``size`` weights.
+    """Torch module with a flat vector of ``size`` weights; ``layers`` maps parameter names to slices of it.
 
-    Parameters that are not to be trained (``requires_grad`` is off) are no part of the vector: everybody has them.
-    ``shape`` of an image lets what the module offers for groups be tried before it is used.
+    Parameters that are not trained (``requires_grad`` is off) are not part of the vector: all devices have them.
+    With the ``shape`` of an image, batched methods of the module are checked before they are used. A module may have:
+
+    ``forward_group(stacked, images)``
+        Logits (G, batch, classes) of G models: ``stacked`` has a tensor (G, *shape) per parameter, ``images`` is
+        (batch, G * channels, height, width).
+    ``gradients_group(stacked, images, labels, share)``
+        Losses (G,) and gradients, shaped as ``stacked``; ``share`` (G, batch) weighs the samples.
     """
 
     def __init__(self, module: nn.Module, shape: Shape | None = None) -> None:
@@ -47,26 +53,26 @@ class Network:
 
     @cached_property
     def _ways(self) -> tuple[ForwardGroup | None, Gradients | None]:
-        return group_ways(self.module, self._shape)      # a second of work, which the layers alone do not take
+        return group_ways(self.module, self._shape)      # takes a second, so only when a pass is computed
 
     @property
     def grouped(self) -> bool:
-        """Whether several devices can be served in one pass."""
+        """True if one pass can serve several devices."""
         return self._ways[0] is not None
 
     def weights(self) -> Weights:
-        """The module's own parameters, flat."""
+        """Return the module's trained parameters, flat."""
         parts = [part.detach().numpy().ravel() for _, part in self.module.named_parameters() if part.requires_grad]
         return np.concatenate(parts).astype(np.float32)
 
     def stack(self, weights: Weights, count: int = 1) -> list[Tensor]:
-        """``count`` copies of a flat model: a tensor (count, *shape) for each parameter, in memory of their own."""
+        """Return ``count`` copies of a flat model: a new tensor (count, *shape) per parameter."""
         return self.stack_rows([weights] * count)
 
     def stack_rows(self, models: Sequence[Weights]) -> list[Tensor]:
-        """The same for different models.
+        """Return several flat models as one tensor (count, *shape) per parameter.
 
-        Convolution kernels lie channels-last in memory, as the images do: that is fastest on a CPU.
+        Convolution kernels are channels-last in memory, as the images are: fastest on a CPU.
         """
         stacked = []
         for name, shape in self.shapes.items():
@@ -78,13 +84,13 @@ class Network:
         return stacked
 
     def rows(self, stacked: Sequence[Tensor]) -> Weights:
-        """Back from a stack to flat models, one a row, in memory of their own."""
+        """Return the models of a stack as rows of a new array (count, P)."""
         parts = [part.detach().reshape(len(part), part[0].numel()) for part in stacked]      # some have 0 dimensions
         flat: Weights = torch.cat(parts, dim=1).numpy()
         return flat
 
     def logits(self, stacked: Sequence[Tensor], images: Tensor) -> Tensor:
-        """(batch, G * channels, height, width) to (G, batch, classes)."""
+        """Map images (batch, G * channels, height, width) to logits (G, batch, classes)."""
         forward_group, _ = self._ways
         if forward_group:
             return forward_group(stacked, images)
@@ -93,7 +99,7 @@ class Network:
             single: Tensor = functional_call(self.module, alone, (images,))
         except MemoryError:
             raise
-        except Exception as error:      # users' code fails in all sorts of ways
+        except Exception as error:      # users' code may raise anything
             raise InputError("your-code", f"model {type(self.module).__name__}", f"on {len(images)} images: {error}"
                              ) from error
         return single.unsqueeze(0)
@@ -101,7 +107,7 @@ class Network:
     def gradients(
         self, stacked: Sequence[Tensor], images: Tensor, labels: Tensor, share: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """Each model's loss (G,) and its gradient; ``share`` (G, batch) is how much each sample counts in the loss."""
+        """Return losses (G,) and gradients; ``share`` (G, batch) is the weight of each sample in the loss."""
         _, gradients_group = self._ways
         if gradients_group:
             with torch.no_grad():
@@ -119,21 +125,21 @@ def _autograd(
 
 
 def slopes(loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
-    """The gradient; 0 for what played no part this time, as where a model leaves out layers by chance."""
+    """Return the gradient; 0 for unused parameters, as where a model skips layers at random."""
     if not loss.requires_grad:
         return [torch.zeros_like(leaf) for leaf in leaves]
     return list(torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True))
 
 
 class Standardise:
-    """Turns grey levels into inputs of mean 0 and deviation 1 over the training set, channel by channel."""
+    """Standardisation of grey levels to mean 0 and deviation 1 over the training set, by channel."""
 
     def __init__(self, mean: np.ndarray, deviation: np.ndarray) -> None:
         self.mean = torch.tensor(mean, dtype=torch.float32)
         self.scale = torch.tensor(1 / deviation, dtype=torch.float32)
 
     def __call__(self, images: Images, group: int = 1) -> Tensor:
-        """Bytes (G * batch, height, width, channels) to inputs (batch, G * channels, height, width), channels last."""
+        """Map bytes (G * batch, height, width, channels) to inputs (batch, G * channels, height, width)."""
         count, height, width, channels = images.shape
         rows = torch.from_numpy(images).view(count, height, width * channels).to(torch.float32)
         rows.sub_(self.mean.repeat(width)).mul_(self.scale.repeat(width))    # a row at a time: fast in colour too
@@ -141,12 +147,12 @@ class Standardise:
         return inputs.flatten(3).permute(0, 3, 1, 2)
 
 
-# Several models in one pass: used where a class offers that, and means what its ``forward`` computes.
+# Several models in one pass: only if the class has the methods and they compute the same as its ``forward``.
 
 def group_ways(module: nn.Module, shape: Shape | None) -> tuple[ForwardGroup | None, Gradients | None]:
-    """The module's ``forward_group`` and ``gradients_group``, each None unless it stands for the module's ``forward``.
+    """Return ``forward_group`` and ``gradients_group``; None for one that does not match the module's ``forward``.
 
-    ``shape`` of an image lets both be tried once; without it the classes alone decide.
+    With the ``shape`` of an image both are compared on one example; without it the class definitions decide.
     """
     parts = dict(module.named_parameters())
     plain = not list(module.buffers()) and all(part.requires_grad for part in parts.values())
@@ -166,16 +172,16 @@ def group_ways(module: nn.Module, shape: Shape | None) -> tuple[ForwardGroup | N
 
 
 def as_shipped(kind: type) -> bool:
-    """Whether a class of ours computes with the functions of its own file, and none that were put there later."""
+    """Return whether a built-in class still has the methods of its own module, none of them replaced."""
     functions = (getattr(kind, name, None) for name in ("forward", "forward_group", "gradients_group"))
     home = vars(sys.modules[kind.__module__])
     return all(getattr(function, "__globals__", None) is home for function in functions)
 
 
 def _speaks_for(module: nn.Module, name: str) -> bool:
-    """Whether no class below the one that defines a method, nor the object itself, computes in a way of its own."""
+    """Return whether neither the object nor a subclass of the class that defines ``name`` overrides computation."""
     if any(callable(getattr(type(module), key, None)) for key in vars(module)):
-        return False      # a forward that was put on the object, or what that leans on
+        return False      # a forward, or a method that it uses, was assigned to the object
     for kind in type(module).__mro__:
         if name in vars(kind):
             return True
@@ -185,7 +191,7 @@ def _speaks_for(module: nn.Module, name: str) -> bool:
 
 
 def _trial(parts: dict[str, nn.Parameter], shape: Shape) -> tuple[list[Tensor], Tensor]:
-    """Two unlike models, and three images for each."""
+    """Return two different models and three images for each."""
     chance = torch.Generator().manual_seed(0)
     depth, height, width = shape
 
@@ -197,7 +203,7 @@ def _trial(parts: dict[str, nn.Parameter], shape: Shape) -> tuple[list[Tensor], 
 
 
 def _tried(trial: Callable[[], bool]) -> bool:
-    """Whether it comes out right; users' code that fails on a group is not asked for groups."""
+    """Return the result of a check; False if users' code raises."""
     try:
         with torch.random.fork_rng(devices=[]):
             return trial()
@@ -209,7 +215,7 @@ def _tried(trial: Callable[[], bool]) -> bool:
 def _same_answers(
     module: nn.Module, forward_group: ForwardGroup, names: list[str], stacked: list[Tensor], images: Tensor
 ) -> bool:
-    """Whether a group answers as each model alone, both when learning and when not."""
+    """Return whether batched logits equal those of each model alone, in training and in evaluation mode."""
     was, each = module.training, images.chunk(2, dim=1)
     try:
         for training in (False, True):
@@ -229,7 +235,7 @@ def _same_answers(
 def _same_gradients(
     forward_group: ForwardGroup, gradients_group: Gradients, stacked: list[Tensor], images: Tensor
 ) -> bool:
-    """Whether losses and gradients are those that autograd finds."""
+    """Return whether losses and gradients equal those of autograd."""
     with torch.no_grad():
         models, batch, classes = forward_group(stacked, images).shape
         labels, share = torch.arange(models * batch) % classes, torch.full((models, batch), 1 / batch)
