@@ -105,8 +105,8 @@ def _check_aggregation(name: str, found: Any) -> None:
 
 
 # Arguments that an aggregation function may declare, by name: weights, the global model (P,); models, the list of
-# uploaded ones, (P,) each; samples, D_n of each; total, samples of all devices; chances, probability of each draw, or None. It returns
-# the aggregate, finite and of shape (P,).
+# uploaded ones, (P,) each; samples, D_n of each; total, samples of all devices; chances, probability of each draw, or
+# None. The function returns the aggregate, finite and of shape (P,).
 OFFERED = ("weights", "models", "samples", "total", "chances")
 AGGREGATIONS = Registry("aggregation", "learning.aggregation", {
     "weighted": Entry("netsim.learning.aggregation:weighted_mean", "weighted by samples (eq. 4)"),

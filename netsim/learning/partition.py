@@ -1,8 +1,8 @@
-"""Who holds which training samples: the non-iid splits of the paper and the usual others.
+"""Partitions of the training samples among devices: the non-iid splits of the paper and other common ones.
 
-One rule for all kinds that draw: the samples of a class are shuffled and dealt out like cards, so devices share none
-while the stock lasts. When a class is used up it is shuffled and dealt again: devices then overlap, but a
-device gets a sample twice only if it asks for more of a class than there is.
+All random kinds draw the samples of a class without replacement, so devices share none until a class is used up. It is
+then shuffled and drawn again: devices overlap, but a device holds a sample twice only if it needs more samples of a
+class than exist.
 """
 
 from __future__ import annotations
@@ -25,15 +25,38 @@ from netsim.base.registry import Entry, Registry, first_called
 from netsim.base.streams import stream
 from netsim.learning.datasets import load_dataset
 
-MOST_BYTES = 500 * MEGABYTE      # of a file with a split
+MOST_BYTES = 500 * MEGABYTE      # largest partition file
 
 
 def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, rng: np.random.Generator) -> list[Ints]:
-    """Sample numbers of each device, by ``settings.kind`` and its options (sigma, alpha, per_device or path).
+    """Return the sample indices of each device.
 
-    ``samples`` are the D_n wanted; those with 0, or all when it is None, share evenly what the others leave of the
-    training samples. A ``file`` brings its own D_n. A kind of the user's own is a function of the labels, the samples
-    wanted of each device and a random generator, and of its options; it answers the sample numbers of each device.
+    A partition of the user's own, ``kind = "package.module:function"``, has the interface
+    ``function(labels, samples, rng, **options) -> list of integer arrays``, one array per device.
+
+    Parameters
+    ----------
+    labels : array of int, shape (T,)
+        Class of each training sample.
+    settings : Partition
+        ``kind`` and its options (sigma, alpha, per_device or path).
+    samples : array of int, shape (devices,), optional
+        D_n of each device. Devices with 0, or all if it is None, share the remaining samples evenly. Kind ``file``
+        determines D_n itself.
+    devices : int
+        Number of devices.
+    rng : numpy.random.Generator
+        Stream "partition" of the run.
+
+    Returns
+    -------
+    list of array of int
+        Indices into ``labels``, one array per device.
+
+    Raises
+    ------
+    InputError
+        If there are fewer samples than devices, or a user's function returns something else.
     """
     rule = PARTITIONS.make(settings.kind, partition_options(settings))
     if len(labels) < devices:
@@ -51,13 +74,13 @@ def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, r
 
 
 def partition_options(settings: Any) -> dict[str, Any]:
-    """All keys of the table but its kind."""
+    """Return all keys of the table except ``kind``."""
     keys = dict(settings) if isinstance(settings, Model) else vars(settings)
     return {name: value for name, value in keys.items() if name != "kind"}
 
 
 def _checked(kind: str, parts: Any, devices: int, stock: int) -> list[Ints]:
-    """Check what a partition of the user's own returned."""
+    """Raise InputError unless a user's partition returned valid sample indices for every device."""
     if not isinstance(parts, list | tuple) or len(parts) != devices:
         found = counted(len(parts), "entry", "entries") if isinstance(parts, list | tuple) else type(parts).__name__
         raise InputError("wrong-answer", f"partition {kind}", found,
@@ -71,12 +94,12 @@ def _checked(kind: str, parts: Any, devices: int, stock: int) -> list[Ints]:
 
 
 def class_counts(labels: Ints, parts: Sequence[Ints], classes: int) -> Ints:
-    """How many samples of each class (column) each device (row) holds."""
+    """Return the number of samples by device (row) and class (column)."""
     return np.stack([np.bincount(labels[part], minlength=classes) for part in parts])
 
 
 def majority(labels: Ints, samples: Ints, rng: np.random.Generator, sigma: Fraction = 0.8) -> list[Ints]:
-    """A share sigma of one class, drawn uniformly for each device; the rest evenly from the other classes."""
+    """Draw a share sigma from one class, chosen uniformly for each device, and the rest evenly from the others."""
     classes = int(labels.max()) + 1
     stock = Stock(labels, rng)
     parts = []
@@ -94,7 +117,7 @@ def majority(labels: Ints, samples: Ints, rng: np.random.Generator, sigma: Fract
 
 
 def two_class(labels: Ints, samples: Ints, rng: np.random.Generator) -> list[Ints]:
-    """The paper's H: four fifths of one class, the rest of a second one, both drawn uniformly for each device."""
+    """Draw four fifths from one class and the rest from a second, both chosen uniformly for each device (case H)."""
     classes = int(labels.max()) + 1
     if classes < 2:
         raise InputError("needs", "learning.partition.kind", '"two-class"', "data of two classes at least")
@@ -110,23 +133,23 @@ def two_class(labels: Ints, samples: Ints, rng: np.random.Generator) -> list[Int
 
 
 def iid(labels: Ints, samples: Ints, rng: np.random.Generator) -> list[Ints]:
-    """Every device draws from all samples alike."""
+    """Draw uniformly from all samples."""
     stock = Stock(np.zeros(len(labels), dtype=np.int64), rng)
     return [stock.deal(np.array([size])) for size in samples]
 
 
 def dirichlet(labels: Ints, samples: Ints, rng: np.random.Generator, alpha: Positive = 0.5) -> list[Ints]:
-    """Class shares of each device drawn from Dirichlet(alpha): the smaller alpha, the fewer classes on a device."""
+    """Draw the class shares of each device from Dirichlet(alpha): a small alpha gives few classes per device."""
     classes = int(labels.max()) + 1
     stock = Stock(labels, rng)
     return [stock.deal(_round(rng.dirichlet(np.full(classes, alpha)) * size)) for size in samples]
 
 
 def shards(labels: Ints, samples: Ints, rng: np.random.Generator, per_device: Natural = 2) -> list[Ints]:
-    """Samples sorted by class and cut into shards, ``per_device`` of them for each device at random.
+    """Sort samples by class, cut them into shards and assign ``per_device`` random shards to each device.
 
-    Shard i of size s_i starts at n * (s_0 + … + s_(i-1)) / sum s, so that the shards spread over all n samples
-    when they are fewer and overlap their neighbours when they are more.
+    Shard i of size s_i starts at n * (s_0 + … + s_(i-1)) / sum s: shards spread over all n samples if they need fewer,
+    and overlap their neighbours if they need more.
     """
     if per_device > samples.min():
         raise InputError("out-of-range", "learning.partition.per_device", per_device,
@@ -143,7 +166,7 @@ def shards(labels: Ints, samples: Ints, rng: np.random.Generator, per_device: Na
 
 
 def from_file(labels: Ints, samples: Ints, rng: np.random.Generator, path: str) -> list[Ints]:
-    """JSON, ``{"0": [sample, …], "1": …}`` or a list of lists: the sample numbers of each device."""
+    """Read the sample indices of each device from JSON: ``{"0": [sample, …], "1": …}`` or a list of lists."""
     file = expanded(path, "learning.partition.path")
     try:
         content = read_json(file, "a split", MOST_BYTES)
@@ -167,15 +190,15 @@ def from_file(labels: Ints, samples: Ints, rng: np.random.Generator, path: str) 
 PARTITIONS = Registry("partition", "learning.partition.kind", {
     "majority": Entry("netsim.learning.partition:majority", "a share sigma of one class, the rest of the others"),
     "two-class": Entry("netsim.learning.partition:two_class", "two classes a device, four to one (case H)"),
-    "iid": Entry("netsim.learning.partition:iid", "whatever the class"),
+    "iid": Entry("netsim.learning.partition:iid", "uniform over all samples"),
     "dirichlet": Entry("netsim.learning.partition:dirichlet", "class shares drawn from Dirichlet(alpha)"),
-    "shards": Entry("netsim.learning.partition:shards", "sorted by class and cut, so many pieces a device"),
-    "file": Entry("netsim.learning.partition:from_file", "as a JSON file says"),
+    "shards": Entry("netsim.learning.partition:shards", "shards of the samples sorted by class, per_device for each device"),
+    "file": Entry("netsim.learning.partition:from_file", "sample indices from a JSON file"),
 }, given=3, check=first_called("labels", "learning.partition.kind"))
 
 
 class Stock:
-    """The samples of each class, shuffled, to be dealt out; a class that is used up is shuffled again."""
+    """Shuffled samples of each class, drawn without replacement; a class that is used up is shuffled again."""
 
     def __init__(self, labels: Ints, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -183,7 +206,7 @@ class Stock:
         self._left = [rng.permutation(members) for members in self._all]
 
     def deal(self, counts: Ints) -> Ints:
-        """So many samples of each class, in random order."""
+        """Draw ``counts`` samples of each class, in random order."""
         hand = [self._deal(label, int(count)) for label, count in enumerate(counts) if count]
         return self._rng.permutation(np.concatenate(hand))
 
@@ -194,25 +217,25 @@ class Stock:
         while len(hand) < count:
             fresh = self._rng.permutation(self._all[label])
             held = np.isin(fresh, hand)
-            fresh = np.concatenate([fresh[~held], fresh[held]])    # what this device holds already comes last
+            fresh = np.concatenate([fresh[~held], fresh[held]])    # samples that this device already holds come last
             more, self._left[label] = np.split(fresh, [min(count - len(hand), len(fresh))])
             hand = np.concatenate([hand, more])
         return hand
 
 
 def _round(shares: Floats) -> Ints:
-    """Whole numbers near the shares with the same sum, by largest remainders."""
+    """Round shares to integers with the same sum, by largest remainders."""
     counts = np.floor(shares).astype(np.int64)
     left = round(float(shares.sum())) - int(counts.sum())
     counts[np.argsort(counts - shares, kind="stable")[:left]] += 1
     return counts
 
 
-# A split to look at before any training: in a line, and as a figure.
+# Preview of a partition: one line of text, and a figure.
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """How many samples of each class (column) each device (row) holds."""
+    """Number of samples by device (row) and class (column)."""
 
     dataset: str
     rule: str
@@ -223,7 +246,7 @@ class Split:
 def split_dataset(
     name: str, root: str | Path, rule: str, devices: int, samples: int | None, seed: int, *, allow_import: bool = True,
 ) -> Split:
-    """A dataset split as a scenario under this seed would; ``rule`` is written ``kind:key=value``."""
+    """Split a dataset as a scenario under this seed does; ``rule`` has the form ``kind:key=value``."""
     from pydantic import TypeAdapter, ValidationError
 
     from netsim.scenario.learning import Partition
@@ -244,7 +267,7 @@ def split_dataset(
 
 
 def describe_split(split: Split) -> str:
-    """How many samples the devices hold, and how many of them are of one class, in a line."""
+    """Return one line with the samples per device and the mean share of the most frequent class."""
     sizes = split.counts.sum(axis=1)
     share = float(np.mean(split.counts.max(axis=1) / sizes))
     most = counted(int(sizes.max()), "sample")

@@ -1,7 +1,7 @@
-"""Where training runs: in worker processes of this machine, or in this very process.
+"""Executors of training: worker processes of this machine, or this process.
 
-The workers differ from ``ProcessPoolExecutor`` in how they end: at once and without a word, together with the process
-that started them, be it by an error, by Ctrl-C or by kill -9, and in the middle of work too.
+Unlike those of ``ProcessPoolExecutor``, workers end at once and silently with the process that started them, after an
+error, Ctrl-C or kill -9, also in the middle of a task.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 
 def open_pool(workers: int) -> Executor:
-    """An executor with so many worker processes; with one, work is done in this process, with the same results."""
+    """Return an executor with ``workers`` processes; with one worker, tasks run in this process, with equal results."""
     return Workers(workers) if workers > 1 else InProcess()
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class InProcess(Executor):
-    """Does everything at once where it is called."""
+    """Executor that runs each task immediately in the calling thread."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         future: Future[T] = Future()
@@ -47,22 +47,22 @@ class InProcess(Executor):
 class Workers(ThreadPoolExecutor):
     """Persistent worker processes.
 
-    They are forked on Linux, so that they start at once and share loaded modules and datasets; ``start="spawn"`` is for
-    work that a fork would break. In this process a thread for each worker hands it a job and waits for the answer.
+    On Linux they are forked, so that they start fast and share loaded modules and datasets; ``start="spawn"`` is for
+    tasks that a fork would break. In this process, one thread per worker sends it a task and waits for the result.
     """
 
     def __init__(self, count: int, start: str = "fork" if sys.platform == "linux" else "spawn") -> None:
         super().__init__(count)
         context: Any = multiprocessing.get_context(start)
         self._ended = False
-        self._idle: SimpleQueue[Connection] = SimpleQueue()      # pipes to workers without a job
+        self._idle: SimpleQueue[Connection] = SimpleQueue()      # pipes to idle workers
         self._processes = []
         for _ in range(count):
             here, there = context.Pipe()
             process = context.Process(target=_serve, args=(there,), daemon=True)
             with safe_path():
                 process.start()
-            there.close()    # the worker's death now ends the pipe
+            there.close()    # so that the pipe closes when the worker ends
             self._processes.append(process)
             self._idle.put(here)
 
@@ -74,7 +74,7 @@ class Workers(ThreadPoolExecutor):
         try:
             if self._ended:
                 raise EOFError
-            worker.send((fn, args, kwargs))      # a job or an error that cannot travel raises another error
+            worker.send((fn, args, kwargs))      # a task or an error that cannot be pickled raises another error
             answer, error = worker.recv()
         except (EOFError, OSError):
             self._ended = True
@@ -87,7 +87,7 @@ class Workers(ThreadPoolExecutor):
         return result
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the workers at once: what is still under way is what nobody waits for any more."""
+        """End the workers at once; running tasks are abandoned."""
         self._ended = True
         for process in self._processes:
             process.kill()
@@ -98,10 +98,10 @@ class Workers(ThreadPoolExecutor):
 
 @contextmanager
 def safe_path() -> Iterator[None]:
-    """Processes that are started meanwhile do not look for modules in the current folder.
+    """Start processes inside the block without the current folder on their module path.
 
-    A spawned one is a ``python -c``, for which that folder comes first: a ``struct.py`` beside a stranger's sweep file
-    would be run by each worker, and by the process that watches over them. What this one imports from, they do too.
+    A spawned process is a ``python -c``, which searches that folder first: a ``struct.py`` beside a foreign sweep file
+    would be run by each worker and by the resource tracker. The module path of this process is passed on.
     """
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
@@ -115,7 +115,7 @@ def safe_path() -> Iterator[None]:
 
 
 def _serve(parent: Connection) -> None:
-    """A worker's life. Ctrl-C, and often SIGTERM, go to all processes, but the parent alone answers them."""
+    """Run tasks from the pipe until the parent ends; ignore SIGINT and SIGTERM, which the parent handles."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -129,12 +129,11 @@ def _serve(parent: Connection) -> None:
             answer = None, error
         try:
             parent.send(answer)
-        except Exception as error:    # an answer that cannot travel
+        except Exception as error:    # a result that cannot be pickled
             parent.send((None, RuntimeError(repr(error))))
 
 
 def _end_with_parent() -> None:
-    """An orphan has nobody to work for."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,4 +1,4 @@
-"""What a server asks of learning, whatever learns behind it: torch, nothing at all, or another framework's app."""
+"""Learning backend interface of the servers, and the backend without learning."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from netsim.fleet.population import Population
     from netsim.scenario import Scenario
 
-Base = Literal["start", "now"]      # an update is the difference from the model its job started from, or the newest
+Base = Literal["start", "now"]      # an update is relative to the model that its job started from, or to the newest
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How the global model does on the test samples."""
+    """Accuracy (0 to 1) and mean loss of the global model on the test samples."""
 
     accuracy: float
     loss: float
@@ -29,85 +29,100 @@ class Evaluation:
 
 
 class TrainedJob(Protocol):
-    """What learning knows of a job."""
+    """The attributes of a job that a learning backend uses."""
 
     number: int
     device: int
 
 
 class Learning:
-    """Devices learn while they compute; the server makes one model of what arrives, and saves itself.
+    """Learning backend: local training of jobs, aggregation, evaluation, checkpoints.
 
-    A method that a subclass does not define does nothing.
+    Methods that a subclass does not define do nothing.
     """
 
-    trains = False                   # whether there is a model at all
-    samples: Ints | None = None      # D_n of every device; None where the scenario says it
+    trains = False                   # True if there is a model
+    samples: Ints | None = None      # D_n of every device; None if the scenario sets it
 
     def sizes(self, scenario: Scenario, population: Population) -> JobSizes:
-        """Bits to send and to receive, and cycles to compute, in a job of each device."""
+        """Return the upload bits, download bits and CPU cycles of a job of each device."""
         return JobSizes.of(scenario, population, upload_bits(scenario))
 
     def device_columns(self) -> Mapping[str, Any]:
-        """What it knows of each device's data, for the table of devices."""
+        """Return columns about each device's data for the table of devices."""
         return {}
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
-        """What a selection method may see of it, by the names of a view's columns."""
+        """Return the columns that a selection method may read, by the names of ``LearningView``."""
         raise NotImplementedError
 
     def begin(self, devices: int, round: int) -> None:
-        """Get ready for what comes after a round (0: for the first)."""
+        """Prepare to continue after a round (0: before the first)."""
 
     def prepare(self, jobs: Mapping[int, int], version: int, round: int | None = None) -> None:
-        """These jobs (devices by job number) will learn from the present model, which is this version.
+        """Register jobs that train from the present model.
 
-        With a ``round`` they are a cohort that trains in groups; else each job is trained alone, so that what it learns
-        depends on nothing but the job. The model is kept as long as one of them is under way.
+        Parameters
+        ----------
+        jobs : mapping of int to int
+            Device of each job number.
+        version : int
+            Version of the present model, which is kept while one of the jobs is running.
+        round : int, optional
+            Round of a cohort, which trains in groups. Without it, each job is trained alone, so that its update
+            depends on the job only.
         """
 
     def start(self, jobs: Sequence[TrainedJob]) -> None:
-        """The devices of these jobs start to compute: train them; simulated time goes on meanwhile."""
+        """Start training these jobs, whose devices start to compute; do not block."""
 
     def drop(self, jobs: Sequence[TrainedJob]) -> None:
-        """These jobs have failed."""
+        """Discard failed jobs."""
 
     def aggregate(
         self, jobs: Sequence[int], weights: Floats | None, base: Base = "start", chances: Floats | None = None,
     ) -> None:
-        """Make a new global model of what these jobs have sent: w + sum_i weights_i (x_i - base_i).
+        """Aggregate the updates of jobs into a new global model: w + sum_i weights_i (x_i - base_i).
 
-        x_i is what job i has learned, and base_i the model that it started from ("start") or the present model w
-        ("now"). Without weights, ``learning.aggregation`` decides; ``chances`` are those of selection, if known.
+        Parameters
+        ----------
+        jobs : sequence of int
+            Job numbers, in the order of summation; x_i is the model that job i has trained.
+        weights : array of shape (len(jobs),) or None
+            Weight of each update; None: by ``learning.aggregation``.
+        base : "start" or "now"
+            base_i is the model that job i started from, or the present model w.
+        chances : array of shape (len(jobs),), optional
+            Selection probabilities of the jobs' devices.
         """
 
     def alignment(self, jobs: Sequence[int]) -> Floats:
-        """Cosine between the step of each job and the way that the global model has gone since the job started."""
+        """Return the cosine between each job's step and the change of the global model since the job started."""
         return np.ones(len(jobs))
 
     def evaluate(self) -> Evaluation | None:
-        """How the global model does; None where there is none."""
+        """Evaluate the global model; None without a model."""
         return None
 
     def snapshot(self) -> State:
-        """What a resumed run needs."""
+        """Return the arrays of a checkpoint."""
         return {}
 
     def restore(self, state: State) -> None:
-        """Go on from a snapshot."""
+        """Continue from a snapshot."""
 
     def stage(self, round: int) -> None:
-        """Write the models that have arrived to a safe place, before the checkpoint."""
+        """Write the uploaded models to a journal, before the checkpoint of the round."""
 
     def settle(self) -> None:
-        """Move them to their own place, after the checkpoint."""
+        """Move the uploaded models from the journal to their table, after the checkpoint."""
 
     def remove(self) -> None:
-        """Delete what only an unfinished run needs."""
+        """Delete the files that only an unfinished run needs."""
 
 
 class NoLearning(Learning):
-    """Devices compute and upload, and nothing is made of what they send; how large the work is, is known."""
+    """Backend without a model: devices compute and upload jobs of known size."""
 
     def __init__(self, devices: int, samples: Ints | None) -> None:
         self.samples = samples

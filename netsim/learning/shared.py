@@ -1,8 +1,8 @@
-"""What runs have computed, kept in a folder for others that come to the same point.
+"""Cache of training and evaluation results in a folder shared by runs.
 
-Runs of one seed that differ in what does not touch learning, such as the band or an allocation that loses nobody, train
-the same devices from the same models, round after round. What training and testing give is a function of their
-arguments, so it can be looked up by them: whoever comes first computes it, and who wants it meanwhile waits.
+Runs of one seed that differ only in settings without effect on learning, such as the bandwidth or an allocation that
+drops no device, train the same devices from the same models in every round. Results are a function of their arguments
+and are stored under a hash of them: the first process computes a result, concurrent ones wait for it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from netsim.learning.sources import Dataset, Images
     from netsim.learning.trainer import Task
 
-MOST_BYTES = 4 << 30     # beyond this, what was not used for longest goes
-LOOK_AFTER = 32          # a process looks for room whenever it has written this part of it
+MOST_BYTES = 4 << 30     # beyond this, the least recently used results are deleted
+LOOK_AFTER = 32          # a process checks the size after writing 1/LOOK_AFTER of it
 NOT_WHOLE = (OSError, ValueError, KeyError, EOFError, BadZipFile)
 
 
 @dataclass(frozen=True)
 class InCommon:
-    """A folder that many runs share; ``every_round``, or only what they begin with."""
+    """Cache folder of several runs; ``every_round`` False caches the first round only."""
 
     folder: Path
     every_round: bool = True
@@ -46,7 +46,7 @@ class InCommon:
 def key_of_training(
     work: object, data: Dataset, weights: Weights, tasks: Sequence[Task], gradient: Weights | None,
 ) -> str:
-    """A name for just this training; ``work`` says everything about itself in its ``repr``."""
+    """Return the cache key of a training task; the ``repr`` of ``work`` must be complete."""
     draws = [(task.device, task.rng.bit_generator.state) for task in tasks]
     own = [array for task in tasks for array in (
         task.samples, data.train_images[task.samples], data.train_labels[task.samples], task.buffers)]
@@ -56,7 +56,7 @@ def key_of_training(
 def key_of_test(
     work: object, data: Dataset, weights: Weights, images: Images, labels: Ints, buffers: Floats | None,
 ) -> str:
-    """A name for the test of a model on these samples."""
+    """Return the cache key of an evaluation of a model on these samples."""
     return _key(("test", work), data, weights, images, labels, buffers)
 
 
@@ -70,16 +70,16 @@ def _key(what: object, data: Dataset, *arrays: np.ndarray | None) -> str:
 
 
 def once(folder: Path, key: str, compute: Callable[[], State]) -> State:
-    """What is kept under the key, or else what ``compute`` gives, which is then kept if there is room for it."""
+    """Return the arrays stored under the key, or compute and store them."""
     path = folder / f"{key}.npz"
     with suppress(*NOT_WHOLE):
         return _read(path)
     with _alone(folder, key):
-        with suppress(*NOT_WHOLE):      # somebody else was at it
+        with suppress(*NOT_WHOLE):      # another process has computed it meanwhile
             return _read(path)
         state = compute()
         with suppress(OSError):
-            mine = folder / uuid4().hex      # where nobody can be kept from it, two may write the same
+            mine = folder / uuid4().hex      # own name: without file locks two processes may write the same key
             replace_file(mine, lambda file: np.savez(file, **state))    # type: ignore[arg-type]
             mine.replace(path)
             _make_room(folder, path.stat().st_size)
@@ -89,13 +89,13 @@ def once(folder: Path, key: str, compute: Callable[[], State]) -> State:
 def _read(path: Path) -> State:
     with open_to_read(path, "a shared result", MOST_BYTES) as file:
         state = arrays_in(file)
-    os.utime(path)      # used just now
+    os.utime(path)      # marks the last use
     return state
 
 
 @contextmanager
 def _alone(folder: Path, key: str) -> Iterator[None]:
-    """Keep others from computing the same at the same time, where the file system can; a process that dies lets go."""
+    """Hold a file lock on the key, if the file system has locks; a process that ends releases it."""
     lock = None
     with suppress(OSError):
         lock = open_to_write(make_folder(folder) / f"lock-{key[:2]}", keep=True)
@@ -107,7 +107,7 @@ def _alone(folder: Path, key: str) -> Iterator[None]:
             lock.close()
 
 
-_written: Counter[Path] = Counter()      # bytes, since this process last looked for room
+_written: Counter[Path] = Counter()      # bytes since this process last checked the size
 
 
 def _make_room(folder: Path, size: int) -> None:
@@ -117,7 +117,7 @@ def _make_room(folder: Path, size: int) -> None:
     del _written[folder]
     kept: list[tuple[float, int, Path]] = []
     for path in folder.glob("*.npz"):
-        with suppress(FileNotFoundError):      # another process makes room too
+        with suppress(FileNotFoundError):      # deleted by another process
             kept.append((path.stat().st_mtime, path.stat().st_size, path))
     total = 0
     for _, size, path in sorted(kept, reverse=True):

@@ -1,4 +1,4 @@
-"""Readers of dataset files: each turns what lies on disk into one array of images and one of labels."""
+"""Readers of dataset files: each returns the images and labels as a :class:`Dataset`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FASHION_CLASSES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )
 IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-MOST_BYTES = 500 * MEGABYTE          # of an IDX file, packed or not; MNIST's largest has 47 MB
-MOST_PIXELS = 16_000_000             # of one image: those that devices learn from have a thousandth of that
+MOST_BYTES = 500 * MEGABYTE          # of an IDX file, compressed or not; MNIST's largest has 47 MB
+MOST_PIXELS = 16_000_000             # of one image: usual training images have a thousandth of that
 MOST_IMAGE_BYTES = 100 * MEGABYTE
 MOST_DECODED = 32_000 * MEGABYTE     # of all images of a dataset together
 IMAGE_ENDINGS = {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
-IMAGE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")      # Pillow's names of what these endings promise
+IMAGE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")      # Pillow's names of these formats
 IMAGE_SHAPES = "(uint8, 0 to 255) of shape (samples, height, width) or (samples, height, width, channels)"
 FETCH_AGAIN = "Fetch it again"
 
@@ -38,7 +38,7 @@ Images = NDArray[np.uint8]    # (samples, height, width, channels)
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training and test images with labels 0 … classes - 1; ``names`` are what the classes are called."""
+    """Training and test images with labels 0 … classes - 1, and the class names."""
 
     train_images: Images
     train_labels: Ints
@@ -54,16 +54,36 @@ class Dataset:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image, as torch counts them."""
+        """Channels, height and width of an image, in torch's order."""
         _, height, width, channels = self.train_images.shape
         return channels, height, width
 
 
 def decoded(images: Any, labels: Any, train: int, names: Sequence[str]) -> Dataset:
-    """A dataset of images and their labels, of which the first ``train`` are to train on.
+    """Build a dataset from arrays; a user's own dataset function returns its result.
 
-    Inputs are standardised by the mean and deviation of each channel over the training images. Images without a last
-    axis for channels are grey. InputError says what is wrong with what is no dataset.
+    Inputs are standardised by the mean and standard deviation of each channel over the training images.
+
+    Parameters
+    ----------
+    images : array of uint8, shape (samples, height, width) or (samples, height, width, channels)
+        Grey levels 0 to 255, training images first. Without a channel axis, images are greyscale.
+    labels : array of int, shape (samples,)
+        Class of each image, 0 to len(names) - 1.
+    train : int
+        Number of training images; the others are test images.
+    names : sequence of str
+        Class names.
+
+    Returns
+    -------
+    Dataset
+        Images and labels, split into training and test sets.
+
+    Raises
+    ------
+    InputError
+        If a type, shape or label is invalid.
     """
     try:
         images, labels = np.asarray(images), np.asarray(labels)
@@ -84,7 +104,7 @@ def decoded(images: Any, labels: Any, train: int, names: Sequence[str]) -> Datas
         raise InputError("out-of-range", "decoded: labels", f"{labels.min()} to {labels.max()}",
                          f"0 to {len(names) - 1}, the number of names less 1")
     labels = labels.astype(np.int64, copy=False)
-    # Counting grey levels instead of averaging pixels keeps it exact, and needs no copy of the images as floats.
+    # Counting grey levels instead of averaging pixels is exact and needs no float copy of the images.
     levels = np.arange(256)
     counts = [np.bincount(images[:train, :, :, channel].ravel(), minlength=256) for channel in range(images.shape[3])]
     mean = np.array([np.average(levels, weights=count) for count in counts])
@@ -94,9 +114,9 @@ def decoded(images: Any, labels: Any, train: int, names: Sequence[str]) -> Datas
 
 
 def read_digits(root: Path | None = None) -> Dataset:
-    """scikit-learn's 8x8 digits, grey levels 0 … 16, scaled to MNIST's 28x28; a fifth of each class is for testing.
+    """Return scikit-learn's 8x8 digits, scaled to 28x28 and to grey levels 0 … 255; a fifth of each class is for testing.
 
-    They come with scikit-learn, whatever the root folder.
+    They are part of scikit-learn; ``root`` is not used.
     """
     import torch
     from sklearn.datasets import load_digits
@@ -115,12 +135,12 @@ def read_digits(root: Path | None = None) -> Dataset:
 
 
 def plain(root: Path, *, fashion: bool) -> list[Path]:
-    """The folder itself, unless its path speaks of the other of two datasets whose files have the same names."""
+    """Return the folder itself, unless its path names the other of MNIST and Fashion-MNIST: file names are equal."""
     return [root] if ("fashion" in "/".join(root.parts[-2:]).lower()) == fashion else []
 
 
 def find_idx(folders: list[Path]) -> list[Path]:
-    """The four IDX files of MNIST and its kin, packed or not, in the first folder that has them all."""
+    """Return the four IDX files of MNIST or Fashion-MNIST, gzipped or not, from the first folder with all of them."""
     for folder in folders:
         files = [next((f for f in (folder / n, folder / f"{n}.gz") if f.is_file()), None) for n in IDX_FILES]
         if all(files):
@@ -129,7 +149,7 @@ def find_idx(folders: list[Path]) -> list[Path]:
 
 
 def read_idx(files: list[Path], names: Sequence[str]) -> Dataset:
-    """Training images, training labels, test images, test labels."""
+    """Read four IDX files: training images, training labels, test images, test labels."""
     train_images, train_labels, test_images, test_labels = (_idx(file) for file in files)
     for images, labels, file in ((train_images, train_labels, files[0]), (test_images, test_labels, files[2])):
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels) or len(labels) == 0:
@@ -147,7 +167,7 @@ def read_idx(files: list[Path], names: Sequence[str]) -> Dataset:
 
 
 def _idx(file: Path) -> NDArray[np.uint8]:
-    """An IDX file of bytes: two zeros, type 8, the number of dimensions, each of them as a big-endian integer, data."""
+    """Read an IDX file: two zero bytes, type 8, number of dimensions, big-endian dimensions, data bytes."""
     try:
         raw = _unpacked(file) if file.suffix == ".gz" else read_bytes(file, "an IDX file", MOST_BYTES)
     except (OSError, EOFError, zlib.error) as error:
@@ -161,7 +181,7 @@ def _idx(file: Path) -> NDArray[np.uint8]:
 
 
 def _unpacked(file: Path) -> bytes:
-    """Unpack at most MOST_BYTES: a small file may unpack to more than the memory holds."""
+    """Decompress at most MOST_BYTES: a small file may decompress to more than the memory."""
     with open_to_read(file, "an IDX file", MOST_BYTES) as packed, gzip.open(packed) as content:
         raw = content.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
@@ -170,7 +190,7 @@ def _unpacked(file: Path) -> bytes:
 
 
 def find_folder(root: Path) -> list[Path]:
-    """Every image below root/train and root/test, class by class in alphabetical order, files sorted by name."""
+    """Return the images below root/train and root/test, sorted by class and by file name."""
     return [
         file
         for part in ("train", "test")
@@ -185,7 +205,7 @@ def _classes(part: Path) -> list[Path]:
 
 
 def read_folder(files: list[Path]) -> Dataset:
-    """Images in folders named by their class; colour if any image is."""
+    """Read images from one folder per class; all are colour images if any is."""
     root = files[0].parents[2]
     names = {part: [folder.name for folder in _classes(root / part)] for part in ("train", "test")}
     odd = set(names["train"]) ^ set(names["test"])
@@ -217,7 +237,7 @@ def _check_size(file: Path, size: tuple[int, int], count: int) -> None:
 
 
 def check_memory(file: Path, size: int, what: str) -> None:
-    """Refuse data before they are unpacked where they are larger than any dataset, or than the free memory."""
+    """Raise InputError, before decoding, if the data exceed MOST_DECODED or the free memory."""
     room = min(MOST_DECODED, available_memory())
     if size > room:
         raise InputError("out-of-memory", str(file), f"{what}, {size // MEGABYTE:,} MB unpacked",
@@ -233,17 +253,17 @@ def _decode(files: list[Path]) -> NDArray[np.uint8]:
         try:
             with (warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
                   open_to_read(file, "an image", MOST_IMAGE_BYTES) as opened,
-                  Image.open(opened, formats=IMAGE_FORMATS) as image):      # others run decoders that fail in many ways
+                  Image.open(opened, formats=IMAGE_FORMATS) as image):      # decoders of other formats are not run
                 _check_size(file, image.size, len(files))      # before anything is decoded
-                if image.mode.startswith(("I", "F")):      # Pillow would clip all that is brighter than 255
+                if image.mode.startswith(("I", "F")):      # Pillow would clip values above 255
                     raise InputError("unsupported", str(file), f"mode {image.mode}", "8 bits a pixel and channel")
                 colour = colour or image.mode not in ("1", "L", "LA")
                 pixels = np.asarray(image.convert("RGB"))
         except InputError:
             raise
-        except Exception as error:      # damaged images fail in all sorts of ways
+        except Exception as error:      # damaged images raise many exceptions
             raise InputError("unreadable", str(file), f"{type(error).__name__}: {error}",
-                             f"an image ({', '.join(IMAGE_FORMATS)})", "Replace it, or take it away") from error
+                             f"an image ({', '.join(IMAGE_FORMATS)})", "Replace or delete it") from error
         if images is None:
             images = np.empty((len(files), *pixels.shape), dtype=np.uint8)
         if pixels.shape != images.shape[1:]:
@@ -256,14 +276,14 @@ def _decode(files: list[Path]) -> NDArray[np.uint8]:
 
 
 def find_cifar10(root: Path) -> list[Path]:
-    """torchvision's batches, or else the folder ``cifar10-images``."""
+    """Return torchvision's batch files, or else the images of the folder ``cifar10-images``."""
     folder = root / "cifar-10-batches-py"
     batches = [folder / name for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta")]
     return batches if all(file.is_file() for file in batches) else find_folder(root / "cifar10-images")
 
 
 def read_cifar10(files: list[Path]) -> Dataset:
-    """CIFAR-10 in either form."""
+    """Read CIFAR-10 from torchvision's batches or from an image folder."""
     if files[0].name != "data_batch_1":
         return read_folder(files)
     datasets = torchvision_datasets()
@@ -277,7 +297,7 @@ def read_cifar10(files: list[Path]) -> Dataset:
 
 
 def download(kind: str, root: Path) -> None:
-    """Downloads with torchvision, which checks what it got."""
+    """Download with torchvision, which verifies checksums."""
     try:
         getattr(torchvision_datasets(), kind)(root, download=True)
     except (RuntimeError, OSError) as error:
@@ -286,10 +306,10 @@ def download(kind: str, root: Path) -> None:
 
 
 def torchvision_datasets() -> Any:
-    """``torchvision.datasets``, also beside a torch that torchvision's compiled operators do not fit.
+    """Return ``torchvision.datasets``, also if torchvision's compiled operators do not match torch.
 
-    Importing torchvision registers shapes for two operators, and fails where its CUDA-built library could not be
-    loaded and they do not exist. Its datasets use neither: declaring them is enough.
+    Importing torchvision registers shapes for two operators and fails if its CUDA-built library, which defines them,
+    could not be loaded. The datasets use neither operator: declaring them is enough.
     """
     import torch
 
@@ -305,4 +325,4 @@ def torchvision_datasets() -> Any:
     return torchvision.datasets
 
 
-_KEPT: list[Any] = []    # a torch Library takes its definitions along when it goes
+_KEPT: list[Any] = []    # a torch Library must live as long as its definitions

@@ -1,7 +1,7 @@
-"""Learning for real: the global model, the jobs that learn from it, and what the devices have sent.
+"""Learning backend with torch: the global model, running jobs, and uploaded models.
 
-A job is trained with its cohort, or alone, from the version of the model that it started with. Only models that a job
-under way started from are kept; a resumed run trains the jobs under way again, in the same groups and to the same bits.
+A job is trained with its cohort, or alone, from the model version that it started with. Only model versions of running
+jobs are kept; a resumed run trains the running jobs again, in the same groups and to the same bits.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Cohort:
-    """Jobs that train together, from one version of the model."""
+    """Jobs that train together from one model version."""
 
-    number: int                        # of their random draws: the round, or that of a job trained alone
-    devices: dict[int, int]            # by job, also of jobs that are over
+    number: int                        # index of the random stream: the round, or the job if trained alone
+    devices: dict[int, int]            # by job, including finished ones
     version: int
     weights: Weights
-    buffers: Floats                    # the mean that goes with these weights
+    buffers: Floats                    # mean buffers of this model version
     gradient: Weights | None = None    # FEDL's global gradient
     training: Training | None = None   # None until a device starts to compute
 
 
 class TorchLearning(Learning):
-    """Learning with a learner's workers.
+    """Backend that trains in a learner's workers.
 
-    ``keeps_models`` is whether devices' models are compared; then those last uploaded are kept in ``folder``.
+    With ``keeps_models``, the model last uploaded by each device is kept in ``folder`` for the selection method.
     """
 
     trains = True
@@ -52,12 +52,12 @@ class TorchLearning(Learning):
         self._folder = folder
         self._keeps_models = keeps_models
         self._table: UploadTable | None = None
-        self._sums: Ints | None = None      # of the models in the table, as a checkpoint has them
+        self._sums: Ints | None = None      # checksums of the uploaded models, from a checkpoint
         self._weights: Weights = learner.initial_weights()
         self._buffers = KeptBuffers(
             learner.buffers, len(learner.samples), local=scenario.learning.buffers == "local")
-        self._cohorts: dict[int, Cohort] = {}                      # by job under way
-        self._server: State = {}                                   # what the server's optimiser remembers
+        self._cohorts: dict[int, Cohort] = {}                      # by running job
+        self._server: State = {}                                   # state of the server's optimiser
         self._loss = np.full(len(learner.samples), np.nan)
         self._gradient_norm = np.full(len(learner.samples), np.nan)
         self._arrived: tuple[Ints, Weights] | None = None          # since the last checkpoint
@@ -103,7 +103,7 @@ class TorchLearning(Learning):
             cohort.training.start(devices)
 
     def _first_buffers(self, job: int, cohort: Cohort) -> Floats:
-        """The cohort's mean, or what a device keeps for itself: of its last job, which may wait to be aggregated."""
+        """Return the initial buffers of a job: the cohort's mean, or those of the device's last job if local."""
         device = cohort.devices[job]
         own = self._buffers.own(device)
         if own is None:
@@ -117,7 +117,7 @@ class TorchLearning(Learning):
             self._cohorts.pop(job.number, None)
 
     def update(self, job: int) -> Update:
-        """What a job has learned; waits until that is known."""
+        """Return the update of a job; blocks until it is trained."""
         cohort = self._cohorts[job]
         assert cohort.training is not None, "the device has not started to compute"
         return cohort.training.update(cohort.devices[job])
@@ -134,12 +134,12 @@ class TorchLearning(Learning):
         counts = np.array([update.samples for update in updates], np.float64) if weights is None else weights
         for job in jobs:
             self._cohorts.pop(job, None)
-        # of a device that has arrived several times, the last time
+        # the last upload of a device that has uploaded several times
         places = list({update.device: place for place, update in enumerate(updates)}.values())
         self._note([updates[place] for place in places], counts[places], rest)
 
     def _note(self, updates: list[Update], weights: Floats, rest: float) -> None:
-        """Keep what devices have sent besides their steps: how training went, their buffers, and their models."""
+        """Store losses, gradient norms, buffers and models of the updates."""
         devices = np.array([update.device for update in updates])
         self._loss[devices] = [update.loss for update in updates]
         rows = [update.buffers for update in updates if update.buffers is not None]
@@ -168,7 +168,7 @@ class TorchLearning(Learning):
     def restore(self, state: State) -> None:
         models = [state["weights"], *state.get("flying.models", ())]
         if any(model.shape != (self._learner.parameters,) for model in models):
-            raise ValueError(f"it holds no model of {self._learner.parameters} parameters")
+            raise ValueError(f"it does not hold a model of {self._learner.parameters} parameters")
         self._weights = state["weights"]
         self._sums = state["uploads"] if self._keeps_models else None
         self._buffers.restore(state)
@@ -192,7 +192,7 @@ class TorchLearning(Learning):
 
 
 def _snapshot(under_way: Mapping[int, Cohort]) -> State:
-    """The cohorts of jobs under way; nothing where there are none."""
+    """Return the cohorts of running jobs as arrays; empty if there are none."""
     if not under_way:
         return {}
     cohorts = list(dict.fromkeys(under_way.values()))
@@ -208,7 +208,7 @@ def _snapshot(under_way: Mapping[int, Cohort]) -> State:
 
 
 def _restored(state: State) -> dict[int, Cohort]:
-    """The cohorts of a snapshot, by job under way."""
+    """Return the cohorts of a snapshot, by running job."""
     place = {version: place for place, version in enumerate(state["flying.versions"].tolist())}
     cohorts: dict[tuple[int, int], Cohort] = {}
     under_way: dict[int, Cohort] = {}
@@ -224,6 +224,6 @@ def _restored(state: State) -> dict[int, Cohort]:
 
 
 def cosine(a: Floats, b: Floats) -> float:
-    """Between two steps; 1 where one of them goes nowhere, since then it points nowhere else."""
+    """Return the cosine between two steps; 1 if one of them is zero."""
     length = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(a @ b) / length if length > 0.0 else 1.0

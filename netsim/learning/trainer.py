@@ -1,9 +1,8 @@
 """Local training: stochastic gradient descent on each device's samples, for several devices at once.
 
-Devices of a group are stacked: each parameter is a tensor (G, *shape), and one pass serves all of them. Each device
-still sees its own batches in its own order: where a batch is shorter than its neighbours', the missing samples weigh
-nothing, and a device whose steps are done leaves the stack.
-Everything here is a function of its arguments; in one thread the bits depend on the group and on nothing else.
+The models of a group are stacked: each parameter is a tensor (G, *shape), and one pass serves all of them. Each device
+has its own batches in its own order: shorter batches are padded with samples of weight 0, and a device that has
+finished its steps leaves the stack. All functions are pure; in one thread the bits depend on the group only.
 """
 
 from __future__ import annotations
@@ -21,36 +20,36 @@ from netsim.base.arrays import Floats, Ints, State, Weights
 from netsim.learning.network import Network, Standardise, slopes
 from netsim.learning.sources import Dataset, Images
 
-CHUNK = 250    # images in one pass when nothing is learned: large enough for the machine, small enough for its caches
+CHUNK = 250    # images per pass without gradients: small enough for the CPU caches
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """How devices train, as a scenario's [learning] table says."""
+    """Settings of local training, from a scenario's [learning] table."""
 
     batch_size: int
     learning_rate: float
-    local_iterations: int | None = 1   # epochs over the device's own samples
-    local_steps: int | None = None     # or so many batches instead
+    local_iterations: int | None = 1   # epochs over the device's samples
+    local_steps: int | None = None     # batches, instead of epochs
     momentum: float = 0.0
     weight_decay: float = 0.0
     proximal: float = 0.0              # FedProx's mu
-    fedl: float | None = None          # FEDL's eta; None: without its term
+    fedl: float | None = None          # FEDL's eta; None: FEDL's term is disabled
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One device's work in a round: its samples, and the random stream that orders them."""
+    """Local training of one device: its samples, and the random stream of their order."""
 
     device: int
     samples: Ints
     rng: np.random.Generator
-    buffers: Floats | None = None      # what the model's buffers begin with; None: as the model was built
+    buffers: Floats | None = None      # initial buffers; None: as the model was built
 
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What a device sends up: its model, and what the server may know of how training went."""
+    """Upload of a device: its model and statistics of its training."""
 
     device: int
     weights: Weights
@@ -58,17 +57,17 @@ class Update:
     gradient_norm: float               # norm of the mean gradient of the last local epoch, over its steps
     samples: int                       # D_n
     gradient: Weights | None = None    # FEDL: gradient of the loss over all D_n samples at the new model
-    buffers: Floats | None = None      # where the model has some
+    buffers: Floats | None = None      # if the model has buffers
 
 
 def columns_of(updates: Sequence[Update]) -> State:
-    """The updates of a group as arrays, a row each; they all have a gradient or none has, as with buffers."""
+    """Return updates as arrays with a row each; gradient and buffers are set in all updates or in none."""
     names = [field.name for field in fields(Update) if getattr(updates[0], field.name) is not None]
     return {name: np.array([getattr(update, name) for update in updates]) for name in names}
 
 
 def updates_of(columns: State) -> list[Update]:
-    """The updates whose arrays these are."""
+    """Return the updates of the arrays of ``columns_of``."""
     rows = [{name: column[row] if column.ndim > 1 else column[row].item() for name, column in columns.items()}
             for row in range(len(columns["device"]))]
     return [Update(**row) for row in rows]
@@ -76,7 +75,7 @@ def updates_of(columns: State) -> list[Update]:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """A device's batches in order, and the step that its last epoch starts with."""
+    """Batches of a device in order, and the first step of its last epoch."""
 
     task: Task
     batches: list[Ints]
@@ -84,7 +83,7 @@ class Schedule:
 
 
 def schedule(task: Task, settings: Hyperparameters) -> Schedule:
-    """Every local epoch goes through the device's samples once, in a new order."""
+    """Draw the batches of a device: every local epoch uses each sample once, in a new order."""
     size, batch = len(task.samples), settings.batch_size
     epoch = -(-size // batch)
     steps = (settings.local_iterations or 1) * epoch if settings.local_steps is None else settings.local_steps
@@ -97,11 +96,11 @@ def train_group(
     network: Network, data: Dataset, weights: Weights, tasks: Sequence[Task], settings: Hyperparameters,
     gradient: Weights | None = None,
 ) -> list[Update]:
-    """Trains each task's device from the global ``weights`` on, all at once; ``gradient`` is FEDL's global one."""
+    """Train the devices of a group together from the global ``weights``; ``gradient`` is FEDL's global gradient."""
     plans = [schedule(task, settings) for task in tasks]
     plans.sort(key=lambda plan: (-len(plan.batches), plan.task.device))
-    seed = int(plans[0].task.rng.integers(2**63))    # for models with randomness of their own, such as dropout
-    network.buffers.begin(tasks[0].buffers)          # models that have buffers are trained one at a time
+    seed = int(plans[0].task.rng.integers(2**63))    # for models with random layers, such as dropout
+    network.buffers.begin(tasks[0].buffers)          # models with buffers are trained one at a time
     group = _Group(network, data, weights, plans, settings, gradient)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -111,7 +110,7 @@ def train_group(
 
 
 class _Group:
-    """The models of a group under way; devices are in order of falling numbers of steps."""
+    """Stacked models of a group in training, in descending order of their numbers of steps."""
 
     def __init__(
         self, network: Network, data: Dataset, weights: Weights, plans: list[Schedule], settings: Hyperparameters,
@@ -127,10 +126,10 @@ class _Group:
             own = [full_gradient(network, data, weights, plan.task.samples) for plan in plans]
             self.drift = network.stack_rows([np.float32(settings.fedl) * gradient - g for g in own])
         self.losses = torch.zeros(len(plans[0].batches), len(plans))
-        self.before: list[list[Tensor]] = [[] for _ in plans]     # models and velocities when the last epoch begins
+        self.before: list[list[Tensor]] = [[] for _ in plans]     # models and velocities at the start of the last epoch
 
     def descend(self) -> None:
-        """All steps of all devices; the longer ones go on alone when the others are done."""
+        """Run all steps; devices with fewer steps leave the stack first."""
         starts = [plan.last_epoch for plan in self.plans]
         lengths = np.array([len(plan.batches) for plan in self.plans])
         for active, steps in groupby(range(lengths[0]), key=lambda step: int((lengths > step).sum())):
@@ -141,10 +140,10 @@ class _Group:
                 self._step(step, leaves)
 
     def _step(self, step: int, leaves: list[Tensor]) -> None:
-        """v = momentum v + g, w -= learning_rate v.
+        """Run one step: v = momentum v + g, w -= learning_rate v.
 
-        g is the gradient of the batch's mean loss, and to it come: weight_decay w; proximal (w - w_global) for
-        FedProx; eta gradient - grad F_n(w_global) for FEDL.
+        g is the gradient of the batch's mean loss, plus weight_decay w, plus proximal (w - w_global) for FedProx, plus
+        eta gradient - grad F_n(w_global) for FEDL.
         """
         active, settings = len(leaves[0]), self.settings
         loss, gradients = self.network.gradients(leaves, *self._batch(step, active))
@@ -164,7 +163,7 @@ class _Group:
             torch._foreach_add_(leaves, gradients, alpha=-settings.learning_rate)
 
     def _batch(self, step: int, active: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Inputs, labels, and how much each sample counts in its device's mean loss: 1 / batch, or 0 for a filler."""
+        """Return inputs, labels, and each sample's weight in its device's mean loss: 1 / batch, or 0 for padding."""
         rows = [plan.batches[step] for plan in self.plans[:active]]
         width = max(len(row) for row in rows)
         share = torch.tensor([[1 / len(row)] * len(row) + [0.0] * (width - len(row)) for row in rows])
@@ -173,7 +172,6 @@ class _Group:
         return images, torch.from_numpy(self.data.train_labels[chosen]), share
 
     def updates(self) -> list[Update]:
-        """What each device reports when all is done."""
         rows = self.network.rows(self.models)
         return [self._update(position, row.copy()) for position, row in enumerate(rows)]
 
@@ -190,10 +188,10 @@ class _Group:
         return Update(plan.task.device, weights, float(loss), norm, len(plan.task.samples), gradient, buffers)
 
     def _gradient_norm(self, position: int, steps: int) -> float:
-        """Norm of the mean of g over the last epoch's steps, from where models and velocities were before and are now.
+        """Return the norm of the mean of g over the last epoch, from models and velocities before and after it.
 
         Summing v_t = m v_(t-1) + g_t and w_t = w_(t-1) - r v_t over the epoch gives
-        sum g = (1 - m) (w_before - w_now) / r + m (v_now - v_before): nothing to add up at each step.
+        sum g = (1 - m) (w_before - w_now) / r + m (v_now - v_before), without a sum at each step.
         """
         count, m, r = len(self.models), self.settings.momentum, self.settings.learning_rate
         square = 0.0
@@ -206,7 +204,7 @@ class _Group:
 
 
 def full_gradient(network: Network, data: Dataset, weights: Weights, samples: Ints) -> Weights:
-    """Gradient of the mean loss over all the samples."""
+    """Return the gradient of the mean loss over the samples, (P,)."""
     leaves = [parameter.requires_grad_() for parameter in network.stack(weights)]
     total = [torch.zeros_like(leaf) for leaf in leaves]
     for logits, labels in _answers(network, data, leaves, data.train_images[samples], data.train_labels[samples]):
@@ -219,7 +217,7 @@ def full_gradient(network: Network, data: Dataset, weights: Weights, samples: In
 def sample_losses(
     network: Network, data: Dataset, weights: Weights, images: Images, labels: Ints, buffers: Floats | None = None,
 ) -> tuple[Floats, Ints]:
-    """Loss of each sample under the model, and the class that it is taken for."""
+    """Return the loss and the predicted class of each sample."""
     network.buffers.begin(buffers)
     losses, guesses = [], []
     for logits, truth in _answers(network, data, network.stack(weights), images, labels):
@@ -231,7 +229,7 @@ def sample_losses(
 def _answers(
     network: Network, data: Dataset, model: list[Tensor], images: Images, labels: Ints,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """What one model answers to images, and the labels, a chunk at a time."""
+    """Yield the logits of one model and the labels, CHUNK images at a time."""
     inputs = Standardise(data.mean, data.deviation)
     network.module.eval()
     for start in range(0, len(labels), CHUNK):

@@ -1,4 +1,4 @@
-"""The models that the devices last uploaded, in one table on disk."""
+"""Table on disk of the model last uploaded by each device."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ JOURNAL = "uploads-journal.npz"
 
 
 class UploadTable:
-    """N rows of float32 weights, mapped into memory, that survive a crash between any two writes.
+    """N memory-mapped rows of float32 weights that survive a crash between any two writes.
 
-    A round's models go to a journal first; the table is changed only once the checkpoint of that round is
-    written. After a crash the journal is played again when the checkpoint covers it, and dropped when not.
-    ``sums`` are the CRC-32 of all rows, those that are staged included: they belong into the checkpoint, and to go on
-    the table must be as they say.
+    The models of a round are written to a journal first; the table changes after the checkpoint of that round is
+    written. After a crash the journal is replayed if the checkpoint covers it, else ignored. ``sums``, the CRC-32 of
+    all rows including staged ones, are stored in the checkpoint; a resumed run verifies the table against them.
     """
 
     def __init__(
@@ -32,7 +31,7 @@ class UploadTable:
         path, size = folder / TABLE, 4 * devices * parameters
         if complete_round == 0:
             path.unlink(missing_ok=True)
-            allocate_file(path, size)       # a disk that is full later, inside the map, would kill the process
+            allocate_file(path, size)       # allocate now: a full disk would kill a process that writes to the map
         elif path.is_symlink() or not path.is_file() or path.stat().st_size != size:
             raise _damaged(path)
         self._staged: tuple[Ints, Weights] | None = None
@@ -46,9 +45,9 @@ class UploadTable:
     def _replay(self, complete_round: int) -> None:
         try:
             stored = read_arrays(self._journal)
-            if int(stored["round"]) <= complete_round:      # less where nobody has arrived since
+            if int(stored["round"]) <= complete_round:      # less if no upload has arrived since
                 self._table[stored["devices"]] = stored["weights"]
-        except Exception as error:      # a file that is something else fails in all sorts of ways
+        except Exception as error:      # files of another kind raise many exceptions
             raise _damaged(self._journal, str(error)) from None
 
     @property
@@ -58,7 +57,7 @@ class UploadTable:
 
     def stage(self, round_: int, devices: Ints, weights: Weights) -> None:
         """Write a round's models to the journal, before the round's checkpoint."""
-        # the journal that this replaces must be safe in the table first
+        # the replaced journal must be in the table on disk first
         self._table.flush()
         self._staged = (devices, weights)
         self.sums[devices] = _sums(weights)
@@ -79,7 +78,7 @@ class UploadTable:
 
 
 def read_only(weights: Weights) -> Weights:
-    """The same numbers, which the caller cannot change."""
+    """Return a read-only view of the weights."""
     view = weights.view()
     view.flags.writeable = False
     return view
