@@ -166,7 +166,7 @@ def shards(labels: Ints, samples: Ints, rng: np.random.Generator, per_device: Na
 
 
 def from_file(labels: Ints, samples: Ints, rng: np.random.Generator, path: str) -> list[Ints]:
-    """Read the sample indices of each device from JSON: ``{"0": [sample, …], "1": …}`` or a list of lists."""
+    """Read the sample indices of each device from JSON, ``{"0": [sample, …], …}`` or lists."""
     file = expanded(path, "learning.partition.path")
     try:
         content = read_json(file, "a split", MOST_BYTES)
@@ -192,7 +192,7 @@ PARTITIONS = Registry("partition", "learning.partition.kind", {
     "two-class": Entry("netsim.learning.partition:two_class", "two classes a device, four to one (case H)"),
     "iid": Entry("netsim.learning.partition:iid", "uniform over all samples"),
     "dirichlet": Entry("netsim.learning.partition:dirichlet", "class shares drawn from Dirichlet(alpha)"),
-    "shards": Entry("netsim.learning.partition:shards", "shards of the samples sorted by class, per_device for each device"),
+    "shards": Entry("netsim.learning.partition:shards", "samples sorted by class and cut, per_device pieces each"),
     "file": Entry("netsim.learning.partition:from_file", "sample indices from a JSON file"),
 }, given=3, check=first_called("labels", "learning.partition.kind"))
 

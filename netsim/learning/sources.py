@@ -114,7 +114,7 @@ def decoded(images: Any, labels: Any, train: int, names: Sequence[str]) -> Datas
 
 
 def read_digits(root: Path | None = None) -> Dataset:
-    """Return scikit-learn's 8x8 digits, scaled to 28x28 and to grey levels 0 … 255; a fifth of each class is for testing.
+    """Return scikit-learn's digits, scaled from 8x8 to 28x28 and to levels 0 … 255; a fifth of each class is for tests.
 
     They are part of scikit-learn; ``root`` is not used.
     """

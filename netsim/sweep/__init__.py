@@ -1,1 +1,1 @@
-"""Many runs: sweep files, the points of a sweep, where they run."""
+"""Sweeps: sweep files, their points, and executors on this machine or a cluster."""

@@ -1,4 +1,4 @@
-"""Where the points of a sweep run: in processes of this machine, or on a Dask cluster; one interface for both."""
+"""Executors of sweep points: processes of this machine, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Any
 
 from netsim.base.errors import InputError
 
-PATIENCE_S = 10     # how long a cluster may take to answer
+PATIENCE_S = 10     # timeout of a connection to a cluster
 
 
 @dataclass(frozen=True)
 class Place:
-    """Somewhere to run points: ``open()`` gives an executor, and can be called again after one has broken down."""
+    """Factory of executors; ``open()`` is called again after an executor has broken."""
 
     open: Callable[[], AbstractContextManager[Executor]]
-    at_once: int | None      # how many points it is given at a time; None: all, it has a queue of its own
+    at_once: int | None      # points submitted at a time; None: all, the executor has a queue
 
 
 def place_for(workers: int | None, address: str | None) -> Place:
-    """A Dask cluster whose scheduler listens at an address, or this machine where none is given.
+    """Return the Dask cluster with this scheduler address, or this machine if the address is None.
 
-    The cluster starts a point again when its worker dies.
+    Dask restarts a point whose worker dies.
     """
     return this_machine(workers) if address is None else Place(lambda: _dask(address), at_once=None)
 
 
 def this_machine(workers: int | None = None) -> Place:
-    """So many worker processes, one a core unless told otherwise, which end with this one, however it ends."""
+    """Return an executor factory with ``workers`` processes, by default one per core, that end with this process."""
     from netsim.learning.pool import Workers, cores
 
     count = workers or cores()
@@ -41,9 +41,9 @@ def this_machine(workers: int | None = None) -> Place:
 
 
 class OnCluster(Executor):
-    """A Dask client's executor that can tell whether its scheduler is ``lost``.
+    """Executor of a Dask client; ``lost`` is True if the connection to the scheduler is lost.
 
-    What was under way just then never ends: Dask leaves the future of a result alone that it was fetching.
+    Dask never completes futures whose results it was fetching when the connection was lost.
     """
 
     def __init__(self, client: Any) -> None:
@@ -65,15 +65,15 @@ def _dask(address: str) -> Iterator[Executor]:
     except ImportError:
         raise InputError("needs", "--cluster", expected="Dask", hint="pip install 'netsim[cluster]'") from None
     for chatty in ("distributed.client", "tornado.application"):
-        logging.getLogger(chatty).setLevel(logging.CRITICAL)                 # what goes wrong is said here, once
-    # A client that could not be made would try to say goodbye when it is collected: 20 s, and a traceback at the end.
-    # One that could be made is closed below.
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)                 # errors are reported here, once
+    # A client that failed to connect would try to disconnect when it is garbage-collected: 20 s and a traceback. One
+    # that connected is closed below.
     quiet = type("Client", (distributed.Client,), {"__del__": lambda self: None})
     try:
         client = quiet(address, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:      # a timeout is an OSError too
         raise InputError(
-            "needs", "--cluster", f"{address}: {str(error) or type(error).__name__}", "a Dask scheduler that answers",
+            "needs", "--cluster", f"{address}: {str(error) or type(error).__name__}", "a Dask scheduler that responds",
             "Start one with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`") from None
     try:
         try:

@@ -1,4 +1,4 @@
-"""Sweeps from Python: a scenario, what to vary, seeds; functions and classes of the session may be among the values."""
+"""Sweeps from Python, whose values may be functions and classes of the session."""
 
 from __future__ import annotations
 
@@ -28,14 +28,50 @@ def run_sweep(
     workers: int | None = None, cluster: str | None = None, allow_import: bool = False,
     progress: Callable[[SweepProgress], None] | None = None, **own: Any,
 ) -> SweepResults:
-    """Run a scenario under every combination of what is varied, and under each seed; returns the results.
+    """Run a scenario under every combination of varied values and every seed.
 
-    ``vary`` is a dict of keys with lists of values, or a list of dicts, one a case. ``seeds`` is how many, from 0 on,
-    or which. ``out`` is the sweep's folder, from which it goes on if it was stopped (without one, the results live as
-    long as the object returned). Points run in this process, one after the other, unless ``workers`` or a ``cluster``
-    says otherwise. Functions and classes of this Python session may stand among the values, and be given for all points
-    as ``allocation``, ``selection``, ``model``, ``dataset`` or ``channel``; such points run here, every time.
-    A point that fails stays in the results with its reason.
+    A point that fails is listed in the results with its error. Points run in this process, one after the other, unless
+    ``workers`` or ``cluster`` is given.
+
+    Parameters
+    ----------
+    scenario : Scenario, mapping, path or str
+        A scenario, or what ``load_scenario`` accepts.
+    vary : mapping or sequence of mappings
+        Scenario keys with lists of values (every combination is a case), or a list of dicts, one per case. Values may
+        be functions and classes of this Python session; such points run in this process, and again on every call.
+    seeds : int or iterable of int
+        Number of seeds, from 0, or the seeds.
+    out : path, optional
+        Folder of the sweep; an interrupted sweep in it is resumed. Without it, the results are deleted with the
+        returned object.
+    learning : bool
+        Train models; False simulates the rounds without training.
+    workers : int, optional
+        Number of worker processes.
+    cluster : str, optional
+        Address of a Dask scheduler, such as ``"tcp://host:8786"``.
+    allow_import : bool
+        Permit code of packages that were not made for netsim.
+    progress : callable, optional
+        Called with a ``SweepProgress`` about twice a second.
+    **own : function or class
+        ``allocation``, ``selection``, ``model``, ``dataset`` or ``channel`` of all points.
+
+    Returns
+    -------
+    SweepResults
+        Tables, figures and the report of the sweep.
+
+    Raises
+    ------
+    InputError
+        If a key or value is invalid in any case, or objects of the session are combined with workers or a cluster.
+
+    Examples
+    --------
+    >>> results = run_sweep("quickstart", {"allocation.method": ["sao", "equal"]}, seeds=5)     # doctest: +SKIP
+    >>> results.summary                                                                         # doctest: +SKIP
     """
     check_arguments(own, seed=0, workers=workers, resume=False, out=out, learning=learning, progress=progress)
     table = _table(vary)
@@ -60,9 +96,9 @@ def run_sweep(
             if workers is not None or cluster is not None:
                 raise InputError("conflict", "run_sweep: workers, cluster",
                                  f"{', '.join(sorted(lent.names))} of this session",
-                                 hint="Objects of a Python session stay in its process: leave out workers and cluster, "
+                                 hint="Objects of a Python session stay in its process: remove workers and cluster, "
                                       "or put the objects into an installed package")
-            for point in sweep.points:      # they may have been run with other objects of the same names
+            for point in sweep.points:      # stored results may come from other objects of the same names
                 point.record.unlink(missing_ok=True)
                 if point.run.is_dir() and not point.run.is_symlink():
                     shutil.rmtree(point.run)
@@ -73,36 +109,36 @@ def run_sweep(
 
 
 class _Lent:
-    """Names for the objects of the session that a sweep uses, as long as it runs."""
+    """Temporary registry names of the session's objects that a sweep uses."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self._things: dict[tuple[str, str], tuple[Any, str]] = {}      # by key and own name: an object, its lent name
+        self._things: dict[tuple[str, str], tuple[Any, str]] = {}      # by key and own name: the object and its registry name
 
     @property
     def names(self) -> set[str]:
         return {called for _, called in self._things}
 
     def name(self, key: str, value: Any) -> Any:
-        """A value as a scenario has it: of a function or class, the name that it is lent under."""
+        """Return the scenario value: for a function or class, its temporary registry name."""
         if not callable(value):
             return value
         registry = next((registry for registry, named in BROUGHT.values() if named == key), None)
         if registry is None:
             raise InputError("wrong-type", f"run_sweep: {key}", found(value), "a value",
-                             f"Functions and classes may stand for {', '.join(BROUGHT)}")
+                             f"Functions and classes are accepted for {', '.join(BROUGHT)}")
         called = getattr(value, "__name__", type(value).__name__)
         if (key, called) not in self._things:
             self._things[key, called] = value, self._stack.enter_context(registry.lend(value))
         thing, name = self._things[key, called]
         if thing is not value:
             raise InputError("duplicate", f"run_sweep: {key}", f'two objects called "{called}"',
-                             hint="Give them different names, which tell the cases apart")
+                             hint="Give them different names, which identify the cases")
         return name
 
 
 def _table(vary: Any) -> dict[str, Any]:
-    """What is varied, as a sweep file says it."""
+    """Return ``vary`` as the table of a sweep file."""
     if isinstance(vary, Mapping):
         return {"grid": vary}
     if isinstance(vary, Sequence) and not isinstance(vary, str):

@@ -1,7 +1,7 @@
-"""A point is one run of one scenario under one seed; many of them are run here, each once, whatever happens between.
+"""Execution of sweep points; a point is one run of one scenario under one seed.
 
-A finished point leaves a record, a small JSON file. While it is under way it has a run directory, from which it goes on
-after an interruption.
+A finished point has a record, a small JSON file. An unfinished one has a run directory, from which it is resumed after
+an interruption.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-RECORDED = {"rounds", "by_round", "seconds"}     # some of what every record has
-OUR_LEVELS = 3            # sweeps/NAME/cells, or cells/DATASET/SIGMA: what we name below the folder of the results
-MOST_BYTES = 500 * MEGABYTE      # of a record: four numbers for each of a million rounds
+RECORDED = {"rounds", "by_round", "seconds"}     # keys that every record has
+OUR_LEVELS = 3            # folders created below the results: sweeps/NAME/cells, or cells/DATASET/SIGMA
+MOST_BYTES = 500 * MEGABYTE      # largest record: four numbers for each of a million rounds
 BY_ROUND = ("round_s", "energy_j", "arrived", "accuracy")
-MOST_BREAKDOWNS = 3       # so often may a worker die under a point before the point is held to be the reason
+MOST_BREAKDOWNS = 3       # worker deaths during a point before the point fails
 LOOK_EVERY_S = 0.5
-ONE_AT_A_TIME = threading.Lock()     # torch seeds a whole process, and a cluster's worker may have several threads
+ONE_AT_A_TIME = threading.Lock()     # torch seeds the whole process, and a Dask worker may have several threads
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """What to run, and the places of its record and of its run directory."""
+    """Scenario and seed of a run, and the paths of its record and run directory."""
 
     scenario: Scenario
     seed: int
     record: Path
     run: Path
     learning: bool = True
-    note: Record = field(default_factory=dict)     # what a record must say to be this point's
-    also: Record = field(default_factory=dict)     # what it says besides
-    label: str = ""                                # what people know it by
+    note: Record = field(default_factory=dict)     # entries that identify this point's record
+    also: Record = field(default_factory=dict)     # further entries of the record
+    label: str = ""                                # name in messages
 
     @property
     def name(self) -> str:
@@ -61,41 +61,41 @@ class Point:
 
     @property
     def finished(self) -> bool:
-        """Whether its record is there, and is about what its note says."""
+        """True if the record exists and matches the note."""
         return matching_record(self.record, self.note) is not None if self.note else self.record.exists()
 
     @property
     def failure(self) -> Path:
-        """The file with the error, if the point failed the last time."""
+        """Path of the error message of a failed point."""
         return self.record.with_suffix(".error")
 
     @property
     def rounds_played(self) -> int:
-        """How far its run is, as far as can be seen from here."""
+        """Number of completed rounds in the run directory; 0 if it cannot be read."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return int(read_json(self.run / "run.json", "a run's own word")["round"])
+            return int(read_json(self.run / "run.json", "the status of a run")["round"])
         return 0
 
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """How far a set of points is."""
+    """Progress of a set of points."""
 
     finished: int
     failed: int
     total: int
-    part_done: float            # of all points together, from 0 to 1
+    part_done: float            # share of the work of all points, 0 to 1
     seconds_left: float | None
-    at_most: bool = False       # no point has shown yet after how many of its rounds it reaches its target
+    at_most: bool = False       # seconds_left is an upper bound: points may end at a target
 
 
 def run_point(
     scenario: Scenario, seed: int, run: Path, learning: bool, allow_import: bool = False, every_round: bool = False,
 ) -> Record:
-    """Run a point where this is called, from where its run directory says; returns its numbers.
+    """Run or resume a point in this process and return its record.
 
-    It shares what it trains with other points, in ``every_round`` or in the first alone. What only an unfinished run
-    needs is removed at the end.
+    Training results are shared with other points, of ``every_round`` or of the first round only. Files that only an
+    unfinished run needs are removed at the end.
     """
     from netsim.learning.shared import InCommon
     from netsim.run import Run
@@ -115,20 +115,20 @@ def run_point(
     return {
         "scenario_sha256": scenario.digest, "seed": seed, "learning": learning, **summary,
         "by_round": {name: columns[name].to_list() for name in BY_ROUND},
-        "seconds": round(time.monotonic() - start, 1),      # of computing since the last interruption
+        "seconds": round(time.monotonic() - start, 1),      # wall time since the last interruption
         "processor": done.info.get("processor"),
     }
 
 
 def shared_by(run: Path) -> Path:
-    """The folder for what the points of a sweep train in common, beside that of their runs."""
+    """Return the folder of training results shared by the points of a sweep."""
     return run.parent.with_name("shared")
 
 
 def shared_training_groups(points: Iterable[Point]) -> list[list[Point]]:
-    """Points that may train the same devices round after round, together; the others each alone.
+    """Group the points that may train the same devices in every round; other points are groups of one.
 
-    Whether they do is told by what they train. This says where to look: keeping what nobody will ask for takes time.
+    The cache keys decide whether results are equal; the groups only avoid storing results that no other point needs.
     """
     found: dict[object, list[Point]] = {}
     for point in points:
@@ -139,8 +139,10 @@ def shared_training_groups(points: Iterable[Point]) -> list[list[Point]]:
 
 
 def in_order(points: Sequence[Point], at_once: int | None) -> list[Point]:
-    """Points of a group close to each other, as what they share is not kept for ever, but not at the same time, where
-    one would wait for what the other trains: first those of ``at_once`` groups in turn, then those of the next ones.
+    """Order points so that those of a group are close, but do not run at the same time.
+
+    Shared results are cached for a limited time, and concurrent points of a group would wait for each other: take the
+    points of ``at_once`` groups in turn, then those of the next groups.
     """
     kinds = shared_training_groups(points)
     step = at_once or max(1, len(kinds))
@@ -152,7 +154,7 @@ def run_points(
     points: Sequence[Point], place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
     allow_import: bool = False,
 ) -> None:
-    """Run all points that have no record yet; one that fails leaves its error, and the others go on."""
+    """Run all points without a record; a point that fails leaves its error, and the others continue."""
     queue = _Queue(in_order(points, place.at_once), allow_import)
     looked = -math.inf
     while queue.left:
@@ -165,7 +167,7 @@ def run_points(
                     queue.settle(future)
                 if not done and isinstance(executor, OnCluster) and executor.lost:
                     queue.abandon()
-                if queue.running and time.monotonic() - looked >= LOOK_EVERY_S:      # it reads a file for each of them
+                if queue.running and time.monotonic() - looked >= LOOK_EVERY_S:      # reads one file per running point
                     watch(queue.progress())
                     looked = time.monotonic()
     watch(queue.progress())
@@ -174,14 +176,14 @@ def run_points(
 
 
 def write_record(path: Path, record: Record) -> None:
-    """A line a key, so that many numbers stay few lines, and a checksum at the end."""
-    sealed = {**record, SEAL: seal_of(json.loads(json.dumps(record)))}      # of what will be read
+    """Write a record as JSON, one line per key, with a checksum at the end."""
+    sealed = {**record, SEAL: seal_of(json.loads(json.dumps(record)))}      # of the record as JSON restores it
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in sealed.items())
     replace_text(path, f"{{\n{lines}\n}}\n")
 
 
 def read_record(path: Path) -> Record:
-    """What a finished point left."""
+    """Return the record of a finished point; raise InputError if it is damaged."""
     try:
         record = _whole_record(path)
         if record.keys() >= RECORDED:
@@ -193,7 +195,7 @@ def read_record(path: Path) -> Record:
 
 
 def matching_record(path: Path, note: Record) -> Record | None:
-    """The record if it is there, whole, and about what the note says."""
+    """Return the record if it exists, is intact and matches the note; else None."""
     with suppress(OSError, InputError):
         record = _whole_record(path)
         if {name: record.get(name) for name in note} == note:
@@ -202,7 +204,7 @@ def matching_record(path: Path, note: Record) -> Record | None:
 
 
 def _whole_record(path: Path) -> Record:
-    """A record as it was written; those of earlier versions carry no checksum."""
+    """Read a record and verify its checksum; records of earlier versions have none."""
     found = read_json(path, "a record", MOST_BYTES)
     if not isinstance(found, dict):
         raise InputError("malformed", str(path), type(found).__name__, "a record")
@@ -210,7 +212,7 @@ def _whole_record(path: Path) -> Record:
 
 
 def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) -> Record | None:
-    """The record that is kept for a note, or else measured and kept; None where it may not be measured now."""
+    """Return the stored record of a note, or measure and store it; None if ``measure`` is None."""
     record = matching_record(path, note)
     if record is None and measure is not None:
         start = time.monotonic()
@@ -222,29 +224,29 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
 
 
 def sole_user(folder: Path) -> IO[bytes]:
-    """Hold a folder until what is returned is closed, so that no other process runs its points meanwhile."""
+    """Lock a folder against other processes until the returned file is closed."""
     make_folder(folder, levels=2)
     return hold(folder / "lock", "these points")
 
 
 class _Queue:
-    """The points still to run and those under way; counts the others."""
+    """Waiting and running points, and the numbers of finished and failed ones."""
 
     def __init__(self, points: Sequence[Point], allow_import: bool) -> None:
-        self._allow_import = allow_import                 # said to each worker: it asks again
+        self._allow_import = allow_import                 # passed to each worker, which checks it again
         looked = [(point, point.finished) for point in points]
         done = [point for point, finished in looked if finished]
         self.left = [point for point, finished in looked if not finished]
         self.running: dict[Future[Record], Point] = {}
-        self.broken = False                               # the executor takes no more work
+        self.broken = False                               # the executor accepts no more points
         self._sharing = {point.record for kind in shared_training_groups(points) if len(kind) > 1 for point in kind}
-        self._breakdowns: Counter[Path] = Counter()       # how often a worker died under a point
-        self._broken_executors = 0                                 # executors opened since a point last ended
+        self._breakdowns: Counter[Path] = Counter()       # worker deaths by point
+        self._broken_executors = 0                                 # executors opened since a point last finished
         self._total, self._finished, self._failed = len(points), len(done), 0
         self._start, self._estimate = time.monotonic(), TimeLeft(done, self.left)
 
     def give_up_if_workers_die(self) -> None:
-        """Stop where workers die at once whatever they are given."""
+        """Raise InputError if workers repeatedly die before any point finishes."""
         if self._broken_executors == MOST_BREAKDOWNS:
             raise InputError("out-of-memory", "workers", f"{MOST_BREAKDOWNS} times workers that ended before any point",
                              hint="Most often memory is short, or a script starts them outside of "
@@ -253,12 +255,12 @@ class _Queue:
         self.broken = False
 
     def submit(self, executor: Executor, at_once: int | None) -> None:
-        """Hand out points, in their order, as many as may run at a time."""
+        """Submit points in order, up to ``at_once`` at a time."""
         while self.left and not self.broken and (at_once is None or len(self.running) < at_once):
             point = self.left.pop(0)
             make_folder(point.record.parent, OUR_LEVELS)
             make_folder(point.run.parent, OUR_LEVELS)
-            for folder in (point.run, shared_by(point.run)):      # a worker could not tell where they lead
+            for folder in (point.run, shared_by(point.run)):      # a worker cannot check symbolic links
                 refuse_link(folder)
             point.failure.unlink(missing_ok=True)
             future = executor.submit(
@@ -267,7 +269,7 @@ class _Queue:
             self.running[future] = point
 
     def settle(self, future: Future[Record]) -> None:
-        """Keep what a point came to; one whose worker died is tried again, but not for ever."""
+        """Store the record or error of a point; retry one whose worker died, up to MOST_BREAKDOWNS times."""
         point = self.running.pop(future)
         error = BrokenExecutor("cancelled") if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
@@ -288,13 +290,13 @@ class _Queue:
             self._estimate.failed(point.record)
 
     def abandon(self) -> None:
-        """Wait no more for what is under way: the workers are gone, through no fault of the points."""
+        """Return the running points to the queue: the workers are lost, not because of the points."""
         self.broken = True
         self.left += self.running.values()
         self.running.clear()
 
     def progress(self) -> SweepProgress:
-        """Counts, and the time left by how far the points have come since the start."""
+        """Return counts and the estimated time left."""
         for point in self.running.values():
             self._estimate.at_round(point.record, point.rounds_played)
         left = self._estimate.seconds_left(time.monotonic() - self._start)
@@ -303,9 +305,9 @@ class _Queue:
 
 
 def _explain(error: BaseException) -> str:
-    """The message first; for what is not the user's to mend, where it happened too."""
+    """Return the error message; with the traceback unless it is an InputError."""
     if isinstance(error, InputError):
         return f"{error}\n"
     if isinstance(error, BrokenExecutor):
-        return f"its worker process died {MOST_BREAKDOWNS} times, most often for want of memory\n"
+        return f"its worker process died {MOST_BREAKDOWNS} times, most often because memory ran out\n"
     return f"{type(error).__name__}: {error}\n\n{''.join(traceback.format_exception(error))}"

@@ -1,4 +1,4 @@
-"""What sweeps and reproductions show in a terminal: a bar with the time left, and how far a sweep is."""
+"""Terminal output of sweeps and reproductions: progress bar with the time left, status, results."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from netsim.sweep.sweep import SweepStatus
 
-MOST_ROWS = 40         # of results that are shown
-LINE_EVERY_S = 60      # where there is no terminal to redraw a bar on
+MOST_ROWS = 40         # rows shown without --all
+LINE_EVERY_S = 60      # without a terminal
 
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Callable[[SweepProgress], None]]:
-    """A live bar over the points on standard error; without a terminal, a line a minute and at the end."""
+    """Show a live progress bar on standard error; without a terminal, print a line per minute and at the end."""
     console = Console(stderr=True, markup=False)
     if not console.is_terminal:
         last = -math.inf
@@ -56,7 +56,7 @@ def progress_bar(name: str) -> Iterator[Callable[[SweepProgress], None]]:
 
 
 def describe(at: SweepProgress) -> str:
-    """``12 of 40 points, 1 failed, about 3 min left``."""
+    """Return the progress in words: ``12 of 40 points, 1 failed, about 3 min left``."""
     parts = [f"{at.finished:,} of {counted(at.total, 'point')}"]
     if at.failed:
         parts.append(f"{at.failed} failed")
@@ -66,7 +66,7 @@ def describe(at: SweepProgress) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in the unit that suits it.
+    """Format seconds as seconds, minutes or hours.
 
     >>> duration(95), duration(4000)
     ('1 min 35 s', '1 h 7 min')
@@ -81,7 +81,7 @@ def duration(seconds: float) -> str:
 
 
 def print_status(name: str, status: SweepStatus, *, every: bool = False) -> None:
-    """How many points are finished, under way, failed and waiting; the failed ones with their errors."""
+    """Print the numbers of finished, begun, failed and waiting points, and the errors of failed ones."""
     table = Table(title=f"sweep {name}", show_header=False, title_justify="left")
     for what, count in (("points", status.total), ("finished", status.finished), ("begun", len(status.begun)),
                         ("failed", len(status.failed)), ("waiting", status.waiting)):
@@ -98,7 +98,7 @@ def print_status(name: str, status: SweepStatus, *, every: bool = False) -> None
 
 
 def print_results(found: pl.DataFrame, varied: Sequence[str], *, every: bool = False) -> None:
-    """A row a case: what was varied, and the mean over its seeds with the range from the least to the most."""
+    """Print a row per case: varied keys, and mean, minimum and maximum over its seeds."""
     seconds, joules = (partial(units.format, dimension=name) for name in ("time", "energy"))
     cases = found.partition_by(*varied, maintain_order=True) if varied else [found]
     columns: dict[str, list[str]] = {
@@ -113,7 +113,7 @@ def print_results(found: pl.DataFrame, varied: Sequence[str], *, every: bool = F
     shown = {name: values for name, values in columns.items() if name in varied or any(values)}
     table = Table(title="mean over seeds, least to most", title_justify="left", box=SIMPLE_HEAD,
                   padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for name in shown:      # a key may be broken at its dots, a number nowhere
+    for name in shown:      # keys may wrap at their dots, numbers may not
         heading = name.replace(".", ".\n") if name in varied else name
         table.add_column(heading, justify="left" if name in varied else "right", no_wrap=True)
     rows = list(zip(*shown.values(), strict=True))
@@ -126,7 +126,7 @@ def print_results(found: pl.DataFrame, varied: Sequence[str], *, every: bool = F
 
 
 def spread(values: pl.Series, say: Callable[[float], str]) -> str:
-    """The mean, and below it the range where there is one; nothing where there is no value.
+    """Format the mean, and below it the range if values differ; empty without values.
 
     >>> import polars as pl
     >>> print(spread(pl.Series([0.2161, 0.2441]), "{:.3f} s".format))
@@ -142,7 +142,6 @@ def spread(values: pl.Series, say: Callable[[float], str]) -> str:
 
 
 def _count(number: float) -> str:
-    """Whole, or the mean of whole numbers."""
     return f"{number:,.1f}".removesuffix(".0")
 
 
@@ -154,7 +153,7 @@ def _first_line(failure: Path) -> str:
 
 
 def print_failures(points: Sequence[Point], *, every: bool = False) -> int:
-    """The first line of each error, and where the rest is; returns how many points failed."""
+    """Print the first line and the file of each error; return the number of failed points."""
     console = Console(stderr=True, markup=False)
     failed = [point for point in {point.record: point for point in points}.values() if point.failure.exists()]
     for point in failed if every else failed[:MOST_TOLD]:

@@ -1,4 +1,4 @@
-"""The results of a sweep in Python: tables with intervals, figures, and a page."""
+"""Results of a sweep in Python: tables with confidence intervals, figures, and an HTML report."""
 
 from __future__ import annotations
 
@@ -16,31 +16,54 @@ if TYPE_CHECKING:
 
 
 class SweepResults(AnalysedSweep):
-    """What a sweep came to.
+    """Results of a sweep.
 
-    ``table``                  a row a finished point: what was varied, ``seed``, and the columns of the guide on sweeps
-    ``summary``                a row a case: means over seeds, with ``_low`` and ``_high`` of their 95 % intervals
-    ``differences(against)``   the same of the differences to one case, paired over the seeds of both
-    ``to_target(accuracy)``    rounds, time and energy until an accuracy was reached
-    ``cases``                  the cases themselves: ``label``, ``settings``, ``rows`` and ``failed`` by seed
+    ``table``                  one row per finished point: varied keys, ``seed``, and the columns of the sweep guide
+    ``summary``                one row per case: means over seeds, ``_low`` and ``_high`` of their 95 % intervals
+    ``differences(against)``   differences to one case, paired by seed, with the same columns
+    ``to_target(accuracy)``    rounds, time and energy until an accuracy is reached
+    ``cases``                  the cases: ``label``, ``settings``, ``rows`` and ``failed`` by seed
     """
 
     def __init__(self, folder: Path | str, keep: PassingFolder | None = None) -> None:
         if not isinstance(folder, str | Path):
             raise InputError("wrong-type", "load_sweep_results", found(folder), "the folder of a sweep")
         super().__init__(folder)
-        self._keep = keep      # a folder that lives as long as this
+        self._keep = keep      # temporary folder, deleted with this object
 
     def figure(self, kind: str | None = None) -> Figure:
-        """A matplotlib figure, one column wide: "accuracy-rounds", "accuracy-time", "accuracy-energy", "round-time" or
-        "energy"; without a word, accuracy against time where there is learning, else the time of a round.
+        """Draw a figure, one column wide.
+
+        Parameters
+        ----------
+        kind : str, optional
+            "accuracy-rounds", "accuracy-time", "accuracy-energy", "round-time" or "energy". By default
+            "accuracy-time" with learning, else "round-time".
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
         """
         from netsim.report.sweep_figures import draw_sweep
 
         return draw_sweep(self, kind or ("accuracy-time" if self.learns else "round-time"))
 
     def report(self, path: Path | str | None = None, against: str | None = None) -> Path:
-        """Write the page, by default ``report.html`` in the sweep's folder, with tables and figures beside it."""
+        """Write the HTML report, with tables and figures beside it.
+
+        Parameters
+        ----------
+        path : path, optional
+            File of the report; by default ``report.html`` in the sweep's folder.
+        against : str, optional
+            Label of the case that the others are compared with.
+
+        Returns
+        -------
+        pathlib.Path
+            The report.
+        """
         from netsim.report.sweep_page import write_sweep_report
 
         return write_sweep_report(self, self.folder / "report.html" if path is None else Path(path), against)[0]
@@ -59,10 +82,26 @@ class SweepResults(AnalysedSweep):
 
 
 def load_sweep_results(folder: Path | str) -> SweepResults:
-    """Open the sweep that lies in a folder; points that are not finished are left out."""
+    """Open the results of a sweep; unfinished points are left out.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of the sweep, as ``results/sweeps/NAME``.
+
+    Returns
+    -------
+    SweepResults
+        Tables, figures and the report of the sweep.
+
+    Raises
+    ------
+    InputError
+        If the folder holds no sweep.
+    """
     return SweepResults(folder)
 
 
 def is_sweep(folder: Path) -> bool:
-    """Whether a folder is that of a sweep, and not of a run."""
+    """Return whether a folder holds a sweep rather than a run."""
     return (folder / ABOUT).is_file() or ((folder / "cells").is_dir() and (folder / "runs").is_dir())

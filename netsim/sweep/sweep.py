@@ -1,4 +1,4 @@
-"""Running a sweep, its one table of results, and how far it is."""
+"""Execution of a sweep, its table of results, and its status."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def run_all(
     sweep: Sweep, place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
     allow_import: bool = False,
 ) -> Path:
-    """Run what is left of a sweep; returns the Parquet table, which holds every finished point.
+    """Run the unfinished points of a sweep; return the path of the Parquet table of all finished points.
 
-    ``allow_import`` goes along with every point, to whatever process or machine runs it.
+    ``allow_import`` is passed to the process or machine of every point.
     """
-    different = {point.record: point for point in sweep.points}      # points that come to the same are run once
+    different = {point.record: point for point in sweep.points}      # points with the same scenario and seed run once
     with sole_user(sweep.folder):
         write_object(sweep.folder / ABOUT, sweep.about)
         try:
@@ -42,7 +42,7 @@ def run_all(
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """How far a sweep is; points that come to the same count once."""
+    """Status of a sweep; points with the same scenario and seed count once."""
 
     total: int
     finished: int
@@ -55,7 +55,7 @@ class SweepStatus:
 
 
 def status(sweep: Sweep) -> SweepStatus:
-    """By the names of the files that points leave: of a million points only those under way are looked into."""
+    """Return the status by file names; only files of running points are read."""
     different = dict(zip(sweep.digests, (scenario for _, scenario in sweep.cases), strict=True))
     files, runs = _names(sweep.folder / "cells"), _names(sweep.folder / "runs")
     finished = 0
@@ -77,9 +77,9 @@ def _names(folder: Path) -> set[str]:
 
 
 def table(sweep: Sweep) -> pl.DataFrame:
-    """A row for each finished point, in the order of the sweep file.
+    """Return a row for each finished point, in the order of the sweep file.
 
-    Columns: what was varied, ``seed``, ``rounds``, ``simulated_s``, ``energy_j``, ``accuracy``, ``target_reached``,
+    Columns: varied keys, ``seed``, ``rounds``, ``simulated_s``, ``energy_j``, ``accuracy``, ``target_reached``,
     ``dropped``, the mean of a device's time in a round by part (``compute_s``, ``upload_s``, ``wait_s``, summed over
     rounds), lists by round (``round_s``, ``round_energy_j``, ``round_accuracy``), ``scenario_sha256``,
     ``trace_sha256`` and ``run``, the point's run directory below the sweep's folder.
@@ -91,7 +91,7 @@ def table(sweep: Sweep) -> pl.DataFrame:
 
 
 def plain(value: Any) -> Any:
-    """A value that was set, as JSON and Parquet hold it."""
+    """Return a value in a type that JSON and Parquet store."""
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 

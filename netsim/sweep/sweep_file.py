@@ -2,7 +2,7 @@
 
     scenario = "paper"                 # a built-in scenario, or a file beside this one
     seeds = 20                         # 0 to 19; or a list
-    learning = false                   # play the rounds without training
+    learning = false                   # simulate the rounds without training
 
     [set]                              # for all points
     end.rounds = 10
@@ -11,7 +11,7 @@
     allocation.method = ["sao", "equal"]
     cell.bandwidth = ["10 MHz", "20 MHz"]
 
-    [[list]]                           # or just these, one table a case; with a grid, each case under all of it
+    [[list]]                           # or these cases, one table each; with a grid, each case under all of it
     population.phone.budget = "30 mJ"
 """
 
@@ -41,59 +41,59 @@ MOST_POINTS = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """The points of a sweep, with what was varied in each, and the folder that they share."""
+    """Cases and seeds of a sweep, and its folder."""
 
     name: str
     folder: Path
-    cases: tuple[tuple[dict[str, Any], Scenario], ...]      # the keys that differ from case to case, and what they give
+    cases: tuple[tuple[dict[str, Any], Scenario], ...]      # varied keys, and the resulting scenario
     seeds: tuple[int, ...]
     learning: bool
 
     @cached_property
     def varied(self) -> tuple[dict[str, Any], ...]:
-        """For each point, the keys that differ from point to point."""
+        """Varied keys of each point."""
         return tuple(case for case, _ in self.cases for _ in self.seeds)
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """Each case under each seed; points that come to the same scenario and seed share record and run."""
+        """Points of all cases and seeds; points with the same scenario and seed share record and run."""
         return tuple(self.point(scenario, digest, seed) for (_, scenario), digest in zip(
             self.cases, self.digests, strict=True) for seed in self.seeds)
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """What tells the scenarios of the cases apart, however they are spelled."""
+        """Digest of each case's scenario, independent of spelling."""
         return tuple(scenario.digest for _, scenario in self.cases)
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """The cases' names, by their digests."""
+        """Label of each case, by digest."""
         named = labels([case for case, _ in self.cases], self.cases[0][1].name)
-        return dict(zip(reversed(self.digests), reversed(named), strict=True))      # of those alike, the first
+        return dict(zip(reversed(self.digests), reversed(named), strict=True))      # the first of equal digests
 
     def key(self, digest: str, seed: int) -> str:
-        """What the files of a point are called."""
+        """Return the file name of a point, without suffix."""
         return f"{digest[:16]}-{seed}" + ("" if self.learning else "-rounds")
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the folder says of the sweep, so that its results can be told without the file."""
+        """Description of the sweep in its folder, which makes the results readable without the sweep file."""
         return {"name": self.name, "scenario": self.cases[0][1].name, "seeds": list(self.seeds),
                 "ending": self.key("", 0).removeprefix("-0"), "cases": [
                     {"set": {key: plain(value) for key, value in case.items()}, "sha256": digest}
                     for (case, _), digest in zip(self.cases, self.digests, strict=True)]}
 
     def point(self, scenario: Scenario, digest: str, seed: int) -> Point:
-        """A point with its places."""
+        """Return a point with the paths of its record and run directory."""
         key = self.key(digest, seed)
         return Point(scenario, seed, self.folder / "cells" / f"{key}.json", self.folder / "runs" / key, self.learning,
                      label=f"{self.labels[digest]}, seed {seed}")
 
 
 def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: bool = False) -> Sweep:
-    """Read a sweep file and check every scenario in it; raises InputError with file and key.
+    """Read a sweep file and check every scenario in it; raise InputError with file and key.
 
-    ``allow_import`` lets scenarios name code of packages that are not made for netsim.
+    ``allow_import`` permits code of packages that were not made for netsim.
     """
     table = _read(path)
     try:
@@ -117,7 +117,7 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
 
 
 def located(error: InputError, where: str) -> InputError:
-    """A fault of a key in ``where`` the key stands, a sweep file for one; without a key, the fault of the whole."""
+    """Return the error with ``where``, such as a sweep file, as the source of its key, or as its key."""
     return error.at(source=where) if error.key else error.at(where)
 
 
@@ -132,7 +132,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _base(path: Path, table: Mapping[str, Any]) -> str:
-    """The scenario: a built-in one by name, or a file that is looked for beside the sweep file."""
+    """Return the name of a built-in scenario, or the path of a file relative to the sweep file."""
     named = table.get("scenario")
     if not isinstance(named, str) or not named:
         raise InputError("missing", "scenario", None if named is None else repr(named),
@@ -141,18 +141,18 @@ def _base(path: Path, table: Mapping[str, Any]) -> str:
 
 
 def seeds_of(seeds: Any) -> list[int]:
-    """The seeds that a number of them, or a list, stands for."""
+    """Return the seeds of a number or list of seeds."""
     whole = isinstance(seeds, int) and not isinstance(seeds, bool) and seeds <= MOST_POINTS
     numbers = list(range(seeds)) if whole else list(seeds) if isinstance(seeds, Iterable) else []
     if not numbers or len(set(numbers)) < len(numbers) or any(
             isinstance(seed, bool) or not hasattr(seed, "__index__") or int(seed) < 0 for seed in numbers):
         raise InputError("out-of-range", "seeds", repr(seeds),
-                         "how many, from 1 on, or different whole numbers, from 0 on")
+                         "a number of seeds, at least 1, or different whole numbers, at least 0")
     return [int(seed) for seed in numbers]
 
 
 def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
-    """What is set in each case: every combination of the grid, under each table of the list."""
+    """Return the keys and values of each case: every combination of the grid under each table of the list."""
     grid = _flat("grid", table.get("grid", {}))
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
@@ -160,7 +160,7 @@ def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
         _refuse_twice(f"grid.{key}", values)
     listed = table.get("list", [{}])
     if not isinstance(listed, list) or not listed:
-        raise InputError("wrong-type", "list", repr(listed), "tables, [[list]], one a case")
+        raise InputError("wrong-type", "list", repr(listed), "tables, [[list]], one per case")
     given = [_flat(f"list.{number}", case) for number, case in enumerate(listed)]
     _refuse_twice("list", given)
     for twice in (sorted(named.keys() & grid.keys()) for named in given):
@@ -179,14 +179,14 @@ def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
 
 
 def _refuse_twice(where: str, values: list[Any]) -> None:
-    """The same case twice would count its runs twice."""
+    """Raise InputError for a repeated value: its runs would count twice."""
     value, count = Counter(map(repr, values)).most_common(1)[0]
     if count > 1:
         raise InputError("duplicate", where, value)
 
 
 def _flat(where: str, table: Any, above: str = "") -> dict[str, Any]:
-    """Nested tables as dotted keys: ``cell.bandwidth = …`` and ``"cell.bandwidth" = …`` mean the same."""
+    """Flatten nested tables to dotted keys: ``cell.bandwidth = …`` and ``"cell.bandwidth" = …`` are equal."""
     if not isinstance(table, Mapping):
         raise InputError("wrong-type", where, repr(table), "a table of keys")
     flat: dict[str, Any] = {}
@@ -197,7 +197,7 @@ def _flat(where: str, table: Any, above: str = "") -> dict[str, Any]:
 
 
 def check_case(scenario: Scenario, learning: bool, allow_import: bool) -> None:
-    """Raise InputError for a scenario that cannot be run, with learning or without."""
+    """Raise InputError for a scenario that cannot run, with or without learning."""
     from netsim.prepare import prepare, refuse_untrained
 
     if not learning:
@@ -206,7 +206,7 @@ def check_case(scenario: Scenario, learning: bool, allow_import: bool) -> None:
 
 
 def _with_paths(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings in which paths hold from the sweep file's folder."""
+    """Resolve paths among the settings relative to the sweep file."""
     paths = {".".join(steps) for steps in PATHS}
     return {key: str((path.parent / expanded(value, key)).resolve()) if isinstance(value, str) and (
         key in paths or (key.startswith("population.") and key.endswith(".devices"))) else value

@@ -1,4 +1,4 @@
-"""How far a set of points is and how long it will still take, by what those took that have ended."""
+"""Progress and time left of a set of points, estimated from those that have finished."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from netsim.selection.registry import varies
 if TYPE_CHECKING:
     from netsim.sweep.points import Point, Record
 
-LEAST_S = 0.05      # records round to a tenth of a second, and a point that took nothing would be no measure
+LEAST_S = 0.05      # least time of a point: records are rounded to 0.1 s, and 0 would be no measure
 
 
 class TimeLeft:
-    """The estimate: points are weighted by their device rounds, and by the pace of others on the same data.
+    """Estimate by device rounds (devices times rounds) and the seconds per device round of finished points.
 
-    A point that may end at a target is expected to take as many of its rounds as those did that have ended. Its effort
-    in device rounds is ``fixed + slope * share`` of the rounds; fixed is what the first round has more than others.
+    A point that may end at a target is expected to run the mean share of rounds of finished points. Its effort in
+    device rounds is ``fixed + slope * share`` of the rounds; fixed is the excess of the first round.
     """
 
     def __init__(self, finished: Sequence[Point], left: Sequence[Point]) -> None:
@@ -37,18 +37,18 @@ class TimeLeft:
         self._begun = np.array([0.0] * len(finished) + [
             min(1.0, point.rounds_played / point.scenario.end.rounds) for point in left])
         self._played = self._begun.copy()                           # share of the rounds so far
-        # What has ended, a row a kind and the last for all: points, shares of rounds, device rounds, seconds.
+        # Sums over finished points by kind, last row over all: points, shares of rounds, device rounds, seconds.
         self._ended = np.zeros((len(set(kinds)) + 1, 4))
-        self._gained_s = 0.0                                        # of that, what was computed by this call
+        self._gained_s = 0.0                                        # seconds of points finished in this call
 
     def at_round(self, record: Path, played: int) -> None:
-        """A running point has come so far."""
+        """Note the completed rounds of a running point."""
         if played:
             place = self._place[record]
             self._played[place] = played / self._rounds[place]
 
     def ended(self, record: Path, result: Record) -> None:
-        """A point has its numbers: a measure for the others."""
+        """Note a finished point."""
         place = self.failed(record)
         share = max(1, result["rounds"]) / self._rounds[place]
         effort, begun = (self._effort(at, place) for at in (share, self._begun[place]))
@@ -60,37 +60,37 @@ class TimeLeft:
         self._ended[[self._kind[place], -1]] += 1, share, effort, seconds / here
 
     def failed(self, record: Path) -> int:
-        """A point has nothing more to do, and says nothing about the others."""
+        """Remove a point from the estimate; return its index."""
         place = self._place[record]
         self._open[place] = False
         return place
 
     @property
     def at_most(self) -> bool:
-        """Whether points may end sooner, at a target, and none has shown by how much."""
+        """True if points may end at a target and no finished point shows how early."""
         return bool(self._ended[-1, 0] == 0 and self._targets)
 
     @property
     def part_done(self) -> float:
-        """Of the work of all points, from 0 to 1."""
+        """Completed share of the work of all points, 0 to 1."""
         whole, played = self._cost(np.ones(len(self._open))), self._cost(self._played)
         done = whole[self._before].sum() + self._ended[-1, 3] + played[self._open].sum()
         left = (whole - played)[self._open].sum()
         return float(done / (done + left)) if done + left > 0 else 1.0
 
     def seconds_left(self, spent_s: float) -> float | None:
-        """By what was gained in the seconds spent; None before anything was."""
+        """Return the seconds left, given the seconds spent; None before any progress."""
         whole, played, begun = (self._cost(shares)[self._open].sum()
                                 for shares in (np.ones(len(self._open)), self._played, self._begun))
         gained = self._gained_s + played - begun
         return float(spent_s * (whole - played) / gained) if gained > 0 else None
 
     def _effort(self, share: Any, place: Any = ...) -> Any:
-        """Device rounds of all points, or of that in one place, at a share of the rounds."""
+        """Return the device rounds of all points, or of one index, at a share of the rounds."""
         return (self._fixed[place] + self._slope[place] * share) * (share > 0)
 
     def _cost(self, share: Floats) -> Floats:
-        """Of each point, at a share of its rounds: seconds, once a point has ended; before that, device rounds."""
+        """Return each point's cost at a share of its rounds: in seconds, or in device rounds if no point has ended."""
         count, shares, effort, seconds = np.where(self._ended[:, :1] > 0, self._ended, self._ended[-1]).T
         if not count[-1]:
             return np.asarray(self._effort(share))
@@ -102,7 +102,7 @@ def _effort(point: Point) -> tuple[float, float]:
     scenario = point.scenario
     cohort, learning = scenario.selection.cohort, scenario.learning
     if varies(scenario.selection.method):
-        cohort = scenario.size // 2      # how many it will take is not known
+        cohort = scenario.size // 2      # the cohort size is not known in advance
     passes = (learning.local_iterations or learning.local_steps or 1) if point.learning else 1
     first = scenario.size if scenario.rounds.first == "all" else cohort
     return passes * max(0, first - cohort), passes * cohort * scenario.end.rounds
