@@ -1,4 +1,4 @@
-"""Flower apps in the cell: netsim decides durations, band, energy and who drops out; the app's own code learns."""
+"""Flower apps in the cell: netsim simulates durations, bandwidth, energy and dropouts; the app's code trains."""
 
 from __future__ import annotations
 

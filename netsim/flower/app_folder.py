@@ -1,6 +1,6 @@
-"""A Flower app as it lies in its folder: what its pyproject.toml names, and how that is loaded.
+"""Flower app in a folder: its pyproject.toml, and the import of its components.
 
-The app is the user's own code, and is run on purpose: unlike a scenario, which never runs code on its own.
+The app is the user's code and is run on request, unlike a scenario, which never runs code by itself.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ TABLE = "[tool.flwr.app.components]"
 
 @dataclass(frozen=True)
 class FlowerApp:
-    """What an app's pyproject.toml says."""
+    """Settings of an app, from its pyproject.toml."""
 
     folder: Path
     name: str
     components: Mapping[str, str]   # "serverapp" and "clientapp", as "package.module:name"
-    config: Mapping[str, PLAIN]     # of a run, by dotted names
-    wants_torch: bool               # whether torch is among its requirements
+    config: Mapping[str, PLAIN]     # run configuration, by dotted names
+    wants_torch: bool               # True if torch is among its dependencies
 
     @property
     def digest(self) -> str:
-        """Of the configuration, and of the Python files in the folder."""
+        """Hash of the configuration and of the Python files in the folder."""
         found = hashlib.sha256(json.dumps(list(self.config.items())).encode())
         for file in sorted(self.folder.rglob("*.py")):
             if self.holds(file) and file.is_file():
@@ -45,7 +45,7 @@ class FlowerApp:
         return found.hexdigest()
 
     def holds(self, file: str | Path) -> bool:
-        """Whether a file is of the app itself, and not of an environment that was made in its folder."""
+        """Return whether a file belongs to the app, and not to a virtual environment in its folder."""
         path = Path(file)
         if not path.is_relative_to(self.folder):
             return False
@@ -53,7 +53,7 @@ class FlowerApp:
 
 
 def read_app(folder: Path, changes: Sequence[str] = ()) -> FlowerApp:
-    """The app in a folder; ``changes`` are KEY=VALUE of its run configuration."""
+    """Read the app in a folder; ``changes`` override keys of its run configuration, each as KEY=VALUE."""
     file = folder / "pyproject.toml"
     if not folder.is_dir():
         raise InputError("no-such-file", str(folder), expected="the folder of a Flower app, with a pyproject.toml")
@@ -71,7 +71,7 @@ def read_app(folder: Path, changes: Sequence[str] = ()) -> FlowerApp:
 
 
 def _table(told: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """A table inside others; empty where there is none."""
+    """Return a nested table; empty if it is missing."""
     for name in names:
         found = told.get(name)
         told = found if isinstance(found, Mapping) else {}
@@ -89,7 +89,7 @@ def _component(file: Path, app: Mapping[str, Any], kind: str) -> str:
 
 
 def _flat(config: Any, before: str = "") -> dict[str, PLAIN]:
-    """Tables inside tables by dotted names, as Flower hands them to an app."""
+    """Flatten nested tables to dotted names, as Flower passes them to an app."""
     flat: dict[str, PLAIN] = {}
     for name, value in config.items() if isinstance(config, Mapping) else ():
         if isinstance(value, Mapping):
@@ -111,7 +111,7 @@ def _changed(file: Path, config: dict[str, PLAIN], changes: Sequence[str]) -> di
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            value = text                                  # a word needs no quotes
+            value = text                                  # text without quotes
         kind = type(config[name])
         if kind is float and type(value) is int:
             value = float(value)
@@ -123,7 +123,7 @@ def _changed(file: Path, config: dict[str, PLAIN], changes: Sequence[str]) -> di
 
 @contextmanager
 def importable(app: FlowerApp) -> Iterator[None]:
-    """Meanwhile modules are found in an app's folder first; afterwards they are forgotten, for another app's sake."""
+    """Put the app's folder first on the module path inside the block; unload its modules afterwards."""
     before = list(sys.path)
     sys.path.insert(0, str(app.folder))
     invalidate_caches()
@@ -138,7 +138,7 @@ def importable(app: FlowerApp) -> Iterator[None]:
 
 
 def load_component(app: FlowerApp, kind: str) -> Any:
-    """The app's "serverapp" or "clientapp"; InputError where it does not import or is something else."""
+    """Import the app's "serverapp" or "clientapp"; raise InputError if that fails or the type is wrong."""
     reference = app.components[kind]
     where = f'{app.folder / "pyproject.toml"}: {kind} = "{reference}"'
     try:
@@ -152,7 +152,7 @@ def load_component(app: FlowerApp, kind: str) -> Any:
 
 
 def told_of(error: BaseException, app: FlowerApp) -> str:
-    """An error of the app's code in a few words: what, and the last line of the app that it came by."""
+    """Return type and message of an error of the app's code, and the last line of the app in its traceback."""
     places = [frame for frame in traceback.extract_tb(error.__traceback__) if app.holds(frame.filename)]
     at = f" ({Path(places[-1].filename).relative_to(app.folder)}, line {places[-1].lineno})" if places else ""
     return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}{at}"

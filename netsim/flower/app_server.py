@@ -1,7 +1,7 @@
-"""An app's messages in the cell: trained, planned, played; a device that does not arrive gets an error with the reason.
+"""Simulation of an app's messages in the cell; a device that fails is answered by an error with the reason.
 
-Training comes first and planning after it, since only a reply says how large it is. A ServerApp that waits for all
-plays rounds; for one that does not, a round ends when a model goes out that is not the one before.
+Training precedes planning, since the size of an upload is known only from the reply. For a ServerApp that waits for all
+replies, a round is one such exchange; for others, a round ends when a new model is sent.
 """
 
 from __future__ import annotations
@@ -30,59 +30,59 @@ T = TypeVar("T")
 
 
 class RunOver(BaseException):
-    """The run ends here, whatever the app was about to do; no ``except Exception`` of an app holds it up."""
+    """End of the run; a BaseException, so that no ``except Exception`` of an app catches it."""
 
 
 class AppServer(Server):
-    """The server's loop, driven by an app: the steps of a round are played when the app sends or waits.
+    """Server driven by an app: simulated time advances when the app sends, waits or sleeps.
 
-    ``clients`` run the ClientApps of the devices; None where every message comes with its answer.
+    ``clients`` run the ClientApps of the devices; None if every message already has its answer.
     """
 
     def __init__(self, stage: Stage, clients: Clients | None = None) -> None:
-        super().__init__(stage.context(), Strategy())      # the app selects and weighs
+        super().__init__(stage.context(), Strategy())      # the app selects and aggregates
         self.reported = Reported(self.rounds)
-        self.expected = 0                            # rounds, if the app has said how many
+        self.expected = 0                            # number of rounds, if the app states it
         self._stage, self._clients, self._sizes = stage, clients, stage.sizes
         charges_evaluation = self.scenario.flower is not None and self.scenario.flower.evaluation == "charged"
-        self._charged = {TRAIN, EVALUATE} if charges_evaluation else {TRAIN}      # what takes time and energy
-        self._open = False                           # whether a round has begun
-        self._barrier = False                        # whether it is one that waits for all
-        self._outbox: list[Sent] = []                # pushed, and not yet begun
-        self._flying: dict[int, tuple[Sent, float]] = {}      # by job, with when it is to be given up
-        self._ready: dict[str, Sent] = {}            # replies that were not pulled, the first to arrive first
-        self._model = b""                            # that went out last
-        self._renewed = False                        # whether another model has gone out since
-        self._news = False                           # whether the app has had a reply since the last new model
+        self._charged = {TRAIN, EVALUATE} if charges_evaluation else {TRAIN}      # message types that take time and energy
+        self._open = False                           # True if a round has begun
+        self._barrier = False                        # True if the round waits for all replies
+        self._outbox: list[Sent] = []                # pushed, not started
+        self._flying: dict[int, tuple[Sent, float]] = {}      # by job, with its deadline
+        self._ready: dict[str, Sent] = {}            # replies not yet pulled, in order of arrival
+        self._model = b""                            # digest of the model sent last
+        self._renewed = False                        # True if a new model was sent in this round
+        self._news = False                           # True if the app has pulled a reply since the last new model
 
     def _play(self, process: Generator[Any, Any, T]) -> T:
-        """Let simulated time pass until a process has ended; returns what it does."""
+        """Advance simulated time until a process has ended; return its value."""
         event = self._stage.env.process(process)
         self._stage.advance(event)
         return cast("T", event.value)
 
     @property
     def idle(self) -> bool:
-        """Whether no device is at work."""
+        """True if no job is running or waiting."""
         return not (self._outbox or self._flying)
 
     @property
     def began(self) -> bool:
-        """Whether a round has begun, or one is over."""
+        """True if a round has started or finished."""
         return self._open or self.rounds.version > 0
 
     def available(self) -> Ints:
-        """Which devices are available and have the energy for a job."""
+        """Return the devices that are available and have energy for a job."""
         return np.flatnonzero(self.cell.available)
 
-    # What ClientApps answer.
+    # Answers of ClientApps.
 
     def _ask(self, some: Sequence[Sent]) -> list[Sent]:
-        """Let the ClientApps of available devices work; returns those that have an answer."""
+        """Run the ClientApps of available devices; return the messages with a valid answer."""
         for sent in some:
             reason = self.cell.unavailable_reason(sent.device)
             if reason is not None:
-                sent.fail(f"{reason}: device {sent.device} is not there at {format(self.cell.now, 'time')}")
+                sent.fail(f"{reason}: device {sent.device} is unavailable at {format(self.cell.now, 'time')}")
         asked = [sent for sent in some if sent.reply is None]
         if self._clients:
             self._clients.ask(asked)
@@ -92,29 +92,29 @@ class AppServer(Server):
         return [sent for sent in asked if sent.reply is None]
 
     def _answer(self, free: Sequence[Sent]) -> None:
-        """Messages that cost nothing: their replies are there at once."""
+        """Answer messages that take no simulated time."""
         for sent in self._ask(free):
             self._settle(sent)
         self.reported.clients(free)
 
     def _settle(self, sent: Sent, job: Job | None = None) -> None:
-        """The app gets the ClientApp's answer, unless the job that it took has failed."""
+        """Set the reply: the ClientApp's answer, or an error if the job has failed."""
         if self._clients:
             self._clients.keep(sent)
         sent.reply = sent.answered.reply
         if job and not job.arrived:
             sent.fail(f"{job.outcome}: device {sent.device} at {format(job.ended_at, 'time')}")
 
-    # Messages that are waited for.
+    # Exchanges that wait for all replies.
 
     def exchange(self, some: Sequence[Sent], timeout_s: float) -> None:
-        """Play messages until all have a reply, be it an error with the reason."""
-        until = self.cell.now + timeout_s * (1 + JUST_ENOUGH)      # a job that ends right then is in time
+        """Simulate messages until all have a reply, which may be an error with the reason."""
+        until = self.cell.now + timeout_s * (1 + JUST_ENOUGH)      # a job that ends at the timeout is in time
         self._answer([sent for sent in some if sent.kind not in self._charged])
         charged = [sent for sent in some if sent.kind in self._charged]
         if charged and self.idle and len({sent.device for sent in charged}) == len(charged):
             self._together(charged, until)
-        elif charged:                              # other devices are at work, or one is to do two things
+        elif charged:                              # other jobs are running, or a device has two messages
             self.push(charged)
             wanted = {sent.id for sent in charged}
             while not wanted <= self._ready.keys() and self.cell.now < until:
@@ -123,12 +123,12 @@ class AppServer(Server):
             self._take(self._play(self.cancel(late, DEADLINE)))
             for sent in [sent for sent in self._outbox if sent.id in wanted]:
                 self._outbox.remove(sent)
-                sent.fail(f"{DEADLINE}: device {sent.device} was busy all the time")
+                sent.fail(f"{DEADLINE}: device {sent.device} was busy until the timeout")
                 self._ready[sent.id] = sent
             self.pull(list(wanted))
 
     def _together(self, cohort: Sequence[Sent], until: float) -> None:
-        """Play a cohort as a round that waits for all."""
+        """Simulate a cohort as a round that waits for all replies."""
         if any(sent.kind == TRAIN for sent in cohort):
             self.end_round()
             self._refuse_after_the_end()
@@ -137,22 +137,22 @@ class AppServer(Server):
         by_device = {sent.device: sent for sent in ready}
         devices = np.array(list(by_device), np.int64)
         self._sizes = changed_sizes(self._sizes, self.scenario, self.cell.parts.population, ready)
-        self.rounds.select(devices)                                              # the app's choice
+        self.rounds.select(devices)                                              # as selected by the app
         agenda = self.rounds.plan(devices, self._sizes, self.rule(), self.scenario.selection.cohort)
         for device in agenda.dropped.tolist():
             by_device[device].fail(_no_plan(self, device))
         for job in self._play(self.play_waves(agenda, until)):
             self._settle(by_device[job.device], job)
         for sent in (sent for sent in ready if sent.reply is None):
-            sent.fail(f"{DEADLINE}: the time that the app waits was over before device {sent.device} had its turn")
+            sent.fail(f"{DEADLINE}: the app's timeout ended before device {sent.device} started")
         self.reported.clients(cohort)
 
-    # Messages as they come.
+    # Asynchronous messages.
 
     def push(self, some: Sequence[Sent]) -> None:
-        """Send messages; devices that are free begin before time goes on. Some may have their replies already.
+        """Send messages; idle devices start before simulated time advances. Some messages may already have replies.
 
-        A round ends when a device begins on another model than before, made of what has arrived.
+        A round ends when a device starts from a new model that includes replies.
         """
         self._answer([sent for sent in some if sent.reply is None and sent.kind not in self._charged])
         charged = [sent for sent in some if sent.reply is None]
@@ -167,7 +167,7 @@ class AppServer(Server):
             self._outbox.append(sent)
 
     def pull(self, ids: Sequence[str]) -> list[Sent]:
-        """The replies that are there; if none is and some are to come, the first of them."""
+        """Return the available replies; if there are none, advance time to the first of the pending ones."""
         wanted = set(ids)
         while wanted.isdisjoint(self._ready) and any(
                 sent.id in wanted for sent in (*self._outbox, *(sent for sent, _ in self._flying.values()))):
@@ -179,7 +179,7 @@ class AppServer(Server):
         return found
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass while the server does nothing; devices at work go on."""
+        """Advance simulated time; running jobs continue."""
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
         if self._barrier:
@@ -189,7 +189,7 @@ class AppServer(Server):
             self._step(until)
 
     def _step(self, until: float) -> None:
-        """Until the next job has ended, but not beyond ``until``."""
+        """Advance to the next end of a job, at most to ``until``."""
         self._begin_jobs()
         if self.cell.running:
             due = {job: self._flying[job][1] for job in self.cell.running}
@@ -202,7 +202,7 @@ class AppServer(Server):
             self._stage.advance(self.rounds.pause(until - self.cell.now))
 
     def _begin_jobs(self) -> None:
-        """Let free devices begin, each in its share of the band among all that are at work."""
+        """Start the messages of idle devices, each planned with an equal band share of all running jobs."""
         busy = {job.device for job in self.cell.running.values()}
         starting: dict[int, Sent] = {}
         for sent in list(self._outbox):
@@ -228,14 +228,14 @@ class AppServer(Server):
         self._ready |= {sent.id: sent for sent in starting.values() if sent.reply is not None}
 
     def _take(self, ended: Sequence[Job]) -> None:
-        """Give the replies of jobs that have ended to the app."""
+        """Make the replies of finished jobs available to the app."""
         for job in ended:
             sent, _ = self._flying.pop(job.number)
             self._settle(sent, job)
             self.reported.clients([sent])
             self._ready[sent.id] = sent
 
-    # Where rounds end.
+    # End of a round.
 
     def _refuse_after_the_end(self) -> None:
         end_s = self.scenario.end.time
@@ -243,7 +243,7 @@ class AppServer(Server):
             raise RunOver(f"the scenario's end.time, {format(end_s, 'time')}, is reached")
 
     def end_round(self, *, last: bool = False) -> None:
-        """The round that has begun is over; with the last, jobs under way end."""
+        """End the current round; with ``last``, abort running jobs."""
         if not self._open:
             return
         self.aggregate(None, barrier=self._barrier)
@@ -258,7 +258,7 @@ class AppServer(Server):
 
 
 def _no_plan(server: AppServer, device: int) -> str:
-    """That a device could not take part, and what it had."""
+    """Return the error text for a device without a feasible plan, with its limits."""
     left_j, deadline = float(server.cell.view().battery_j[device]), server.scenario.rounds.deadline
     limits = [f"its budget of {format(float(server.cell.parts.population.budget_j[device]), 'energy')}"]
     limits += [f"the {format(left_j, 'energy')} left in its battery"] if left_j < math.inf else []

@@ -1,6 +1,6 @@
-"""What of a scenario counts where an app selects, serves and learns: cell, devices and the rules of a round.
+"""Part of a scenario that applies to a Flower app, which selects, aggregates and trains itself.
 
-The app's learning, as the stage of a run knows it, saves nothing, and knows how large the work is only later.
+Also the app's learning backend, which stores nothing and knows the sizes of jobs only from replies.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from netsim.fleet.work import JobSizes, samples_trained
 from netsim.learning.protocol import NoLearning
 from netsim.scenario import Scenario
 
-# The keys without an effect, by table: all but these, or just these.
+# By table: the only keys with an effect (COUNT), or the keys without one (DO_NOT).
 COUNT = {"learning": {"local_iterations", "local_steps", "batch_size"}, "selection": {"cohort"}, "server": set(),
          "end": {"time"}}
 DO_NOT = {"rounds": {"first", "first_infeasible"}}
 INSTEAD = {
-    "learning": "what is learned, and how large it is, is the app's to say",
-    "selection": "the app says who takes part",
+    "learning": "the app determines the model, the data and their sizes",
+    "selection": "the app selects the devices",
     "server": "the app's ServerApp is the server",
-    "end": "the app says how many rounds there are",
-    "rounds": "the app says who takes part in the first round",
+    "end": "the app determines the number of rounds",
+    "rounds": "the app selects the devices of the first round",
 }
 
 
 def refuse_without_effect(changes: Sequence[str]) -> None:
-    """Raise InputError for a change (KEY=VALUE) of a key that has no effect here."""
+    """Raise InputError for a change (KEY=VALUE) of a key without effect on an app."""
     for change in changes:
         table, _, key = change.partition("=")[0].strip().partition(".")
         key = key.partition(".")[0]
@@ -40,14 +40,14 @@ def refuse_without_effect(changes: Sequence[str]) -> None:
 
 
 def as_the_app_sees_it(scenario: Scenario) -> Scenario:
-    """The scenario without what the app decides: the first round, the server, and when enough is learned."""
+    """Return the scenario without the settings that the app decides: first round, server, target accuracy."""
     return scenario.model_copy(update={
         "rounds": scenario.rounds.model_copy(update={"first": "cohort"}), "server": None,
         "learning": scenario.learning.model_copy(update={"target_accuracy": None})})
 
 
 class AppLearning(NoLearning):
-    """Another framework learns: its replies say how many bits and samples a job has."""
+    """Learning backend of an app, whose replies determine the bits and samples of a job."""
 
     trains = True
 
@@ -56,12 +56,12 @@ class AppLearning(NoLearning):
         super().__init__(scenario.size, np.ones(scenario.size, np.int64) if drawn is None else drawn)
 
     def sizes(self, scenario: Scenario, population: Population) -> JobSizes:
-        """The least that a job can be, until a reply says more: one sample, and one bit in each direction."""
+        """Return minimal sizes until a reply is known: one sample, and one bit in each direction."""
         one = np.ones(len(population))
         return JobSizes(one, one, cycles_of(scenario, population, np.arange(len(population)), one))
 
 
 def cycles_of(scenario: Scenario, population: Population, devices: Ints, samples: Floats | Ints) -> Floats:
-    """CPU cycles that training on so many samples takes."""
+    """Return the CPU cycles of training on ``samples`` samples per device."""
     trained = samples_trained(scenario, np.maximum(1, samples).astype(np.int64))
     return trained * population.cycles_per_sample[devices]

@@ -1,7 +1,7 @@
-"""ClientApps in worker processes: a message and a node's context go in, a reply and the context come back.
+"""ClientApps in worker processes: they map a message and a node's context to a reply and a new context.
 
-Their answers are kept beside an unfinished run. A ServerApp's variables cannot be saved, but it does the same again if
-it hears the same again: a run that was interrupted begins again, and what was answered before is not trained twice.
+Answers are stored beside an unfinished run. The variables of a ServerApp cannot be saved, but it repeats its decisions
+if it receives the same replies: a resumed run starts again, with stored answers instead of training.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ APP_RAISED = 2             # Flower's code for a ClientApp that raised an except
 UNKNOWN = 0
 SERDE: Any = import_module("flwr.common.serde")
 FOLDER = "answers"
-MOST_BYTES = 4_000_000_000       # of all that is kept; whatever comes after is trained again
+MOST_BYTES = 4_000_000_000       # of stored answers; later ones are trained again on resume
 Asked = Sequence[tuple[int, Message, Context]]      # messages, each to a device in its context
 
 
 class Clients:
-    """The nodes' ClientApps, with what each of them remembers."""
+    """ClientApps of the nodes, with the context of each."""
 
     def __init__(self, app: FlowerApp, devices: int, seed: int, pool: Executor, kept: KeptAnswers) -> None:
         self._app, self._seed, self._pool, self._kept = app, seed, pool, kept
         self._contexts = [
             Context(run_id=RUN_ID, node_id=node_of(device), run_config=dict(app.config), state=RecordDict(),
                     node_config={"partition-id": device, "num-partitions": devices}) for device in range(devices)]
-        self._messages = [0] * devices           # that each node has had
+        self._messages = [0] * devices           # number of messages by node
         self._complained = False
 
     def ask(self, some: Sequence[Sent]) -> None:
-        """Have messages answered, each to a device of its own; what the apps left in their contexts is not kept yet."""
+        """Set the answers of messages to different devices; contexts are stored by :meth:`keep`."""
         if not some:
             return
         asked = [(sent.device, sent.message, self._contexts[sent.device]) for sent in some]
@@ -60,7 +60,7 @@ class Clients:
         answers = self._kept.get(asked, lambda: self._run(asked, counts))
         for sent, done in zip(some, answers, strict=True):
             sent.answer = done
-            if done.reply.has_error() and not self._complained:      # the first at once; all reach the strategy
+            if done.reply.has_error() and not self._complained:      # print the first; the strategy receives all
                 print(f"the ClientApp failed on device {sent.device}: {done.reply.error.reason}", file=sys.stderr)
                 self._complained = True
 
@@ -70,26 +70,26 @@ class Clients:
         try:
             return [future.result() for future in futures]
         except BrokenExecutor as error:
-            raise WorkerError("a process in which ClientApps ran has ended, most often for want of memory; "
-                              "take fewer --workers") from error
+            raise WorkerError("a worker process of ClientApps ended unexpectedly, most often because memory ran out; "
+                              "use fewer --workers") from error
 
     def keep(self, sent: Sent) -> None:
-        """What the app left in a node's context is there when its next message comes."""
+        """Store the context of an answer for the node's next message."""
         if sent.answered.context is not None:
             self._contexts[sent.device] = sent.answered.context
 
 
 def answer(app: FlowerApp, message: Message, context: Context, seed: int, device: int, count: int) -> ClientAnswer:
-    """In a worker: run the ClientApp on a message, as Flower's engine would."""
-    sys.stdout = sys.stderr                   # standard output is for the result of the run alone
+    """Run the ClientApp on a message in a worker, as Flower's engine does."""
+    sys.stdout = sys.stderr                   # standard output is reserved for the result of the run
     if str(app.folder) not in sys.path:
-        sys.path.insert(0, str(app.folder))   # a worker that was not forked
+        sys.path.insert(0, str(app.folder))   # in a spawned worker
     client: Any = load_component(app, "clientapp")
     identify(context.node_id)
-    seed_generators(stream(seed, "flower client", count, device))      # whichever worker runs it
+    seed_generators(stream(seed, "flower client", count, device))      # independent of the worker
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.set_num_threads(1)              # sums in the same order, however many workers there are
+        torch.set_num_threads(1)              # same order of sums for any number of workers
     config = dict(context.run_config)
     try:
         reply = client(message=message, context=context)
@@ -100,12 +100,12 @@ def answer(app: FlowerApp, message: Message, context: Context, seed: int, device
             return ClientAnswer(reply, context)
         problem = (Error(UNKNOWN, "the app changed its run_config, which Flower does not allow")
                    if context.run_config != config else
-                   Error(APP_RAISED, f"the app answered with {type(reply).__name__}, which is no Message"))
+                   Error(APP_RAISED, f"the app returned {type(reply).__name__}, expected a Message"))
     return ClientAnswer(Message(problem, reply_to=message), None)
 
 
 class KeptAnswers:
-    """The answers to a run's messages, a file for each time that some were asked for together."""
+    """Stored answers of a run, one file per batch of messages."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / FOLDER
@@ -113,8 +113,7 @@ class KeptAnswers:
         self._bytes = 0
 
     def get(self, asked: Asked, run: Callable[[], list[ClientAnswer]]) -> list[ClientAnswer]:
-        """The answers that are kept; else those that ``run`` gives, kept if they are about training: others are soon
-        done again."""
+        """Return the stored answers, or those of ``run``; answers to train messages are stored, others are fast."""
         self._asked += 1
         file = self._folder / f"{self._asked:06d}.npz"
         if file.exists():
@@ -131,7 +130,7 @@ class KeptAnswers:
         return answers
 
     def remove(self) -> None:
-        """The run is over, and will not be resumed."""
+        """Delete the stored answers of a finished run."""
         if self._folder.is_dir() and not self._folder.is_symlink():
             shutil.rmtree(self._folder)
 
@@ -141,16 +140,16 @@ def _read(file: Path, asked: Asked) -> list[ClientAnswer]:
         state = read_arrays(file)
         if bytes(state["asked"]) == _digest(asked):
             return [_answer(state, place, message, context) for place, (_, message, context) in enumerate(asked)]
-    except Exception as error:      # a file that is something else fails in all sorts of ways
+    except Exception as error:      # files of another kind raise many exceptions
         raise InputError("damaged", str(file), f"no answer of this run: {error}",
-                         hint="Begin a new run in another --out") from None
+                         hint="Start a new run in another --out") from None
     raise InputError(
-        "other-run", str(file), hint="The app asks for something else than when the run was interrupted; "
-        "let it draw at random from random, numpy or torch alone, or begin a new run in another --out")
+        "other-run", str(file), hint="The app sends other messages than before the interruption; use only the generators of random, "
+        "numpy and torch in it, or start a new run in another --out")
 
 
 def _digest(asked: Asked) -> bytes:
-    """Of what was asked of whom; a content that many messages share is looked at once."""
+    """Return a hash of devices, types and contents of messages; a shared content is hashed once."""
     found, known = hashlib.sha256(), dict[int, bytes]()
     for device, message, _ in asked:
         content = message.content
@@ -179,7 +178,7 @@ def _answer(kept: State, place: int, message: Message, context: Context) -> Clie
 
 
 def _packed(content: RecordDict) -> bytes:
-    """As Flower sends it: data alone, in which no code can hide."""
+    """Serialise as Flower does, to a format that contains data only, no code."""
     packed: bytes = SERDE.recorddict_to_proto(content).SerializeToString(deterministic=True)
     return packed
 

@@ -1,4 +1,4 @@
-"""Flower's Grid over the cell: what a ServerApp sends and receives is played in simulated time."""
+"""Flower's Grid on the cell: messages of a ServerApp take simulated time."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from netsim.flower.app_server import AppServer, RunOver
 from netsim.flower.library import FIRST_NODE, RUN_ID, SUPERLINK, node_of
 from netsim.flower.messages import Sent
 
-NO_SUCH_NODE = 5           # Flower's code for a node that is not there
-MOST_ASKED = 100           # times that an app may ask who is there, or pull nothing, without anything that could change
-COME_BACK = ("availability", "crash", "harvest", "charging")      # why a device may be there again
-MOST_ASKED_IN_TIME = 100_000      # the same where devices come and go
+NO_SUCH_NODE = 5           # Flower's code for an unknown node
+MOST_ASKED = 100           # calls without effect (node ids, empty pulls) before a deadlock is assumed
+COME_BACK = ("availability", "crash", "harvest", "charging")      # keys by which a device may become available again
+MOST_ASKED_IN_TIME = 100_000      # the same limit with such keys
 
 
 class AtFault(BaseException):
-    """An input is at fault, which the app cannot mend: no ``except Exception`` of its own holds it up."""
+    """Carrier of an InputError or WorkerError; a BaseException, so that no ``except Exception`` of an app catches it."""
 
 
 class CellGrid(Grid):  # type: ignore[misc]
-    """Plays an app's messages in the cell."""
+    """Grid that simulates an app's messages in the cell."""
 
     def __init__(self, server: AppServer) -> None:
         self._server = server
-        self._thread = threading.get_ident()       # the app's own: others may only ask
+        self._thread = threading.get_ident()       # of the app: other threads may only read node ids
         self._sent = 0
         self._in_vain = 0
-        self._nodes = self._there()                # the last answer
+        self._nodes = self._there()                # last result of get_node_ids
 
-    # What Flower wants of a grid.
+    # Flower's Grid interface.
 
     def set_run(self, run: Any) -> None:
-        """There is only one."""
+        """Do nothing: there is only one run."""
 
     @property
     def run(self) -> Any:
@@ -53,7 +53,7 @@ class CellGrid(Grid):  # type: ignore[misc]
         return Message(content, dst_node_id=dst_node_id, message_type=message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
-        """Who is there and has the energy for a job, by rising number of the device."""
+        """Return the nodes of devices that are available and have energy for a job, in device order."""
         if threading.get_ident() != self._thread:
             return list(self._nodes)
         with self._door():
@@ -71,18 +71,18 @@ class CellGrid(Grid):  # type: ignore[misc]
             return [each.id for each in sent]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """The replies that are there, in the order of their arrival; if none is, time goes on to the first."""
+        """Return the available replies in order of arrival; if there are none, advance time to the first."""
         with self._door():
             found = self._server.pull(list(message_ids))
             if found:
                 self._in_vain = 0
             else:
-                self._once_more_in_vain("the app pulls replies to messages that nobody is at work on")
+                self._once_more_in_vain("the app pulls replies to messages without a running job")
             return _replies(found)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """All replies, in the order of the messages; who has not arrived within ``timeout`` simulated seconds, or not
-        at all, has an error with the reason in its place."""
+        """Return all replies in the order of the messages; an error with the reason for each device that failed or did
+        not reply within ``timeout`` simulated seconds."""
         with self._door():
             sent = self._stamped(messages)
             self._server.exchange([each for each in sent if each.reply is None],
@@ -92,12 +92,12 @@ class CellGrid(Grid):  # type: ignore[misc]
     # Simulated time, and deadlock detection.
 
     def sleep(self, seconds: float) -> None:
-        """Simulated seconds pass."""
+        """Advance simulated time by ``seconds``."""
         with self._door():
             self._server.sleep(seconds)
 
     def _once_more_in_vain(self, what: str) -> None:
-        """Count what changes nothing, and end the run when nothing will."""
+        """Count a call without effect; raise if no further call can have one."""
         self._in_vain += 1
         server, scenario = self._server, self._server.scenario
         in_time = any(getattr(table, key) is not None for table in scenario.population for key in COME_BACK)
@@ -108,22 +108,22 @@ class CellGrid(Grid):  # type: ignore[misc]
         if not server.began:
             raise InputError("more-than-devices", "the app", what, hint=f"T{whole[1:]}; lower min_available_nodes and "
                              "its like in the app, or give the scenario more devices")
-        raise RunOver(f"{what}, and no more will come: {whole}")
+        raise RunOver(f"{what}, and no more will arrive: {whole}")
 
     @contextmanager
     def _door(self) -> Iterator[None]:
-        """Only the app's own thread comes in, and what is at fault goes out past all that it catches."""
+        """Refuse other threads than the app's; wrap errors so that the app cannot catch them."""
         try:
             if threading.get_ident() != self._thread:
                 raise InputError("unsupported", "the app", "messages from several threads",
                                  "all messages from the thread of the ServerApp",
-                                 "Their order would be another one each time: send them together")
+                                 "Their order would differ from run to run: send them together")
             yield
         except (InputError, WorkerError) as error:
             raise AtFault(error) from None
 
     def _stamped(self, messages: Iterable[Message]) -> list[Sent]:
-        """The messages with the marks of a sender; one to a node that there is none of has its reply already."""
+        """Set sender and id of messages; one to an unknown node is answered by an error."""
         sent = []
         for message in messages:
             self._sent += 1
@@ -132,7 +132,7 @@ class CellGrid(Grid):  # type: ignore[misc]
             device = message.metadata.dst_node_id - FIRST_NODE
             each = Sent(message, device)
             if not 0 <= device < self._server.scenario.size:
-                each.reply = Message(Error(NO_SUCH_NODE, f"there is no node {message.metadata.dst_node_id}"),
+                each.reply = Message(Error(NO_SUCH_NODE, f"unknown node {message.metadata.dst_node_id}"),
                                      reply_to=message)
             sent.append(each)
         if sent:
@@ -141,7 +141,7 @@ class CellGrid(Grid):  # type: ignore[misc]
 
 
 def _replies(sent: Sequence[Sent]) -> list[Message]:
-    """What the app gets, each with a mark of its own."""
+    """Return the replies for the app, each with its own id."""
     replies = []
     for each in sent:
         assert each.reply is not None

@@ -1,7 +1,7 @@
-"""The other way round: a strategy that plays every round in the cell, while the app stays in Flower's own engine.
+"""Strategy wrapper that simulates every round in the cell, while the app runs in Flower's own engine.
 
-Flower's engine trains, on its own workers and GPUs; netsim plans and plays what came back, gives it times, and hands
-on to the strategy only what arrives.
+Flower's engine trains, on its own workers and GPUs; netsim plans and simulates the uploads of the replies, and passes
+to the strategy only those that arrive.
 """
 
 from __future__ import annotations
@@ -31,14 +31,30 @@ from netsim.scenario import Scenario
 from netsim.stage import Stage, journal_of, open_stage
 
 STEPS = ("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate")
-MOST_ASKED = 3             # times that a strategy asks who is there before it waits for more
+MOST_ASKED = 3             # calls of get_node_ids before the strategy is taken to wait for more nodes
 
 
 class InCell(Strategy):  # type: ignore[misc]
-    """A strategy in a scenario's cell: ``InCell(FedAvg(), load_scenario("quickstart")).start(grid, …)``.
+    """Strategy in a scenario's cell; after ``start``, ``run`` is the simulated run.
 
-    The nodes stand for the devices, in the order of their numbers. After ``start``, ``run`` is the simulated run, which
-    lies in ``out`` (without that, it lives as long as this object).
+    Nodes are mapped to devices in the order of their ids.
+
+    Parameters
+    ----------
+    strategy : flwr.serverapp.strategy.Strategy
+        The strategy that selects and aggregates.
+    scenario : Scenario
+        Cell and devices.
+    out : path, optional
+        Folder of the run; without it, the run is deleted with this object.
+    seed : int
+        Seed of the cell.
+    allow_import : bool
+        Permit code of packages that were not made for netsim.
+
+    Examples
+    --------
+    >>> InCell(FedAvg(), load_scenario("quickstart")).start(grid, arrays, num_rounds=3)     # doctest: +SKIP
     """
 
     def __init__(
@@ -53,14 +69,14 @@ class InCell(Strategy):  # type: ignore[misc]
         self._held = ExitStack()
         self._stage: Stage | None = None
         self._devices: dict[int, int] = {}           # by node
-        self._messages: dict[int, Message] = {}      # of the present step, by node
-        self._arrays: ArrayRecord | None = None      # the last that the strategy has made
+        self._messages: dict[int, Message] = {}      # of the current step, by node
+        self._arrays: ArrayRecord | None = None      # last aggregate of the strategy
 
     def summary(self) -> None:
         self.strategy.summary()
 
     def start(self, grid: Grid, initial_arrays: ArrayRecord, *args: Any, **options: Any) -> Result:
-        """The strategy's own, with every round played in the cell."""
+        """Run ``strategy.start`` with every round simulated in the cell."""
         if "evaluate_fn" in options:
             options["evaluate_fn"] = reporting(
                 options["evaluate_fn"], lambda number, found: self.server.reported.server(number, found))
@@ -81,7 +97,7 @@ class InCell(Strategy):  # type: ignore[misc]
     def _configure(
         self, step: str, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid,
     ) -> list[Message]:
-        """The messages of a step of the strategy, which sees only the nodes of available devices."""
+        """Return the messages of a step; the strategy sees only nodes of available devices."""
         sent = list(self._steps[step](server_round, arrays, config, PresentNodes(grid, self)))
         self._messages = {message.metadata.dst_node_id: message for message in sent}
         return sent
@@ -102,7 +118,7 @@ class InCell(Strategy):  # type: ignore[misc]
 
     @property
     def server(self) -> AppServer:
-        """The cell, put up when it is first needed."""
+        """Server of the cell, created on first use."""
         if self._stage is None:
             self._stage = self._held.enter_context(open_stage(
                 self.scenario, journal_of(self._path, self.scenario, self.seed, learning=True,
@@ -112,14 +128,14 @@ class InCell(Strategy):  # type: ignore[misc]
         return self._server
 
     def device(self, node: int) -> int:
-        """The device that a node stands for."""
+        """Return the device of a node."""
         if node not in self._devices and len(self._devices) == self.scenario.size:
             raise InputError("more-than-devices", "the app's nodes", f"more than {self.scenario.size}",
-                             hint="Take fewer nodes, or give the scenario more devices")
+                             hint="Use fewer nodes, or a scenario with more devices")
         return self._devices.setdefault(node, len(self._devices))
 
     def _played(self, replies: Iterable[Message]) -> list[Message]:
-        """The replies as they come out of the cell; in the place of those that do not, errors with the reason."""
+        """Return the replies after simulation; an error with the reason for each that does not arrive."""
         given = list(replies)
         sent = {place: Sent(self._messages[reply.metadata.src_node_id], self.device(reply.metadata.src_node_id),
                             ClientAnswer(reply, None))
@@ -130,7 +146,7 @@ class InCell(Strategy):  # type: ignore[misc]
 
 
 class PresentNodes:
-    """A grid on which only those nodes are seen whose devices are there and have energy."""
+    """Grid that lists only nodes whose devices are available and have energy."""
 
     def __init__(self, grid: Grid, strategy: InCell) -> None:
         self._grid, self._strategy = grid, strategy

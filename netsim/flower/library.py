@@ -1,4 +1,4 @@
-"""What of Flower is there: asked here before anything of it is imported, since most users have none."""
+"""Version check of Flower, an optional dependency, and constants of its node ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from netsim.base.errors import InputError
 
 OLDEST = (1, 22)
-SUPERLINK = 1              # what Flower calls the node that servers send from
+SUPERLINK = 1              # Flower's node id of the server
 RUN_ID = 1
-FIRST_NODE = 1_000_000     # device 17 is node 1000017: above what Flower calls its own nodes, and easy to read
+FIRST_NODE = 1_000_000     # device 17 is node 1000017: above Flower's own ids
 
 
 def require_flower() -> str:
-    """Flower's version; raises InputError where it is missing or too old."""
+    """Return Flower's version; raise InputError if it is missing or too old."""
     oldest = ".".join(map(str, OLDEST))
     try:
         found = version("flwr")
@@ -33,12 +33,12 @@ def require_flower() -> str:
 
 
 def node_of(device: int) -> int:
-    """What Flower calls a device."""
+    """Return the node id of a device."""
     return FIRST_NODE + device
 
 
 def identify(node: int) -> None:
-    """Say who runs in this process, which newer versions want to know before a message can be made."""
+    """Set the identity of this process, which newer versions of Flower need to create messages."""
     try:
         identity: Any = import_module("flwr.supercore.task_identity").TaskIdentity
     except ImportError:
@@ -48,7 +48,7 @@ def identify(node: int) -> None:
 
 @contextmanager
 def replaced(owner: Any, **values: Any) -> Iterator[None]:
-    """Meanwhile these attributes of an object, class or module are others."""
+    """Replace attributes of an object, class or module inside the block."""
     before = {name: vars(owner)[name] for name in values if name in vars(owner)}
     for name, value in values.items():
         setattr(owner, name, value)

@@ -1,4 +1,4 @@
-"""What netsim reads off Flower's messages: which work they ask for, how large a reply is, what it reports."""
+"""Type, size, samples and metrics of Flower messages."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from netsim.fleet.work import JobSizes
 from netsim.flower.cell_alone import cycles_of
 from netsim.scenario import Scenario
 
-LOST = 4                   # Flower's code for a reply that is not to be had
-WEIGHTS = ("num-examples", "num_examples")      # as strategies call the number of samples, and as they once did
+LOST = 4                   # Flower's code for an unavailable reply
+WEIGHTS = ("num-examples", "num_examples")      # names of the number of samples, new and old
 BITS_A_METRIC = 64
 TRAIN, EVALUATE = "train", "evaluate"
 
 
 @dataclass(frozen=True, eq=False)
 class ClientAnswer:
-    """What a ClientApp made of a message: a reply, and what the app left in its node's context."""
+    """Reply of a ClientApp, and the node's new context."""
 
     reply: Message
-    context: Context | None        # None where the app failed, and nothing of it is kept
+    context: Context | None        # None if the app failed
 
 
 @dataclass(eq=False)
 class Sent:
-    """A message of the app, on its way through the cell."""
+    """Message of the app and its state in the cell."""
 
     message: Message
     device: int
-    answer: ClientAnswer | None = None      # what the ClientApp made of it
-    reply: Message | None = None      # what the app gets
+    answer: ClientAnswer | None = None      # of the ClientApp
+    reply: Message | None = None      # to the app
 
     @property
     def id(self) -> str:
@@ -46,37 +46,37 @@ class Sent:
 
     @property
     def kind(self) -> str:
-        """What it asks for: "train", "evaluate" or "query"; an action of the app's own follows a dot."""
+        """Message type, "train", "evaluate" or "query", without the app's own suffix after a dot."""
         return str(self.message.metadata.message_type).partition(".")[0]
 
     def fail(self, reason: str) -> None:
-        """It gets no reply, but an error that says why."""
+        """Set an error with the reason as the reply."""
         self.reply = Message(Error(LOST, reason), reply_to=self.message)
 
     @property
     def answered(self) -> ClientAnswer:
-        """The answer that is there."""
+        """The answer, which must be set."""
         assert self.answer is not None
         return self.answer
 
 
 def array_bits(message: Message) -> float:
-    """The size of all arrays in a message's content."""
+    """Return the size of all arrays in a message, in bits."""
     return 8.0 * sum(_bytes(array) for record in message.content.array_records.values() for array in record.values())
 
 
 def _bytes(array: Any) -> int:
-    """The numbers themselves, without what wraps them; as they come where they are no numbers of numpy."""
+    """Return the bytes of an array without its encoding; of the raw data if it is no numpy array."""
     if array.dtype:
         return int(np.dtype(array.dtype).itemsize * math.prod(array.shape))
     try:
-        return int(array.numpy().nbytes)      # clients of the old kind do not say what is in it
+        return int(array.numpy().nbytes)      # legacy clients do not set the type
     except (TypeError, ValueError):
         return len(array.data)
 
 
 def samples_of(message: Message) -> int | None:
-    """How many samples a reply says that it is about; None where it does not."""
+    """Return the number of samples that a reply reports; None if it reports none."""
     for record in message.content.metric_records.values():
         for name in WEIGHTS:
             value = record.get(name)
@@ -86,15 +86,15 @@ def samples_of(message: Message) -> int | None:
 
 
 def metrics_of(message: Message) -> Iterator[tuple[str, float]]:
-    """All numbers that a reply reports, by their names."""
+    """Yield names and values of the metrics of a reply."""
     content = message.content
     yield from numbers_in(content.metric_records.values())
-    # where clients of the old kind put theirs
+    # metrics of legacy clients
     yield from numbers_in(record for name, record in content.config_records.items() if name.endswith(".metrics"))
 
 
 def numbers_in(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
-    """All numbers in some records by their names, those of a list by their places."""
+    """Yield names and numbers of records; entries of a list are named by their index."""
     for record in records:
         for name, value in record.items():
             if name not in WEIGHTS:
@@ -104,7 +104,7 @@ def numbers_in(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, floa
 
 
 def model_digest(message: Message) -> bytes:
-    """Tells one model from another: of all arrays that a message carries."""
+    """Return a hash of all arrays of a message, to detect a new model."""
     found = hashlib.blake2b(digest_size=16)
     for record in message.content.array_records.values():
         for array in record.values():
@@ -113,7 +113,7 @@ def model_digest(message: Message) -> bytes:
 
 
 def changed_sizes(sizes: JobSizes, scenario: Scenario, population: Population, some: Sequence[Sent]) -> JobSizes:
-    """How large jobs are, with those of some devices as their messages and replies say."""
+    """Return job sizes, updated by the messages and replies of some devices."""
     if not some:
         return sizes
     devices = np.array([sent.device for sent in some], np.int64)
@@ -121,7 +121,7 @@ def changed_sizes(sizes: JobSizes, scenario: Scenario, population: Population, s
 
 
 def _size(scenario: Scenario, population: Population, sent: Sent) -> tuple[float, float, float]:
-    """Bits to send, bits to receive and cycles to compute."""
+    """Return upload bits, download bits and CPU cycles of a message."""
     reply, device, download = sent.answered.reply, sent.device, max(1.0, array_bits(sent.message))
     bits, samples = array_bits(reply), samples_of(reply)
     if sent.kind == EVALUATE:                   # one pass, without training
@@ -135,5 +135,5 @@ def _size(scenario: Scenario, population: Population, sent: Sent) -> tuple[float
         samples = int(population.samples[device])
         if any(table.samples == "auto" for table in scenario.population):
             raise InputError("missing", f"num-examples in the ClientApp's reply on device {device}",
-                             hint='With samples = "auto" the scenario does not say it either: give one of them')
+                             hint='Report it, or replace samples = "auto" in the scenario')
     return bits, download, float(cycles_of(scenario, population, np.array([device]), np.array([samples]))[0])

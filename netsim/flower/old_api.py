@@ -1,7 +1,7 @@
-"""Servers of Flower's old kind (``server_fn``, strategies over client proxies): a cohort's messages gathered.
+"""Support of Flower's legacy servers (``server_fn``, strategies with client proxies).
 
-Such a server sends each message from a thread of its own, and takes the answers in any order. Here every client is
-asked twice instead: what it would send, and then, once the cohort was played, what it makes of its reply.
+A legacy server sends each message from its own thread and receives replies in any order. Here each client proxy is
+called twice instead: first to collect its message, then, after the cohort was simulated, to process its reply.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from netsim.flower.library import replaced
 
 @contextmanager
 def old_servers(grid: CellGrid, evaluated: Callable[[int, dict[str, Any]], None]) -> Iterator[None]:
-    """Meanwhile servers of the old kind work on this grid; ``evaluated`` hears what they find out by themselves."""
+    """Run legacy servers on this grid inside the block; ``evaluated`` receives their centralised evaluations."""
     server, manager = import_module("flwr.server.server"), import_module("flwr.server.client_manager")
     history = import_module("flwr.server.history").History
     with (replaced(server, fit_clients=_together(grid, server.fit_client),
@@ -31,12 +31,12 @@ def old_servers(grid: CellGrid, evaluated: Callable[[int, dict[str, Any]], None]
         yield
 
 
-class Gathered(Exception):  # noqa: N818 - a word, not a fault
-    """A message is kept until all of its cohort are there."""
+class Gathered(Exception):  # noqa: N818 - control flow, not an error
+    """Signal that a message was collected."""
 
 
 def _together(grid: CellGrid, one: Callable[..., Any]) -> Callable[..., Any]:
-    """All clients of a cohort, in its order."""
+    """Return a replacement of ``fit_clients`` or ``evaluate_clients`` that sends a cohort together, in order."""
     def clients(client_instructions: Any, max_workers: Any, timeout: float | None, group_id: int) -> Any:
         instructions = list(client_instructions)
         kept: dict[int, Message] = {}           # by node
@@ -71,7 +71,7 @@ def _together(grid: CellGrid, one: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _wait_for(self: Any, num_clients: int, timeout: int = 86400) -> bool:
-    """In simulated time, and not for ever."""
+    """Wait in simulated time; the grid's deadlock detection ends it."""
     while self.num_available() < num_clients:
         time.sleep(1)
     return True

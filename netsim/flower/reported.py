@@ -1,4 +1,4 @@
-"""The metrics that an app reports, as counters of the trace."""
+"""Metrics that an app reports, as counters of the trace."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from netsim.server.rounds import RoundRecorder
 from netsim.trace.schema import SERVER
 
 LONGEST = 100              # characters of a counter's name
-KNOWN = {"accuracy": "acc", "loss": "loss"}      # what tables and charts know, and how apps' names for it are told
+KNOWN = {"accuracy": "acc", "loss": "loss"}      # columns of tables and charts, and the part of a metric's name that identifies them
 
 
 class Reported:
-    """What clients and server say of a round: ``train NAME`` and ``evaluate NAME`` by device and, weighed by samples,
-    of the server; ``server NAME`` as the server itself evaluates. The last of these, or else of the clients'
-    evaluation, that is about accuracy or loss is the round's."""
+    """Metrics of a round as counters.
+
+    ``train NAME`` and ``evaluate NAME`` are recorded by device, and as the mean weighted by samples for the server;
+    ``server NAME`` is the server's own evaluation. Accuracy and loss of the round are the last reported ones.
+    """
 
     def __init__(self, rounds: RoundRecorder) -> None:
         self._rounds = rounds
         self._known: dict[str, float] = {}
 
     def clients(self, some: Sequence[Sent]) -> None:
-        """The metrics in the replies that there are to some messages."""
+        """Record the metrics in the replies to messages."""
         for kind in dict.fromkeys(sent.kind for sent in some):
             values: dict[str, dict[int, float]] = {}
             samples: dict[int, float] = {}
@@ -40,7 +42,7 @@ class Reported:
                     self._know(name, mean)
 
     def server(self, round: int, metrics: Any) -> None:
-        """What the server's own evaluation says; before the first round it is about the initial model."""
+        """Record the server's own evaluation; round 0 evaluates the initial model."""
         for name, value in numbers_in([metrics]):
             self._rounds.count(f"{'server' if round else 'initial'} {name}"[:LONGEST], {SERVER: value})
             if round:
@@ -52,7 +54,7 @@ class Reported:
                 self._known[known] = value
 
     def close(self) -> float:
-        """The round is over: its accuracy, NaN where nobody has said it."""
+        """End the round; return its accuracy, NaN if none was reported."""
         for name, value in self._known.items():
             self._rounds.count(name, {SERVER: value})
         accuracy, self._known = self._known.get("accuracy", math.nan), {}
@@ -60,7 +62,7 @@ class Reported:
 
 
 def _mean(values: list[float], samples: list[float]) -> float:
-    """Weighed by samples; a plain mean where there are none."""
+    """Return the mean weighted by samples; unweighted if all are 0."""
     whole = math.fsum(samples)
     if whole <= 0.0:
         return math.fsum(values) / len(values)

@@ -1,4 +1,4 @@
-"""A Flower app run in a cell, from its folder to a run directory."""
+"""Run of a Flower app in a cell."""
 
 from __future__ import annotations
 
@@ -41,12 +41,38 @@ def run_app(
     workers: int | None = None, run_config: Sequence[str] = (), resume: bool = False,
     progress: Callable[[RunProgress], None] | None = None, allow_import: bool = False,
 ) -> Run:
-    """Run a Flower app in a scenario's cell and return its run.
+    """Run a Flower app in a scenario's cell.
 
-    ``app`` is the app's folder; its code is run. ``out`` is the run's folder (without one, the run lives as long as the
-    object returned). ``workers`` is how many processes run ClientApps (default: one for each core); it changes nothing
-    but the speed. ``run_config`` changes keys of the app's configuration, each as KEY=VALUE. ``resume`` goes on with
-    the run that lies in ``out``, if one does: the ServerApp begins anew, and hears what it has heard before.
+    Parameters
+    ----------
+    app : path
+        Folder of the app; its code is run.
+    scenario : Scenario
+        Cell and devices.
+    out : path, optional
+        Folder of the run; without it, the run is deleted with the returned object.
+    seed : int
+        Seed of the run.
+    workers : int, optional
+        Processes that run ClientApps, by default one per core; without effect on results.
+    run_config : sequence of str
+        Changes of the app's configuration, each as KEY=VALUE.
+    resume : bool
+        Resume the run in ``out``, if there is one: the ServerApp starts again and receives the stored replies.
+    progress : callable, optional
+        Called with a ``RunProgress`` after each round.
+    allow_import : bool
+        Permit code of packages that were not made for netsim.
+
+    Returns
+    -------
+    Run
+        The simulated run; ``model.npz`` in its folder is the last model of the strategy.
+
+    Raises
+    ------
+    InputError
+        If the app or the scenario is invalid, or the app raises an exception.
     """
     told = read_app(Path(app), run_config)
     scenario = as_the_app_sees_it(scenario)
@@ -59,9 +85,9 @@ def run_app(
     with importable(told), ExitStack() as stack:
         stack.enter_context(quiet())
         server = load_component(told, "serverapp")
-        load_component(told, "clientapp")                # whatever is wrong with it is said now
+        load_component(told, "clientapp")                # report import errors now
         if told.wants_torch:
-            import_module("torch")                       # and seeded with the rest, however late the app asks for it
+            import_module("torch")                       # so that it is seeded even if the app imports it late
         kept = KeptAnswers(path)
         clients = Clients(told, scenario.size, seed, stack.enter_context(Workers(workers or cores())), kept)
         stage = stack.enter_context(open_stage(
@@ -69,7 +95,7 @@ def run_app(
             begun="restart" if resume else "refuse"))
         stage.progress = progress
         ended, arrays = play(told, server, AppServer(stage, clients), seed)
-        if arrays is not None:      # the model that the strategy ended with, as numpy's archive of named arrays
+        if arrays is not None:      # last model of the strategy
             model = {name: array.numpy() for name, array in arrays.items()}
             replace_file(path / MODEL, packed(lambda file: np.savez(file, **model)))
         stage.finish(target_reached=None, app=told.name, ended=ended)
@@ -78,7 +104,7 @@ def run_app(
 
 
 def play(app: FlowerApp, server_app: Any, server: AppServer, seed: int) -> tuple[str | None, Any]:
-    """Let the ServerApp run to its end: why it ended early, if it did, and the model of its strategy."""
+    """Run the ServerApp; return the reason of an early end, if any, and the last model of its strategy."""
     grid, arrays = CellGrid(server), list[Any]()
     context = Context(run_id=RUN_ID, node_id=SUPERLINK, node_config={}, state=RecordDict(), run_config=dict(app.config))
 
@@ -108,7 +134,7 @@ def play(app: FlowerApp, server_app: Any, server: AppServer, seed: int) -> tuple
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Meanwhile what the app prints goes to standard error, and Flower tells only what went wrong."""
+    """Redirect the app's output to standard error and silence Flower's log below warnings, inside the block."""
     logger = logging.getLogger("flwr")
     before = logger.level
     logger.setLevel(logging.WARNING)

@@ -1,7 +1,7 @@
-"""What an app meets while it runs: simulated time, seeded generators, and strategies that report what they do.
+"""Runtime environment of an app: simulated time, seeded generators, and instrumented strategies.
 
-Where a ServerApp sleeps, simulated seconds pass, and ``time.time()`` says how many have. Monotonic clocks stay as they
-are: by those, libraries wait for real things. Python, numpy and torch draw from global generators, seeded by streams.
+``time.sleep`` and ``time.time`` of a ServerApp use simulated seconds. Monotonic clocks are unchanged, since libraries
+use them for real timeouts. The global generators of Python, numpy and torch are seeded from named streams.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _SLEEP, _TIME = time.sleep, time.time
 def simulated_time(
     now: Callable[[], float], sleep: Callable[[float], None], within: Callable[[ModuleType], bool],
 ) -> Iterator[None]:
-    """Meanwhile this thread of this process lives in simulated time, and no other does.
+    """Use simulated time in this thread of this process inside the block.
 
-    Modules ``within`` may have taken hold of ``sleep`` or ``time`` by name before: they get ours too.
+    Modules for which ``within`` is True may have imported ``sleep`` or ``time`` by name: these are replaced as well.
     """
     mine = os.getpid(), threading.get_ident()
 
@@ -54,18 +54,18 @@ def simulated_time(
 
 
 def seed_generators(rng: np.random.Generator) -> None:
-    """Seed all that an app may draw from, when its ServerApp begins or its ClientApp receives a message."""
+    """Seed the global generators, before a ServerApp starts or a ClientApp receives a message."""
     words = rng.integers(0, 1 << 32, 3, np.uint64).tolist()
     random.seed(words[0])
     np.random.seed(words[1])                 # noqa: NPY002  (the generator that the app's code uses)
-    torch = sys.modules.get("torch")         # whoever has not imported it draws nothing from it
+    torch = sys.modules.get("torch")         # not used by the app if not imported
     if torch is not None:
         torch.manual_seed(words[2])
 
 
 def watched(server: AppServer, ended: Callable[[Any], None]) -> AbstractContextManager[None]:
-    """Meanwhile every strategy that starts reports how many rounds it means to play, what the server's own evaluation
-    finds, and the model that it ends with."""
+    """Instrument ``Strategy.start`` inside the block: report the number of rounds, the server's own evaluations, and
+    the last model (to ``ended``)."""
     start = Strategy.start
     takes = signature(start)
 
@@ -84,7 +84,7 @@ def watched(server: AppServer, ended: Callable[[Any], None]) -> AbstractContextM
 def reporting(
     evaluate: Callable[[int, Any], Any] | None, evaluated: Callable[[int, Any], None],
 ) -> Callable[[int, Any], Any] | None:
-    """The server's own evaluation, which also reports what it found."""
+    """Return the server's evaluation function, extended to report its results."""
     if evaluate is None:
         return None
 

@@ -56,7 +56,7 @@ def run_sweep(
     progress : callable, optional
         Called with a ``SweepProgress`` about twice a second.
     **own : function or class
-        ``allocation``, ``selection``, ``model``, ``dataset`` or ``channel`` of all points.
+        ``allocation``, ``selection``, ``model``, ``dataset``, ``channel`` or ``link`` of all points.
 
     Returns
     -------
@@ -113,7 +113,7 @@ class _Lent:
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self._things: dict[tuple[str, str], tuple[Any, str]] = {}      # by key and own name: the object and its registry name
+        self._things: dict[tuple[str, str], tuple[Any, str]] = {}      # by key and own name: object, registry name
 
     @property
     def names(self) -> set[str]:
