@@ -1,4 +1,4 @@
-"""Plain technical English, as far as a program can check it: vague words, first words of docstrings, numpydoc sections."""
+"""Plain technical English, as far as a program can check it: vague words, openings of docstrings, numpydoc sections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ sys.path.insert(0, str(ROOT / "docs"))
 VAGUE = re.compile(r"\b(whoever|nobody|somebody|anybody|told|anew|in vain|for ever|by turns|those who|so many|"
                    r"put up|wears? off|comes? to grief|gives? room|goes on|go on with|what is there|gets to)\b", re.I)
 # A text that uses one of these words for a reason: the text, and why.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = dict.fromkeys((
+    "gets to the target with less", "never gets to 55 %", "In each layout lambda is found anew",
+    "its curve goes on there at its last value", "those who send share the band equally",
+    "and nobody drops out, which is checked"), "stored report")
 SOURCES = ("netsim", "models", "lessons", "scenarios")
 VAGUE_OPENING = re.compile(r"(What|How|Whether|Who|Where|Something|Let|Of|As|Meanwhile)\b")
 

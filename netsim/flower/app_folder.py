@@ -60,8 +60,8 @@ def read_app(folder: Path, changes: Sequence[str] = ()) -> FlowerApp:
     if not file.is_file():
         raise InputError("no-such-file", str(file),
                          hint=f"A Flower app's pyproject.toml names its serverapp and clientapp under {TABLE}")
-    told = read_toml(file, "a Flower app's pyproject.toml")
-    project, app = _table(told, "project"), _table(told, "tool", "flwr", "app")
+    content = read_toml(file, "a Flower app's pyproject.toml")
+    project, app = _table(content, "project"), _table(content, "tool", "flwr", "app")
     needs = project.get("dependencies", [])
     return FlowerApp(
         folder.resolve(), str(project.get("name", folder.resolve().name)),
@@ -70,12 +70,12 @@ def read_app(folder: Path, changes: Sequence[str] = ()) -> FlowerApp:
         any(str(need).lower().startswith("torch") for need in (needs if isinstance(needs, list) else [])))
 
 
-def _table(told: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+def _table(table: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """Return a nested table; empty if it is missing."""
     for name in names:
-        found = told.get(name)
-        told = found if isinstance(found, Mapping) else {}
-    return told
+        found = table.get(name)
+        table = found if isinstance(found, Mapping) else {}
+    return table
 
 
 def _component(file: Path, app: Mapping[str, Any], kind: str) -> str:

@@ -45,7 +45,7 @@ class AppServer(Server):
         self.expected = 0                            # number of rounds, if the app states it
         self._stage, self._clients, self._sizes = stage, clients, stage.sizes
         charges_evaluation = self.scenario.flower is not None and self.scenario.flower.evaluation == "charged"
-        self._charged = {TRAIN, EVALUATE} if charges_evaluation else {TRAIN}      # message types that take time and energy
+        self._charged = {TRAIN, EVALUATE} if charges_evaluation else {TRAIN}      # message types with time and energy
         self._open = False                           # True if a round has begun
         self._barrier = False                        # True if the round waits for all replies
         self._outbox: list[Sent] = []                # pushed, not started
@@ -53,7 +53,7 @@ class AppServer(Server):
         self._ready: dict[str, Sent] = {}            # replies not yet pulled, in order of arrival
         self._model = b""                            # digest of the model sent last
         self._renewed = False                        # True if a new model was sent in this round
-        self._news = False                           # True if the app has pulled a reply since the last new model
+        self._news = False                           # True if a reply was pulled since the last new model
 
     def _play(self, process: Generator[Any, Any, T]) -> T:
         """Advance simulated time until a process has ended; return its value."""

@@ -113,7 +113,7 @@ class KeptAnswers:
         self._bytes = 0
 
     def get(self, asked: Asked, run: Callable[[], list[ClientAnswer]]) -> list[ClientAnswer]:
-        """Return the stored answers, or those of ``run``; answers to train messages are stored, others are fast."""
+        """Return the stored answers, or those of ``run``; only answers to train messages are stored."""
         self._asked += 1
         file = self._folder / f"{self._asked:06d}.npz"
         if file.exists():
@@ -144,8 +144,8 @@ def _read(file: Path, asked: Asked) -> list[ClientAnswer]:
         raise InputError("damaged", str(file), f"no answer of this run: {error}",
                          hint="Start a new run in another --out") from None
     raise InputError(
-        "other-run", str(file), hint="The app sends other messages than before the interruption; use only the generators of random, "
-        "numpy and torch in it, or start a new run in another --out")
+        "other-run", str(file), hint="The app sends other messages than before the interruption; use only the "
+        "generators of random, numpy and torch in it, or start a new run in another --out")
 
 
 def _digest(asked: Asked) -> bytes:

@@ -25,7 +25,7 @@ MOST_ASKED_IN_TIME = 100_000      # the same limit with such keys
 
 
 class AtFault(BaseException):
-    """Carrier of an InputError or WorkerError; a BaseException, so that no ``except Exception`` of an app catches it."""
+    """Wrapper of an InputError or WorkerError that no ``except Exception`` of an app catches."""
 
 
 class CellGrid(Grid):  # type: ignore[misc]

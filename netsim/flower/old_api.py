@@ -77,11 +77,11 @@ def _wait_for(self: Any, num_clients: int, timeout: int = 86400) -> bool:
     return True
 
 
-def _heard(add: Callable[..., None], told: str, evaluated: Callable[[int, dict[str, Any]], None]) -> Any:
+def _heard(add: Callable[..., None], key: str, evaluated: Callable[[int, dict[str, Any]], None]) -> Any:
     def heard(self: Any, server_round: int, **found: Any) -> None:
         add(self, server_round, **found)
-        value = found[told]
-        numbers = value if isinstance(value, dict) else {told: value}
+        value = found[key]
+        numbers = value if isinstance(value, dict) else {key: value}
         evaluated(server_round, {name: number for name, number in numbers.items()
                                  if isinstance(number, int | float) and not isinstance(number, bool)})
 

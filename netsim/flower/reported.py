@@ -11,7 +11,7 @@ from netsim.server.rounds import RoundRecorder
 from netsim.trace.schema import SERVER
 
 LONGEST = 100              # characters of a counter's name
-KNOWN = {"accuracy": "acc", "loss": "loss"}      # columns of tables and charts, and the part of a metric's name that identifies them
+KNOWN = {"accuracy": "acc", "loss": "loss"}      # columns of tables, and the part of metric names that identifies them
 
 
 class Reported:

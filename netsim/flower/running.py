@@ -74,31 +74,31 @@ def run_app(
     InputError
         If the app or the scenario is invalid, or the app raises an exception.
     """
-    told = read_app(Path(app), run_config)
+    found_app = read_app(Path(app), run_config)
     scenario = as_the_app_sees_it(scenario)
     prepare_cell(scenario, allow_import=allow_import)
     path, keep = folder_for(out)
-    journal = journal_of(path, scenario, seed, learning=True, app=told.name, app_sha256=told.digest)
+    journal = journal_of(path, scenario, seed, learning=True, app=found_app.name, app_sha256=found_app.digest)
     if resume and is_finished(path):
         journal.refuse_another()
         return Run(path)
-    with importable(told), ExitStack() as stack:
+    with importable(found_app), ExitStack() as stack:
         stack.enter_context(quiet())
-        server = load_component(told, "serverapp")
-        load_component(told, "clientapp")                # report import errors now
-        if told.wants_torch:
+        server = load_component(found_app, "serverapp")
+        load_component(found_app, "clientapp")                # report import errors now
+        if found_app.wants_torch:
             import_module("torch")                       # so that it is seeded even if the app imports it late
         kept = KeptAnswers(path)
-        clients = Clients(told, scenario.size, seed, stack.enter_context(Workers(workers or cores())), kept)
+        clients = Clients(found_app, scenario.size, seed, stack.enter_context(Workers(workers or cores())), kept)
         stage = stack.enter_context(open_stage(
             scenario, journal, seed, learning=lambda: nullcontext(AppLearning(scenario, seed)),
             begun="restart" if resume else "refuse"))
         stage.progress = progress
-        ended, arrays = play(told, server, AppServer(stage, clients), seed)
+        ended, arrays = play(found_app, server, AppServer(stage, clients), seed)
         if arrays is not None:      # last model of the strategy
             model = {name: array.numpy() for name, array in arrays.items()}
             replace_file(path / MODEL, packed(lambda file: np.savez(file, **model)))
-        stage.finish(target_reached=None, app=told.name, ended=ended)
+        stage.finish(target_reached=None, app=found_app.name, ended=ended)
         kept.remove()
     return Run(path, keep)
 

@@ -1,1 +1,1 @@
-"""The tables and figures of the paper, measured."""
+"""Reproduction of the paper's tables and figures."""

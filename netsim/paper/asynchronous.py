@@ -1,9 +1,9 @@
-"""Beyond the paper: waiting or not. Simulated time, energy and updates to a target accuracy, by server.
+"""Beyond the paper: synchronous and asynchronous servers. Simulated time, energy and updates to a target accuracy.
 
-A trial is a seed: all servers of one trial meet the same devices, the same split and the same first model. With random
-selection and nobody who drops out, when things happen does not depend on what is learned, and what synchronous rounds
-learn does not depend on when things happen: one training stands for all of them, and their times come from playing the
-rounds without learning. ``replays`` does that, and checks that the cohorts are the same.
+A trial is a seed: all servers of a trial have the same devices, partition and initial model. With random selection and
+no dropouts, event times do not depend on learning, and synchronous learning does not depend on event times: one
+training serves all synchronous methods, whose times are simulated without learning. ``replays`` does so, and checks
+that the cohorts are equal.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 DATASETS = ("fashion-mnist", "mnist")
 SPLITS = {"iid": {"kind": "iid"}, "0.8": {"kind": "majority", "sigma": 0.8}}
-COHORT = 10           # updates that make a model, and devices at work at a time
-MORE = 13             # devices that first-k asks, of which the first COHORT count
+COHORT = 10           # updates per model, and concurrent devices
+MORE = 13             # devices that first-k starts; it aggregates the first COHORT
 TRIALS = 3
-TARGET, SAMPLES = "H", "0.8"      # the sigma whose target accuracy holds here: the paper's hardest; whose D_n holds
-CAP = 100             # models of COHORT updates each, where the target is not reached before
-RATIO = 30.0          # of the most cycles a sample to the least where speeds are spread wide; 3 in the paper's cell
-SPREADS: Mapping[str, Mapping[str, Any]] = {       # C_n in cycles a sample, before it is scaled to the trial's L and D
+TARGET, SAMPLES = "H", "0.8"      # sigma of the target accuracy, the paper's hardest, and of D_n
+CAP = 100             # most models of COHORT updates each
+RATIO = 30.0          # most over least cycles per sample with a wide spread; 3 in the paper's cell
+SPREADS: Mapping[str, Mapping[str, Any]] = {       # C_n in cycles per sample, before scaling to the trial's L and D
     "paper": trials.CYCLES_A_SAMPLE,
     "wide": {"dist": "lognormal", "median": 2e4, "sigma": 1.0, "min": 2e4 / RATIO**0.5, "max": 2e4 * RATIO**0.5},
 }
@@ -48,7 +48,7 @@ SERVERS: Mapping[str, Mapping[str, Any]] = {
     "synchronous": {"allocation.method": "sao"},
     "fedbuff": {**BY_ITSELF, "server": {"kind": "fedbuff", "buffer": COHORT, "rate": 1.0, "staleness": STALENESS}},
     "fedasync": {**BY_ITSELF, "server": {"kind": "fedasync", "mixing": 0.6, "staleness": STALENESS},
-                 "learning.evaluation.every": COHORT},       # a model an update: the same test every COHORT updates
+                 "learning.evaluation.every": COHORT},       # one model per update: evaluate every COHORT updates
     "first-k": {**BY_ITSELF, "server": {"kind": "first-k", "buffer": COHORT}, "selection.cohort": MORE},
 }
 SYNCHRONOUS = {"synchronous sao": "sao", "synchronous tdma": "tdma"}       # methods of the report, and allocations
@@ -59,12 +59,12 @@ GAUGES = {"simulated_s": "time (s)", "energy_j": "energy (J)", "updates": "updat
 CELLS = {"paper": "the paper's cell", "wide": "the cell with widely spread CPU speeds"}
 COLOURS = {"synchronous sao": "#0072b2", "synchronous tdma": "#009e73", "first-k": "#cc79a7", "fedbuff": "#d55e00",
            "fedasync": "#e69f00"}
-BASE = "synchronous sao"          # what the ratios of the tables are over
+BASE = "synchronous sao"          # reference of the ratios in the tables
 
 
 @dataclass(frozen=True)
 class ServerTrial:
-    """One point of the grid: a server at work in one world."""
+    """One run: a server with a dataset, partition and spread of CPU speeds."""
 
     dataset: str
     split: str
@@ -73,7 +73,7 @@ class ServerTrial:
     number: int        # from 1; also the seed
 
     def point(self, context: Context) -> Point:
-        """Where it is kept and what it runs."""
+        """Return the point of a sweep: scenario and paths."""
         data = trials.datasets(context)[self.dataset]
         name = f"{self.spread}-{self.server}-{self.number}"
         scenario = self.scenario(context)
@@ -87,7 +87,7 @@ class ServerTrial:
         return Point(scenario, self.number, folder / f"{name}.json", context.runs / key, note=note)
 
     def scenario(self, context: Context, changes: Mapping[str, Any] | None = None) -> Scenario:
-        """The `paper` scenario with this learning and server."""
+        """Return the `paper` scenario with this learning and server."""
         data = trials.datasets(context)[self.dataset]
         return trials.in_the_paper(self.dataset, context, data.samples[SAMPLES], SPREADS[self.spread], {
             "name": f"{self.server}-{self.dataset}-{self.split}", "learning.partition": SPLITS[self.split],
@@ -101,17 +101,17 @@ Records = Mapping[ServerTrial, Record]
 
 
 def datasets(context: Context) -> Sequence[str]:
-    """The two that are trained on, or the small one that is always there."""
+    """Return the datasets: two of the paper's, or digits for a quick reproduction."""
     return list(trials.QUICK) if context.quick else DATASETS
 
 
 def most_updates(data: Data) -> int:
-    """After so many a run ends without the target."""
+    """Return the number of updates after which a run ends without the target."""
     return COHORT * min(CAP, data.cap)
 
 
 def planned(context: Context) -> list[ServerTrial]:
-    """In an order in which stopping early leaves a whole picture: all servers everywhere, then the next trial."""
+    """Return all runs, ordered by trial, so that an interrupted reproduction has all servers of complete trials."""
     return [ServerTrial(dataset, split, spread, server, number)
             for number in range(1, 1 + context.count(TRIALS)) for split in SPLITS
             for dataset in datasets(context) for spread in SPREADS for server in SERVERS
@@ -120,7 +120,7 @@ def planned(context: Context) -> list[ServerTrial]:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """How a run went: at each test of the model the accuracy, and what it had taken until then."""
+    """Accuracy at each evaluation of a run, with simulated time, energy and updates until then."""
 
     accuracy: Floats
     simulated_s: Floats
@@ -131,7 +131,7 @@ class Course:
 
 
 def courses(records: Records, context: Context) -> Table:
-    """How the runs went by world, method of the report and trial; a synchronous training stands for several."""
+    """Return the course of each run by world, method and trial; a synchronous training serves several methods."""
     table: dict[World, dict[str, dict[int, Course]]] = defaultdict(lambda: defaultdict(dict))
     for training, record in records.items():
         played = (replays(training, record, context) if training.server == "synchronous"
@@ -152,7 +152,7 @@ def _course(record: Record, columns: Mapping[str, Any]) -> Course:
 
 
 def replays(training: ServerTrial, record: Record, context: Context) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """Seconds and joules of a synchronous training's rounds: in each cell, allocated by `sao` and by `tdma`."""
+    """Return seconds and joules of a synchronous training's rounds in each cell, allocated by `sao` and by `tdma`."""
     from netsim.simulation import simulate
 
     found, cohorts = {}, set()
@@ -163,15 +163,15 @@ def replays(training: ServerTrial, record: Record, context: Context) -> dict[tup
             run = simulate(scenario, seed=training.number, learning=False)
             found[spread, method] = {name: run.rounds[name].to_list() for name in ("round_s", "energy_j")}
             cohorts.add(tuple(run.jobs.select("round", "version", "device", "outcome").sort("round", "device").rows()))
-    [jobs] = cohorts                                       # the same devices from the same versions in all of them
+    [jobs] = cohorts                                       # equal in all replays
     assert {outcome for *_, outcome in jobs} == {"arrived"}
-    trained = found[training.spread, "synchronous sao"]    # and what was trained is one of them
+    trained = found[training.spread, "synchronous sao"]    # one replay must equal the training run
     assert np.allclose(trained["round_s"], record["by_round"]["round_s"], rtol=REPLAYED)
     return found
 
 
 def asynchronous(context: Context) -> Report | None:
-    """What waiting costs, and what not waiting does."""
+    """Report the time, energy and updates to the target by server."""
     plan = planned(context)
     records = trials.run_trials(plan, context, "asynchronous")
     if not records:
@@ -184,19 +184,19 @@ def asynchronous(context: Context) -> Report | None:
 
 
 def needed(course: Course, gauge: str) -> float:
-    """What it took to get to the target; inf where that was not reached."""
+    """Return the time, energy or updates to the target; inf if it was not reached."""
     return float(getattr(course, gauge)[-1]) if course.reached else math.inf
 
 
 def pairs(table: Table, spread: str, first: str, second: str, gauge: str) -> list[tuple[float, float]]:
-    """What two methods needed in the trials that both have played in a cell, on one kind of processor."""
+    """Return the values of two methods in the trials that both have run in a cell, on one kind of processor."""
     both = [(course, methods[second][number]) for (_, _, where), methods in table.items() if where == spread
             for number, course in methods.get(first, {}).items() if number in methods.get(second, {})]
     return [(needed(one, gauge), needed(other, gauge)) for one, other in both if one.processor == other.processor]
 
 
 def _findings(table: Table) -> list[Finding]:
-    """Each server that does not wait against the better of those that do; the other one is in the tables."""
+    """Compare each asynchronous server with the better synchronous one; the tables have both."""
     best, found = "synchronous tdma", []
     for spread, cell in CELLS.items():
         for method in ("fedbuff", "fedasync", "first-k"):
@@ -214,7 +214,7 @@ def _findings(table: Table) -> list[Finding]:
 
 
 def _rows(table: Table) -> Iterator[dict[str, Any]]:
-    """A row a trial and method."""
+    """Yield a row per trial and method."""
     for (dataset, split, spread), methods in table.items():
         for method in METHODS:
             for number, course in sorted(methods.get(method, {}).items()):
@@ -224,7 +224,7 @@ def _rows(table: Table) -> Iterator[dict[str, Any]]:
 
 
 def _summary(table: Table, spread: str) -> dict[str, Any]:
-    """By dataset, split and method: trials, how many of them got there, and means and intervals over those that did."""
+    """Return by dataset, partition and method: trials, trials at the target, means and intervals over these."""
     return {f"{dataset}, {split}": {method: _numbers(methods[method]) for method in METHODS if methods.get(method)}
             for (dataset, split, where), methods in table.items() if where == spread}
 
@@ -268,7 +268,7 @@ def _line(data: str, method: str, methods: Mapping[str, Mapping[int, Course]], p
 
 
 def _interval(values: Sequence[float], scale: Any = float) -> str:
-    """``4.41 (4.02 to 4.83)``: the mean and its interval, or what there is of them."""
+    """Format the mean and its interval, if known: ``4.41 (4.02 to 4.83)``."""
     if len(values) < 2:
         return f"{scale(values[0]):.3g}" if values else ""
     mean, low, high = (scale(value) for value in mean_and_range(values))
@@ -276,7 +276,7 @@ def _interval(values: Sequence[float], scale: Any = float) -> str:
 
 
 def _settings(records: Records, context: Context) -> str:
-    """How the trials were run."""
+    """Return the description of the trials for the report."""
     data = trials.datasets(context)
     targets = ", ".join(f"{TITLES[name]} {data[name].targets[TARGET]:.1%}" for name in datasets(context))
     first = data[datasets(context)[0]]
@@ -302,7 +302,7 @@ def _settings(records: Records, context: Context) -> str:
 
 
 def _drawn(table: Table, context: Context) -> Figure:
-    """Accuracy against time and against energy, a row a cell and gauge, a column a dataset and split."""
+    """Draw accuracy against time and energy: a row per cell and quantity, a column per dataset and partition."""
     columns = [(dataset, split) for dataset in datasets(context) for split in SPLITS]
     rows = [(spread, gauge) for spread in SPREADS for gauge in ("simulated_s", "energy_j")]
     figure, panels = canvas(3.6 * len(columns) + 1, 2.9 * len(rows), len(rows), len(columns))
@@ -312,7 +312,7 @@ def _drawn(table: Table, context: Context) -> Figure:
             methods = table.get((dataset, split, spread), {})
             for method in METHODS:
                 for course in methods.get(method, {}).values():
-                    at = getattr(course, gauge)      # a thin line a trial, and a dot where it meets the target
+                    at = getattr(course, gauge)      # a thin line per trial, and a dot at the target
                     panel.plot(at, 100 * course.accuracy, color=COLOURS[method], linewidth=0.9, alpha=0.7)
                     if course.reached:
                         panel.plot(at[-1], 100 * course.accuracy[-1], "o", color=COLOURS[method], markersize=5)
@@ -321,7 +321,7 @@ def _drawn(table: Table, context: Context) -> Figure:
             goal = 100 * trials.datasets(context)[dataset].targets[TARGET]
             panel.axhline(goal, color="0.5", linewidth=0.8, linestyle="--")
             panel.set(xlabel=f"{GAUGES[gauge]}, {spread} cell", xscale="log",
-                      ylim=(goal - 1.5 * (100 - goal), goal + 0.3 * (100 - goal)))     # the last way to it
+                      ylim=(goal - 1.5 * (100 - goal), goal + 0.3 * (100 - goal)))     # the range near the target
             panel.xaxis.set_minor_formatter("")
             panel.xaxis.set_major_formatter("{x:g}")
             if row == 0:

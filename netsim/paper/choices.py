@@ -1,4 +1,4 @@
-"""What the choices that the paper leaves open do: the size of an upload, L, the first round, the norm, stale models."""
+"""Effect of the choices that the paper leaves open: upload size, L, first round, norm, stale models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LEARNING = {     # variants of one small learning scenario, all on the digits da
 
 @dataclass(frozen=True)
 class Variant:
-    """A run of the digits data, with the choice in one place of LEARNING."""
+    """A run on the digits data, with one variant of LEARNING."""
 
     place: int
     number: int      # of the trial; also the seed
@@ -49,7 +49,7 @@ class Variant:
         return list(LEARNING)[self.place]
 
     def point(self, context: Context) -> Point:
-        """Where it is kept and what it runs."""
+        """Return the point of a sweep: scenario and paths."""
         rounds = 12 if context.quick else 40
         scenario = load_scenario("paper", {
             "learning.dataset": self.dataset, "learning.model": "fashion-cnn", "learning.local_iterations": 5,
@@ -62,7 +62,7 @@ class Variant:
 
 
 def choices(context: Context) -> Report:
-    """Every open choice that this program can vary, on the same layouts and seeds."""
+    """Report every open choice that netsim can vary, on the same layouts and seeds."""
     records = _learning(context)
     start = time.monotonic()
     problems = layouts(context)
@@ -101,7 +101,7 @@ def _note(rows: list[dict[str, Any]], choice: str, variant: str, seconds: Floats
 
 
 def _vary_first_round(problems: list[Problem], rows: list[dict[str, Any]]) -> list[str]:
-    """All at once is feasible or not; in waves, and with the budgets raised as little as needed, it always works."""
+    """Compare a first round of all devices at once, which may be infeasible, in waves, and with raised budgets."""
     words = [_note(rows, "first round", f"all hundred at once, {budget}",
                    round_times([with_budget(problem, mj) for problem in problems], "sao"))
              for budget, mj in BUDGETS.items()]
@@ -116,7 +116,7 @@ def _vary_first_round(problems: list[Problem], rows: list[dict[str, Any]]) -> li
 
 
 def _learning(context: Context) -> dict[Variant, Record]:
-    """The records of all variants and seeds, those missing run first, with what only their traces hold."""
+    """Return the records of all variants and seeds, with values from their traces; run missing ones first."""
     variants = [Variant(place, seed) for place in range(len(LEARNING)) for seed in range(1, 2 if context.quick else 6)]
     records = run_trials(variants, context, "choices", this_machine(context.workers))      # their traces are read here
     for variant, record in records.items():
@@ -147,9 +147,9 @@ def _describe_learning(records: dict[Variant, Record], rows: list[dict[str, Any]
 
 
 def waited_longest(point: Point) -> float:
-    """Share of the chosen devices that no other of their cluster had waited longer than.
+    """Return the share of selected devices that had waited longest in their cluster.
 
-    From the third round on, and not before every device was asked once: until then there are no clusters.
+    Rounds count from the third on, after every device has taken part once: before, there are no clusters.
     """
     import polars as pl
 

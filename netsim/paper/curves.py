@@ -1,4 +1,4 @@
-"""Fig. 10 to 13 and Table III: how selection methods and cohort sizes learn, in paired trials."""
+"""Fig. 10 to 13 and Table III: accuracy by selection method and cohort size, in paired trials."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Measured = dict[str, dict[int, dict[str, float]]]      # dataset -> S -> gauge; 
 
 
 def _panels(context: Context, grid: learned.Grid, height: float, label: str, draw: Callable[..., None]) -> Figure:
-    """A row a dataset, a column a sigma; ``draw`` is given panel, title, records by method, data and sigma."""
+    """Draw a row per dataset and a column per sigma; ``draw`` gets panel, title, records by method, data, sigma."""
     data = trials.datasets(context)
     figure, panels = canvas(13, 1.2 + height * len(data), len(data), 3)
     for row, dataset in enumerate(data):
@@ -61,7 +61,7 @@ def _panels(context: Context, grid: learned.Grid, height: float, label: str, dra
 
 @learned.from_trials(trials.compared)
 def fig10(context: Context, records: Records, settings: str) -> Report:
-    """Accuracy over rounds, by selection method."""
+    """Report the accuracy over rounds by selection method."""
     def draw(panel: Any, title: str, found: dict[str, list[Record]], data: trials.Data, sigma: str) -> None:
         learned.draw_accuracy(panel, title, data.targets[sigma], [
             (NAMES[method], COLOURS[method], found[method]) for method in METHODS])
@@ -86,7 +86,7 @@ def fig10(context: Context, records: Records, settings: str) -> Report:
 
 @learned.from_trials(trials.compared)
 def fig11(context: Context, records: Records, settings: str) -> Report:
-    """Rounds to the target accuracy, as box plots."""
+    """Report the rounds to the target accuracy."""
     def draw(panel: Any, title: str, found: dict[str, list[Record]], data: trials.Data, sigma: str) -> None:
         for place, method in enumerate(METHODS):
             _draw_rounds(panel, place, found[method], method, data.cap)
@@ -130,7 +130,7 @@ def _draw_rounds(panel: Any, place: int, records: list[Record], method: str, cap
 
 
 def _icas_on_cifar10(records: list[Record]) -> list[Finding]:
-    """The one claim about a method that fails; nothing where it was not measured."""
+    """Return the finding on ICAS, which fails in the paper; empty if it was not measured."""
     if not records:
         return []
     best = [max(record["by_round"]["accuracy"]) for record in records]
@@ -143,12 +143,12 @@ def _icas_on_cifar10(records: list[Record]) -> list[Finding]:
 
 @learned.from_trials(trials.with_rra)
 def fig12(context: Context, records: Records, settings: str) -> Report:
-    """Accuracy over rounds at sigma 0.8: divergence selection with thirty devices against RRA."""
+    """Report the accuracy over rounds at sigma 0.8: divergence selection with thirty devices against RRA."""
     data = trials.datasets(context)
     figure, panels = canvas(4.4 * len(data), 4, 1, len(data))
     pairs: dict[str, list[tuple[float, float]]] = {}
     rounds: dict[str, dict[str, list[float | None]]] = {name: {} for name in data}
-    sizes: dict[str, float] = {}       # of RRA's cohorts, by dataset
+    sizes: dict[str, float] = {}       # mean cohort size of RRA, by dataset
     for panel, dataset in zip(panels.flat, data, strict=True):
         here = of(records, dataset=dataset)
         pairs[dataset] = [(rounds_to_target(one), rounds_to_target(other)) for one, other in paired(here, *WITH_RRA)]
@@ -156,7 +156,7 @@ def fig12(context: Context, records: Records, settings: str) -> Report:
         for method in WITH_RRA:
             if found := list(of(here, method=method).values()):
                 size = float(np.mean([np.mean(record["by_round"]["arrived"][1:] or [math.nan]) for record in found]))
-                if method == "rra-as-run":      # without the first round, in which all take part
+                if method == "rra-as-run":      # without the first round of all devices
                     sizes[dataset] = size
                 rounds[dataset][method] = [float(each["rounds"]) if each["target_reached"] else None for each in found]
                 curves.append((f"{NAMES[method]}, {size:.0f} devices a round", COLOURS[method], found))
@@ -170,7 +170,7 @@ def fig12(context: Context, records: Records, settings: str) -> Report:
 
 
 def _fewer_than_rra(pairs: Mapping[str, Sequence[tuple[float, float]]], cap: int) -> Finding:
-    """``pairs`` holds by dataset the rounds to the target of both methods in each trial."""
+    """Return the finding on rounds to the target; ``pairs`` has those of both methods by dataset and trial."""
     paper = "divergence selection with 30 devices reaches the target in fewer rounds than RRA with 45"
     decided = {dataset: [pair for pair in found if min(pair) < math.inf] for dataset, found in pairs.items()}
     words = [f"{TITLES[dataset]} " + ", ".join(" against ".join(or_word(count, f"more than {cap}") for count in pair)
@@ -195,7 +195,7 @@ def _cohort_of_rra(sizes: dict[str, float], devices: int) -> Finding:
 
 @learned.from_trials(trials.cohort_sizes)
 def fig13(context: Context, records: Records, settings: str) -> Report:
-    """Accuracy curves, K, T and E by cohort size, under divergence selection and SAO."""
+    """Report accuracy curves, K, T and E by cohort size, with divergence selection and SAO."""
     data = trials.datasets(context)
     sizes = sorted({trial.cohort for trial in trials.cohort_sizes(context)})
     figure, panels = canvas(4.4 * len(data), 9.5, 4, len(data), height_ratios=[2, 1, 1, 1])
@@ -227,20 +227,20 @@ def fig13(context: Context, records: Records, settings: str) -> Report:
 
 
 def _by_size(records: Records, dataset: str, sizes: Sequence[int]) -> dict[int, list[Record]]:
-    """The trials that every cohort size has played which has played any."""
+    """Return records by cohort size, of the trials that all sizes with any trial have run."""
     played = {size: found for size in sizes if (found := of(records, dataset=dataset, cohort=size))}
     common = learned.comparable(list(played.values()))
     return {size: group for size, group in zip(played, common, strict=True) if group}
 
 
 def _gauges(found: list[Record]) -> dict[str, float]:
-    """Means over trials."""
+    """Return means over trials."""
     reached = all(record["target_reached"] for record in found)
     return {name: float(np.mean([record[name] for record in found])) if reached else math.inf for name in GAUGES}
 
 
 def _draw_bars(panel: Any, shades: Mapping[int, Any], values: Mapping[int, float]) -> None:
-    """A bar a cohort size, or a word where there is none."""
+    """Draw a bar per cohort size, or a word if it has no value."""
     for place, (size, shade) in enumerate(shades.items()):
         value = values.get(size)
         word = "not\nmeasured" if value is None else or_word(value, "not\nreached", ".3g")
@@ -253,7 +253,7 @@ def _draw_bars(panel: Any, shades: Mapping[int, Any], values: Mapping[int, float
 
 
 def _least(paper: str, measured: Measured, gauge: str, size: int) -> Finding:
-    """A claim that one cohort size has the least of something, on the datasets where sizes can be compared."""
+    """Return the finding that one cohort size has the least ``gauge``, on datasets where sizes can be compared."""
     words, right = [], []
     for name, by_size in measured.items():
         values = {s: found[gauge] for s, found in sorted(by_size.items())}
@@ -267,7 +267,7 @@ def _least(paper: str, measured: Measured, gauge: str, size: int) -> Finding:
 
 
 def _usually_less(paper: str, measured: Measured, gauge: str) -> Finding:
-    """A claim that smaller cohorts mostly have less of something: over all pairs of sizes of a dataset."""
+    """Return the finding that smaller cohorts mostly have less ``gauge``, over all pairs of sizes of a dataset."""
     words, less = [], []
     for name, by_size in measured.items():
         values = [by_size[size][gauge] for size in sorted(by_size)]
@@ -282,9 +282,9 @@ def _usually_less(paper: str, measured: Measured, gauge: str) -> Finding:
 
 
 def score(panel: Records, method: str) -> float | None:
-    """Median rounds of FedAvg over the method's, less 1, over the trials that both played; None without such medians.
+    """Return the median rounds of FedAvg over the method's, minus 1; None without such medians.
 
-    A trial that only one of them has played would compare splits and not methods.
+    Only trials that both have run count: others would compare partitions, not methods.
     """
     pairs = paired(panel, "fedavg", method)
     base, own = map(learned.median_rounds, zip(*pairs, strict=True)) if pairs else (math.inf, math.inf)
@@ -293,7 +293,7 @@ def score(panel: Records, method: str) -> float | None:
 
 @learned.from_trials(trials.compared)
 def table3(context: Context, records: Records, settings: str) -> Report:
-    """The scores of all methods, beside those printed for the proposed one and for Favor."""
+    """Report the scores of all methods, beside those printed for the proposed one and for Favor."""
     rows = []
     for dataset in trials.datasets(context):
         for sigma in sorted(SIGMAS):
@@ -347,7 +347,7 @@ def _draw_scores(rows: list[dict[str, Any]]) -> Figure:
         at = np.arange(len(rows)) + 0.2 * (place - 1.5)
         panel.bar(at, [row[method] or 0 for row in rows], width=0.19, color=COLOURS[method], label=NAMES[method])
         for middle, row in zip(at, rows, strict=True):
-            if not row[method]:      # a bar that cannot be seen
+            if not row[method]:      # an invisible bar
                 word = "no score" if row[method] is None else "0"
                 panel.text(middle, 0.02, word, rotation=90, ha="center", va="bottom", fontsize=7, color=COLOURS[method])
     printed = [(place, row["proposed_as_printed"]) for place, row in enumerate(rows) if row["proposed_as_printed"]]

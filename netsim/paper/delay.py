@@ -29,13 +29,13 @@ METHODS = ("sao", "algorithm5", "equal", "fedl")
 OPTIONS = {"fedl": {"lambda": "tuned"}}
 POWERS_DBM = tuple(range(10, 24))
 BUDGETS_MJ = (30.0, 32.5, 35.0, 37.5, 40.0, 42.5, 45.0, 47.5, 50.0)
-SAME_DELAY = 1e-3       # a delay within so much of the optimum's counts as optimal: less than the figures show
+SAME_DELAY = 1e-3       # relative tolerance of an optimal delay: less than the figures show
 HOW = ("Layouts are the `paper` scenario under seeds from 0: ten devices of a hundred in a cell of 300 m, 20 MHz, 448 "
        "kbit, L C D with the calibrated values. FEDL's weight is tuned in each layout to the largest that keeps every "
        "budget.")
 PRINTED = {"all budgets kept": 1.82, "SAO's energy": 4.58, "shortest round": 1000.0}     # Fig. 5: three lambdas of FEDL
 FEDL_COLOURS = {"SAO": "#0072b2", "all budgets kept": "#009e73", "SAO's energy": "#e69f00", "shortest round": "#d55e00"}
-Delays = Mapping[str, Floats]      # by method, seconds of a round: (settings, layouts), NaN where it has no plan
+Delays = Mapping[str, Floats]      # by method: seconds of a round, (settings, layouts), NaN without a plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +47,12 @@ class Case:
     answers: dict[str, tuple[float, Plan]]
 
     def delay(self, name: str) -> float:
-        """Against SAO."""
+        """Return the delay relative to SAO."""
         return self.answers[name][1].round_s / self.answers["SAO"][1].round_s
 
 
 def solved(problems: Iterable[Problem]) -> list[Case]:
-    """SAO, and FEDL with lambda tuned to the budgets, tuned to SAO's total energy, and large, where it is feasible."""
+    """Solve feasible layouts by SAO, and by FEDL with lambda for the budgets, for SAO's energy, and large."""
     cases = []
     for layout, problem in enumerate(problems):
         try:
@@ -67,7 +67,7 @@ def solved(problems: Iterable[Problem]) -> list[Case]:
 
 
 def weight_for_energy(problem: Problem, energy_j: float) -> float:
-    """The lambda at which FEDL's total energy is this; more weight on the delay costs more energy."""
+    """Return the lambda at which FEDL's total energy is ``energy_j``; the energy increases with lambda."""
     from scipy.optimize import brentq
 
     log_weight: float = brentq(
@@ -80,7 +80,7 @@ def _fedl(problem: Problem, weight: float) -> Plan:
 
 
 def fig5(context: Context) -> Report:
-    """Delay, total energy and budgets kept, over many layouts at budgets of 15 to 30 mJ."""
+    """Report delay, total energy and budgets kept, over many layouts at budgets of 15 to 30 mJ."""
     problems = layouts(context)
     cases = solved(problems)
     delays = {name: np.array([case.delay(name) for case in cases]) for name in PRINTED}
@@ -134,7 +134,7 @@ def fig5(context: Context) -> Report:
 
 
 def _draw_cases(cases: list[Case]) -> Figure:
-    """Energies of one layout's devices above, delay and energy over all layouts below."""
+    """Draw energies of one layout's devices above, delay and energy over all layouts below."""
     figure = new_figure(11, 7.5)
     panels = figure.subplot_mosaic([["devices", "devices"], ["delay", "energy"]])
     for panel in panels.values():
@@ -167,7 +167,7 @@ def _draw_cases(cases: list[Case]) -> Figure:
 
 
 def fig6(context: Context) -> Report:
-    """Delay against transmit power at a budget of 30 mJ."""
+    """Report the delay against transmit power at a budget of 30 mJ."""
     def losses(loss: Mapping[float, Floats]) -> tuple[str, str]:
         return (f"takes {spread(loss[10], 'times')} as long as the optimum at 10 dBm (at worst "
                 f"{np.nanmax(loss[10]):.1f} times) and {spread(loss[23], 'times', 1, 3)} at 23 dBm",
@@ -180,7 +180,7 @@ def fig6(context: Context) -> Report:
 
 
 def fig7(context: Context) -> Report:
-    """Delay against the budget at 23 dBm."""
+    """Report the delay against the budget at 23 dBm."""
     def losses(loss: Mapping[float, Floats]) -> tuple[str, str]:
         longer = "; ".join(f"{spread(loss[budget] * 100 - 100, '%', 1, 0)} at {budget} mJ" for budget in (30, 40, 50))
         return (f"is longer than the optimum by {longer}",
@@ -195,9 +195,9 @@ def _against(
     problems: list[Problem], settings: Sequence[float], change: Callable[[Problem, float], Problem], column: str,
     xlabel: str, at: tuple[str, str], losses: Callable[[Mapping[float, Floats]], tuple[str, str]],
 ) -> Report:
-    """The report on delays of all methods against what is changed, ``at`` a fixed other setting.
+    """Report the delays of all methods against the changed setting; ``at`` names the fixed one.
 
-    ``losses`` says how much longer than the optimum Algorithm 5 takes, and why, given the ratios by setting.
+    ``losses`` returns how much longer than the optimum Algorithm 5 takes, and why, given the ratios by setting.
     """
     delays: Delays = {method: np.stack([
         round_times([change(problem, setting) for problem in problems], method, **OPTIONS.get(method, {}))
@@ -220,7 +220,7 @@ def _against(
 
 
 def _lowest(delays: Delays, settings: Sequence[float], unit: str) -> Finding:
-    """The claim of Fig. 6 and Fig. 7; neither prints a number."""
+    """Return the finding of Fig. 6 and Fig. 7 that SAO has the lowest delay; the paper prints no number."""
     sao, words, better = delays["sao"], [], 0
     for method in ("equal", "fedl"):
         both = np.isfinite(sao) & np.isfinite(delays[method])
@@ -250,7 +250,7 @@ def _draw(delays: Delays, settings: Sequence[float], xlabel: str, title: str) ->
 
 
 def _ticks(panel: Axes, values: Sequence[float]) -> None:
-    """Plain numbers on a logarithmic axis, those within what is drawn."""
+    """Label a logarithmic axis with plain numbers within its range."""
     low, high = panel.get_ylim()
     shown = [value for value in values if low <= value <= high]
     panel.set_yticks(shown, [f"{value:g}" for value in shown])
@@ -258,7 +258,7 @@ def _ticks(panel: Axes, values: Sequence[float]) -> None:
 
 
 def fig14(context: Context) -> Report:
-    """The best common transmit power: a scan, Algorithm 6, the exact one, and the best power for each device."""
+    """Report the best common transmit power: a scan, Algorithm 6, the exact one, and the best per device."""
     tried = [with_budget(problem, 30) for problem in layouts(context)]
     by_layout = {layout: problem for layout, problem in enumerate(tried) if plan_of(problem, "sao")}
     problems = list(by_layout.values())
@@ -311,7 +311,7 @@ def fig14(context: Context) -> Report:
 
 
 def _within(printed: float, values: Floats) -> bool:
-    """Whether a printed value lies between the quartiles over layouts."""
+    """Return whether a printed value lies between the quartiles over layouts."""
     low, high = np.nanpercentile(values, [25, 75])
     return bool(low <= printed <= high)
 

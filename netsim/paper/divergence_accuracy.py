@@ -1,4 +1,4 @@
-"""Table I: does the device whose model is farthest from the global one help its cluster most?"""
+"""Table I: accuracy of a cluster by the divergence of its selected device."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from netsim.paper.trials import TITLES, Trial, measured
 from netsim.selection.clusters import distances
 from netsim.sweep.points import Record
 
-ROUNDS = (10, 2, 5, 20)      # k: the paper does not print it; the first is drawn
+ROUNDS = (10, 2, 5, 20)      # k, which the paper does not print; the figure shows the first
 
 
 def measure(rounds: int, trial: Trial, context: Context) -> Record:
-    """Divergence of every device after k rounds, and the accuracy on its cluster if it is the one chosen for k + 1.
+    """Measure each device's divergence after k rounds, and its cluster's accuracy if it is selected in k + 1.
 
     From the second round on a random device of each cluster takes part. In round k + 1 the devices of the other
     clusters are fixed; accuracy is on all training samples of the cluster's devices, as in the paper.
@@ -68,33 +68,33 @@ def measure(rounds: int, trial: Trial, context: Context) -> Record:
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """The devices of one cluster, in one trial."""
+    """Devices of one cluster in one trial."""
 
     trial: int
     number: int
     devices: Ints
     divergence: Floats
-    accuracy: Floats        # on the whole cluster, with this device chosen for it
-    last: Ints              # the round in which the device was last used
+    accuracy: Floats        # on the whole cluster, if this device is selected
+    last: Ints              # last round of the device
 
     @property
     def farthest(self) -> int:
-        """Which of its devices has the largest divergence."""
+        """Index of the device with the largest divergence."""
         return int(np.argmax(self.divergence))
 
     @property
     def gain(self) -> float:
-        """Of choosing that one, over choosing at random."""
+        """Accuracy gain of that device over a random one."""
         return float(self.accuracy[self.farthest] - self.accuracy.mean())
 
     @property
     def stalest(self) -> bool:
-        """Whether no other device has waited longer than that one."""
+        """True if no other device has waited longer than that one."""
         return bool(self.last[self.farthest] == self.last.min())
 
 
 def clusters_of(trial: int, record: Record) -> list[Cluster]:
-    """Of one trial."""
+    """Return the clusters of one trial."""
     labels, *values = (np.array(record[name]) for name in ("cluster", "divergence", "accuracy", "last_round"))
     members = [np.flatnonzero(labels == number) for number in range(labels.max() + 1)]
     return [Cluster(trial, number, devices, *(of_all[devices] for of_all in values))
@@ -102,7 +102,7 @@ def clusters_of(trial: int, record: Record) -> list[Cluster]:
 
 
 def table1(context: Context) -> Report | None:
-    """Every cluster, not only the one that the paper shows, after several numbers of rounds."""
+    """Report every cluster, not only the one in the paper, after several numbers of rounds."""
     dataset = "digits" if context.quick else "cifar10"
     records: dict[int, dict[int, Record]] = defaultdict(dict)      # by k and trial
     for rounds in (4, 2) if context.quick else ROUNDS:
@@ -139,10 +139,10 @@ def table1(context: Context) -> Report | None:
 
 @dataclass(frozen=True)
 class Looked:
-    """What the clusters of one k say together."""
+    """Statistics over the clusters of one k."""
 
-    best: str                # about the device with the largest divergence
-    waited: str              # and about how long it has waited
+    best: str                # text on the device with the largest divergence
+    waited: str              # text on its waiting time
     helps: bool
     helps_a_little: bool
     is_stale: bool
@@ -150,7 +150,7 @@ class Looked:
 
 
 def look_at(clusters: list[Cluster]) -> Looked:
-    """How often, and by how much, the largest divergence is the best choice."""
+    """Compute how often, and by how much, the device with the largest divergence is the best choice."""
     from scipy.stats import spearmanr
 
     def known(values: Iterable[float]) -> list[float | None]:
@@ -194,7 +194,7 @@ def _findings(looked: dict[int, Looked]) -> list[Finding]:
 
 
 def _draw(clusters: list[Cluster]) -> Any:
-    """One trial."""
+    """Draw one trial."""
     figure, panels = canvas(12, 5.4, 2, 5)
     latest = max(int(cluster.last.max()) for cluster in clusters)
     for panel, cluster in zip(panels.flat, clusters, strict=False):

@@ -1,4 +1,4 @@
-"""Fig. 4, 8 and 9: what the models of the first round, trained by every device, tell about the devices' data."""
+"""Fig. 4, 8 and 9: similarity of the devices' data, inferred from their models of the first round."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from netsim.paper.trials import LOCAL_EPOCHS, SIGMAS, TITLES, Trial, datasets, m
 from netsim.sweep.points import Record, shared_by
 
 FEATURES = (*LAYERS, "all")
-HIGH = 0.7        # of an adjusted Rand index
+HIGH = 0.7        # a high adjusted Rand index
 SEEDS = 20        # of K-means, on one first round
-STEADY = 0.05     # an adjusted Rand index that seeds move by less does not hang on them
+STEADY = 0.05     # largest spread over seeds of an adjusted Rand index that does not depend on them
 SHADES = {"0.5": "#56b4e9", "0.8": "#0072b2", "H": "#e69f00"}      # by sigma, in the order of the panels
 
 
 @dataclass(frozen=True, eq=False)
 class FirstRound:
-    """The devices' models after training from the same first model."""
+    """Models of the devices after training from the same initial model."""
 
     models: Weights                    # (N, P)
     layers: dict[str, slice]
-    majority: Ints                     # the class that a device holds most of
+    majority: Ints                     # most frequent class of each device
     names: tuple[str, ...]             # of the classes
 
     def features(self, layer: str) -> Weights:
@@ -43,7 +43,7 @@ class FirstRound:
 
 @contextmanager
 def learner_of(trial: Trial, context: Context) -> Iterator[Any]:
-    """The trial's devices, data and workers; what one target has trained, another finds, and the runs of fig10 too."""
+    """Open the learner of a trial; training results are shared between targets and with the runs of fig10."""
     from netsim.learning.learner import open_learner
     from netsim.learning.shared import InCommon
 
@@ -54,13 +54,13 @@ def learner_of(trial: Trial, context: Context) -> Iterator[Any]:
 
 
 def trained(learner: Any, k: int, weights: Weights, devices: Ints) -> Weights:
-    """The models of these devices after round k, trained from these weights."""
+    """Return the models of these devices after round k, trained from these weights."""
     training = learner.train(k, weights, devices.tolist())
     return np.stack([training.update(device).weights for device in devices.tolist()])
 
 
 def first_round(trial: Trial, context: Context) -> FirstRound:
-    """Algorithm 2, lines 2 to 6: every device trains from the first global model."""
+    """Train every device from the initial global model (Algorithm 2, lines 2 to 6)."""
     from netsim.learning.datasets import load_dataset
 
     with learner_of(trial, context) as learner:
@@ -70,7 +70,7 @@ def first_round(trial: Trial, context: Context) -> FirstRound:
 
 
 def fig4(context: Context) -> Report | None:
-    """Distance matrices by layer, devices in the order of their majority classes."""
+    """Report distance matrices by layer, devices ordered by majority class."""
     from scipy.spatial.distance import pdist, squareform
     from sklearn.metrics import silhouette_score
 
@@ -115,14 +115,14 @@ def fig4(context: Context) -> Report | None:
 
 
 def _mean(matrix: Floats, a: Any, b: Any) -> float:
-    """Mean distance between two groups of devices, without a device's distance to itself."""
+    """Return the mean distance between two groups of devices, without a device's distance to itself."""
     block = matrix[np.ix_(a, b)]
     pairs = block.size - int((a & b).sum())
     return float(block.sum() / pairs) if pairs else float("nan")
 
 
 def clustered(trial: Trial, context: Context) -> Record:
-    """K-means by each layer's weights: agreement with the majority classes, and the time it takes."""
+    """Measure K-means by each layer's weights: agreement with the majority classes, and time."""
     from netsim.learning.clustering import ari, cluster_devices
 
     found = first_round(trial, context)
@@ -135,7 +135,7 @@ def clustered(trial: Trial, context: Context) -> Record:
 
 
 def seeded(trial: Trial, context: Context) -> Record:
-    """The same by the last layer's weights, under many seeds of K-means."""
+    """Measure K-means by the last layer's weights, under many seeds."""
     from netsim.learning.clustering import ari, cluster_devices
 
     found = first_round(trial, context)
@@ -147,7 +147,7 @@ def seeded(trial: Trial, context: Context) -> Record:
 def _records(
     context: Context, name: str, measure: Callable[[Trial, Context], Record], **more: Any,
 ) -> dict[Trial, Record]:
-    """The records of all datasets and sigmas, those missing made first: at H first, where a seed matters."""
+    """Return the records of all datasets and sigmas; measure missing ones first, at H first, where seeds matter."""
     data = datasets(context)
     wanted = {sigma: [Trial(dataset, sigma, "fedavg", 10, number) for dataset in data
                       for number in range(1, 1 + context.count(3, quick=1))] for sigma in reversed(SIGMAS)}
@@ -159,7 +159,7 @@ def _records(
 
 
 def fig8(context: Context) -> Report | None:
-    """Running time of K-means by the layer whose weights it is given."""
+    """Report the running time of K-means by layer."""
     records = _records(context, "first-round", clustered)
     names = list(dict.fromkeys(trial.dataset for trial in records))
     if not names:
@@ -195,7 +195,7 @@ def fig8(context: Context) -> Report | None:
 
 
 def fig9(context: Context) -> Report | None:
-    """Adjusted Rand index of the clusters against the majority classes."""
+    """Report the adjusted Rand index of the clusters against the majority classes."""
     records = _records(context, "first-round", clustered)
     if not records:
         return None
@@ -262,13 +262,13 @@ def fig9(context: Context) -> Report | None:
 
 
 def _index(rows: list[dict[str, Any]], **where: str) -> float:
-    """The mean index of the rows with these values; nan where there is none."""
+    """Return the mean index of the rows with these values; NaN without rows."""
     values = [row["ari"] for row in rows if where.items() <= row.items()]
     return float(np.mean(values)) if values else float("nan")
 
 
 def _seeds_matter(by_seed: dict[Trial, Record], planned: int) -> Finding:
-    """How far the last layer's index is a matter of K-means' own chance: the paper gives one number a first round."""
+    """Return the finding on the spread of the last layer's index over seeds of K-means; the paper has one value."""
     paper = "(control) fc2.weight's index does not hang on the seed of K-means"
     if not by_seed:
         return nothing_yet(paper)

@@ -1,4 +1,4 @@
-"""Many layouts of the paper's cell, each a cohort of ten at random places, and plans of several methods for them."""
+"""Random layouts of the paper's cell, each with a cohort of ten, and their plans by several methods."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ LAYOUTS, QUICK_LAYOUTS = 120, 8
 
 
 def layouts(context: Context) -> list[Problem]:
-    """Layout i of the `paper` scenario is its cell under seed i, with a random cohort of ten."""
+    """Return layouts of the `paper` scenario: layout i is its cell under seed i, with a random cohort of ten."""
     scenario = load_scenario("paper")
     return [one_round(scenario, seed).problem for seed in range(context.count(LAYOUTS, QUICK_LAYOUTS))]
 
 
 def everybody(count: int) -> list[Problem]:
-    """The same cells with all hundred devices in the round."""
+    """Return the same cells with all hundred devices in the round."""
     scenario = load_scenario("paper")
     drawn = [draw_population(scenario, seed) for seed in range(count)]
     return [problem_for(scenario, population, np.arange(len(population)), bits=scenario.bits()) for population in drawn]
 
 
 def with_budget(problem: Problem, budget_mj: float | None) -> Problem:
-    """All devices with the same budget; None: each with its own."""
+    """Set the same budget for all devices; None keeps their own."""
     return problem if budget_mj is None else replace(problem, budget_j=np.full(len(problem), budget_mj / 1e3))
 
 
 def with_power(problem: Problem, power_dbm: float) -> Problem:
-    """All devices with the same transmit power."""
+    """Set the same transmit power for all devices."""
     return replace(problem, power_w=np.full(len(problem), watts_from_dbm(power_dbm)))
 
 
 def plan_of(problem: Problem, method: str, **options: Any) -> Plan | None:
-    """The method's plan, or None where it has none."""
+    """Return the method's plan, or None if it finds none."""
     try:
         return allocate(problem, method, **options)
     except Infeasible:
@@ -51,6 +51,6 @@ def plan_of(problem: Problem, method: str, **options: Any) -> Plan | None:
 
 
 def round_times(problems: list[Problem], method: str, **options: Any) -> Floats:
-    """Seconds of a round in each layout; NaN where the method has no plan."""
+    """Return the seconds of a round in each layout; NaN without a plan."""
     plans = [plan_of(problem, method, **options) for problem in problems]
     return np.array([np.nan if plan is None else plan.round_s for plan in plans])

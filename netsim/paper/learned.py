@@ -1,4 +1,4 @@
-"""What the figures of learning share: trials by panel, curves, rounds to the target, and paired comparisons."""
+"""Common parts of the learning figures: trials by panel, curves, rounds to the target, paired comparisons."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ FEW = "two or three trials say little about a spread; the paper has ten"
 
 
 def from_trials(plan: Callable[[Context], Sequence[Trial]]) -> Callable[[Draw], Callable[[Context], Report | None]]:
-    """Decorate what draws a report of trials: those missing are run first; without any there is no report.
+    """Decorate a function that makes a report of trials: run missing trials first; return None without any.
 
-    It is given the context, the records and how the trials were run.
+    The function gets the context, the records and the description of the trials.
     """
     def decorate(draw: Draw) -> Callable[[Context], Report | None]:
         @wraps(draw)
@@ -47,7 +47,7 @@ def from_trials(plan: Callable[[Context], Sequence[Trial]]) -> Callable[[Draw], 
 
 
 def settings(context: Context, records: Records, planned: Sequence[Trial]) -> str:
-    """How the trials were run, and how many there are, of those planned."""
+    """Return the description of the trials, with the numbers of finished and planned ones."""
     runs = (counted(len(records), "run") if len(records) == len(planned)
             else f"{len(records)} of {counted(len(planned), 'planned run')}")
     published = sum(record["split"] == "published" for record in records.values())
@@ -63,13 +63,13 @@ def settings(context: Context, records: Records, planned: Sequence[Trial]) -> st
 
 
 def processors(records: Mapping[Any, Record]) -> str:
-    """Which processors have made the records, and how many each."""
+    """Return the processors of the records, with the number of records of each."""
     counts = Counter(record.get("processor") or "one not noted" for record in records.values())
     return "; ".join(f"{name} ({count})" for name, count in sorted(counts.items()))
 
 
 def by_panel(records: Records) -> Grid:
-    """The records sorted into the panels of a figure; empty where there is none."""
+    """Group the records by panel of a figure; empty without records."""
     found: dict[tuple[str, str], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for trial, record in sorted(records.items(), key=lambda item: item[0].number):
         found[trial.dataset, trial.sigma][trial.method].append(record)
@@ -77,14 +77,14 @@ def by_panel(records: Records) -> Grid:
 
 
 def accuracy_table(records: Sequence[Record]) -> Floats:
-    """Accuracy by trial and round; a run that has ended keeps its last value."""
+    """Return accuracy by trial and round; a finished run keeps its last value."""
     curves = [record["by_round"]["accuracy"] for record in records]
     longest = max(map(len, curves))
     return np.array([curve + curve[-1:] * (longest - len(curve)) for curve in curves], dtype=float)
 
 
 def shade_width(records: Sequence[Record], rounds: int) -> float:
-    """From the worst trial to the best, the mean over the first rounds: those that all runs to compare have played.
+    """Return the range from the worst to the best trial, averaged over the first ``rounds`` rounds.
 
     >>> short, long = ({"by_round": {"accuracy": curve}} for curve in ([0.1, 0.5], [0.2, 0.3, 0.9]))
     >>> round(shade_width([short, long], 2), 3)
@@ -95,10 +95,9 @@ def shade_width(records: Sequence[Record], rounds: int) -> float:
 
 
 def draw_accuracy(panel: Any, title: str, target: float, curves: Iterable[tuple[str, Any, Sequence[Record]]]) -> None:
-    """Test accuracy in percent by round, for each label, colour and trials: the mean, and the range as a shade.
+    """Draw test accuracy in percent by round, for each label, colour and trials: mean, and range as a shade.
 
-    The panel goes from where the curves part to a little above the highest: what lies below the lowest accuracy after a
-    tenth of the rounds is steep and alike for all.
+    The y axis starts at the lowest accuracy after a tenth of the rounds: below, the curves are steep and similar.
     """
     drawn = []
     for label, colour, records in curves:
@@ -121,40 +120,40 @@ def draw_accuracy(panel: Any, title: str, target: float, curves: Iterable[tuple[
 
 
 def curve_rows(records: Records) -> list[dict[str, Any]]:
-    """A row a trial and round."""
+    """Return a row per trial and round."""
     return [{**trial.names, "round": round_, "accuracy": accuracy} for trial, record in records.items()
             for round_, accuracy in enumerate(record["by_round"]["accuracy"], start=1)]
 
 
 def round_rows(records: Records) -> list[dict[str, Any]]:
-    """A row a trial."""
+    """Return a row per trial."""
     return [{**trial.names, **{name: record[name] for name in ("split", "rounds", "target_reached")},
              "best_accuracy": max(record["by_round"]["accuracy"]),
              **{name: record[name] for name in ("simulated_s", "energy_j")}} for trial, record in records.items()]
 
 
 def computing(records: Mapping[Any, Record]) -> float:
-    """Seconds of computing behind the records."""
+    """Return the computing time of the records, in seconds."""
     return float(sum(record["seconds"] for record in records.values()))
 
 
 def rounds_to_target(record: Record) -> float:
-    """K; inf where the target was not reached within the rounds allowed."""
+    """Return K; inf if the target was not reached within the allowed rounds."""
     return float(record["rounds"]) if record["target_reached"] else math.inf
 
 
 def or_word(value: float, missed: str, digits: str = "g") -> str:
-    """A number, or a word in the place of inf: the target was missed."""
+    """Format a number, or return ``missed`` for inf."""
     return missed if math.isinf(value) else f"{value:{digits}}"
 
 
 def median_rounds(records: Sequence[Record]) -> float:
-    """Over trials; inf where half of them or more did not reach the target."""
+    """Return the median over trials; inf if at least half of them did not reach the target."""
     return float(np.median([rounds_to_target(record) for record in records])) if records else math.inf
 
 
 def rounds_summary(grid: Grid) -> dict[str, Any]:
-    """Rounds to the target by dataset, sigma and method; null where a trial did not reach it."""
+    """Return rounds to the target by dataset, sigma and method; null if a trial did not reach it."""
     def summary(records: Sequence[Record]) -> dict[str, Any]:
         middle = median_rounds(records)
         rounds = [int(record["rounds"]) if record["target_reached"] else None for record in records]
@@ -165,20 +164,20 @@ def rounds_summary(grid: Grid) -> dict[str, Any]:
 
 
 def of(records: Records, **values: Any) -> dict[Trial, Record]:
-    """The records of the trials with these values: ``of(records, dataset="mnist", method="fedavg")``."""
+    """Return the records of the trials with these values: ``of(records, dataset="mnist", method="fedavg")``."""
     return {trial: record for trial, record in records.items()
             if all(getattr(trial, name) == value for name, value in values.items())}
 
 
 def paired(records: Records, first: str, second: str) -> list[tuple[Record, Record]]:
-    """The records of two methods in the trials that can be compared."""
+    """Return the records of two methods in comparable trials."""
     return list(zip(*comparable([of(records, method=method) for method in (first, second)]), strict=True))
 
 
 def comparable(groups: Sequence[Records]) -> list[list[Record]]:
-    """Of each group the trials that all groups have played on the same split and kind of processor, in one order.
+    """Return each group's records of the trials that all groups have run, in one order.
 
-    Others would compare splits, or how processors round.
+    Partition and kind of processor must be equal: others would compare partitions, or rounding of processors.
     """
     by_world = [{(trial.dataset, trial.sigma, trial.number, record.get("split"), record.get("processor")): record
                  for trial, record in group.items()} for group in groups]
@@ -187,15 +186,15 @@ def comparable(groups: Sequence[Records]) -> list[list[Record]]:
 
 
 def fewer_rounds(paper: str, records: Records, first: str, second: str) -> Finding:
-    """A claim that one method needs fewer rounds than another."""
+    """Return the finding that one method needs fewer rounds than another."""
     pairs = [(rounds_to_target(one), rounds_to_target(other)) for one, other in paired(records, first, second)]
     return needs_less(paper, pairs, f"{first} needs fewer rounds than {second}", "times as many")
 
 
 def needs_less(paper: str, pairs: Pairs, measured: str, times: str) -> Finding:
-    """A claim that the first of a pair needs less of something to get to the target; inf: it did not.
+    """Return the finding that the first of a pair needs less to reach the target; inf: not reached.
 
-    Pairs in which neither got there do not count, and those in which one did are in no mean.
+    Pairs in which neither reached it do not count; those in which one did are not part of the mean.
     """
     pairs = [pair for pair in pairs if min(pair) < math.inf]
     logs = [math.log(one / other) for one, other in pairs if max(one, other) < math.inf]
@@ -206,7 +205,7 @@ def needs_less(paper: str, pairs: Pairs, measured: str, times: str) -> Finding:
 
 
 def rises_faster(paper: str, records: Records, first: str, second: str) -> Finding:
-    """A claim that one curve is above another: by the mean accuracy over the rounds that both played."""
+    """Return the finding that one curve is above another, by the mean accuracy over the rounds that both ran."""
     pairs = []
     for one, other in paired(records, first, second):
         rounds = min(one["rounds"], other["rounds"])
@@ -218,7 +217,7 @@ def rises_faster(paper: str, records: Records, first: str, second: str) -> Findi
 
 
 def smallest_shades(paper: str, grid: Grid, first: str, others: Sequence[str]) -> Finding:
-    """A claim that one method's shade is smaller than those of others, panel by panel."""
+    """Return the finding that one method's shade is smaller than those of others, by panel."""
     words, smallest = [], []
     for (dataset, sigma), methods in grid.items():
         found = {method: methods[method] for method in (first, *others) if len(methods[method]) > 1}
@@ -237,7 +236,7 @@ def smallest_shades(paper: str, grid: Grid, first: str, others: Sequence[str]) -
 
 
 def smaller_spread(paper: str, grid: Grid, first: str, second: str) -> Finding:
-    """A claim that one method's rounds to the target differ less from trial to trial than another's."""
+    """Return the finding that one method's rounds to the target vary less between trials than another's."""
     words, smaller, missed = [], [], "one not reached"
     for (dataset, sigma), methods in grid.items():
         one, other = (range_of_rounds(methods[method]) for method in (first, second))
@@ -251,13 +250,13 @@ def smaller_spread(paper: str, grid: Grid, first: str, second: str) -> Finding:
 
 
 def range_of_rounds(records: Sequence[Record]) -> float:
-    """The most rounds to the target less the least; inf where a trial did not reach it."""
+    """Return the range of the rounds to the target; inf if a trial did not reach it."""
     rounds = [rounds_to_target(record) for record in records]
     return max(rounds) - min(rounds) if rounds and max(rounds) < math.inf else math.inf
 
 
 def mean_and_range(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean, and the ends of its 95 % confidence interval by Student's t; nan where there are too few values.
+    """Return the mean and the ends of its 95 % confidence interval by Student's t; NaN with too few values.
 
     >>> [round(value, 3) for value in mean_and_range([1.0, 2.0, 3.0])]     # t is 4.303 for two degrees of freedom
     [2.0, -0.484, 4.484]
@@ -272,7 +271,7 @@ def mean_and_range(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def verdict(paper: str, pairs: Pairs, measured: str, effect: str = "") -> Finding:
-    """Whether the first of the pairs are the smaller ones, by a sign test at 5 %; and by how much, if that is said."""
+    """Return the finding on whether the first of each pair is the smaller one, by a sign test at 5 %."""
     if not pairs:
         return nothing_yet(paper)
     smaller, equal = sum(a < b for a, b in pairs), sum(a == b for a, b in pairs)
@@ -285,7 +284,7 @@ def verdict(paper: str, pairs: Pairs, measured: str, effect: str = "") -> Findin
 
 
 def sign_test(pairs: Pairs) -> float:
-    """The chance of a lead like this, in whichever direction, where neither of a pair tends to be the smaller one.
+    """Return the two-sided p-value of the sign test that neither of a pair tends to be smaller.
 
     >>> sign_test([(1, 2)] * 5 + [(2, 2)]), sign_test([(2, 1)] * 6)        # 2 / 2**5 and 2 / 2**6
     (0.0625, 0.03125)

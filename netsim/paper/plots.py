@@ -1,4 +1,4 @@
-"""One look for all figures of a reproduction."""
+"""Common style of the figures of a reproduction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours that also the colour-blind tell apart; a method looks the same in every figure.
+# Colour-blind safe colours; a method has the same one in every figure.
 COLOURS = {
     "sao": "#0072b2", "equal": "#d55e00", "fedl": "#009e73", "algorithm5": "#cc79a7", "algorithm6": "#e69f00",
     "sao-common-power": "#56b4e9", "sao-joint": "#000000",
@@ -31,7 +31,7 @@ NAMES = {
 
 
 def canvas(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """A figure of this size in inches, and its panels as an array (rows, columns)."""
+    """Return a figure of this size in inches, and its panels as an array (rows, columns)."""
     figure = new_figure(width, height)
     panels = figure.subplots(rows, columns, squeeze=False, **options)
     for panel in panels.flat:
@@ -40,19 +40,19 @@ def canvas(width: float, height: float, rows: int = 1, columns: int = 1, **optio
 
 
 def plain(panel: Axes) -> None:
-    """A panel with little ink beside the data."""
+    """Remove the top and right frame and other decoration of a panel."""
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(alpha=0.25, linewidth=0.6)
     panel.set_axisbelow(True)
 
 
 def not_measured(panel: Axes) -> None:
-    """Say in an empty panel that there is nothing to draw yet."""
+    """Mark a panel without data."""
     panel.text(0.5, 0.6, "not measured yet", transform=panel.transAxes, ha="center", color="0.5")
 
 
 def band(panel: Axes, x: Sequence[float], values: Floats, method: str) -> None:
-    """Median as a line and the quartiles as a shade; ``values`` has a row for each x, with NaN where there is none."""
+    """Draw the median as a line and the quartiles as a shade; ``values`` has a row per x, NaN if missing."""
     there = np.isfinite(values).any(axis=1)
     at = np.asarray(x, dtype=float)[there]
     low, middle, high = np.nanpercentile(values[there], [25, 50, 75], axis=1)
@@ -61,7 +61,7 @@ def band(panel: Axes, x: Sequence[float], values: Floats, method: str) -> None:
 
 
 def spread(values: Sequence[float] | Floats, unit: str = "", scale: float = 1.0, digits: int = 1) -> str:
-    """``110.3 ms (quartiles 103.8 to 115.3)``; NaN left out."""
+    """Format median and quartiles without NaN: ``110.3 ms (quartiles 103.8 to 115.3)``."""
     count, *found = quartiles(np.asarray(values, dtype=float) * scale).values()
     if not count:
         return "never feasible"
@@ -70,7 +70,7 @@ def spread(values: Sequence[float] | Floats, unit: str = "", scale: float = 1.0,
 
 
 def quartiles(values: Sequence[float] | Floats) -> dict[str, float | int]:
-    """The same as numbers, with how many values there are."""
+    """Return median, quartiles and number of the values without NaN."""
     there = np.asarray(values, dtype=float)
     there = there[np.isfinite(there)]
     if not len(there):

@@ -1,4 +1,4 @@
-"""What a table or figure of the paper comes to here: findings, numbers and a figure, and the files that keep them."""
+"""Report on a reproduced table or figure: findings, numbers and a figure, and their files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Verdict = Literal["agrees", "agrees in part", "differs", "can't hold", "open", "
 
 @dataclass(frozen=True)
 class Finding:
-    """One statement of the paper, in our words, against what was measured."""
+    """Statement of the paper, in our words, and the measurement."""
 
     paper: str
     measured: str            # with the spread over layouts or trials
@@ -31,11 +31,11 @@ class Finding:
 
     @property
     def words(self) -> str:
-        """The verdict, and why."""
+        """Verdict with its reason."""
         return f"**{self.verdict}**" + (f": {self.why}" if self.why else "")
 
 
-# The one rule for a verdict, as results/paper says it; README and docs quote the table, and claim no more than it does.
+# Rule of all verdicts, as stated in results/paper; README and docs quote the table.
 RULE = (
     "The rule for a verdict: a statement about datasets, sizes or layouts *agrees* where it holds in each of them and "
     "*agrees in part* where it holds in some, whatever the mean over all of them is; one that compares two methods in "
@@ -45,44 +45,44 @@ RULE = (
 
 
 def all_or_some(parts: Sequence[bool]) -> Verdict:
-    """The verdict on a statement of which these parts hold, or do not; a mean never stands for parts that differ."""
+    """Return the verdict on a statement by whether each of its parts holds; parts are never averaged."""
     return "agrees" if all(parts) else "agrees in part" if any(parts) else "differs"
 
 
 def nothing_yet(paper: str) -> Finding:
-    """A claim that no finished trial says anything about."""
+    """Return the finding on a claim without finished trials."""
     return Finding(paper, "no finished runs to compare yet", "not measured")
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A reproduced table or figure."""
+    """Reproduced table or figure."""
 
     findings: Sequence[Finding]
     how: str                               # how it was measured
     rows: Sequence[Mapping[str, Any]]      # numbers.csv
     summary: Mapping[str, Any]             # in numbers.json, beside the findings
     figure: Figure
-    seconds: float | None = None           # computing behind stored trials, where there are some
+    seconds: float | None = None           # computing time of stored trials, if any
 
 
 @dataclass(frozen=True)
 class About:
-    """How a report came to be; kept apart from its numbers, which are the same every time."""
+    """Origin of a report, stored apart from its numbers, which are the same every time."""
 
     target: str
     title: str
     command: str
     seconds: float
     quick: bool
-    says: str = "the paper"      # who makes the statements
+    says: str = "the paper"      # source of the statements
 
 
 def write_report(folder: Path, report: Report, about: About) -> None:
-    """figure.png, figure.svg, numbers.csv, numbers.json, about.json and the text README.md."""
+    """Write figure.png, figure.svg, numbers.csv, numbers.json, about.json and README.md."""
     make_folder(folder)
     for ending, dpi, stamp in (("png", 130, "Software"), ("svg", "figure", "Date")):
-        # The same bytes every time: without dates, and with ids that do not depend on chance.
+        # Reproducible bytes: no dates, fixed ids.
         with library().rc_context({"svg.hashsalt": "netsim", "svg.fonttype": "none"}):
             save_figure(report.figure, folder / f"figure.{ending}", dpi=dpi, metadata={stamp: None})
     replace_text(folder / "numbers.csv", _csv(report.rows))
@@ -93,7 +93,7 @@ def write_report(folder: Path, report: Report, about: About) -> None:
 
 
 def read_report(folder: Path) -> tuple[About, list[Finding]] | None:
-    """What was written about a target; None where that is missing, or is something else."""
+    """Read the report of a target; None if it is missing or has another format."""
     try:
         about = About(**read_json(folder / "about.json", "a report"))
         findings = [Finding(**entry) for entry in read_json(folder / "numbers.json", "a report")["findings"]]
@@ -112,7 +112,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def short(value: Any) -> Any:
-    """Numbers to seven digits, which is more than any of them means and less than machines differ by."""
+    """Round numbers to seven digits: more than significant, fewer than those in which machines differ."""
     if isinstance(value, Mapping):
         return {name: short(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -133,13 +133,13 @@ def _text(report: Report, about: About) -> str:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a Markdown table."""
+    """Return the lines of a Markdown table."""
     first = f"| {' | '.join(head)} |".replace("|  |", "| |")
     return [first, "|" + "---|" * len(head), *(f"| {' | '.join(cells)} |" for cells in rows)]
 
 
 def overview(folder: Path, targets: Sequence[str], says: str = "the paper says") -> str:
-    """How many statements hold, and the table over all targets that were reproduced in a folder."""
+    """Return the number of statements that hold, and the table of all targets reproduced in a folder."""
     from netsim.sweep.progress import duration
 
     verdicts: Counter[Verdict] = Counter()

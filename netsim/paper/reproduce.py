@@ -1,4 +1,4 @@
-"""The paper's tables and figures by name, and the call that reproduces some of them."""
+"""Registry of the paper's tables and figures, and their reproduction."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """How to reproduce: small or in full, from which data, with how many trials, and where results go."""
+    """Options of a reproduction: quick or full, data folder, number of trials, output folders."""
 
     out: Path
     quick: bool = False
-    trials: int | None = None        # of learning, or layouts of an allocation target; None: as many as the target says
-    data: str = "data"               # the folder with the datasets, and in partitions/ the published splits if any
+    trials: int | None = None        # trials of learning, or layouts of an allocation target; None: the target's number
+    data: str = "data"               # folder of the datasets; partitions/ in it has the published partitions, if any
     workers: int | None = None
-    stored: bool = False             # run nothing long: use what earlier calls have stored
-    datasets: tuple[str, ...] = ()   # train on these alone; of others, what is stored. None: on all
+    stored: bool = False             # use stored trials only
+    datasets: tuple[str, ...] = ()   # train on these only, use stored trials of others; empty: train on all
     cluster: str | None = None       # run trials on the Dask cluster at this address, not on this machine
-    beyond: Path | None = None       # where results that the paper has none to set beside go; None: to the others
+    beyond: Path | None = None       # output folder of targets beyond the paper; None: that of the others
 
     def trains(self, dataset: str) -> bool:
-        """Whether trials on a dataset may be run now."""
+        """Return whether missing trials on a dataset are run."""
         return not self.stored and (not self.datasets or dataset in self.datasets)
 
     def count(self, full: int, quick: int | None = None) -> int:
-        """How many trials or layouts: as many as the user says, or else those of a target in full, or in small."""
+        """Return the number of trials or layouts: the user's, or else the target's full or quick one."""
         return self.trials or (quick if self.quick and quick else full)
 
     @property
     def place(self) -> Place:
-        """Where trials run."""
+        """Return the executor factory of trials."""
         from netsim.sweep.executor import place_for
 
         return place_for(self.workers, self.cluster)
 
     def folder(self, target: str) -> Path:
-        """Where the results of a target go."""
+        """Return the output folder of a target."""
         return (self.beyond or self.out) if target in BEYOND else self.out
 
     @property
     def cells(self) -> Path:
-        """The records of finished trials."""
+        """Folder of the records of finished trials."""
         return self.out / "cells"
 
     @property
     def runs(self) -> Path:
-        """The run directories of trials under way, outside of what is kept."""
+        """Folder of the run directories of unfinished trials."""
         return self.out.parent / "sweeps" / self.out.name / "runs"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A table or figure: its title, and where the function lives that makes its report."""
+    """Table or figure: its title, and the function that makes its report."""
 
     title: str
-    function: str            # "module:function" below netsim.paper; answers None where nothing is stored to draw
+    function: str            # "module:function" below netsim.paper; returns None without stored trials
 
     def __call__(self, context: Context) -> Report | None:
         module, _, name = self.function.partition(":")
@@ -97,7 +97,7 @@ BEYOND = {
     "asynchronous": Target("waiting or not: time and energy to a target accuracy, by server",
                            "asynchronous:asynchronous"),
 }
-NO_DATA = ("choices", "delay", "sharing", "sizes", "theory")     # modules whose targets need none, or bring it
+NO_DATA = ("choices", "delay", "sharing", "sizes", "theory")     # modules whose targets need no downloaded dataset
 INTRODUCTION = f"""\
 # The paper's tables and figures, measured
 
@@ -121,7 +121,7 @@ was measured, whether it holds, the command that measures it again, and how long
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """The targets named, in the order of the paper; "all" or none stand for all of the paper's."""
+    """Return the named targets in the order of the paper; "all" or no name selects all of the paper's."""
     for name in names:
         if name not in NAMES:
             raise unknown("TARGET", name, NAMES)
@@ -130,7 +130,7 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def reproduce(names: Sequence[str], context: Context, say: Callable[[str], None] = lambda line: None) -> list[Report]:
-    """Make the reports of these targets, write them below ``context.out``, and bring its table up to date."""
+    """Write the reports of these targets below ``context.out`` and update its overview table."""
     from netsim.paper.trials import datasets
 
     for name in context.datasets:
@@ -152,7 +152,7 @@ def reproduce(names: Sequence[str], context: Context, say: Callable[[str], None]
         for finding in report.findings:
             say(f"  {finding.verdict}: {finding.paper} -- {finding.measured}")
         reports.append(report)
-    if context.out.is_dir():      # not where nothing was stored to draw from
+    if context.out.is_dir():      # missing if there was nothing to report
         replace_text(context.out / "README.md", INTRODUCTION + overview(context.out, list(TARGETS)))
     if context.beyond and context.beyond.is_dir():
         table = overview(context.beyond, list(BEYOND), "statement")
@@ -161,7 +161,7 @@ def reproduce(names: Sequence[str], context: Context, say: Callable[[str], None]
 
 
 def command(name: str, context: Context) -> str:
-    """The command line that makes this report again; the folder with the data is the reader's own."""
+    """Return the command line that makes this report, without the data folder."""
     needs_data = not context.quick and (TARGETS | BEYOND)[name].function.split(":")[0] not in NO_DATA
     return " ".join([
         "netsim reproduce", name, *(["--quick"] if context.quick else []),

@@ -1,4 +1,4 @@
-"""Beyond the paper: the band shared in time. Rounds and energies against those of fixed bands, and against bounds."""
+"""Beyond the paper: time-varying bandwidths. Rounds and energies against fixed bandwidths and lower bounds."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LAYOUTS, QUICK = 100, 3
-LARGE = 30                # devices of the large cohort; a search among so many takes half a minute
-SEARCHED = {10: 100, LARGE: 20}      # of the layouts, by size of the cohort
-NEAR = 1e-3               # of the bound: within so much of it an answer counts as the best
+LARGE = 30                # devices of the large cohort; a search takes half a minute
+SEARCHED = {10: 100, LARGE: 20}      # number of layouts searched, by cohort size
+NEAR = 1e-3               # relative distance to the bound within which a result counts as optimal
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A cell: the paper's, with something changed."""
+    """Variant of the paper's cell."""
 
     title: str
     change: Callable[[Problem], Problem] = lambda problem: problem
     cohort: int = 10
 
     def layout(self, seed: int) -> Problem:
-        """Layout i is the cell under seed i, with a random cohort."""
+        """Return layout ``seed``: the cell under that seed, with a random cohort."""
         return self.change(one_round(load_scenario("paper", [f"selection.cohort={self.cohort}"]), seed).problem)
 
 
@@ -63,14 +63,14 @@ NAMES = {
     "tdma at 5.55 bit/s/Hz, 2 ms": "tdma, at most 5.55 bit/s/Hz, 2 ms of silence between devices",
 }
 LIMITS = {"tdma at 7.4 bit/s/Hz": (7.4, 0.0), "tdma at 5.55 bit/s/Hz": (5.55, 0.0),
-          "tdma at 5.55 bit/s/Hz, 2 ms": (5.55, 2e-3)}      # cap of the rate, silence between devices
+          "tdma at 5.55 bit/s/Hz, 2 ms": (5.55, 2e-3)}      # spectral-efficiency cap, gap between devices
 DRAWN = {"equal": "#d55e00", "adaptive": "#e69f00", "tdma": "#009e73", "sao-adaptive": "#0072b2", "bound": "#000000"}
 Row = dict[str, float | int | str]
-Table = Mapping[str, Mapping[str, Floats]]      # by setting and method, a value a layout; NaN: none
+Table = Mapping[str, Mapping[str, Floats]]      # by setting and method, one value per layout; NaN: no plan
 
 
 def sharing(context: Context) -> Report:
-    """T and energy by fixed bands, by bands that change in time, and what no schedule can undercut."""
+    """Report T and energy with fixed and with time-varying bandwidths, and lower bounds of any schedule."""
     count = context.count(LAYOUTS, QUICK)
     names = ["paper", "heavy"] if context.quick else list(SETTINGS)
     asked = [(name, seed) for name in names for seed in range(count)]
@@ -87,7 +87,7 @@ def sharing(context: Context) -> Report:
 
 
 def measured(name: str, seed: int) -> list[Row]:
-    """Everything about one layout of a cell; nothing where fixed bands have no plan."""
+    """Measure one layout of a cell; empty if fixed bandwidths have no plan."""
     setting = SETTINGS[name]
     problem = setting.layout(seed)
     rows: list[Row] = []
@@ -127,7 +127,7 @@ def _table(rows: list[Row], column: str, names: list[str], count: int) -> dict[s
 
 
 def _ratio(table: Table, name: str, method: str) -> Floats:
-    """Over the value of `sao`, layout by layout, where both are there."""
+    """Return the ratio to `sao` by layout, where both have a value."""
     ratio: Floats = table[name][method] / table[name]["sao"]
     return ratio[np.isfinite(ratio)]
 
@@ -169,13 +169,13 @@ def _findings(rows: list[Row], rounds: Table, energies: Table) -> list[Finding]:
 
 
 def _gap(rounds: Mapping[str, Floats]) -> Floats:
-    """How far the best schedule found is above the bound."""
+    """Return the relative gap between the best schedule found and the bound."""
     gap: Floats = rounds["sao-adaptive"] / rounds["bound"] - 1
     return gap[np.isfinite(gap)]
 
 
 def _how(rounds: Table, energies: Table, count: int) -> str:
-    """The table: the median of T over that of `sao`, layout by layout, and of the energy."""
+    """Return the table of medians, over layouts, of T and energy relative to `sao`."""
     def cell(name: str, method: str) -> str:
         ratio, energy = _ratio(rounds, name, method), _ratio(energies, name, method)
         if method == "sao":

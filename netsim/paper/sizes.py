@@ -1,4 +1,4 @@
-"""Table II: how many parameters each layer of the three networks has, and how large the models are."""
+"""Table II: parameters per layer and size of the three networks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRINTED_KB = {"mnist": 448, "cifar10": 882, "fashion-mnist": 79}
 
 
 def table2(context: Context) -> Report:
-    """Count the parameters of the networks as built; there is nothing random in it, so quick is the same."""
+    """Report the numbers of parameters of the networks; not random, so quick and full are the same."""
     from netsim.learning.network import Network
     from netsim.models import build_model
 

@@ -1,7 +1,7 @@
 """The paper's learning experiments as points: dataset, sigma, selection method, cohort size and trial.
 
-A trial is a seed: all methods of one trial meet the same devices, the same split and the same first model. The first
-trial uses the published split of ``partitions/`` below the data folder if it is there; the others draw their own.
+A trial is a seed: all methods of a trial have the same devices, partition and initial model. The first trial uses the
+published partition in ``partitions/`` below the data folder if it exists; the others draw their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ METHODS = ("divergence", "fedavg", "kmeans", "cluster-round-robin", "icas")
 SIGMAS = ("0.8", "0.5", "H")
 LOCAL_EPOCHS = 5
 LEARNING_RATE = 0.05
-CAP = 150             # rounds, where the target is not reached before
+CAP = 150             # most rounds
 CYCLES = 10 * 500     # L D of the calibrated `paper` scenario
 CYCLES_A_SAMPLE = {"dist": "uniform", "low": 1e4, "high": 3e4}      # and its C_n
 SCALED = ("low", "high", "median", "min", "max")                    # parameters of a distribution in its unit
@@ -29,14 +29,14 @@ SCALED = ("low", "high", "median", "min", "max")                    # parameters
 
 @dataclass(frozen=True)
 class Data:
-    """How one dataset is learned: Table II, Section VI, and what the paper leaves out as stated in the docs."""
+    """Learning settings of a dataset: Table II, Section VI, and our choices for those the paper omits (see docs)."""
 
     model: str
     bits: str                       # z_n
     samples: dict[str, int]         # D_n by sigma, as in the published splits
     batch: int
     targets: dict[str, float]       # by sigma
-    trials: dict[str, int]          # by sigma, unless the user says otherwise
+    trials: dict[str, int]          # default number of trials by sigma
     file: str = ""                  # the published split: partitions/FILE-SIGMA.json
     devices: int = 100
     cap: int = CAP
@@ -61,13 +61,13 @@ TITLES = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "CIFAR-1
 
 
 def datasets(context: Context) -> dict[str, Data]:
-    """The paper's three, or the small one that is always there."""
+    """Return the paper's three datasets, or digits for a quick reproduction."""
     return QUICK if context.quick else DATA
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One point of the experiments' grid."""
+    """One run of the experiments."""
 
     dataset: str
     sigma: str
@@ -77,12 +77,12 @@ class Trial:
 
     @property
     def names(self) -> dict[str, Any]:
-        """How a row about it begins."""
+        """Return the first columns of a row about this trial."""
         return {"dataset": self.dataset, "sigma": self.sigma, "method": self.method, "cohort": self.cohort,
                 "trial": self.number}
 
     def point(self, context: Context) -> Point:
-        """Where it is kept and what it runs."""
+        """Return the point of a sweep: scenario and paths."""
         data = datasets(context)[self.dataset]
         scenario, split = self.scenario(context)
         name = f"{self.method}-{self.cohort}-{self.number}"
@@ -95,15 +95,15 @@ class Trial:
                     context.runs / key, note=note, also={"split": split})
 
     def scenario(self, context: Context) -> tuple[Scenario, str]:
-        """The `paper` scenario with this trial's learning, and whether its split is published or drawn.
+        """Return the `paper` scenario with this trial's learning, and "published" or "drawn" for its partition.
 
-        A cohort without a plan goes in waves, so that no device drops out and learning sees just what the method chose.
+        A cohort without a feasible plan runs in waves, so that no device drops out.
         """
         data = datasets(context)[self.dataset]
         samples = data.samples[self.sigma]
         published = Path(context.data, "partitions", f"{data.file}-{self.sigma}.json")
         split = "published" if self.number == 1 and data.file and published.exists() else "drawn"
-        if split == "published":                # the file says how many samples a device holds
+        if split == "published":                # D_n comes from the file
             held: dict[str, Any] = {"learning.partition": {"kind": "file", "path": str(published.resolve())}}
         else:
             drawn = {"kind": "two-class"} if self.sigma == "H" else {"kind": "majority", "sigma": float(self.sigma)}
@@ -116,7 +116,7 @@ class Trial:
 
 
 def learned_as(data: Data, samples: str, target: str) -> Record:
-    """What the note of a trial says of its learning, with the samples and the target accuracy of these sigmas."""
+    """Return the learning settings in a trial's note, with samples and target accuracy of these sigmas."""
     return {"devices": data.devices, "samples": data.samples[samples], "local_epochs": LOCAL_EPOCHS,
             "batch_size": data.batch, "learning_rate": LEARNING_RATE, "target_accuracy": data.targets[target],
             "bits": data.bits}
@@ -125,9 +125,9 @@ def learned_as(data: Data, samples: str, target: str) -> Record:
 def in_the_paper(
     dataset: str, context: Context, samples: int, cycles: Mapping[str, Any], settings: Mapping[str, Any],
 ) -> Scenario:
-    """The `paper` scenario with a dataset learned as here, and other settings; cohorts without a plan go in waves.
+    """Return the `paper` scenario with a dataset and settings; cohorts without a feasible plan run in waves.
 
-    Cycles a sample, a distribution, are scaled so that L C_n D_n is that of the calibrated scenario, whatever L and D.
+    ``cycles``, a distribution of cycles per sample, is scaled so that L C_n D_n is that of the calibrated scenario.
     """
     data, factor = datasets(context)[dataset], CYCLES / (LOCAL_EPOCHS * samples)
     return load_scenario("paper", {
@@ -139,7 +139,7 @@ def in_the_paper(
 
 
 def compared(context: Context) -> list[Trial]:
-    """The five methods on all data, in an order in which stopping early leaves a useful picture."""
+    """Return the trials of five methods on all datasets, ordered so that an interrupted run is useful."""
     def order(trial: Trial) -> tuple[int, int, int]:
         return trial.number, SIGMAS.index(trial.sigma), list(datasets(context)).index(trial.dataset)
 
@@ -150,41 +150,41 @@ def compared(context: Context) -> list[Trial]:
 
 
 def with_rra(context: Context) -> list[Trial]:
-    """Fig. 12: divergence with thirty devices against RRA, at sigma 0.8."""
+    """Return the trials of Fig. 12: divergence with thirty devices against RRA, at sigma 0.8."""
     return [Trial(dataset, "0.8", method, cohort, number)
             for number in range(1, 1 + context.count(2)) for dataset in datasets(context)
             for method, cohort in (("divergence", 12 if context.quick else 30), ("rra-as-run", 10))]
 
 
 def cohort_sizes(context: Context) -> list[Trial]:
-    """Fig. 13: divergence with cohorts of several sizes, at sigma 0.8."""
+    """Return the trials of Fig. 13: divergence with cohorts of several sizes, at sigma 0.8."""
     sizes = (10, 20, 30) if context.quick else (10, 20, 30, 50, 100)
     return [Trial(dataset, "0.8", "divergence", size, number)
             for number in range(1, 1 + context.count(1)) for size in sizes for dataset in datasets(context)]
 
 
 class Kept(Protocol):
-    """Something to run once and keep."""
+    """Trial that is run once and stored."""
 
     @property
     def dataset(self) -> str: ...
 
     def point(self, context: Context) -> Point:
-        """Where it is kept and what it runs."""
+        """Return the point of a sweep: scenario and paths."""
 
 
 T = TypeVar("T", bound=Kept)
 
 
 def run_trials(trials: Sequence[T], context: Context, name: str, place: Place | None = None) -> dict[T, Record]:
-    """Run what is wanted and not stored yet, behind a bar; returns the records that are there."""
+    """Run missing trials with a progress bar; return the stored records."""
     from netsim.learning.datasets import load_dataset
     from netsim.sweep.progress import print_failures, progress_bar
 
     points = {trial: trial.point(context) for trial in dict.fromkeys(trials)}
     wanted = {trial: point for trial, point in points.items() if context.trains(trial.dataset)}
     if not all(point.finished for point in wanted.values()):
-        for dataset in {trial.dataset: None for trial in wanted}:      # fail at once, not in a worker hours later
+        for dataset in {trial.dataset: None for trial in wanted}:      # fail now, not in a worker hours later
             load_dataset(dataset, context.data)
         with sole_user(context.runs.parent), progress_bar(name) as progress:
             run_points(list(wanted.values()), place or context.place, progress)
@@ -194,7 +194,7 @@ def run_trials(trials: Sequence[T], context: Context, name: str, place: Place | 
 
 def measured(trial: Trial, context: Context, file: str, note: Record, measure: Callable[[Trial, Context], Record]
              ) -> Record | None:
-    """The record that a measurement has left for a note, or else measured now, where that is allowed."""
+    """Return the stored record of a note, or measure it now if that is allowed."""
     note = {"dataset": trial.dataset, "sigma": trial.sigma, "trial": trial.number, "local_epochs": LOCAL_EPOCHS, **note}
     return kept_record(context.cells / trial.dataset / trial.sigma / file, note,
                        partial(measure, trial, context) if context.trains(trial.dataset) else None)

@@ -139,7 +139,7 @@ while ids:
         said.append(reply.error.reason if reply.has_error() else "arrived")
 """, "population.node.budget=4mJ", "rounds.deadline=45ms")
     assert sorted(reason.partition(":")[0] for reason in said) == ["arrived"] * 3 + ["infeasible"] * 2 + [
-        "there is no node 7"]
+        "unknown node 7"]
     assert any("within its budget of 4 mJ, the deadline of 45 ms" in reason for reason in said)
 
 
@@ -162,7 +162,7 @@ ids = list(grid.push_messages([message(node) for node in grid.get_node_ids()]))
 while True:
     list(grid.pull_messages(ids))
 """)
-    assert "pulls replies to messages that nobody is at work on" in run.summary["ended"]
+    assert "pulls replies to messages without a running job" in run.summary["ended"]
 
 
 def test_messages_from_other_threads_are_refused(tmp_path):

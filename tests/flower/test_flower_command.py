@@ -107,9 +107,10 @@ def test_a_change_of_the_configuration_that_makes_no_sense(tmp_path, change, cod
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
-    ("end.rounds=3", "the app says how many rounds there are"), ("learning.bits=1Mbit", "how large it is"),
-    ("selection.method=oort", "the app says who takes part"), ("server.kind=fedbuff", "ServerApp is the server"),
-    ("rounds.first=all", "who takes part in the first round")])
+    ("end.rounds=3", "the app determines the number of rounds"),
+    ("learning.bits=1Mbit", "the app determines the model"),
+    ("selection.method=oort", "the app selects the devices"), ("server.kind=fedbuff", "ServerApp is the server"),
+    ("rounds.first=all", "selects the devices of the first round")])
 def test_a_change_without_effect_is_refused(tmp_path, change, sentence):
     code, _, error = command(str(write_app(tmp_path)), "--scenario", "tiny", "--set", change)
     assert code == 2
