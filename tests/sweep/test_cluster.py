@@ -138,7 +138,7 @@ def test_results_that_were_under_way_when_the_scheduler_died_are_not_waited_for(
     def opened() -> Iterator[Executor]:
         client = next(clients, None)
         if client is None:
-            raise InputError("needs", "--cluster", expected="a Dask scheduler that answers")
+            raise InputError("needs", "--cluster", expected="a Dask scheduler that responds")
         yield OnCluster(client)
 
     with refused("needs", "--cluster"):
