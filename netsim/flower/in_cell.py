@@ -37,7 +37,8 @@ MOST_ASKED = 3             # calls of get_node_ids before the strategy is taken 
 class InCell(Strategy):  # type: ignore[misc]
     """Strategy in a scenario's cell; after ``start``, ``run`` is the simulated run.
 
-    Nodes are mapped to devices in the order of their ids.
+    Use it in a ServerApp as ``InCell(FedAvg(), load_scenario("quickstart")).start(grid, arrays, num_rounds=3)``. Nodes
+    are mapped to devices in the order of their ids.
 
     Parameters
     ----------
@@ -51,10 +52,6 @@ class InCell(Strategy):  # type: ignore[misc]
         Seed of the cell.
     allow_import : bool
         Permit code of packages that were not made for netsim.
-
-    Examples
-    --------
-    >>> InCell(FedAvg(), load_scenario("quickstart")).start(grid, arrays, num_rounds=3)     # doctest: +SKIP
     """
 
     def __init__(

@@ -70,8 +70,9 @@ def run_sweep(
 
     Examples
     --------
-    >>> results = run_sweep("quickstart", {"allocation.method": ["sao", "equal"]}, seeds=5)     # doctest: +SKIP
-    >>> results.summary                                                                         # doctest: +SKIP
+    >>> results = run_sweep("tiny", {"allocation.method": ["sao", "equal"]}, seeds=2, learning=False)
+    >>> results.table.select("allocation.method", "seed").rows()
+    [('sao', 0), ('sao', 1), ('equal', 0), ('equal', 1)]
     """
     check_arguments(own, seed=0, workers=workers, resume=False, out=out, learning=learning, progress=progress)
     table = _table(vary)
