@@ -1,4 +1,4 @@
-"""A radio cell as SimPy processes, resources and events: devices with CPUs, radios and batteries that share an uplink.
+"""A radio cell as SimPy processes, resources and events: devices with CPUs, radios and batteries share an uplink.
 
 The parts work in any ``simpy.Environment``, without a scenario:
 

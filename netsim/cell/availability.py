@@ -1,4 +1,4 @@
-"""Devices that become unavailable during a job: a process per device with work, which wakes at the next change."""
+"""Devices that become unavailable during a job: one process per device with a job, which wakes at the next change."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from netsim.world.faults import Faults
 
 REASONS = {"availability": OFF, "crash": CRASHED}
 POLICIES: dict[str, Policy] = {"pause": "pause", "lose": "restart", "drop": "abort"}      # the most severe last
-MOST_RESTARTS = 1000       # a job that restarts so often will never end, and is aborted
+MOST_RESTARTS = 1000       # a job that restarts more often is aborted
 
 
 class Availability:
-    """Interrupts devices that go off, and lets them continue when they are back."""
+    """Interrupts the jobs of devices that become unavailable, and resumes them when the devices are available."""
 
     def __init__(self, env: simpy.Environment, faults: Faults, devices: Mapping[int, Device]) -> None:
         self.env, self.faults = env, faults
@@ -28,21 +28,21 @@ class Availability:
         self._watched: set[int] = set()
 
     def watch(self, device: int) -> None:
-        """Watch over a device that has work; it may be off already."""
+        """Track the availability of a device with a job; the device may be unavailable already."""
         self.look(device)
         if device not in self._watched and self.faults.next_change(device, self.env.now) < math.inf:
             self._watched.add(device)
             self.env.process(self.run(device))
 
     def run(self, device: int) -> ProcessGenerator:
-        """Wake at each change, as long as the device has work."""
+        """Wake at each change of availability while the device has a job."""
         while self.devices[device].job is not None and (at := self.faults.next_change(device, self.env.now)) < math.inf:
             yield from sleep_until(self.env, at)
             self.look(device)
         self._watched.discard(device)
 
     def look(self, number: int) -> None:
-        """Interrupt a device that is off now, or let it continue."""
+        """Interrupt the job of a device that is unavailable now, or resume it."""
         device = self.devices[number]
         if device.job is None:
             return

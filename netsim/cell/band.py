@@ -1,4 +1,4 @@
-"""The two ways in which a band is divided: shares that jobs keep, and shares that the scheduler may change any time."""
+"""Two ways to share a band: planned shares that jobs keep, and shares that the scheduler changes at any time."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from netsim.trace.schema import OVER_BUDGET
 if TYPE_CHECKING:
     from netsim.cell.uplink import Transmission, Uplink
 
-# Rows of the table: bits left, bits per second, hertz, J = h p / N0, planned hertz, seconds on the air, seconds that
-# the budget pays for in all, and the same with the slack that rounding needs.
+# Rows of the table: bits left, bits per second, hertz, J = h p / N0, planned hertz, seconds of sending so far, seconds
+# of sending that the energy budget allows, and the same with a tolerance for rounding errors.
 LEFT, RATE, HZ, SNR, PLANNED, AIR, PAYS, LIMIT = range(8)
 
 
 class FixedShares:
     """The band under a scheduler that gives each job its planned bandwidth, first come, first served.
 
-    Each transmission has a timer of its own.
-    The scheduler is asked only while a job waits for bandwidth, or has slots in which its bandwidth changes.
+    Each transmission has its own timer. The scheduler is called only while a job waits for bandwidth, or if a job has
+    slots in which its bandwidth changes.
     """
 
     def __init__(self, uplink: Uplink) -> None:
         self.uplink = uplink
         self.env = uplink.env
-        self.active = uplink.timed                       # on the air
+        self.active = uplink.timed                       # transmissions that send
         self.waiting: list[Transmission] = []
 
     @property
     def sending(self) -> int:
-        """Number of transmissions on the air."""
+        """Number of transmissions that send."""
         return len(self.active)
 
     def admit(self, transmission: Transmission) -> None:
-        """Start a transmission for which there is room."""
+        """Start a transmission that fits into the band."""
         self.uplink.join([transmission])
         self.waiting.pop()
         job, hz = transmission.job, transmission.job.plan.bandwidth_hz
@@ -53,7 +53,7 @@ class FixedShares:
         self.waiting += arriving
 
     def reallocate(self) -> None:
-        """Ask the scheduler; without slots, those who send keep what they have."""
+        """Call the scheduler; without slots, active transmissions keep their bandwidth."""
         if not self.waiting and not self.uplink.slotted:
             return
         uplink, now = self.uplink, self.env.now
@@ -90,7 +90,7 @@ class FixedShares:
     # Time.
 
     def _set_timer(self, transmission: Transmission) -> None:
-        """Wake when the last bit is sent or the budget is spent, unless the channel changes before."""
+        """Schedule the instant of the last bit or of the spent budget, unless the channel changes before it."""
         job, channel = transmission.job, self.uplink.channel
         seconds = job.work.until_done()
         if self.uplink.abort_over_budget:
@@ -103,12 +103,12 @@ class FixedShares:
             transmission.timer.callbacks.append(partial(self._due, transmission))
 
     def _due(self, transmission: Transmission, timer: simpy.Event) -> None:
-        if timer is transmission.timer:              # else the rate has changed since
+        if timer is transmission.timer:              # another timer was set if the rate has changed
             work = transmission.job.work
             self._end(transmission, work.seconds, sent=work.until_done() <= work.seconds)
 
     def _end(self, transmission: Transmission, seconds: float, *, sent: bool) -> None:
-        """The last bit is sent, or the budget is spent, after ``seconds``."""
+        """End a transmission after ``seconds``: the last bit is sent, or the budget is spent."""
         job = transmission.job
         self._account(job, seconds)
         transmission.timer = None
@@ -119,14 +119,14 @@ class FixedShares:
             self.uplink.end(transmission, job.outcome if sent else OVER_BUDGET)
 
     def _account(self, job: Job, seconds: float) -> None:
-        """Bits were sent for so long."""
+        """Account for ``seconds`` of sending."""
         work = job.work
         work.upload_s += seconds
         work.left = max(0.0, work.left - work.rate * seconds)
         work.since = self.env.now
 
     def settle(self) -> None:
-        """End the transmissions whose last bit is sent now, but for rounding."""
+        """End the transmissions whose last bit is sent now, within rounding errors."""
         now = self.env.now
         for each in list(self.active.values()):
             job, work = each.job, each.job.work
@@ -135,7 +135,7 @@ class FixedShares:
                 self._end(each, work.until_done(), sent=True)
 
     def remove(self, transmission: Transmission) -> bool:
-        """Take an interrupted transmission away; return whether it was on the air."""
+        """Remove an interrupted transmission; return True if it was sending."""
         job = transmission.job
         if job not in self.active:
             self.waiting.remove(transmission)
@@ -146,11 +146,11 @@ class FixedShares:
         return True
 
     def remaining_s(self, job: Job) -> float:
-        """Seconds until the last bit is sent, at the present rate."""
+        """Return the seconds until the last bit is sent at the current rate."""
         return job.work.since + job.work.until_done() - self.env.now if job in self.active else math.inf
 
     def channel_changed(self) -> None:
-        """Go on at other rates."""
+        """Update the rates to the current gains."""
         self.settle()
         uplink, now = self.uplink, self.env.now
         sending = list(self.active.values())
@@ -165,7 +165,7 @@ class FixedShares:
             self._set_timer(each)
 
     def first_sender(self) -> Job | None:
-        """The job that has been on the air for longest."""
+        """Return the job that has been sending for longest; None if no job sends."""
         return next((each.job for each in self.active.values()), None)
 
     # Checkpoints.
@@ -175,7 +175,7 @@ class FixedShares:
                 "waiting": np.array([each.job.number for each in self.waiting], np.int64)}
 
     def restore(self, state: State, sending: list[Transmission], waiting: list[Transmission]) -> None:
-        """The same transmissions, whose timers end at the same instants."""
+        """Restore the transmissions, with timers that end at the same instants."""
         self.waiting = waiting
         for transmission in sending:
             self.active[transmission.job], work = transmission, transmission.job.work
@@ -184,16 +184,17 @@ class FixedShares:
 
 
 def seconds_left(left: Floats, rate: Floats) -> Floats:
-    """Seconds until the bits that are left are sent; inf at rate 0."""
+    """Return the seconds until the remaining bits are sent; inf at rate 0."""
     seconds: Floats = np.full(len(left), np.inf)
     np.divide(left, rate, out=seconds, where=rate > 0.0)
     return seconds
 
 
 class SharedBand:
-    """The transmissions as columns of a table: those on the air first, then those that wait, the first ready first.
+    """The band under a scheduler that may change all shares at any time.
 
-    One timer waits for the next end.
+    Transmissions are columns of a table: active ones first, then waiting ones in the order of readiness. One timer
+    waits for the next end.
     """
 
     def __init__(self, uplink: Uplink) -> None:
@@ -201,10 +202,10 @@ class SharedBand:
         self.env = uplink.env
         self.all: list[Transmission] = []
         self.table: Floats = np.zeros((8, 0))
-        self.sending = 0                          # number of transmissions on the air
-        self.since = self.divided = self.env.now  # instants of the table's amounts, and of the last division
+        self.sending = 0                          # number of transmissions that send
+        self.since = self.divided = self.env.now  # instants of the table's amounts, and of the last allocation
         self.due_at = math.inf
-        self._next = -1                           # the column whose end the timer waits for
+        self._next = -1                           # column whose end the timer waits for
         self._timer: simpy.Event | None = None
 
     @property
@@ -221,13 +222,13 @@ class SharedBand:
         self.all += arriving
 
     def reallocate(self) -> None:
-        """Ask the scheduler, and wait for the next end."""
+        """Call the scheduler, and schedule the next end."""
         if self.all:
             uplink, table = self.uplink, self.table
             if uplink.slotted:
                 table[PLANNED] = [each.job.planned_hz for each in self.all]
             seen = table.view()
-            seen.flags.writeable = False          # a scheduler only looks
+            seen.flags.writeable = False          # read-only for the scheduler
             hertz = uplink.ask(planned_hz=seen[PLANNED], left_bits=seen[LEFT], snr_hz=seen[SNR],
                                left_s=seen[PAYS] - seen[AIR], sending=seen[HZ])
             table[HZ], table[RATE] = hertz, uplink.link.rate(hertz, table[SNR])
@@ -238,11 +239,11 @@ class SharedBand:
         self._set_timer()
 
     def _start(self, columns: Ints) -> None:
-        """Put waiting transmissions on the air."""
+        """Start waiting transmissions."""
         if not len(columns):
             return
         first, count = self.sending, len(columns)
-        if columns[-1] >= first + count:          # a scheduler may let some overtake others
+        if columns[-1] >= first + count:          # the scheduler's order differs from that of readiness
             order = [*range(first), *columns.tolist(),
                      *(i for i in range(first, len(self.all)) if i not in set(columns.tolist()))]
             self.all, self.table = [self.all[i] for i in order], self.table[:, order]
@@ -254,14 +255,14 @@ class SharedBand:
             self._limit(slice(first, first + count))
 
     def _limit(self, which: slice | int) -> None:
-        """A budget that is kept but for rounding is kept."""
+        """Set the seconds of sending that the budget allows, with a tolerance for rounding errors."""
         air_s, pays_s = self.table[AIR, which], self.table[PAYS, which]
         self.table[LIMIT, which] = air_s + np.maximum(pays_s - air_s, 0.0) * (1 + SAME_END)
 
     # Time.
 
     def _set_timer(self) -> None:
-        """Wake when the next transmission ends; an earlier timer no longer counts."""
+        """Schedule the end of the next transmission; it replaces an earlier timer."""
         count, table, seconds = self.sending, self.table, math.inf
         self._timer, self.due_at = None, math.inf
         if count:
@@ -284,9 +285,9 @@ class SharedBand:
             self.uplink.wake()
 
     def settle(self, due: int | None = None) -> None:
-        """Let bits decrease until now; end what is sent but for rounding, and then what has spent its budget.
+        """Update the bits left; end transmissions that are complete, then those that have spent their budget.
 
-        ``due`` is the column whose end the timer waited for (-1: a budget's end).
+        ``due`` is the column whose end the timer waited for (-1 for the end of a budget).
         """
         now, count = self.env.now, self.sending
         dt, self.since = now - self.since, now
@@ -310,7 +311,7 @@ class SharedBand:
                 self._end(np.flatnonzero(spent), sent=False)
 
     def _end(self, columns: Ints, *, sent: bool) -> None:
-        """End transmissions, in the order of devices; those that were lost may stay, to be sent again."""
+        """End transmissions in the order of device numbers; lost ones stay if they are sent again."""
         ended: list[Transmission] = []
         keep = np.ones(len(self.all), bool)
         for i in sorted(columns.tolist(), key=lambda i: (self.all[i].job.device, self.all[i].job.number)):
@@ -328,7 +329,7 @@ class SharedBand:
             self.uplink.end(transmission, transmission.job.outcome if sent else OVER_BUDGET)
 
     def _write(self, i: int) -> None:
-        """Bring the job of a column up to date."""
+        """Copy the values of a column to its job."""
         job = self.all[i].job
         job.work.left, job.work.rate, job.work.hz, _, _, job.work.upload_s, _, _ = self.table[:, i].tolist()
         job.work.since = self.since
@@ -337,10 +338,10 @@ class SharedBand:
         self.sending = int(np.count_nonzero(keep[:self.sending]))
         self.all = [each for each, stays in zip(self.all, keep.tolist(), strict=True) if stays]
         self.table = self.table[:, keep]
-        self._next = -1                           # columns have moved: rounding decides what the timer ends
+        self._next = -1                           # columns have moved: ``settle`` finds the complete ones itself
 
     def remove(self, transmission: Transmission) -> bool:
-        """Take an interrupted transmission away; return whether it was on the air."""
+        """Remove an interrupted transmission; return True if it was sending."""
         self.settle()
         i = self.all.index(transmission)
         on_air = i < self.sending
@@ -349,20 +350,20 @@ class SharedBand:
         return on_air
 
     def remaining_s(self, job: Job) -> float:
-        """Seconds until the last bit is sent, at the present rate."""
+        """Return the seconds until the last bit is sent at the current rate."""
         i = next(i for i, each in enumerate(self.all) if each.job is job)
         left, rate = self.table[LEFT, i], self.table[RATE, i]
         return float(left / rate) if rate > 0.0 else math.inf
 
     def channel_changed(self) -> None:
-        """Ask the scheduler again, with other gains."""
+        """Update the gains and call the scheduler."""
         self.settle()
         if self.all and self.uplink.channel is not None:
             self.table[SNR] = self.uplink.channel.refresh([each.job for each in self.all])
             self.uplink.wake()
 
     def first_sender(self) -> Job | None:
-        """The job that has been on the air for longest."""
+        """Return the job that has been sending for longest; None if no job sends."""
         if not self.sending:
             return None
         self._write(0)
@@ -378,9 +379,9 @@ class SharedBand:
                 "times": np.array([self.since, self.divided, self.due_at, self._next])}
 
     def restore(self, state: State, sending: list[Transmission], waiting: list[Transmission]) -> None:
-        """The same table, whose timer ends at the same instant."""
+        """Restore the table, with a timer that ends at the same instant."""
         self.all, self.sending = [*sending, *waiting], len(sending)
-        if not self.all:                          # and the state may be that of another scheduler
+        if not self.all:                          # the state may be that of a fixed scheduler, without a table
             return
         self.table = state["table"].copy()
         self.since, self.divided, self.due_at, following = state["times"].tolist()

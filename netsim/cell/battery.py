@@ -1,11 +1,11 @@
-"""Batteries: a process for each device on battery power that has work, and arrays for all devices.
+"""Batteries: a process for each battery-powered device that has a job, and arrays for all devices.
 
-Where devices draw power at rest or are charged, levels are piecewise linear between empty and full:
+With idle power or charging, levels are piecewise linear between empty and full:
 
-    level' = incoming power - idle load - load of the work, within 0 and the capacity
+    d level / dt = incoming power - idle power - power of the job, limited to [0, capacity]
 
-Idle devices have no events: their levels are computed on request, from the instant at which they were last known. What
-comes in to a full battery is lost; an empty one gives the idle load no more than what comes in.
+Idle devices have no events: their levels are computed on request, from the instant of their last update. Energy that
+reaches a full battery is lost; an empty battery supplies the idle load with the incoming power only.
 """
 
 from __future__ import annotations
@@ -25,22 +25,28 @@ from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
 from netsim.trace.schema import BOOKS
 from netsim.world.supply import Supply
 
-MOST_EDGES = 10_000                       # of charging hours that are looked ahead: years
-MARGIN = 1e-9                             # above what a job takes at least, before a device counts as able
+MOST_EDGES = 10_000                       # starts and ends of charging periods examined in advance: years
+MARGIN = 1e-9                             # fraction above the minimum energy of a job at which a device is able
 
 
 class Battery:
     """A device's energy store, drained by a piecewise constant load.
 
-    Its process sleeps until the battery would be empty under the present load, and calls ``depleted`` then.
+    Its process sleeps until the battery would be empty under the current load, and then calls ``depleted``.
 
     Parameters
     ----------
     env : simpy.Environment
+        The simulation.
     capacity_j : float
         Capacity in J.
     level_j : float, optional
-        Energy in it now, in J; by default it is full.
+        Initial level in J; by default the battery is full.
+
+    Attributes
+    ----------
+    depleted : callable
+        Called without arguments when the battery is empty; returns True if it stopped work. A `Device` sets it.
     """
 
     def __init__(self, env: simpy.Environment, capacity_j: float, level_j: float | None = None) -> None:
@@ -49,60 +55,73 @@ class Battery:
         self.settled_j = capacity_j if level_j is None else level_j      # level when the load last changed
         self.since = env.now
         self.load_w = 0.0
-        self.depleted: Callable[[], bool] = lambda: False                # returns whether work was stopped
+        self.depleted: Callable[[], bool] = lambda: False
         self.wakes_at = math.inf
         self._process: simpy.Process | None = None
         self._ran_out = False
 
     @property
     def level_j(self) -> float:
-        """Energy left now, in J."""
+        """Remaining energy in J at the current instant."""
         return max(0.0, self.settled_j - self.load_w * (self.env.now - self.since))
 
     def draw(self, watts: float) -> None:
-        """Draw so much power from now on."""
+        """Set the load from now on.
+
+        Parameters
+        ----------
+        watts : float
+            Power drawn, in W.
+        """
         self.settled_j, self.since, self.load_w = self.level_j, self.env.now, watts
         empty_at = self.empty_at()
-        if empty_at < self.wakes_at:                    # a process that sleeps until an earlier instant will see to it
+        if empty_at < self.wakes_at:                    # a process that wakes earlier checks the level itself
             self.sleep_until(empty_at)
 
     def stop(self, joules: float) -> None:
-        """Draw nothing any more; ``joules`` is what the load took, exact where the clock's difference is rounded."""
+        """Remove the load.
+
+        Parameters
+        ----------
+        joules : float
+            Energy in J that the load took. The caller knows it exactly; the difference of two instants is rounded.
+        """
         self.settled_j, self.since, self.load_w = max(0.0, self.settled_j - joules), self.env.now, 0.0
         if self._ran_out or self.settled_j < self.capacity_j * JUST_ENOUGH:
-            self.settled_j, self._ran_out = 0.0, False                   # what rounding leaves in it is not energy
+            self.settled_j, self._ran_out = 0.0, False                   # the remainder is a rounding error
 
     def empty_at(self) -> float:
-        """Instant of depletion under the present load; inf if it never comes."""
+        """Return the instant of depletion in seconds under the current load; inf for never."""
         return self.since + self.settled_j / self.load_w if self.load_w > 0.0 else math.inf
 
     def sleep_until(self, at: float) -> None:
-        """Start the process; one that sleeps already is replaced."""
+        """Start a process that wakes at ``at`` (seconds); it replaces an earlier one."""
         self.wakes_at = at
         self._process = self.env.process(self.run())
 
     def run(self) -> ProcessGenerator:
-        """Sleep until depletion, and call ``depleted``."""
+        """Sleep until depletion, then call ``depleted``: the battery's process."""
         while self.wakes_at < math.inf:
             yield from sleep_until(self.env, self.wakes_at)
-            if self._process is not self.env.active_process:             # another one has to wake earlier
+            if self._process is not self.env.active_process:             # replaced by a process that wakes earlier
                 return
-            self.wakes_at = self.empty_at()                              # later, where the load was smaller meanwhile
+            self.wakes_at = self.empty_at()                              # later, if the load was smaller in between
             if self.wakes_at <= self.env.now:
                 self.wakes_at = math.inf
                 self._ran_out = self.depleted()
 
     def is_rounding(self, seconds: float) -> bool:
-        """Whether work that lasts so much longer than the battery ends with it: what just suffices suffices."""
+        """Return True if work that outlasts the battery by ``seconds`` ends with it but for a rounding error."""
         now = self.env.now
         return seconds <= CLOCK_ULPS * math.ulp(now) + JUST_ENOUGH * (now - self.since)
 
 
 class Batteries:
-    """Energy of all devices, in J: arrays with one entry per device, inf for mains power.
+    """Energy of all N devices in J: arrays of shape (N,), inf for mains power.
 
-    A device that gets work gets a :class:`Battery`, whose level returns to the arrays when the work ends. With supplies
-    each level is that of the device's own last instant, and there are books of what came in and went since the start.
+    A device with a job has a :class:`Battery`, whose level is written back to the arrays when the job ends. With
+    energy sources, ``since_s`` is the instant of each level, and ``books`` holds the energy harvested, drawn at idle
+    and spilt since the start of the run.
     """
 
     def __init__(
@@ -113,19 +132,19 @@ class Batteries:
         self.capacity_j = capacity_j
         self.left_j: Floats = np.array(capacity_j, float)
         self.least_j: Floats = np.zeros(len(capacity_j)) if least_j is None else least_j
-        self.finite: Bools = np.isfinite(capacity_j)    # which devices are on battery power
+        self.finite: Bools = np.isfinite(capacity_j)    # mask of the battery-powered devices
         self.any_finite = bool(self.finite.any())
-        self._batteries: dict[int, Battery] = {}       # of devices that have, or had, work
+        self._batteries: dict[int, Battery] = {}       # of devices that have, or had, a job
         self._working: set[int] = set()
-        self._available: Bools | None = None           # None where a level has changed since
-        self.recharge = bool(supplies)                 # whether energy comes back
+        self._available: Bools | None = None           # cached; None after a change of a level
+        self.recharge = bool(supplies)                 # whether levels change without jobs
         self.charging = [PopulationSupply(self, supply) for supply in supplies]
         if supplies:
             self.since_s, self.work_w = np.zeros(len(capacity_j)), np.zeros(len(capacity_j))
             self.books: dict[str, Floats] = {name: np.zeros(len(capacity_j)) for name in BOOKS}
 
     def settle(self, devices: Ints | None = None) -> None:
-        """Let time pass until now, for some devices or all; without supplies nothing changes."""
+        """Update the levels of some devices (default: all) to the current instant; no effect without supplies."""
         for charging in self.charging:
             first, end = charging.own.start, charging.own.stop
             places = slice(0, end - first) if devices is None else (
@@ -134,7 +153,7 @@ class Batteries:
 
     @property
     def available(self) -> Bools:
-        """The devices with enough energy for a job; read only."""
+        """Mask of the devices with enough energy for a job; shape (N,), read-only."""
         if self._available is None or self.recharge:
             self.settle()
             self._available = self.left_j > self.least_j
@@ -143,25 +162,25 @@ class Batteries:
 
     @property
     def alive(self) -> int:
-        """Number of devices that have, or will have, enough energy for a job."""
+        """Number of devices that have, or will have after charging, enough energy for a job."""
         if self.recharge:
             return int(np.count_nonzero(self.able_from() < np.inf))
         return len(self.left_j) if not self.any_finite else int(np.count_nonzero(self.available))
 
     def able_from(self) -> Floats:
-        """Instant from which on each device has the energy for a job if it rests until then; inf for never."""
+        """Return the first instant in seconds at which each idle device has the energy for a job; inf for never."""
         able = np.where(self.available, 0.0, np.inf)
         for charging in self.charging:
             able[charging.own] = charging.able_from()
         return able
 
     def level_j(self, devices: Ints | slice) -> Floats:
-        """Energy left to some devices; without supplies, for those with work, when it started."""
+        """Return the energy of some devices in J; without supplies, that of a working device before its job."""
         self.settle(None if isinstance(devices, slice) else devices)
         return np.array(self.left_j[devices])
 
     def hold(self, devices: Ints, joules: Floats) -> None:
-        """Set the levels of some batteries, whose capacity rises with it where it must; inf for mains power."""
+        """Set the levels of some batteries in J, and raise capacities below them; inf for mains power."""
         self.capacity_j = self.capacity_j.copy()
         self.capacity_j[devices] = np.maximum(self.capacity_j[devices], joules)
         self.left_j[devices] = joules
@@ -170,18 +189,18 @@ class Batteries:
         self.any_finite = bool(self.finite.any())
 
     def too_little(self) -> str:
-        """Why no device has the energy for a job."""
+        """Return the reason why no device has the energy for a job."""
         first = int(np.argmax(self.capacity_j / self.least_j))
         return (f"no battery holds the least that a job takes (device {first}: "
                 f"{format(float(self.capacity_j[first]), 'energy')} against "
                 f"{format(float(self.least_j[first]), 'energy')})")
 
     def require(self, least_j: Floats) -> None:
-        """Set the energy that a job takes at least."""
+        """Set the minimum energy of a job in J, one value per device."""
         self.least_j, self._available = least_j, None
 
     def of(self, device: int) -> Battery | None:
-        """The battery of a device; None for mains power."""
+        """Return the battery of a device; None for mains power."""
         if not self.any_finite or not self.finite[device]:
             return None
         battery = self._batteries.get(device)
@@ -193,29 +212,29 @@ class Batteries:
         return battery
 
     def work(self, devices: Iterable[int]) -> None:
-        """Devices start to work."""
+        """Mark devices as working."""
         self._working.update(device for device in devices if device in self._batteries)
 
     def rest(self, device: int) -> None:
-        """A device has ended its work."""
+        """Mark a device as idle and store its level."""
         if device in self._working:
             self._working.remove(device)
             self.left_j[device] = self._batteries[device].level_j
             self._available = None
 
     def totals(self) -> dict[str, float]:
-        """The books of all devices together, and what is in their batteries."""
+        """Return the sums over all devices in J: battery level, and harvested, idle and spilt energy."""
         self.settle()
         return {"battery": float(self.left_j[self.finite].sum()),
                 **{name: float(book.sum()) for name, book in self.books.items()}}
 
     def told(self, devices: Ints) -> dict[str, Floats]:
-        """The same of some devices, one by one."""
+        """Return the values of ``totals`` per device, for some devices, in J."""
         self.settle(devices)
         return {"battery": self.left_j[devices], **{name: book[devices] for name, book in self.books.items()}}
 
     def snapshot(self) -> State:
-        """Levels of all devices, and the loads of those with work; with supplies, the books too."""
+        """Return the levels of all devices and the loads of working devices; with supplies, also ``books``."""
         working = {device: self._batteries[device] for device in sorted(self._working)}
         loads = [(device, each.settled_j, each.since, each.load_w, each.wakes_at)
                  for device, each in working.items()]
@@ -224,7 +243,7 @@ class Batteries:
                 **{name: values.copy() for name, values in charged.items()}}
 
     def restore(self, state: State) -> None:
-        """As a checkpoint has it."""
+        """Restore levels and loads from a checkpoint."""
         if state["left_j"].shape != self.capacity_j.shape:
             raise ValueError(f"it is not about {counted(len(self.capacity_j), 'device')}")
         self.left_j, self._available = state["left_j"].copy(), None
@@ -239,17 +258,17 @@ class Batteries:
 
 
 class PopulationSupply:
-    """What one population's devices draw at rest, and what comes into their batteries."""
+    """Idle power and incoming power of the devices of one population."""
 
     def __init__(self, rows: Batteries, supply: Supply) -> None:
         self.rows, self.supply = rows, supply
-        self.own = slice(supply.first, supply.end)           # places of the devices in the arrays
+        self.own = slice(supply.first, supply.end)           # indices of the devices in the arrays
         self._on_battery = np.isfinite(rows.capacity_j[self.own])
         self._idle_w = supply.idle_w * self._on_battery
 
-    @np.errstate(invalid="ignore")           # nothing that comes in is lost where there is no end to a battery
+    @np.errstate(invalid="ignore")           # inf - inf for mains power, of which nothing is spilt
     def settle(self, places: Ints | slice) -> None:
-        """Let time pass until now for devices at these places, from edge to edge of the charging hours."""
+        """Update levels to the current instant, one charging period after another; ``places`` are local indices."""
         rows, now = self.rows, self.rows.env.now
         own = self.own if isinstance(places, slice) else places + self.supply.first
         idle_w, capacity_j = self._idle_w[places], rows.capacity_j[own]
@@ -269,7 +288,7 @@ class PopulationSupply:
         return incoming_w * self._on_battery[places], until
 
     def able_from(self) -> Floats:
-        """Instant from which on each device has the energy for a job; levels are settled."""
+        """Return the instant in seconds from which each device has the energy for a job; levels must be settled."""
         rows, now = self.rows, self.rows.env.now
         level_j, capacity_j, least_j = rows.left_j[self.own], rows.capacity_j[self.own], rows.least_j[self.own]
         found = np.where(level_j > least_j, now, np.inf)
@@ -277,7 +296,7 @@ class PopulationSupply:
         while (found == np.inf).any() and edges < MOST_EDGES:
             incoming_w, until = self._incoming(slice(None), t)
             rises_w = incoming_w - self._idle_w
-            # a hair more than a job takes, and more than the clock's rounding: at that instant it is there
+            # more than a job takes by a margin above the clock's rounding error, so the level suffices at that instant
             target_j = least_j * (1.0 + MARGIN) + np.maximum(rises_w, 0.0) * 4 * np.spacing(t)
             with np.errstate(divide="ignore", invalid="ignore"):
                 at = t + np.maximum(target_j - level_j, 0.0) / np.where(rises_w > 0.0, rises_w, np.nan)
@@ -287,14 +306,14 @@ class PopulationSupply:
                     break
                 level_j = np.clip(level_j + rises_w * (until - t), 0.0, capacity_j)
             t, edges = until, edges + 1
-            if edges % 2 == 0:                     # the same time of the next day: who has not risen never will
+            if edges % 2 == 0:                     # same time of the next day: a level that has not risen never will
                 if not (level_j[found == np.inf] > a_day_ago_j[found == np.inf]).any():
                     break
                 a_day_ago_j = level_j
         return found
 
     def empty_at(self, device: int) -> float:
-        """Instant of depletion of a battery under its present load; inf if it never comes."""
+        """Return the instant of depletion in seconds under the current load; inf for never."""
         rows, place = self.rows, np.array([device - self.supply.first])
         draws_w = float(self._idle_w[place[0]] + rows.work_w[device])
         capacity_j, level_j, t = float(rows.capacity_j[device]), float(rows.left_j[device]), float(rows.since_s[device])
@@ -308,7 +327,7 @@ class PopulationSupply:
                 return math.inf
             level_j = min(capacity_j, level_j - falls_w * (until - t))
             t, edges = until, edges + 1
-            if edges % 2 == 0:                     # the same time of the next day: what has not fallen never will
+            if edges % 2 == 0:                     # same time of the next day: a level that has not fallen never will
                 if level_j >= a_day_ago_j:
                     return math.inf
                 a_day_ago_j = level_j
@@ -316,7 +335,7 @@ class PopulationSupply:
 
 
 def _entry(name: str) -> Any:
-    """A number that stands in a row of the arrays."""
+    """Return a property that reads and writes the device's entry of an array of `Batteries`."""
     def read(battery: ChargedBattery) -> float:
         return float(getattr(battery.rows, name)[battery.device])
 
@@ -327,7 +346,7 @@ def _entry(name: str) -> Any:
 
 
 class ChargedBattery(Battery):
-    """The battery of a device with work; level, instant and load are a row of the arrays."""
+    """Battery with energy sources; level, instant and load are entries of the arrays of `Batteries`."""
 
     settled_j, since, load_w = _entry("left_j"), _entry("since_s"), _entry("work_w")
 
@@ -343,7 +362,7 @@ class ChargedBattery(Battery):
         return float(self.settled_j)
 
     def stop(self, joules: float) -> None:
-        """Draw nothing any more; the level at this instant has in it what the load took."""
+        """Remove the load; the settled level already accounts for its energy."""
         self.settled_j = self.level_j
         super().stop(0.0)
 

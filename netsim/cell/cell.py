@@ -1,4 +1,4 @@
-"""A radio cell: the devices with work, the uplink that they share, and what a server asks of them."""
+"""A radio cell: devices with jobs, their shared uplink, and the interface that a server uses."""
 
 from __future__ import annotations
 
@@ -21,22 +21,37 @@ from netsim.world.faults import STEADY, DevicesInTime
 
 
 class JobsFinished(simpy.Event):
-    """Succeeds when the wanted number of jobs has finished, or when the time is up."""
+    """Event that succeeds when the wanted number of jobs has finished, or at its time limit."""
 
     def __init__(self, env: simpy.Environment, wanted: int) -> None:
         super().__init__(env)
         self.wanted = wanted
 
     def time_is_up(self, _: simpy.Event) -> None:
-        """Wait no longer."""
+        """Succeed at the time limit."""
         if not self.triggered:
             self.succeed()
 
 
 class SimulatedCell:
-    """Jobs are submitted, waited for, cancelled and collected; those under way can be saved and continued.
+    """Submit, wait for, cancel and collect jobs; save running jobs in checkpoints and continue them.
 
-    A job that has finished counts as running until it is collected.
+    A finished job counts as running until it is collected.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        The simulation.
+    uplink : Uplink
+        The shared band.
+    batteries : Batteries
+        Energy of all devices.
+    dynamics : DevicesInTime
+        Availability, energy sources and thermal limits of the devices; by default nothing changes in time.
+    receive_w : float
+        Power in W drawn while downloading.
+    training : LocalTraining, optional
+        Trains the models of the devices while they compute.
     """
 
     def __init__(
@@ -46,14 +61,14 @@ class SimulatedCell:
         self.env, self.uplink, self.batteries, self.receive_w = env, uplink, batteries, receive_w
         self.heat_limits = dynamics.heat_limits
         self.training = None if training is None else StartTogether(env, training)
-        self.devices: dict[int, Device] = {}           # those that have, or had, work
-        self.running: dict[int, Job] = {}              # not collected yet, by number
-        self.finished: list[Job] = []                  # of those, the finished ones
+        self.devices: dict[int, Device] = {}           # devices that have, or had, a job
+        self.running: dict[int, Job] = {}              # jobs not collected yet, by number
+        self.finished: list[Job] = []                  # the finished ones among them
         uplink.promised_hz = 0.0
         self.availability = Availability(env, dynamics.faults, self.devices) if dynamics.faults else None
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Let devices begin these jobs, or continue them: one process for each, in their order."""
+        """Start these jobs, or continue restored ones: one process per job, in the given order."""
         process, uplink, devices, running, now = (
             self.env.process, self.uplink, self.devices, self.running, self.env.now)
         for job in jobs:
@@ -91,7 +106,7 @@ class SimulatedCell:
                 waiter.succeed()
 
     def wait(self, numbers: Iterable[int], until: float = math.inf, count: int | None = None) -> JobsFinished:
-        """An event that succeeds when ``count`` of these jobs (by default all) have finished, or at ``until``."""
+        """Return an event that succeeds when ``count`` of these jobs (default: all) have finished, or at ``until``."""
         asked = list(numbers)
         under_way = [job for job in map(self.running.get, asked) if job is not None and job.phase != DONE]
         wanted = len(under_way) if count is None else count - (len(asked) - len(under_way))
@@ -106,15 +121,16 @@ class SimulatedCell:
         return event
 
     def ending_now(self) -> list[int]:
-        """Numbers of the jobs whose uploads end at this instant but for rounding."""
+        """Return the numbers of the jobs whose uploads end at this instant, within rounding errors."""
         now, uplink = self.env.now, self.uplink
         return [number for number, job in self.running.items()
                 if job.transmission is not None and uplink.remaining_s(job) <= rounding_of(now, job.t0)]
 
     def collect(self, *, first: bool = False) -> list[Job]:
-        """Take all finished jobs, by number; or only the first to finish, in the order of time, then of devices.
+        """Remove and return all finished jobs in the order of their numbers.
 
-        Ends that differ by rounding alone are at one time.
+        With ``first``, only the job that finished first; ends within rounding errors are simultaneous, and of
+        simultaneous jobs that of the lowest device number is the first.
         """
         if len(self.finished) == len(self.running) and not first:
             taken, self.running, self.finished = list(self.running.values()), {}, []
@@ -132,7 +148,10 @@ class SimulatedCell:
         return taken
 
     def cancel(self, numbers: Iterable[int], reason: str) -> JobsFinished:
-        """Abort jobs, and reject those that have finished but were not collected; succeeds when all have ended."""
+        """Abort jobs with an outcome ``reason``, also finished ones that were not collected.
+
+        Return an event that succeeds when all of them have ended.
+        """
         asked = list(numbers)
         for job in [self.running[number] for number in asked if number in self.running]:
             if job.phase != DONE:
@@ -147,7 +166,7 @@ class SimulatedCell:
     # Checkpoints.
 
     def snapshot(self) -> State:
-        """The jobs under way, the band, and how warm devices are, as named arrays."""
+        """Return the running jobs, the band and the thermal states of devices as named arrays."""
         jobs = [self.running[number] for number in sorted(self.running)]
         thermals = [(number, device.thermal.warmth_s, device.thermal.since) for number, device in self.devices.items()
                     if device.thermal is not None]
@@ -158,7 +177,7 @@ class SimulatedCell:
                 "channel": np.array(math.inf if channel is None else channel.wakes_at)}
 
     def restore(self, state: State) -> None:
-        """Continue the jobs where they were: one process for each, in the order of their numbers."""
+        """Continue the jobs of a checkpoint: one process per job, in the order of their numbers."""
         jobs = {job.number: job for job in records.restore(_under("jobs.", state))}
         for device, warmth_s, since in state["thermals"].tolist():
             thermal = self._device(int(device)).thermal
@@ -170,7 +189,7 @@ class SimulatedCell:
         if self.uplink.channel is not None:
             self.uplink.channel.sleep_until(float(state["channel"]))
         self.submit(list(under_way.values()))
-        self.uplink.promised_hz = float(uplink["in_use"][1])      # to the last digit
+        self.uplink.promised_hz = float(uplink["in_use"][1])      # exact; a sum in another order may be rounded
         self.finished = [job for job in jobs.values() if job.phase == DONE]
         self.running = jobs                                       # by number, as they were submitted
         if self.training is not None:

@@ -1,4 +1,4 @@
-"""The radio channel during uploads: a process that wakes at each change of the gains, and packets that are lost."""
+"""The radio channel during uploads: a process that wakes at each change of the gains, and packet loss."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from netsim.world.faults import Faults
 if TYPE_CHECKING:
     from netsim.cell.uplink import Uplink
 
-MOST_CHANGES = 50_000      # of the channel during an upload: 1,000 s, with fades of 20 ms; some 10 s of computing
-LOOK_AFTER = 1_000         # changes: whether at this pace ten times the most would not do
+MOST_CHANGES = 50_000      # channel changes during one upload: 1,000 s at a coherence time of 20 ms; 10 s of CPU time
+LOOK_AFTER = 1_000         # changes between two estimates of the progress of the longest upload
 
 
 class Gains(Protocol):
-    """The gains of devices at an instant, and when they change; see :class:`~netsim.world.channel.GainTimeline`."""
+    """Channel gains of devices over time; see :class:`~netsim.world.channel.GainTimeline`."""
 
     def gain(self, devices: Ints, t: float) -> Floats: ...
 
@@ -33,13 +33,14 @@ class Gains(Protocol):
 
 
 class TimeVaryingChannel:
-    """Keeps the signal-to-noise ratios of those who send up to date.
+    """Updates the signal-to-noise ratios of active jobs whenever the gains change.
 
     Parameters
     ----------
     env : simpy.Environment
+        The simulation.
     gains : Gains
-        The gain of each device at any instant.
+        Gain of each device at any instant: ``gain(devices, t)`` and ``next_change(t)``.
     noise_w_per_hz : float
         Noise density N0 in W/Hz.
     """
@@ -48,10 +49,10 @@ class TimeVaryingChannel:
         self.env, self.gains, self.noise_w_per_hz = env, gains, noise_w_per_hz
         self.uplink: Uplink | None = None
         self.wakes_at = math.inf
-        self._longest = (-1, 0)              # the job that sends for longest, and the changes that it has seen
+        self._longest = (-1, 0)              # number of the longest active job, and channel changes during its upload
 
     def refresh(self, jobs: Sequence[Job]) -> Floats:
-        """Give jobs the J = h p / N0 of this instant, and return it."""
+        """Set J = h p / N0 (Hz) of jobs to the value at the current instant, and return it."""
         devices = np.array([job.device for job in jobs])
         power_w = np.array([job.plan.power_w for job in jobs])
         snr_hz: Floats = self.gains.gain(devices, self.env.now) * power_w / self.noise_w_per_hz
@@ -60,19 +61,19 @@ class TimeVaryingChannel:
         return snr_hz
 
     def join(self, jobs: Sequence[Job]) -> None:
-        """These jobs want to send from now on."""
+        """Track the channel of these jobs from now on."""
         self.refresh(jobs)
         if self.wakes_at == math.inf:
             self.sleep_until(self._next_change())
 
     def sleep_until(self, at: float) -> None:
-        """Start the process."""
+        """Start the process, to wake at ``at`` (seconds)."""
         self.wakes_at = at
         if at < math.inf:
             self.env.process(self.run())
 
     def run(self) -> ProcessGenerator:
-        """Wake at each change, as long as a job sends or waits."""
+        """Wake at each change of the channel while a job sends or waits: the channel's process."""
         assert self.uplink is not None
         band = self.uplink.band
         while self.wakes_at < math.inf and (band.sending or band.waiting or self.uplink.arriving):
@@ -90,7 +91,7 @@ class TimeVaryingChannel:
         return at
 
     def _give_up(self) -> None:
-        """Raise InputError for an upload that would take hours of computing."""
+        """Raise InputError for an upload that would take hours of CPU time to simulate."""
         assert self.uplink is not None
         job = self.uplink.band.first_sender()
         if job is None:
@@ -108,14 +109,14 @@ class TimeVaryingChannel:
 
 
 class PacketLoss:
-    """Loses whole uploads, or packets of them; a device's n-th upload has the same fate in every run under a seed."""
+    """Loss of uploads or of their packets; the n-th upload of a device is the same in every run with a seed."""
 
     def __init__(self, faults: Faults) -> None:
         self.faults = faults
         self._uploads: dict[int, int] = {}       # uploads so far, by device
 
     def bits_to_send(self, job: Job) -> float:
-        """Bits that an upload comes to, with all packets that are sent again."""
+        """Return the bits of an upload, including retransmitted packets."""
         loss = self.faults.loss(job.device)
         if loss is None or not loss.packets:
             return job.plan.bits
@@ -124,7 +125,7 @@ class PacketLoss:
         return job.plan.bits * job.work.packets / loss.packets
 
     def outcome(self, job: Job) -> str | None:
-        """The outcome of an upload that was sent to its end; None if it is sent again."""
+        """Return the outcome of a completed upload; None if it is sent again."""
         loss = self.faults.loss(job.device)
         if loss is None:
             return ARRIVED
@@ -141,7 +142,7 @@ class PacketLoss:
         return number
 
     def snapshot(self) -> Ints:
-        """Device and uploads so far, a row each."""
+        """Return rows of device number and number of uploads."""
         return np.array(list(self._uploads.items()), np.int64).reshape(-1, 2)
 
     def restore(self, uploads: Ints) -> None:

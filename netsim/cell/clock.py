@@ -1,4 +1,4 @@
-"""The simulated clock: waking at an exact instant, and which differences are rounding."""
+"""The simulated clock: wake-ups at exact instants, and tolerances for rounding errors of times."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from collections.abc import Callable
 import simpy
 from simpy.events import ProcessGenerator
 
-CLOCK_ULPS = 16       # units in the last place of the clock: a smaller difference is rounding
-SAME_END = 1e-9       # ends closer than this part of the time since the band was divided are one end
-JUST_ENOUGH = 1e-12   # energy or load that falls short by this part suffices
+CLOCK_ULPS = 16       # units in the last place of the clock: a smaller difference is a rounding error
+SAME_END = 1e-9       # ends closer than this fraction of the time since the last allocation are simultaneous
+JUST_ENOUGH = 1e-12   # energy or load that falls short by this fraction suffices
 
 
 def sleep_until(env: simpy.Environment, at: float) -> ProcessGenerator:
-    """Wake a process at exactly ``at``; the event's instant is ``now + (at - now)``, which one step may miss by an ulp.
+    """Resume a process at exactly ``at`` (seconds).
 
-    The sum is exact where ``at <= 2 now`` (Sterbenz) or ``now`` is 0, so two steps always arrive.
+    A timeout ends at ``now + (at - now)``, which may differ from ``at`` by one ulp. The sum is exact if
+    ``at <= 2 now`` (Sterbenz) or if ``now`` is 0, so two timeouts always suffice.
     """
     if 0.0 < env.now < at / 2:
         yield env.timeout(0.75 * at - env.now)
@@ -24,13 +25,13 @@ def sleep_until(env: simpy.Environment, at: float) -> ProcessGenerator:
 
 
 def timeout_at(env: simpy.Environment, at: float) -> simpy.Event:
-    """An event at exactly ``at``: a plain timeout wherever one step arrives there."""
+    """Return an event at exactly ``at`` (seconds): a plain timeout if that is exact."""
     now = env.now
     return env.timeout(at - now) if now <= at == now + (at - now) else env.process(sleep_until(env, at))
 
 
 def call_at(env: simpy.Environment, at: float, callback: Callable[[simpy.Event], None]) -> simpy.Event:
-    """Call back at exactly ``at`` with the event that was waited for."""
+    """Schedule ``callback`` at exactly ``at`` (seconds) and return its event."""
     event = timeout_at(env, at)
     assert event.callbacks is not None
     event.callbacks.append(callback)
@@ -38,10 +39,10 @@ def call_at(env: simpy.Environment, at: float, callback: Callable[[simpy.Event],
 
 
 def rounding_of(at: float, since: float) -> float:
-    """Seconds by which instants differ that are planned to be one, for work that began at ``since``."""
+    """Return the tolerance in seconds for instants that a plan sets equal, for work that started at ``since``."""
     return max((at - since) * JUST_ENOUGH, CLOCK_ULPS * math.ulp(at))
 
 
 def rounding_s(now: float, since: float) -> float:
-    """Seconds that are rounding, for amounts that have decreased since ``since``."""
+    """Return the rounding error in seconds of amounts that have decreased since the instant ``since``."""
     return CLOCK_ULPS * math.ulp(now) + SAME_END * (now - since)

@@ -1,4 +1,4 @@
-"""A device with work: the SimPy process that performs a job with the device's CPU, radio and battery."""
+"""A device: the SimPy process that performs a job with the device's CPU, radio and battery."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from netsim.world.supply import HeatLimit
 
 
 class LocalTraining(Protocol):
-    """What trains while devices compute; see :class:`~netsim.learning.protocol.Learning`."""
+    """Training of models while devices compute; see :class:`~netsim.learning.protocol.Learning`."""
 
     def start(self, jobs: Sequence[Job]) -> None: ...
 
@@ -26,17 +26,14 @@ class LocalTraining(Protocol):
 
 
 class StartTogether:
-    """Local training, bound to the processes of the devices: jobs that start to compute at one instant train together.
-
-    A job that was started already goes on.
-    """
+    """Local training for device processes; jobs that start to compute at the same instant train as one batch."""
 
     def __init__(self, env: simpy.Environment, training: LocalTraining) -> None:
         self.env, self.training = env, training
         self._jobs: list[Job] = []
 
     def start(self, job: Job) -> None:
-        """Start the training of a job once all that start now are known."""
+        """Start the training of a job after all other events of this instant."""
         if not self._jobs:
             starts = self.env.event()
             starts.callbacks.append(self._start)
@@ -48,25 +45,34 @@ class StartTogether:
         self.training.start(jobs)
 
     def drop(self, job: Job) -> None:
-        """Drop what a failed job has learned, or would have."""
+        """Discard the training of a failed job."""
         self._jobs = [other for other in self._jobs if other is not job]
         self.training.drop([job])
 
 
 class Thermal:
-    """Thermal throttling of a CPU: its warmth in seconds of load, from 0 (cold) to the limit's ``load_s`` (hot).
+    """Thermal throttling of a CPU: its thermal state in seconds of load, from 0 (cold) to ``load_s`` (hot).
 
-    Computing above the throttled frequency warms by one second per second, computing at or below it changes nothing,
-    and at rest a hot CPU is cold again after ``rest_s``.
+    Computing above the throttled frequency adds one second per second, computing at or below it changes nothing, and
+    an idle hot CPU is cold after ``rest_s``.
+
+    Parameters
+    ----------
+    limit : HeatLimit
+        Throttled frequency, seconds until throttling and seconds of recovery.
+    warmth_s : float
+        Thermal state at the instant ``since``, in seconds of load.
+    since : float
+        Instant of ``warmth_s`` in seconds: the last start or stop of the CPU.
     """
 
     def __init__(self, limit: HeatLimit, warmth_s: float = 0.0, since: float = 0.0) -> None:
         self.limit = limit
         self.warmth_s = warmth_s
-        self.since = since         # instant of ``warmth_s``: when the CPU started or stopped
+        self.since = since
 
     def start(self, now: float, cpu_hz: float) -> tuple[float, float]:
-        """Start the CPU: return its frequency, and for how many seconds it can be kept."""
+        """Start the CPU; return its frequency in Hz, and the seconds for which it can keep it."""
         limit = self.limit
         self.warmth_s = max(0.0, self.warmth_s - (now - self.since) * limit.load_s / limit.rest_s)
         self.since = now
@@ -77,7 +83,7 @@ class Thermal:
         return cpu_hz, limit.load_s - self.warmth_s
 
     def stop(self, now: float, cpu_hz: float, seconds: float) -> None:
-        """Stop the CPU, which ran at this frequency for ``seconds``: late in a run the clock has lost digits."""
+        """Stop the CPU, which ran at ``cpu_hz`` for ``seconds`` (more exact than the difference of two instants)."""
         if cpu_hz > self.limit.clock_hz:
             warmth_s = self.warmth_s + seconds
             hot = warmth_s >= self.limit.load_s * (1 - JUST_ENOUGH)
@@ -86,23 +92,24 @@ class Thermal:
 
 
 class Device:
-    """CPU, radio and battery of one device that has work.
+    """CPU, radio and battery of one device, which performs one job at a time.
 
     Parameters
     ----------
     env : simpy.Environment
+        The simulation.
     uplink : Uplink
-        The band that the device shares with others.
+        Shared band of the cell.
     battery : Battery, optional
-        Without one the device is mains-powered.
+        Energy store; by default the device is mains-powered.
     thermal : Thermal, optional
         Thermal throttling of the CPU.
     receive_w : float
         Power in W drawn while downloading.
     training : StartTogether, optional
-        What trains while the device computes.
+        Trains a model while the device computes.
     finished : callable, optional
-        Called with a job that has ended, at that instant.
+        Called with each job at the instant of its end.
 
     Examples
     --------
@@ -133,12 +140,23 @@ class Device:
         self.finished = finished
         self.job: Job | None = None
         self._back: simpy.Event | None = None
-        self._plain = battery is None and thermal is None       # computing is nothing but time
+        self._plain = battery is None and thermal is None       # computing only takes time
         if battery is not None:
             battery.depleted = self.run_out
 
     def perform(self, job: Job) -> ProcessGenerator:
-        """Download, compute and upload, from the phase that the job is in to its end: the process of one job."""
+        """Download, compute and upload, from the job's current phase to its end: the process of one job.
+
+        Parameters
+        ----------
+        job : Job
+            The job; its ``outcome``, ``ended_at`` and ``energy_j`` hold the result.
+
+        Yields
+        ------
+        simpy.Event
+            Timeouts and transmissions. Interrupt the process with an `Interruption` as cause.
+        """
         if job.process is None:
             self.job, job.process, job.t0 = job, self.env.active_process, self.env.now
         while job.phase != DONE:
@@ -168,14 +186,14 @@ class Device:
         job.phase, work.left = COMPUTE, job.plan.cycles
 
     def compute(self, job: Job) -> ProcessGenerator:
-        """Compute the cycles that are left; a CPU that gets hot meanwhile goes on at its throttled frequency."""
+        """Compute the remaining cycles; a CPU that becomes hot continues at its throttled frequency."""
         if self.training is not None:
             self.training.start(job)
         env, plan, work, thermal, loss = self.env, job.plan, job.work, self.thermal, self.uplink.loss
         while work.left > 0.0:
             hz, watts = plan.cpu_hz, plan.compute_w
             seconds = work.left / hz
-            if thermal is not None and work.watts < 0.0:             # the throttled frequency where it is hot
+            if thermal is not None and work.watts < 0.0:             # throttled frequency if the CPU is hot
                 hz, lasts_s = thermal.start(env.now, plan.cpu_hz)
                 watts, seconds = plan.compute_w * (hz / plan.cpu_hz) ** 3, min(work.left / hz, lasts_s)
             try:
@@ -195,7 +213,7 @@ class Device:
         job.phase, work.left = UPLOAD, plan.bits if loss is None else loss.bits_to_send(job)
 
     def start_work(self, work: JobWork, rate: float, watts: float, seconds: float) -> simpy.Event:
-        """Let the amount that is left decrease at ``rate`` for ``seconds``; a saved job continues where it was."""
+        """Reduce the work left by ``rate`` per second for ``seconds``; a restored job continues its segment."""
         if work.watts >= 0.0:
             return timeout_at(self.env, work.since + work.seconds)
         work.since, work.rate, work.watts, work.seconds = self.env.now, rate, watts, seconds
@@ -204,7 +222,7 @@ class Device:
         return self.env.timeout(seconds)
 
     def stop_work(self, job: Job, seconds: float) -> None:
-        """Account for work that went on for so long: as planned, or, where it was interrupted, by the clock."""
+        """Account for ``seconds`` of work: as planned, or, after an interruption, by the clock."""
         work, computes = job.work, job.phase == COMPUTE
         joules, done = work.watts * seconds, work.rate * seconds
         work.left = work.left - done if work.left - done > JUST_ENOUGH * done else 0.0
@@ -223,7 +241,7 @@ class Device:
             job.end_segment(THROTTLED if throttled else job.phase, self.env.now)
 
     def finish(self, job: Job, outcome: str) -> None:
-        """End a job."""
+        """End a job with an outcome."""
         job.phase, job.outcome, job.ended_at = DONE, outcome, self.env.now
         if self.battery is not None:
             job.work.ended_charge_j = self.battery.level_j
@@ -236,7 +254,18 @@ class Device:
     # Interruptions.
 
     def interrupt(self, cause: Interruption) -> bool:
-        """Interrupt the job, unless its upload is complete at this very instant; return whether that was so."""
+        """Interrupt the current job, unless its upload is complete at this instant.
+
+        Parameters
+        ----------
+        cause : Interruption
+            Reason and policy.
+
+        Returns
+        -------
+        bool
+            True if the job was interrupted.
+        """
         job = self.job
         if job is None or job.process is None or self.uplink.completes_now(job):
             return False
@@ -244,7 +273,7 @@ class Device:
         return True
 
     def respond(self, job: Job, cause: Any) -> None:
-        """Pause, restart or abort the job; its work has been accounted for."""
+        """Pause, restart or abort the job; its work is already accounted for."""
         assert isinstance(cause, Interruption)
         if cause.policy == "abort":
             if job.work.away:
@@ -261,17 +290,17 @@ class Device:
         try:
             yield self._back
         finally:
-            self._back = None                        # an event left behind would end the next absence at once
+            self._back = None                        # a stale event would end the next outage at once
         job.end_segment(OFF, self.env.now)
         job.work.away = 0
 
     def come_back(self) -> None:
-        """The device is available again."""
+        """Resume the paused job: the device is available again."""
         if self._back is not None and not self._back.triggered:
             self._back.succeed()
 
     def run_out(self) -> bool:
-        """The battery is empty: abort the job, unless it ends now but for rounding."""
+        """Abort the job of an empty battery, unless it ends now within rounding errors."""
         job = self.job
         if job is None or self.battery is None:
             return False

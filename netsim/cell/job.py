@@ -1,4 +1,4 @@
-"""A job as data: what was decided for it, its phase, the amount left in that phase, and what it has taken."""
+"""A job as data: its plan, its phase, the work left in that phase, and the time and energy it has used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAIT, OFF, THROTTLED = "wait", "off", "throttled"
 SPANS = (*PHASES, WAIT, OFF, THROTTLED)                 # names of a job's segments in the trace
 Segment = tuple[str, float, float, float]               # name, start and end in seconds, joules
 
-# What a checkpoint keeps of a job as numbers, and which of them are whole; ``DERIVED`` are not set when it is restored.
+# The numbers of a job in a checkpoint, and the integers among them; ``DERIVED`` ones are not set when it is restored.
 NUMBERS = (
     "number", "device", "plan.cycles", "plan.cpu_hz", "plan.compute_w", "plan.bits", "plan.power_w",
     "plan.bandwidth_hz", "snr_hz", "plan.gain", "plan.budget_j", "plan.planned_s", "t0", "cause", "work.left",
@@ -42,10 +42,16 @@ Policy = Literal["pause", "restart", "abort"]
 
 @dataclass(frozen=True)
 class Interruption:
-    """Why a job's process is interrupted, as the trace names it, and what becomes of the job: a cause of an interrupt.
+    """Cause of a SimPy interrupt of a job's process.
 
-    ``pause`` continues the work when the device is back, ``restart`` repeats it from the start, and ``abort`` ends the
-    job with the reason as its outcome. Energy already spent stays spent.
+    Energy already used is not returned under any policy.
+
+    Parameters
+    ----------
+    reason : str
+        Reason, as the trace names it; the outcome of an aborted job.
+    policy : {"pause", "restart", "abort"}
+        Continue the work when the device is available, repeat it from the start, or end the job.
     """
 
     reason: str
@@ -53,24 +59,24 @@ class Interruption:
 
 
 class JobPlan(NamedTuple):
-    """What was decided for a job.
+    """Work, resources and energy budget of a job.
 
     Parameters
     ----------
     cycles, cpu_hz, compute_w : float
         CPU cycles to compute, the CPU frequency in Hz, and the power in W that the CPU draws at it.
     bits, power_w : float
-        Bits to send, and the power in W that the radio draws and radiates meanwhile.
+        Bits to send, and the transmit power in W, which is also the power drawn.
     bandwidth_hz : float
         Planned bandwidth in Hz. Schedulers that divide the band themselves ignore it.
     budget_j : float
         Energy budget in J; NaN for none.
     gain, planned_s : float
-        The channel gain that the plan knew, and the seconds that it means the job to take.
+        Channel gain assumed by the plan, and planned duration in s from the start of computing.
     download_s : float
-        Seconds that receiving the model takes, before computing.
+        Seconds of receiving the model, before computing.
     rate : float
-        Bits per second with the planned bandwidth, where the caller knows it.
+        Bits per second with the planned bandwidth; NaN if the uplink has to compute it.
     """
 
     cycles: float
@@ -86,10 +92,10 @@ class JobPlan(NamedTuple):
     rate: float = math.nan
 
 
-# Values that most jobs never change are attributes of the class, so that the creation of thousands of jobs stays cheap.
+# Values that most jobs never change are attributes of the class, so that creating thousands of jobs is fast.
 
 class JobWork:
-    """What is left of a job's phase (seconds of download, cycles, or bits), and what the job has taken so far."""
+    """Work left in a job's phase (seconds of download, cycles or bits), and time and energy used so far."""
 
     __slots__ = (
         "__dict__", "away", "compute_j", "compute_s", "computed_at", "hz", "left", "rate", "seconds", "sent_from",
@@ -97,59 +103,70 @@ class JobWork:
 
     restarts = 0
     attempts = 0                        # lost uploads
-    packets = 0                         # that the upload comes to; 0 without packet loss
+    packets = 0                         # packets of the upload with retransmissions; 0 without packet loss
     download_j = 0.0
-    drawn_j = 0.0                       # joules of the upload when its battery's load began
+    drawn_j = 0.0                       # joules of the upload before the battery's current load
     logged_j = 0.0                      # joules in the job's segments
-    computed_charge_j = ended_charge_j = math.nan       # battery level then; NaN for mains power
+    computed_charge_j = ended_charge_j = math.nan       # battery level at that instant; NaN for mains power
 
     def __init__(self, left: float) -> None:
         self.left = left
-        self.rate = self.since = 0.0    # by how much ``left`` decreases per second, from which instant on
-        self.seconds = 0.0              # length of the present stretch of work; inf while its end is not known
-        self.watts = -1.0               # power drawn in it; negative while there is none
-        self.hz = 0.0                   # bandwidth held now
-        self.away = 0                   # whether the device is unavailable
+        self.rate = self.since = 0.0    # decrease of ``left`` per second, and the instant from which it holds
+        self.seconds = 0.0              # length of the current segment of work; inf while its end is not known
+        self.watts = -1.0               # power drawn in it; negative if there is none
+        self.hz = 0.0                   # current bandwidth
+        self.away = 0                   # 1 while the device is unavailable
         self.compute_s = self.compute_j = self.upload_s = 0.0
         self.computed_at = self.sent_from = math.nan    # the end of computing, and the start of the last upload
 
     def until_done(self) -> float:
-        """Seconds until nothing is left at the present rate, from ``since`` on; inf at rate 0."""
+        """Return the seconds from ``since`` until nothing is left at the current rate; inf at rate 0."""
         return self.left / self.rate if self.rate > 0.0 else math.inf
 
 
 class Job:
-    """One device's work: download, compute, upload.
+    """One job of a device: download, compute, upload.
 
-    A device's process can begin at any phase, so a job that was saved or paused continues with what is left.
+    A device's process can start in any phase, so a job that was saved or paused continues with the work left.
 
     Parameters
     ----------
     plan : JobPlan
-        What was decided for it.
+        Work, resources and energy budget.
     snr_hz : float
-        J = h p / N0 in Hz: the rate in bandwidth b is b log2(1 + J/b).
+        J = h p / N0 in Hz: the Shannon rate in bandwidth b is b log2(1 + J/b).
     device, number, cause : int
-        Number of the device, of the job, and the trace row of its allocation.
+        Number of the device, number of the job, and trace row of its allocation (-1 for none).
+
+    Attributes
+    ----------
+    phase : {"download", "compute", "upload", "done"}
+        Current phase.
+    outcome : str
+        "arrived", or the reason for failure; empty while the job runs.
+    t0, ended_at : float
+        Instants of dispatch and end in seconds; NaN before.
+    work : JobWork
+        Work left in the phase, and time and energy used so far.
     """
 
     __slots__ = (
         "__dict__", "cause", "device", "ended_at", "number", "outcome", "phase", "plan", "process", "segments", "slots",
         "snr_hz", "t0", "transmission", "waiter", "work")
 
-    share_hz = math.nan                 # the planned bandwidth of the moment, for a job with slots
-    follows: Job | None = None          # the job whose end let this one send
-    upload_row = -1                     # the trace row of its upload
+    share_hz = math.nan                 # current planned bandwidth of a job with slots
+    follows: Job | None = None          # the job whose end released the bandwidth for this one
+    upload_row = -1                     # trace row of its upload
     process: simpy.Process | None
     transmission: Transmission | None
     waiter: JobsFinished | None
-    segments: list[Segment] | None      # of jobs that did more than compute, wait and send
-    slots: list[tuple[float, float]] | None             # when the planned bandwidth changes, and to what; last first
+    segments: list[Segment] | None      # None for a job that only computes, waits and sends
+    slots: list[tuple[float, float]] | None             # instant and Hz of each planned bandwidth; last first
 
     def __init__(self, plan: JobPlan, snr_hz: float, device: int = 0, number: int = 0, cause: int = -1) -> None:
         self.plan, self.snr_hz, self.device, self.number, self.cause = plan, snr_hz, device, number, cause
-        self.t0 = self.ended_at = math.nan              # instants of dispatch and of the end
-        self.outcome = ""                               # "arrived", or the reason for failure
+        self.t0 = self.ended_at = math.nan
+        self.outcome = ""
         self.process = self.transmission = self.waiter = self.segments = self.slots = None
         self.phase, self.work = COMPUTE, JobWork(plan.cycles)
         if plan.download_s:
@@ -157,42 +174,42 @@ class Job:
 
     @property
     def arrived(self) -> bool:
-        """Whether the upload reached the server."""
+        """True if the upload reached the server."""
         return self.outcome == ARRIVED
 
     @property
     def energy_j(self) -> float:
-        """Joules taken so far."""
+        """Energy used so far, in J."""
         return self.work.download_j + self.work.compute_j + self.upload_j
 
     @property
     def upload_j(self) -> float:
-        """Joules of sending so far."""
+        """Energy used for sending so far, in J."""
         return self.plan.power_w * self.work.upload_s
 
     @property
     def planned_hz(self) -> float:
-        """Planned bandwidth of the moment."""
+        """Current planned bandwidth in Hz."""
         return self.plan.bandwidth_hz if self.slots is None else self.share_hz
 
     @property
     def follows_row(self) -> int:
-        """The trace row of the upload whose end let this job send; -1 where there is none."""
+        """Trace row of the upload whose end released the bandwidth for this job; -1 for none."""
         return -1 if self.follows is None else self.follows.upload_row
 
     def follow_slots(self, now: float) -> bool:
-        """Take over the bandwidth planned for now; return whether it is another one."""
+        """Set the bandwidth that is planned for ``now``; return True if it has changed."""
         before = self.share_hz
         while self.slots and self.slots[-1][0] <= now:
             self.share_hz = self.slots.pop()[1]
         return self.share_hz != before
 
     def affordable_s(self) -> float:
-        """Seconds of sending that the energy budget still pays for, after what was sent until ``since``."""
+        """Return the seconds of sending, from ``since`` on, that the rest of the energy budget allows."""
         return (self.plan.budget_j - self.work.compute_j) / self.plan.power_w - self.work.upload_s
 
     def restart(self) -> None:
-        """Lose all work, except for a model that was downloaded."""
+        """Discard all work except a completed download."""
         phase, all_of_it = (
             (DOWNLOAD, self.plan.download_s) if self.phase == DOWNLOAD else (COMPUTE, self.plan.cycles))
         if (self.phase, self.work.left) != (phase, all_of_it):
@@ -202,7 +219,7 @@ class Job:
     # Segments.
 
     def begin_segments(self) -> list[Segment]:
-        """Keep segments from now on: computing and waiting are the first, for a job that has come so far."""
+        """Record segments from now on; add those of a finished computation and wait."""
         if self.segments is None:
             self.segments, work = [], self.work
             if self.phase == UPLOAD:
@@ -213,7 +230,7 @@ class Job:
         return self.segments
 
     def end_segment(self, name: str, now: float) -> None:
-        """Close the present segment; an empty one counts only if it is the job's first."""
+        """End the current segment; an empty one is recorded only if it is the job's first."""
         segments = self.begin_segments()
         began = segments[-1][2] if segments else self.t0
         if now > began or not segments:
@@ -222,14 +239,14 @@ class Job:
 
 
 def uploaded(number: int, row: int) -> Job:
-    """A job that has ended, of which only its number and the trace row of its upload are known."""
+    """Return an ended job of which only the number and the trace row of its upload are known."""
     job = Job(JobPlan(0.0, 0.0, 0.0, 0.0, 0.0), 0.0, number=number)
     job.upload_row = row
     return job
 
 
 def save(jobs: Sequence[Job]) -> State:
-    """Jobs as arrays, for a checkpoint."""
+    """Return jobs as arrays, for a checkpoint."""
     texts = "\n".join(f"{job.phase}\t{job.outcome}" for job in jobs).encode()
     segments = [(job.number, SPANS.index(name), *rest) for job in jobs for name, *rest in job.segments or ()]
     slots = [(job.number, *slot) for job in jobs for slot in job.slots or ()]
@@ -240,7 +257,7 @@ def save(jobs: Sequence[Job]) -> State:
 
 
 def restore(state: State) -> list[Job]:
-    """The jobs that were saved."""
+    """Return the jobs that were saved in a checkpoint."""
     jobs: dict[int, Job] = {}
     texts = bytes(state["texts"]).decode().split("\n")
     for row, text in zip(state["numbers"].tolist(), texts, strict=False):
@@ -267,10 +284,10 @@ def jobs_of(
     wave: Wave, gain: Floats, download_s: Floats | None = None, now: float = 0.0, *,
     first: int = 0, cause: int = -1, lasting: bool = False,
 ) -> list[Job]:
-    """Make a job for each device of a wave; their numbers start with ``first``.
+    """Return one job per device of a wave, numbered from ``first``.
 
-    ``gain`` is that of the channels now. ``lasting`` is whether work may take longer than the plan means it to: then a
-    job that is not done after its last slot goes on with its mean bandwidth.
+    ``gain`` holds the current channel gains. With ``lasting``, work may take longer than planned: a job that is not
+    done after its last slot continues with its mean bandwidth.
     """
     plan, problem = wave.plan, wave.problem
     snr_hz = gain * plan.power_w / problem.noise_w_per_hz
@@ -286,7 +303,7 @@ def jobs_of(
 
 
 def decided_by(wave: Wave) -> State:
-    """What a wave's plan decided for its jobs, in columns as the trace has them."""
+    """Return the planned values of a wave's jobs as columns with the names of the trace."""
     plan, problem = wave.plan, wave.problem
     return {"device": wave.devices, "gain": problem.gain, "bits": problem.bits,
             "cycles": problem.cycles, "budget_j": problem.budget_j, "cpu_hz": plan.cpu_hz, "power_w": plan.power_w,
@@ -294,7 +311,7 @@ def decided_by(wave: Wave) -> State:
 
 
 def _give_slots(jobs: list[Job], table: Floats, starts: float, *, lasting: bool) -> None:
-    """Let the planned bandwidth of each job change at the instants of its slots; until the first it is 0."""
+    """Set the instants and bandwidths of each job's slots; before the first slot the bandwidth is 0."""
     slots: list[list[tuple[float, float]]] = [[] for _ in jobs]
     if lasting:
         last = np.zeros(len(jobs))

@@ -1,4 +1,4 @@
-"""Schedulers: who gets how much of the band at an instant."""
+"""Schedulers: bandwidth of each active job at an instant."""
 
 from __future__ import annotations
 
@@ -11,33 +11,62 @@ from netsim.base.arrays import Floats
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry
 
-ROUNDING = 1e-9   # a plan may overshoot the band by rounding, never by more
+ROUNDING = 1e-9   # fraction by which rounding errors may let a plan exceed the band
 
 
 class Scheduler(Protocol):
-    """Divides the band among the jobs that want to send; asked when one starts or ends, or when the channel changes.
+    """Interface of a scheduler, which divides the band among the jobs that send or want to send.
 
-    ``fixed`` promises that a job that fits gets its planned bandwidth and keeps it, so that the scheduler is asked only
-    while a job waits. A scheduler with a true ``alone`` gives the whole band to one job at a time.
+    The uplink calls ``bandwidth`` whenever an upload starts or ends and whenever the channel changes.
+
+    Attributes
+    ----------
+    fixed : bool
+        True if every job keeps its planned bandwidth from start to end; ``bandwidth`` is then called only while a job
+        waits, or when a plan changes its shares in time.
+    alone : bool, optional
+        True if one job at a time has the whole band; plans of single jobs then assume all of it.
+
+    Examples
+    --------
+    >>> class ShortestFirst:
+    ...     fixed = False
+    ...     def bandwidth(self, active, now):
+    ...         return np.where(np.arange(len(active.left_bits)) == active.left_bits.argmin(), active.bandwidth_hz, 0.0)
     """
 
     @property
     def fixed(self) -> bool: ...
 
     def bandwidth(self, active: Active, now: float) -> Floats:
-        """Hertz for each job: 0 for one that has to wait, and no more than the band in all."""
+        """Return the bandwidth of each job.
+
+        Parameters
+        ----------
+        active : Active
+            The n active jobs as read-only columns of shape (n,): planned_hz, left_bits, snr_hz, left_s (seconds of
+            sending within the energy budget), sending (current Hz); and the bandwidth_hz and link of the cell. Jobs
+            that send come first, then waiting jobs, each in the order in which they were ready.
+        now : float
+            Simulated time in seconds.
+
+        Returns
+        -------
+        array of float, shape (n,)
+            Hz per job, 0 for a job that waits. The sum must not exceed ``active.bandwidth_hz``.
+        """
 
 
 class Planned:
-    """FDMA with fixed shares, as in the paper; or with shares that change at the instants that the plan names."""
+    """FDMA with the planned shares, which are constant as in the paper or change at the instants that the plan sets.
+
+    Jobs that send keep their share, also beyond their planned end. Waiting jobs start in the order of readiness as
+    long as they fit into the rest of the band; no job overtakes another.
+    """
 
     fixed = True
 
     def bandwidth(self, active: Active, now: float) -> Floats:
-        """Jobs on the air keep their share; then, in the order of readiness, as many jobs as fit, without overtaking.
-
-        A job that sends for longer than planned keeps its share, and later jobs get what is left.
-        """
         hertz = np.zeros(len(active.left_bits))
         slack = active.bandwidth_hz * ROUNDING
         room = active.bandwidth_hz + slack
@@ -53,7 +82,7 @@ class Planned:
 
 
 class Equal:
-    """Processor sharing: every job that wants to send has the same share."""
+    """Processor sharing: every active job has the same share of the band."""
 
     fixed = False
 
@@ -62,10 +91,11 @@ class Equal:
 
 
 class Adaptive:
-    """No upload ends later than with planned shares that stay, and every energy budget that such a plan keeps is kept.
+    """Reallocate the whole band so that all uploads end together, within their energy budgets.
 
-    At every instant the bandwidths needed to end by the plan's end, within the budgets, fit into the band. Giving the
-    whole band away makes the common end no later, so every job gets at least what it needs, and the needs do not grow.
+    No upload ends later than with constant planned shares, and every energy budget that such a plan meets is met: at
+    every instant the bandwidths needed to end by the plan's end, within the budgets, fit into the band. Using the whole
+    band makes the common end no later, so every job gets at least the bandwidth it needs, and the needs do not grow.
     Plans whose shares change in time (slots) have no such guarantee.
     """
 
@@ -76,14 +106,14 @@ class Adaptive:
 
 
 class Tdma:
-    """A job keeps the band to its end; then the job that was ready first has it."""
+    """The whole band for one job at a time, until its upload ends; the order is that of readiness."""
 
     fixed = False
     alone = True
 
     def bandwidth(self, active: Active, now: float) -> Floats:
         hertz = np.zeros(len(active.left_bits))
-        hertz[int(np.argmax(active.sending > 0.0))] = active.bandwidth_hz      # the first in line if none sends yet
+        hertz[int(np.argmax(active.sending > 0.0))] = active.bandwidth_hz      # the first of the queue if none sends
         return hertz
 
 

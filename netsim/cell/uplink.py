@@ -1,4 +1,4 @@
-"""The uplink of a cell: a band that transmissions share, a SimPy resource whose requests are events."""
+"""The uplink of a cell: a shared band as a SimPy resource, whose requests are events."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ from netsim.cell.schedulers import Scheduler
 from netsim.physics import SHANNON, LinkModel
 from netsim.trace.schema import ARRIVED
 
-OVERSHOOT = 1e-9       # shares may exceed the band by rounding, and by no more
+OVERSHOOT = 1e-9       # fraction by which rounding errors may let shares exceed the band
 
 
 class Transmission(simpy.Event):
-    """The upload of one job: an event that succeeds with the job's outcome, and releases its band when it is left."""
+    """The upload of one job: an event that succeeds with the job's outcome.
+
+    It is a context manager, which releases the bandwidth if the waiting process is interrupted.
+    """
 
     timer: simpy.Event | None = None
 
@@ -38,7 +41,7 @@ class Transmission(simpy.Event):
         job.transmission = self
 
     def begin(self, now: float) -> None:
-        """The job is on the air from now on."""
+        """Mark the job as sending from ``now`` on."""
         job = self.job
         if job.segments is not None:
             job.end_segment(WAIT, now)
@@ -48,7 +51,7 @@ class Transmission(simpy.Event):
             self.battery.draw(job.plan.power_w)
 
     def end(self, now: float) -> None:
-        """The job is off the air; its seconds and joules are up to date."""
+        """Mark the job as no longer sending; its seconds and joules must be up to date."""
         if self.battery is not None:
             self.battery.stop(self.job.upload_j - self.job.work.drawn_j)
         if self.job.segments is not None:
@@ -59,13 +62,13 @@ class Transmission(simpy.Event):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.job.transmission = None
-        # a process that is discarded runs this too, when nothing may happen any more
+        # GeneratorExit: the process was garbage-collected after the end of the simulation
         if kind is not None and kind is not GeneratorExit and not self.triggered:
             self.uplink.release(self, ended=aborts(error))
 
 
 class TimedTransmission(Transmission, simpy.Timeout):
-    """A transmission with a fixed bandwidth on a static channel, whose end is known when it starts."""
+    """A transmission with a fixed bandwidth on a static channel: its end is known at its start."""
 
     def __init__(self, uplink: Uplink, job: Job, battery: Battery | None, rate: float) -> None:
         hz, work, env = job.plan.bandwidth_hz, job.work, uplink.env
@@ -103,7 +106,7 @@ class TimedTransmission(Transmission, simpy.Timeout):
 
 
 def aborts(error: BaseException | None) -> bool:
-    """Whether an interrupt ends the job."""
+    """Return True if an interrupt ends the job."""
     cause = getattr(error, "cause", None)
     return isinstance(cause, Interruption) and cause.policy == "abort"
 
@@ -111,24 +114,25 @@ def aborts(error: BaseException | None) -> bool:
 class Uplink:
     """The band of a cell, divided by a scheduler.
 
-    The scheduler is asked when a transmission starts or ends, or when the channel changes. At one instant ends come
-    before starts, and starts in the order of devices; the band is divided once.
+    The band is reallocated when a transmission starts or ends and when the channel changes. At one instant, ends come
+    before starts, starts follow the order of device numbers, and the scheduler is called once.
 
     Parameters
     ----------
     env : simpy.Environment
+        The simulation.
     bandwidth_hz : float
         Width of the band in Hz.
     scheduler : Scheduler
-        Decides who gets how much of the band.
+        Decides the bandwidth of each active job.
     link : LinkModel
-        Bits per second that a bandwidth carries.
+        Rate in bit/s as a function of bandwidth and SNR; by default Shannon's.
     channel : TimeVaryingChannel, optional
-        Gains that change during uploads; without one they stay as each job has them.
+        Gains that change during uploads; by default the ``snr_hz`` of each job is constant.
     loss : PacketLoss, optional
-        Uploads that do not get through.
+        Loss of uploads or packets; by default every upload arrives.
     abort_over_budget : bool
-        Whether an upload ends when the job's energy budget is spent.
+        Abort an upload when the job's energy budget is spent.
     """
 
     def __init__(
@@ -139,13 +143,13 @@ class Uplink:
         self.channel, self.loss, self.abort_over_budget = channel, loss, abort_over_budget
         self.limit_hz = bandwidth_hz * (1 + OVERSHOOT)
         self.in_use_hz = 0.0
-        self.band_log = array("d")                                # when the band in use changed, and to what, in turn
-        self.promised_hz = math.inf                               # planned bandwidth of all jobs under way, if known
-        self.arriving: list[Transmission] = []                    # that start at this instant
+        self.band_log = array("d")                                # instants and values of ``in_use_hz``, alternating
+        self.promised_hz = math.inf                               # planned bandwidth of all running jobs, if known
+        self.arriving: list[Transmission] = []                    # transmissions that start at this instant
         self.freed_by: Job | None = None                          # the job that ended at this instant
-        self.contended = False                                    # whether a job ever had to wait for another's end
-        self.slotted = False                                      # whether a job ever had slots
-        self.timed: dict[Job, Transmission] = {}             # on the air with a timer of their own
+        self.contended = False                                    # whether a job has had to wait for another's end
+        self.slotted = False                                      # whether a job has had slots
+        self.timed: dict[Job, Transmission] = {}                  # active transmissions with their own timers
         self._fixed = FixedShares(self) if scheduler.fixed else None
         self.band: FixedShares | SharedBand = self._fixed or SharedBand(self)
         self._timed = scheduler.fixed and channel is None and loss is None and not abort_over_budget
@@ -153,15 +157,28 @@ class Uplink:
         if channel is not None:
             channel.uplink = self
 
-    # What devices ask.
+    # Requests of devices.
 
     def transmit(self, job: Job, battery: Battery | None = None) -> Transmission:
-        """Send what is left of a job: an event to wait for, in a ``with`` statement."""
-        if job.transmission is not None:                          # it was saved on the air, or waiting
+        """Send the remaining bits of a job.
+
+        Parameters
+        ----------
+        job : Job
+            The job, in its upload phase.
+        battery : Battery, optional
+            Energy store that the transmission drains; by default the device is mains-powered.
+
+        Returns
+        -------
+        Transmission
+            Event that succeeds with the job's outcome; yield it inside a ``with`` statement.
+        """
+        if job.transmission is not None:                          # restored from a checkpoint
             return job.transmission
         fixed = self._fixed
         at_once = (fixed is not None and self.promised_hz <= self.limit_hz and job.slots is None and not self.arriving
-                   and not fixed.waiting)                         # all who may come fit, in whatever order
+                   and not fixed.waiting)                         # all running jobs fit together, in any order
         if at_once and self._timed:
             rate = job.plan.rate
             if rate != rate:
@@ -177,7 +194,7 @@ class Uplink:
         return transmission
 
     def release(self, transmission: Transmission, *, ended: bool) -> None:
-        """Take an interrupted transmission off the band; ``ended`` is whether its job has ended with it."""
+        """Remove an interrupted transmission; ``ended`` says that its job has ended too."""
         job = transmission.job
         job.begin_segments()
         if transmission in self.arriving:
@@ -191,7 +208,7 @@ class Uplink:
             self.wake()
 
     def completes_now(self, job: Job) -> bool:
-        """Whether the upload of a job ends at this instant, whatever the order of events."""
+        """Return True if the upload of a job ends at this instant, independent of the order of events."""
         transmission = job.transmission
         if transmission is None:
             return False
@@ -202,17 +219,17 @@ class Uplink:
         return transmission.triggered
 
     def remaining_s(self, job: Job) -> float:
-        """Seconds until the upload ends, as things are."""
+        """Return the seconds until the upload ends at the current rate."""
         if self.completes_now(job):
             return 0.0
         if isinstance(job.transmission, TimedTransmission):
             return job.work.since + job.work.seconds - self.env.now
         return self.band.remaining_s(job)
 
-    # Dividing the band.
+    # Allocation of the band.
 
     def wake(self) -> None:
-        """Divide the band once all that happens at this instant has happened."""
+        """Reallocate the band after the other events of this instant."""
         if self._wake is None:
             self._wake = self.env.event()
             self._wake.callbacks.append(self._divide)
@@ -229,7 +246,7 @@ class Uplink:
         self.freed_by = None
 
     def join(self, arriving: list[Transmission]) -> None:
-        """Queue transmissions that start at this instant; the slots of their jobs may begin now, but for rounding."""
+        """Queue transmissions that start at this instant; slots that begin now within rounding errors count."""
         jobs = [transmission.job for transmission in arriving]
         if self.slotted:
             soon = self.env.now + CLOCK_ULPS * math.ulp(self.env.now)
@@ -240,7 +257,7 @@ class Uplink:
         self.band.join(arriving)
 
     def ask(self, **columns: Floats) -> Floats:
-        """The scheduler's answer, checked; an error in it, or an answer that is none, is reported with its line."""
+        """Call the scheduler and check its answer; report an error in a user's scheduler with its line."""
         active = Active(**columns, bandwidth_hz=self.bandwidth_hz, link=self.link)
         try:
             hertz = np.asarray(self.scheduler.bandwidth(active, self.env.now), float)
@@ -250,30 +267,30 @@ class Uplink:
                                  f"of {count} jobs, none below 0, and no more than the band in all)")
         except Exception as error:
             kind = type(self.scheduler)
-            if isinstance(error, InputError) or kind.__module__.startswith(__package__):      # or a fault of ours
+            if isinstance(error, InputError) or kind.__module__.startswith(__package__):      # built-in scheduler
                 raise
             raise YourCodeError.of(f"scheduler {kind.__name__}", error, kind.bandwidth, self.env.now) from None
         return hertz
 
     def note_order(self, job: Job) -> None:
-        """A job that waited starts, since another one has ended, if one has."""
+        """Note the job whose end allowed a waiting job to start, if there is one."""
         if self.freed_by is not None:
             job.follows, self.contended = self.freed_by, True
 
     def count(self, now: float, in_use_hz: float) -> None:
-        """Note how much of the band is in use from now on, unless it has changed by rounding alone."""
+        """Log the bandwidth in use from now on, unless it has changed only by a rounding error."""
         if abs(in_use_hz - self.in_use_hz) > JUST_ENOUGH * self.bandwidth_hz or in_use_hz == 0.0 != self.in_use_hz:
             self.in_use_hz = in_use_hz
             self.band_log.extend((now, in_use_hz))
 
     def take_band(self) -> tuple[Floats, Floats]:
-        """When the band in use has changed since the last call, and to what."""
+        """Return the instants (s) and values (Hz) of the bandwidth in use since the last call."""
         times_and_hertz = np.array(self.band_log).reshape(-1, 2)
         self.band_log = array("d")
         return times_and_hertz[:, 0], times_and_hertz[:, 1]
 
     def leave(self, job: Job, *, ended: bool) -> None:
-        """A job has left the band; where that matters to others, the band is divided again."""
+        """Release a job's bandwidth; reallocate the band if another job can use it."""
         band = self.band
         self.count(self.env.now, self.in_use_hz - job.work.hz if band.sending else 0.0)
         job.work.hz = 0.0
@@ -282,7 +299,7 @@ class Uplink:
             self.wake()
 
     def is_lost(self, transmission: Transmission) -> bool:
-        """The last bit is sent: give the job its outcome, or all bits to send again if they were lost."""
+        """Set the outcome of a completed upload; return True if it was lost and is sent again."""
         job = transmission.job
         outcome = ARRIVED if self.loss is None else self.loss.outcome(job)
         if outcome is None:
@@ -293,14 +310,14 @@ class Uplink:
         return False
 
     def end(self, transmission: Transmission, outcome: str) -> None:
-        """End a transmission that the band holds no longer."""
+        """End a transmission that was removed from the band."""
         transmission.end(self.env.now)
         self.leave(transmission.job, ended=True)
         transmission.job.outcome = outcome
         transmission.succeed(outcome)
 
     def follow_slots(self, jobs: Sequence[Job]) -> None:
-        """Be there when the planned bandwidths of these jobs change."""
+        """Schedule the changes of the planned bandwidths of these jobs."""
         with_slots = [job for job in jobs if job.slots is not None]
         if with_slots:
             self.slotted = True
@@ -319,7 +336,7 @@ class Uplink:
     # Checkpoints.
 
     def snapshot(self) -> State:
-        """The band as it is divided; the jobs are saved by the cell."""
+        """Return the allocation of the band; the cell saves the jobs."""
         freed_by = (-1, -1) if self.freed_by is None else (self.freed_by.number, self.freed_by.upload_row)
         return {"in_use": np.array([self.in_use_hz, self.promised_hz, self.contended, self.slotted]),
                 "freed_by": np.array(freed_by, np.int64),
@@ -329,7 +346,7 @@ class Uplink:
                 **self.band.snapshot()}
 
     def restore(self, state: State, jobs: Mapping[int, Job], battery: Callable[[Job], Battery | None]) -> None:
-        """Continue where the band was; the processes of the devices take up their transmissions themselves."""
+        """Restore the allocation; the processes of the devices then continue their transmissions."""
         number, row = state["freed_by"].tolist()
         if number >= 0:
             self.freed_by = jobs.get(number) or uploaded(number, row)
