@@ -6,7 +6,7 @@
 ['round', 't0', 't1', 'round_s']
 """
 
-TYPE_CHECKING = False      # nothing is imported before `python -m netsim` has taken the current folder off the path
+TYPE_CHECKING = False      # no import before `python -m netsim` has removed the current folder from the path
 if TYPE_CHECKING:
     from typing import Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["InputError", "Run", "Scenario", "SweepResults", "load_run", "load_scenario", "load_sweep_results",
            "run_sweep", "simulate"]
 
-# Loaded when first used: `import netsim` and `netsim --help` stay light.
+# Loaded on first use, so that `import netsim` and `netsim --help` are fast.
 _HOMES = {
     "InputError": "netsim.base.errors", "Run": "netsim.run", "load_run": "netsim.run", "Scenario": "netsim.scenario",
     "load_scenario": "netsim.scenario", "simulate": "netsim.simulation", "run_sweep": "netsim.sweep.in_python",

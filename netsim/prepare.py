@@ -1,4 +1,4 @@
-"""What a scenario names, checked before any long work: that it is there, may be imported, and fits together."""
+"""Validation of a scenario before a run: everything it names exists, may be imported, and fits together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def brought(scenario: Scenario) -> list[tuple[Registry[Any], str, Mapping[str, Any]]]:
-    """What else a scenario names, with where it is looked up and its options: scheduler, channel, server, law."""
+    """Return registry, name and options of the scheduler, channel, server, path loss and link model of a scenario."""
     server, loss, rate = scenario.server, scenario.cell.path_loss, scenario.cell.rate
     named: list[tuple[Registry[Any], str | None, Mapping[str, Any]]] = [
         (SCHEDULERS, scenario.allocation.sharing, {}), (CHANNELS, scenario.cell.channel, {}),
@@ -38,7 +38,7 @@ def brought(scenario: Scenario) -> list[tuple[Registry[Any], str, Mapping[str, A
     return [(registry, name, options) for registry, name, options in named if name is not None]
 
 
-# what simulate(...) takes from a Python session, where it is looked up, and the key that names it
+# keyword arguments of simulate(...) for objects of a Python session: registry, and scenario key that they replace
 BROUGHT: dict[str, tuple[Registry[Any], str]] = {
     "allocation": (ALLOCATION, "allocation.method"), "selection": (SELECTION, "selection.method"),
     "model": (MODELS, "learning.model"), "dataset": (DATASETS, "learning.dataset"),
@@ -47,7 +47,7 @@ BROUGHT: dict[str, tuple[Registry[Any], str]] = {
 
 
 def as_scenario(given: Any, changes: Mapping[str, Any] | None = None) -> Scenario:
-    """A scenario of whatever stands for one: itself, the name or path of one, or a dict; with changes."""
+    """Return a scenario, given as a Scenario, a name, a path or a dict, with changes."""
     from netsim.scenario import Scenario, load_scenario
     from netsim.scenario.loading import scenario_of
 
@@ -64,7 +64,7 @@ def as_scenario(given: Any, changes: Mapping[str, Any] | None = None) -> Scenari
 def check_arguments(
     own: Mapping[str, Any], *, seed: Any, workers: Any, resume: bool, out: Any, learning: Any, progress: Any,
 ) -> None:
-    """Raise InputError for arguments of ``simulate`` that are of another kind."""
+    """Raise InputError for invalid arguments of ``simulate``."""
     if not isinstance(learning, bool):
         raise InputError("wrong-type", "learning", found(learning), "True or False", source="simulate")
     if progress is not None and not callable(progress):
@@ -88,7 +88,7 @@ def check_arguments(
 
 @contextmanager
 def with_own(given: Any, own: Mapping[str, Any]) -> Iterator[Scenario]:
-    """A scenario with objects of this session in the place of what it names, as long as the block lasts."""
+    """Replace what a scenario names with objects of this session, for the duration of the ``with`` block."""
     with ExitStack() as stack:
         names = {}
         for what, thing in own.items():
@@ -101,9 +101,9 @@ def with_own(given: Any, own: Mapping[str, Any]) -> Iterator[Scenario]:
 
 
 def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -> Selection:
-    """Check what a scenario names; returns its selection method.
+    """Check everything that a scenario names, and return its selection method.
 
-    ``allow_import`` lets it name code of packages that are not made for netsim.
+    ``allow_import`` allows the scenario to name code of packages that are not made for netsim.
     """
     SELECTION.permit(scenario.selection.method, allow_import=allow_import)
     permit_learning(scenario, allow_import=allow_import)
@@ -129,9 +129,9 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
 
 
 def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> LinkModel:
-    """Check what a scenario names of the cell alone, as where another framework's app selects, serves and learns.
+    """Check what a scenario names for the cell only, for Flower apps; return the link model of the cell.
 
-    Nothing that it names is imported before all of it is known to be permitted. Returns the link model of the cell.
+    All imports are permitted before the first of them is made.
     """
     named = brought(scenario)
     ALLOCATION.permit(scenario.allocation.method, allow_import=allow_import)
@@ -145,7 +145,7 @@ def prepare_cell(scenario: Scenario, *, allow_import: bool = False) -> LinkModel
 
 
 def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:
-    """Keys that do nothing with the methods, the server and the split that a scenario names, or without learning."""
+    """Yield the keys without effect for the scenario's methods, server and data partition, or without learning."""
     if learning and scenario.learning.partition.kind == "file":
         for table in scenario.population:
             yield Idle(("population", table.name, "samples"), ("learning", "partition"), "The file of the split says "
@@ -161,14 +161,14 @@ def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:
 
 
 def refuse_untrained(scenario: Scenario) -> None:
-    """Raise InputError for a change of how devices learn, where somebody asks for rounds without learning at once."""
+    """Raise InputError for a change of a learning key in a run without learning."""
     if scenario.trains:
         scenario.said.refuse(idle_untrained(
             scenario, "The rounds are played without learning; leave it out, or let it learn", changes_only=True))
 
 
 def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[Idle]:
-    """A range is there for methods that choose the powers, and a power for the others; a file says both for all."""
+    """Yield the keys of transmit power without effect: the range for a fixed power, or the power for a chosen one."""
     for table in scenario.population:
         above, radio = ("population", table.name, "radio"), table.radio
         if not chosen:
@@ -181,25 +181,26 @@ def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[I
 
 
 def check_layers(selection: Selection, layers: Mapping[str, slice]) -> None:
-    """Let a selection method that looks at models say whether it can with this one, before the first round."""
+    """Check the model's layers with a selection method that reads model weights."""
     check = getattr(selection, "check_model", None)
     if check:
         check(layers)
 
 
 def check_whole(scenario: Scenario, *, allow_import: bool = False) -> None:
-    """All that can be said of a scenario before its data are read: as ``prepare``, and its model is built and tried."""
+    """Check a scenario as far as possible without its data: as ``prepare``, and build and try its model."""
     selection = prepare(scenario, learning=scenario.trains, allow_import=allow_import)
     layers = layers_of(scenario) if scenario.trains else None
     if layers is not None:
         check_layers(selection, layers)
 
 
-ENDS_TOGETHER = ("sao", "algorithm5", "algorithm6", "sao-common-power", "sao-joint", "fedl", "rra")   # by their plans
+# allocation methods whose plans let all devices of a cohort end at the same instant
+ENDS_TOGETHER = ("sao", "algorithm5", "algorithm6", "sao-common-power", "sao-joint", "fedl", "rra")
 
 
 def warnings_of(scenario: Scenario) -> list[str]:
-    """What is allowed in a scenario and defeats its own purpose, a sentence each."""
+    """Return warnings about valid settings that defeat their purpose, one sentence each."""
     server, method, cohort = scenario.server, scenario.allocation.method, scenario.selection.cohort
     buffer = server.options.get("buffer", cohort) if server is not None and server.kind == "first-k" else cohort
     if buffer < cohort and method in ENDS_TOGETHER and scenario.allocation.sharing in (None, "planned"):

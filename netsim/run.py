@@ -1,4 +1,4 @@
-"""A simulated run, read back from its folder."""
+"""A simulated run, read from its folder."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
     from netsim.scenario import Scenario
 
-# Where a device's time in a round goes, and the spans that show it: a device that is off in mid-job waits for itself.
+# Parts of a device's time in a round, and the names of their spans; unavailability during a job counts as waiting.
 PARTS = {"compute": ("compute", "throttled"), "upload": ("upload",), "wait": ("wait", "off")}
-DOWNLOAD = "download"                   # a part more, in runs with a downlink
+DOWNLOAD = "download"                   # an additional part of runs with a downlink
 ALL_PARTS = {DOWNLOAD: (DOWNLOAD,), **PARTS}
 TEXTS, NUMBERS = ("name", "kind"), ("device", "samples", "budget_j", "battery_j")      # columns of devices
-LARGEST = 1e150                         # seconds or joules: beyond it, squares and sums are no numbers any more
+LARGEST = 1e150                         # seconds or joules: squares and sums of larger values overflow
 
 
 class RunTables:
-    """The tables of a run, which are checked and read when they are first asked for."""
+    """The tables of a run, each verified and read on first use."""
 
     def __init__(self, path: Path | str, keep: PassingFolder | None = None) -> None:
         if not isinstance(path, str | Path):
             raise InputError("wrong-type", "load_run", found(path), "the folder of a run")
         self.path = Path(path)
-        self._keep = keep               # a run without a folder of its own lives as long as this object
+        self._keep = keep               # temporary folder, deleted with this object
         self.info = read_info(self.path)
         self.last_round: int = self.info["round"]
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario that was run."""
+        """The scenario of the run."""
         from netsim.scenario import load_scenario
 
         verify(self.path, "scenario.toml", self._checksums)
@@ -57,12 +57,18 @@ class RunTables:
         return read_checksums(self.path)
 
     def scan(self) -> pl.LazyFrame:
-        """The whole trace, lazily: for runs too large to hold in memory."""
+        """Return the whole trace as a lazy frame, for runs that are too large for memory.
+
+        Returns
+        -------
+        polars.LazyFrame
+            Columns as in ``netsim.trace.schema``.
+        """
         return self._trace
 
     @cached_property
     def _trace(self) -> pl.LazyFrame:
-        """The trace, once it is clear that its parts are all there, fit together and hold numbers."""
+        """The trace, after a check that its parts are complete, consecutive and numeric."""
         import polars as pl
 
         trace = self._sound("trace")
@@ -73,8 +79,8 @@ class RunTables:
         if gaps or rounds != self.last_round:
             raise InputError("damaged", str(self.path / "trace"), f"{rounds} of {counted(self.last_round, 'round')}"
                              f"{', and row numbers with gaps' if gaps else ''}",
-                             hint="A part is missing, or is of another run")
-        # a counter may be without bound: a battery that never runs out, the loss of a model that came to nothing
+                             hint="A part is missing, or belongs to another run")
+        # a counter may be infinite: mains power, or the loss of a diverged model
         count = (pl.col("kind") == "counter") | pl.col("value").is_between(-LARGEST, LARGEST)
         sound = trace.select(pl.col("t0", "t1", "energy_j").is_between(-LARGEST, LARGEST), value=count)
         if not all(self.collect(sound.select(pl.all().all(ignore_nulls=False))).row(0)):
@@ -82,7 +88,7 @@ class RunTables:
         return trace
 
     def _sound(self, table: str) -> pl.LazyFrame:
-        """A table, lazily, once it is known to be whole, and to hold what a run can have."""
+        """Return a table as a lazy frame, after a check of its files and its values."""
         frame = scan(self.path, table, self.last_round, self._checksums)
         self._refuse_unsound(table, frame)
         return frame
@@ -91,15 +97,15 @@ class RunTables:
         devices = self.scenario.size if table == "devices" else self.number_of_devices
         rows = self.collect(unsound(table, frame, self.last_round, devices)).item()
         if rows:
-            raise InputError("damaged", str(self.path / table), counted(rows, "row") + " that no run can have")
+            raise InputError("damaged", str(self.path / table), counted(rows, "row") + " with invalid values")
 
     @cached_property
     def number_of_devices(self) -> int:
-        """How many devices the population has."""
+        """Number of devices of the population."""
         return self.devices.height
 
     def collect(self, frame: pl.LazyFrame) -> pl.DataFrame:
-        """Read what a lazy frame over this run's files asks for."""
+        """Read a lazy frame over this run's files; raise InputError for an unreadable file."""
         import polars as pl
 
         try:
@@ -122,7 +128,7 @@ class RunTables:
         return self.collect(self.scan_links())
 
     def scan_links(self) -> pl.LazyFrame:
-        """The links, lazily, once they are known to be whole."""
+        """Return the links as a lazy frame, after a check."""
         return self._sound("links")
 
     @cached_property
@@ -130,7 +136,7 @@ class RunTables:
         return self.collect(self.scan_jobs())
 
     def scan_jobs(self) -> pl.LazyFrame:
-        """The jobs, lazily, once they are known to be whole."""
+        """Return the jobs as a lazy frame, after a check."""
         return self._sound("jobs")
 
     @cached_property
@@ -152,44 +158,44 @@ class RunTables:
 
 
 class Run(RunTables):
-    """What happened in a run: frames that are read when they are first asked for.
+    """A run with its tables (polars frames, read on first use) and analyses; times in s, energies in J.
 
     ``rounds``   round, t0, t1, round_s, cohort, arrived, dropped, energy_j, compute_s, upload_s, wait_s, accuracy,
                  loss; the parts (with download_s in runs with a downlink) are means over the devices that took part,
-                 and sum to round_s. Where jobs reach from one round into the next, they are the shares of what all
-                 jobs did meanwhile
-    ``jobs``     what was decided for each job and what came of it; columns as in netsim.trace.schema
+                 and sum to round_s. If jobs extend over several rounds, the parts are the shares of all jobs' time
+                 in the round
+    ``jobs``     planned values and results of each job; columns as in netsim.trace.schema
     ``spans``    the trace's spans: round, name, device, job, t0, t1, value, energy_j
     ``events``   the whole trace; columns as in netsim.trace.schema
-    ``links``    src, dst: what caused what
-    ``devices``  the population as drawn
+    ``links``    src, dst: trace rows of cause and effect
+    ``devices``  the population with its drawn properties
     """
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The result, as ``netsim run --json`` prints it."""
+        """Result of the run, as ``netsim run --json`` prints it."""
         file = self.path / "summary.json"
         if not file.exists():
-            raise InputError("missing", str(file), hint=f"Round {self.last_round} is complete; go on with --resume")
+            raise InputError("missing", str(file), hint=f"Round {self.last_round} is complete; continue with --resume")
         verify(self.path, file.name, {file.name: self.info.get("summary_sha256", "")}, "run.json")
         return dict(read_json(file, "a run's result"))
 
     @property
     def changed(self) -> list[str]:
-        """What was changed of the scenario by ``--set`` or ``with_``, each as ``cell.bandwidth = 10MHz``."""
+        """Changes of the scenario by ``--set`` or ``with_``, each as ``cell.bandwidth = 10MHz``."""
         given = self.info.get("changed", [])
         return [str(each) for each in given] if isinstance(given, list) else []
 
     @property
     def title(self) -> str:
-        """What people know the run by: scenario, what was changed of it, and seed."""
+        """Name of the scenario, its changes, and the seed."""
         changed, more = self.changed[:MOST_TOLD], len(self.changed) - MOST_TOLD
         told = f" with {', '.join(changed)}{f' and {more} more' if more > 0 else ''}" if changed else ""
         return f"{self.info['scenario']}{told}, seed {self.info['seed']}"
 
     @property
     def app(self) -> str | None:
-        """The app of another framework that selected and learned; None in a run of ours."""
+        """The Flower app that selected and trained; None for a run of netsim's own server."""
         return str(self.info["app"]) if "app" in self.info else None
 
     @cached_property
@@ -213,7 +219,7 @@ class Run(RunTables):
             joined = joined.join(values.select("round", pl.col("value").alias(counter)), on="round", how="left")
         filled = joined.with_columns(
             pl.col("dropped").fill_null(0), pl.col("energy_j", "download_s", "compute_s", "upload_s").fill_null(0.0),
-            pl.col("wait_s").fill_null(pl.col("round_s")))        # nobody took part: all of it was waiting
+            pl.col("wait_s").fill_null(pl.col("round_s")))        # a round without devices is all waiting
         if not self.in_rounds:
             filled = _by_overlap(self.collect(filled), self.spans.filter(pl.col("device") >= 0)).lazy()
         told = self.collect(filled.with_columns(
@@ -226,12 +232,12 @@ class Run(RunTables):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Where a device's time goes: computing, sending and waiting, and in runs with a downlink receiving first."""
+        """Names of the parts of a device's time: compute, upload, wait, and before them download with a downlink."""
         return tuple(part for part in ALL_PARTS if f"{part}_s" in self.rounds.columns)
 
     @cached_property
     def in_rounds(self) -> bool:
-        """Whether all work lies within its round, as with a server that waits for it."""
+        """True if every job starts and ends in one round, as with a synchronous server."""
         import polars as pl
 
         trace, name = self.scan(), pl.col("name")
@@ -240,13 +246,15 @@ class Run(RunTables):
         early = work.join(began, on="round").select((pl.col("t0") < pl.col("began")).any())
         return not self.collect(early).item()
 
-    # What analysis and report make of a run. They read runs, and nothing that simulates imports them: each is loaded
-    # when its method is called.
+    # Analyses and reports. They read runs, and the simulation does not import them: each is loaded on the first call.
 
     def breakdown(self) -> Any:
-        """Where time, energy and band went, a :class:`~netsim.analysis.breakdown.Breakdown`.
+        """Break down the use of time, energy and bandwidth.
 
-        ``.rounds``, ``.devices`` and ``.shares`` are frames, ``.totals`` a dict.
+        Returns
+        -------
+        netsim.analysis.breakdown.Breakdown
+            ``.rounds``, ``.devices`` and ``.shares`` are frames, ``.totals`` is a dict.
         """
         return self._breakdown
 
@@ -255,9 +263,17 @@ class Run(RunTables):
         return _loaded("netsim.analysis.breakdown", "break_down")(self)
 
     def critical_path(self, round: int | None = None) -> Any:
-        """What set the length of the run, or of a round, a :class:`~netsim.analysis.critical_path.CriticalPath`.
+        """Find the critical path of the run or of one round.
 
-        ``.steps``, ``.causes`` and ``.slack`` are frames, ``.length_s`` seconds.
+        Parameters
+        ----------
+        round : int, optional
+            Number of the round, from 1; by default the whole run.
+
+        Returns
+        -------
+        netsim.analysis.critical_path.CriticalPath
+            ``.steps``, ``.causes`` and ``.slack`` are frames, ``.length_s`` is in seconds.
         """
         return self._critical_path if round is None else _loaded(
             "netsim.analysis.critical_path", "find_critical_path")(self, round)
@@ -267,21 +283,55 @@ class Run(RunTables):
         return _loaded("netsim.analysis.critical_path", "find_critical_path")(self)
 
     def explain(self, round: int | None = None, *, allow_import: bool = False, methods: bool = True) -> Any:
-        """Why a round took so long, and what would shorten it; by default the slowest, and the run as a whole.
+        """Explain the length of a round, and estimate the effect of changes.
 
-        Returns an :class:`~netsim.analysis.explain.Explanation`: ``.binding`` are the limits that hold the round up,
-        ``.what_if`` the changes, the largest saving first; ``methods=False`` leaves out other allocation methods,
-        some of which take long to plan.
+        Parameters
+        ----------
+        round : int, optional
+            Number of the round, from 1; by default the slowest round, and the run as a whole.
+        allow_import : bool
+            Allow the scenario to name code of packages that are not made for netsim.
+        methods : bool
+            Compare other allocation methods, some of which take long to plan.
+
+        Returns
+        -------
+        netsim.analysis.explain.Explanation
+            ``.binding`` are the limits that determine the length, ``.what_if`` the changes by decreasing saving.
         """
         return _loaded("netsim.analysis.explain", "explain")(self, round, allow_import=allow_import, methods=methods)
 
     def graph(self, round: int | None = None) -> nx.DiGraph:
-        """The links of the run, or of one round, as a networkx graph; its longest path is as long as the run."""
+        """Return the links of the run or of one round as a graph, whose longest path is the critical path.
+
+        Parameters
+        ----------
+        round : int, optional
+            Number of the round, from 1; by default the whole run.
+
+        Returns
+        -------
+        networkx.DiGraph
+            Nodes are trace rows; an edge leads from cause to effect.
+        """
         links: nx.DiGraph = _loaded("netsim.analysis.critical_path", "causal_graph")(self, round)
         return links
 
     def figure(self, kind: str, round: int | None = None) -> Figure:
-        """A matplotlib figure: "gantt" (of one ``round``), "breakdown", "energy", "band", "accuracy"."""
+        """Draw a figure of the run.
+
+        Parameters
+        ----------
+        kind : {"gantt", "breakdown", "energy", "band", "accuracy"}
+            Contents of the figure.
+        round : int, optional
+            Number of the round of a Gantt chart, from 1.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
         drawn: Figure = _loaded("netsim.report.figures", "draw")(self, kind, round)
         return drawn
 
@@ -298,7 +348,7 @@ class Run(RunTables):
 
 
 def _by_overlap(rounds: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """The rounds with their parts by what went on in each, be it of jobs that end in a later one."""
+    """Return the rounds with parts by the time of all jobs in each round, also of jobs that end in a later one."""
     import polars as pl
 
     begins, ends = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
@@ -312,7 +362,28 @@ def _by_overlap(rounds: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def load_run(path: Path | str) -> Run:
-    """Open the run that lies in a folder; one that was interrupted shows its complete rounds."""
+    """Open the run in a folder; an interrupted run has its complete rounds.
+
+    Parameters
+    ----------
+    path : str or Path
+        Folder of the run.
+
+    Returns
+    -------
+    Run
+        The run; its tables are read on first use.
+
+    Raises
+    ------
+    InputError
+        The folder holds no run, the run is damaged, or a process is writing it.
+
+    Examples
+    --------
+    >>> run = load_run("results/tiny")      # doctest: +SKIP
+    >>> run.rounds["round_s"].mean()        # doctest: +SKIP
+    """
     run = Run(path)
     if is_being_written(run.path):
         raise InputError("busy", str(path), hint=f"Round {run.last_round} is complete; wait for the run to finish")
@@ -320,7 +391,7 @@ def load_run(path: Path | str) -> Run:
 
 
 def in_order(values: pl.Expr) -> pl.Expr:
-    """Sum a group in the order of its rows: polars' own sum over threads differs in the last digit now and then."""
+    """Sum a group in the order of its rows; the last digit of polars' own sum depends on its threads."""
     return values.implode().list.sum()
 
 

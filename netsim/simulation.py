@@ -1,4 +1,4 @@
-"""One run of a scenario: a server, what it selects by and what learns, on the stage of its cell."""
+"""Simulation of a scenario: its server, selection method and learning in a simulated cell."""
 
 from __future__ import annotations
 
@@ -31,13 +31,45 @@ def simulate(
 ) -> Run:
     """Simulate a scenario and return its run.
 
-    ``scenario`` may be the name or the path of one, or a dict of its tables. ``out`` is the run's folder (without one,
-    the run lives as long as the object returned). ``workers`` is how many processes train devices (default: one for
-    each core); it changes nothing but the speed. ``resume`` goes on with the run that lies in ``out``, if one does.
-    ``learning=False`` plays the rounds without training. ``shared`` is a folder for many runs: what they have in common
-    is trained once. ``allow_import`` lets the scenario name code of packages that are not made for netsim. ``own`` are
-    functions and classes of this Python session in the place of what the scenario names: ``allocation``, ``selection``,
-    ``model``, ``dataset``, ``channel``; a run with such cannot be resumed.
+    Parameters
+    ----------
+    scenario : Scenario, str, Path or mapping
+        A scenario, its name, the path of its file, or a dict of its tables.
+    out : str or Path, optional
+        Folder of the run. By default the files are deleted with the returned object.
+    seed : int
+        Seed of all random draws.
+    learning : bool
+        False simulates the rounds without training models.
+    workers : int, optional
+        Number of processes that train models; by default one per core. It has no effect on the results.
+    resume : bool
+        Continue the run in ``out`` from its last checkpoint, if there is one.
+    progress : callable, optional
+        Called with a ``RunProgress`` after each round: round, rounds, time_s, energy_j, accuracy, target.
+    shared : InCommon, optional
+        Cache of training results that several runs have in common.
+    allow_import : bool
+        Allow the scenario to name code of packages that are not made for netsim.
+    **own
+        Functions and classes of this Python session that replace those the scenario names: ``allocation``,
+        ``selection``, ``model``, ``dataset``, ``channel``, ``link``. A run with such objects cannot be resumed.
+
+    Returns
+    -------
+    Run
+        The finished run, with its tables and analyses.
+
+    Raises
+    ------
+    InputError
+        The scenario or an argument is not valid, or ``out`` holds other files.
+
+    Examples
+    --------
+    >>> from netsim import simulate
+    >>> simulate("tiny", seed=1, learning=False).rounds.height
+    3
     """
     check_arguments(own, seed=seed, workers=workers, resume=resume, out=out, learning=learning, progress=progress)
     with with_own(scenario, own) as whole:
@@ -60,7 +92,7 @@ def simulate(
 
 
 def serve(stage: Stage, selector: Selector) -> None:
-    """Let the server of the stage's scenario play its rounds to the end of the run."""
+    """Run the server of the scenario to the end of the run."""
     scenario, strategy = stage.scenario, strategy_of(stage.scenario)
     server: Server = strategy.loop(stage.context(selector), strategy)
     if not server.ended():
@@ -71,7 +103,7 @@ def serve(stage: Stage, selector: Selector) -> None:
 
 
 def watched(server: Server, kind: str) -> Generator[Any, Any, None]:
-    """The process of a user's own server; an error in it is reported with the time and its line."""
+    """Run a user's own server; report an error in it with the simulated time and its line."""
     try:
         yield from server.run()
     except (InputError, WorkerError):
@@ -84,10 +116,10 @@ def watched(server: Server, kind: str) -> Generator[Any, Any, None]:
 def open_learning(
     scenario: Scenario, seed: int, selection: Selection, folder: Path, workers: int | None, shared: InCommon | None,
 ) -> Iterator[Learning]:
-    """Torch with its workers; what the scenario names has been permitted."""
+    """Open torch training with its worker processes; imports of the scenario must have been permitted."""
     from netsim.learning.learner import open_learner
     from netsim.learning.torch_learning import TorchLearning
 
     with open_learner(scenario, seed, workers, shared, allow_import=True) as learner:
-        check_layers(selection, learner.layers)     # now, and not when the first round is over
+        check_layers(selection, learner.layers)     # before the first round
         yield TorchLearning(scenario, learner, folder, keeps_models="weights" in selection.needs)

@@ -1,4 +1,4 @@
-"""The folder, world and cell of one run, for a server of ours or for the app of another framework."""
+"""Session of one run: its folder, environment and cell, for netsim's servers and for Flower apps."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
 
-MOST_CHANGES = 50      # that a run remembers
+MOST_CHANGES = 50      # changed scenario keys that run.json lists
 
 
 @dataclass(eq=False)
 class Stage:
-    """What a run is played on."""
+    """Session of one run: simulation, cell, learning and journal."""
 
     env: simpy.Environment
     scenario: Scenario
@@ -48,35 +48,38 @@ class Stage:
     progress: Callable[[RunProgress], None] | None = None        # called after each round
 
     def context(self, selector: Selector | None = None) -> ServerContext:
-        """What a server works with."""
+        """Return the context of a server."""
         return ServerContext(self.scenario, self.rounds, self.sizes, self.learning, self.history, self.closed, selector)
 
     def advance(self, event: simpy.Event) -> None:
-        """Let simulated time pass until something has happened; report a fault of the user's code with the round."""
+        """Run the simulation until an event; report an error in user code with the round."""
         try:
             self.env.run(until=event)
         except YourCodeError as fault:
             raise fault.in_round(self.rounds.version + 1) from None
 
     def closed(self, at: RunProgress) -> None:
-        """A round is complete: write it down if that is due, and say how far the run is."""
+        """Write a complete round to disk if that is due, and report the progress."""
         if len(self.recorder) >= rows_a_part(self.learning.trains):
             self.journal.commit(at.round, self.recorder, self.rooms, self.learning)
         if self.progress:
             self.progress(at)
 
     def finish(self, *, target_reached: bool | None, in_rounds: bool = False, **more: Any) -> None:
-        """Write the rest down, and the result; ``in_rounds``: what came after the last round was waited in vain."""
+        """Write the remaining rows and the summary.
+
+        With ``in_rounds``, the run ends with its last round, and a later wait for devices does not count.
+        """
         if len(self.recorder):
             self.journal.commit(self.rounds.version, self.recorder, self.rooms, self.learning)
         self.journal.finish({**self.summary(target_reached, in_rounds), **more})
         self.learning.remove()
 
     def summary(self, target_reached: bool | None, in_rounds: bool) -> dict[str, Any]:
-        """The result, as ``netsim run --json`` prints it."""
+        """Return the result, as ``netsim run --json`` prints it."""
         history, path = self.history, self.journal.path
         run = Run(path)
-        run.number_of_devices = len(self.sizes.cycles)       # known here: a table of a million rows is not read for it
+        run.number_of_devices = len(self.sizes.cycles)       # avoids reading the table of devices
         evaluated = [accuracy for accuracy in history.accuracy if not math.isnan(accuracy)]
         return {
             "run_dir": str(path),
@@ -93,7 +96,7 @@ class Stage:
 
 
 def journal_of(path: Path, scenario: Scenario, seed: int, **more: Any) -> Journal:
-    """The journal of a run, with what makes it this run and no other, and what people know it by."""
+    """Return the journal of a run, with the identity of the run: scenario, digest, seed and ``more``."""
     changed = scenario.said.changed[:MOST_CHANGES]
     return Journal(path, {"scenario": scenario.name, **({"changed": changed} if changed else {}),
                           "scenario_sha256": scenario.digest, "seed": seed, **more})
@@ -105,10 +108,24 @@ def open_stage(
     selector: Selector | None = None, begun: Literal["refuse", "resume", "restart"] = "refuse",
     env: simpy.Environment | None = None,
 ) -> Iterator[Stage]:
-    """A stage in the folder of a journal; ``learning`` is opened once the folder is ours.
+    """Open the session of a run in the folder of a journal.
 
-    ``begun`` says what becomes of a run that lies there: it is an error, or it goes on from its last checkpoint, or it
-    begins again. ``env`` is the environment of a new run's cell, where it is not a cell of its own.
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario.
+    journal : Journal
+        Journal of the run's folder.
+    seed : int
+        Seed of all random draws.
+    learning : callable
+        Returns a context manager of the learning; called once the folder is locked.
+    selector : Selector, optional
+        The selection method, whose state checkpoints contain.
+    begun : {"refuse", "resume", "restart"}
+        Treatment of a run in the folder: raise InputError, continue from its checkpoint, or start again.
+    env : simpy.Environment, optional
+        Environment of a new run's cell; by default a new one.
     """
     with ExitStack() as stack:
         stack.callback(journal.close)
@@ -141,9 +158,9 @@ def open_stage(
         try:
             yield stage
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # a checkpoint with a right checksum may still hold a state that no run can reach
+            # a checkpoint with a valid checksum may hold a state that no run can reach
             if isinstance(error, InputError) or rounds.version > version:
                 raise
             raise InputError(
-                "damaged", str(journal.path / CHECKPOINT), f"a state that this run cannot go on from ({error!r})",
-                hint="Begin again with another --out; if netsim wrote it, this is a fault of netsim") from error
+                "damaged", str(journal.path / CHECKPOINT), f"a state that this run cannot continue from ({error!r})",
+                hint="Start a new run with another --out; if netsim wrote this file, report a bug") from error

@@ -1,4 +1,4 @@
-"""Servers, which dispatch jobs, wait for them and aggregate: a loop over the cell's interface, and a strategy."""
+"""Federated-learning servers: a loop that dispatches and waits for jobs in the cell, and an aggregation strategy."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def _check(name: str, found: Any) -> None:
 
 
 SERVERS = Registry("server", "server.kind", {
-    "synchronous": Entry("netsim.server.synchronous:WaitForAll", "rounds as long as their slowest device"),
-    "first-k": Entry("netsim.server.synchronous:FirstK", "rounds that end with the first so many of a larger cohort"),
-    "window": Entry("netsim.server.strategies:Window", "every so many seconds what has arrived, the late included"),
-    "fedbuff": Entry("netsim.server.strategies:FedBuff", "a buffer of updates, weighed by their staleness"),
-    "fedasync": Entry("netsim.server.strategies:FedAsync", "every arrival mixes into the model, less if it is stale"),
-    "port": Entry("netsim.server.strategies:Port", "a buffer weighed by freshness and by where the updates point"),
+    "synchronous": Entry("netsim.server.synchronous:WaitForAll", "rounds that wait for their slowest device"),
+    "first-k": Entry("netsim.server.synchronous:FirstK", "over-selection: a round ends with its first k arrivals"),
+    "window": Entry("netsim.server.strategies:Window", "rounds of a fixed length; late updates count in a later one"),
+    "fedbuff": Entry("netsim.server.strategies:FedBuff", "asynchronous, with a buffer and staleness weighting"),
+    "fedasync": Entry("netsim.server.strategies:FedAsync", "asynchronous: each update is mixed into the model"),
+    "port": Entry("netsim.server.strategies:Port", "asynchronous, with a buffer weighted by freshness and similarity"),
 }, check=_check)
 
 
 def strategy_of(scenario: Scenario) -> Any:
-    """The strategy that a scenario's [server] table describes; by default rounds that wait for all."""
+    """Return the strategy of a scenario's [server] table; by default synchronous rounds."""
     server = scenario.server
     return SERVERS.make("synchronous", {}) if server is None else SERVERS.make(server.kind, server.options)

@@ -1,4 +1,4 @@
-"""Servers that do not wait: so many devices are always at work, and each starts from the newest model."""
+"""Asynchronous servers: a fixed number of devices works at any time, and each starts from the newest model."""
 
 from __future__ import annotations
 
@@ -21,33 +21,34 @@ from netsim.selection.view import View
 from netsim.server.server import Played, Server, ServerContext
 from netsim.server.strategy import Strategy
 
-Buffer = Annotated[Natural, Field(description="updates that make a new model")]
-Concurrency = Annotated[Natural | None, Field(description="devices at work at a time; by default selection.cohort")]
+Buffer = Annotated[Natural, Field(description="updates per aggregation")]
+Concurrency = Annotated[Natural | None, Field(description="devices that work at a time; by default selection.cohort")]
 
-MOST_FAILED = 100     # jobs of a round in which nothing arrives: then it ends with nothing, as a round that waits does
+MOST_FAILED = 100     # failed jobs after which a round without arrivals ends
 
 
 class Asynchronous(Server):
-    """Takes updates as they come, and aggregates when ``buffer`` of them are there, or every ``period``.
+    """Aggregate when ``buffer`` updates have arrived, or every ``period``.
 
-    At one instant an arrival comes first, then the aggregation, then the next start: a device that fills the buffer
-    starts again from the new version, and one that arrives before it from the old one. When no device is left that
-    could fill the buffer, what is in it is aggregated; a round in which nothing arrives ends with the run's time, or
-    after a hundred jobs. When the run is over, jobs under way end; what they have spent is counted.
+    At one instant, arrivals come first, then the aggregation, then the next starts: the device that fills the buffer
+    starts again from the new version, a device that arrived before it from the old one. If no device is left that
+    could fill the buffer, the updates in it are aggregated. A round without arrivals ends at the run's time limit, or
+    after 100 failed jobs. Running jobs are aborted at the end of the run; the energy they have used counts.
     """
 
     strategy: TakeAsTheyCome
 
     def __init__(self, context: ServerContext, strategy: Strategy) -> None:
         super().__init__(context, strategy)
-        self.shares = self.strategy.concurrency or self.scenario.selection.cohort      # devices at work at a time
+        self.shares = self.strategy.concurrency or self.scenario.selection.cohort      # devices that work at a time
         self._begin_round()
 
     def _begin_round(self) -> None:
-        self._arrived: list[Job] = []        # since the last aggregation
-        self._infeasible: list[int] = []     # devices that no plan was found for since then
-        self._failed = 0                     # jobs that have ended otherwise since then
-        self._asked = 0                      # how often selection was asked since then
+        # since the last aggregation: arrived jobs, devices without a plan, failed jobs, calls of the selection method
+        self._arrived: list[Job] = []
+        self._infeasible: list[int] = []
+        self._failed = 0
+        self._asked = 0
 
     def nothing_to_do(self) -> bool:
         return self.strategy.period_s is None and super().nothing_to_do() and not self.cell.running
@@ -62,27 +63,27 @@ class Asynchronous(Server):
         """Keep devices at work until the buffer is full."""
         self.dispatch_idle()
         if not self.cell.running:
-            yield self.rounds.pause(self.scenario.rounds.wait_s)             # no device fits: another try later
+            yield self.rounds.pause(self.scenario.rounds.wait_s)             # no feasible device: retry later
         while not self.is_complete() and self.cell.running:
             self.take((yield from self.next_ended()))
             if not self.is_complete():
                 self.dispatch_idle()
 
     def pass_window(self, period_s: float) -> ProcessGenerator:
-        """Wait for the next multiple of the period."""
+        """Wait until the next multiple of the period."""
         self.dispatch_idle()
         yield self.rounds.pause((self.rounds.version + 1) * period_s - self.cell.now)
-        yield self.cell.wait((), self.cell.now, 1)                           # a job that ends right now is in time
+        yield self.cell.wait((), self.cell.now, 1)                           # a job that ends at this instant counts
         self.take(self.rounds.collect())
 
     def is_complete(self) -> bool:
-        """Whether the buffer is full; where nothing arrives, whether the time is up, or too many jobs have failed."""
+        """Return True if the buffer is full, or if it is empty at the time limit or after too many failed jobs."""
         end = self.scenario.end.time
         hopeless = self._failed >= MOST_FAILED or (end is not None and self.cell.now >= end)
         return len(self._arrived) >= self.strategy.buffer or (not self._arrived and hopeless)
 
     def dispatch_idle(self) -> None:
-        """Let as many devices start as there are places free; which, is the selection's answer."""
+        """Select and start idle devices until ``concurrency`` devices work."""
         while (view := self.selection_view()) is not None:
             devices = self.strategy.select(view, partial(self.selector.choose, again=self._asked)).devices
             self._asked += 1
@@ -93,7 +94,7 @@ class Asynchronous(Server):
             self.refuse_infeasible()
 
     def selection_view(self) -> View | None:
-        """What selection may see when it is asked who takes the free places; None without a device or a place."""
+        """Return the view of idle devices for the selection method; None if no device is idle or none is needed."""
         busy = [job.device for job in self.cell.running.values()]
         free = self.shares - len(busy)
         if free <= 0:
@@ -104,7 +105,7 @@ class Asynchronous(Server):
         return self.view(available=lambda: idle, alive=lambda: count, cohort_size=lambda: free) if count else None
 
     def take(self, ended: list[Job]) -> None:
-        """Put the updates that have arrived into the buffer."""
+        """Add arrived jobs to the buffer, and count failed ones."""
         arrived = [job for job in ended if job.arrived]
         self._arrived += arrived
         self._failed += len(ended) - len(arrived)
@@ -112,11 +113,11 @@ class Asynchronous(Server):
 
 @dataclass(frozen=True, kw_only=True)
 class TakeAsTheyCome(Strategy):
-    """Strategies of the asynchronous server; one of your own overrides ``weights``."""
+    """Base class of asynchronous strategies; a strategy of your own overrides ``weights``."""
 
     loop = Asynchronous
     waits = barrier = False
-    period_s: ClassVar[float | None] = None          # between aggregations, where it is not the buffer that decides
+    period_s: ClassVar[float | None] = None          # seconds between aggregations, if the buffer does not decide
 
     buffer: Buffer = 10
     concurrency: Concurrency = None
@@ -144,8 +145,8 @@ class TakeAsTheyCome(Strategy):
     def idle(self, scenario: Scenario) -> Mapping[str, str]:
         no_rounds = "is asynchronous and has no cohort rounds; remove this key"
         keys = ("rounds.first_infeasible", "rounds.deadline", "learning.fedl", "learning.aggregation",
-                *(("rounds.first",) if scenario.rounds.first == "all" else ()))      # nor does it begin with everybody
-        idle = {**dict.fromkeys(keys, no_rounds), "cell.downlink.to": "lets every device start alone; leave it out"}
+                *(("rounds.first",) if scenario.rounds.first == "all" else ()))
+        idle = {**dict.fromkeys(keys, no_rounds), "cell.downlink.to": "starts devices one by one; remove this key"}
         if self.concurrency not in (None, scenario.selection.cohort):
-            idle["selection.cohort"] = "lets server.concurrency devices work at a time; change that"
+            idle["selection.cohort"] = "uses server.concurrency as the number of devices; change that key"
         return idle

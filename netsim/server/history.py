@@ -1,4 +1,4 @@
-"""What a server remembers of its devices and of the rounds played."""
+"""Participation of devices and results of rounds, as selection methods see them."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ ARRAYS = ("last_round", "times_used", "duration_s")
 
 
 class History:
-    """Arrays with one entry for each of the N devices, and sums over the run."""
+    """Arrays of shape (N,) with one entry per device, and sums over the run."""
 
     def __init__(self, devices: int) -> None:
-        self.last_round: Ints = np.zeros(devices, np.int64)      # that a device's model arrived in; 0: never
+        self.last_round: Ints = np.zeros(devices, np.int64)      # in which an update of the device arrived; 0: never
         self.times_used: Ints = np.zeros(devices, np.int64)
-        self.duration_s: Floats = np.full(devices, np.nan)       # computing and sending when it last took part
+        self.duration_s: Floats = np.full(devices, np.nan)       # computing and sending in its last participation
         self.energy_j = 0.0
         self.dropped = 0
-        self.arrived_last = 0                                    # in the last round
+        self.arrived_last = 0                                    # arrivals in the last round
         self.accuracy: list[float] = []                          # NaN for a round that was not evaluated
 
     def add(self, round: int, outcomes: Outcomes) -> None:
-        """A round has ended so."""
+        """Add the outcomes of a round."""
         arrived = outcomes.device[outcomes.arrived]
         self.last_round[arrived] = round
-        np.add.at(self.times_used, arrived, 1)                   # a device may have arrived several times
+        np.add.at(self.times_used, arrived, 1)                   # a device may arrive several times in a round
         self.duration_s[arrived] = outcomes.duration_s[outcomes.arrived]
         self.arrived_last = len(arrived)
         self.dropped += len(outcomes.arrived) - len(arrived)
         self.spend(outcomes)
 
     def spend(self, outcomes: Outcomes) -> None:
-        """What some jobs took."""
+        """Add the energy of some jobs."""
         self.energy_j += float(np.add.reduce(outcomes.energy_j))
 
     def columns(self) -> Mapping[str, Callable[[], Any]]:
-        """What a selection method may see of it, by the names of a view's columns."""
+        """Return the columns of a selection method's view, each made on request."""
         return {"last_round": lambda: self.last_round.copy(), "times_used": lambda: self.times_used.copy(),
                 "duration_s": lambda: self.duration_s.copy(), "accuracy": lambda: tuple(self.accuracy)}
 
     def snapshot(self) -> State:
-        device = np.flatnonzero(self.times_used)                 # of a large population few devices have taken part
+        device = np.flatnonzero(self.times_used)                 # few devices of a large population have taken part
         return {
             "device": device, **{name: getattr(self, name)[device] for name in ARRAYS},
             "energy_j": np.array(self.energy_j), "counts": np.array([self.dropped, self.arrived_last], np.int64),
@@ -60,6 +60,6 @@ class History:
             raise ValueError(f"it is not about {counted(len(self.last_round), 'device')}")
         for name in ARRAYS:
             own: NDArray[Any] = getattr(self, name)
-            own[device] = state[name].astype(own.dtype, casting="safe")      # a count is no NaN
+            own[device] = state[name].astype(own.dtype, casting="safe")      # counts must not be NaN
         self.energy_j, self.accuracy = float(state["energy_j"]), state["accuracy"].tolist()
         self.dropped, self.arrived_last = (int(count) for count in state["counts"])

@@ -1,4 +1,4 @@
-"""The cell as a server sees it: the devices at work, with their population, channel and plans; it knows no rounds."""
+"""The cell as a server uses it: availability, channel, plans and jobs of the population, independent of rounds."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ from netsim.world.faults import DevicesInTime
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
-Charges = Callable[[Ints], Floats]       # joules in the batteries of some devices
+Charges = Callable[[Ints], Floats]       # battery levels of some devices in J
 
 
 @dataclass(frozen=True, eq=False)
 class CellParts:
-    """What a cell is put together from: the devices, their world, and the rules of plans and of the band."""
+    """Parts of a cell: devices, time-varying environment, planner and scheduler."""
 
     population: Population
     channel: GainTimeline
     problems: RoundProblems
     scheduler: Scheduler
     planner: MakePlanner
-    believes: str                 # what a plan takes for the gain of a channel
-    devices: DevicesInTime        # who goes off, what comes into batteries, whose clocks fall
-    abort_over_budget: bool       # whether an upload ends when its budget is spent
+    believes: str                 # channel gain that plans assume: "now" or "mean"
+    devices: DevicesInTime        # availability, energy sources and thermal limits
+    abort_over_budget: bool       # whether an upload is aborted when its energy budget is spent
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int, population: Population, sizes: JobSizes) -> CellParts:
-        """As described, with jobs of these sizes."""
+        """Return the parts of a scenario's cell, for jobs of these sizes."""
         allocation, rounds = scenario.allocation, scenario.rounds
         return cls(
             population, channel_of(scenario, population, seed),
@@ -60,7 +60,7 @@ class CellParts:
 
 
 class ChannelOfRound:
-    """The channel in the present round: gains by time alone."""
+    """The channel in the current round: gains as a function of time."""
 
     def __init__(self, channel: GainTimeline, round_now: Callable[[], int]) -> None:
         self.channel, self.round_now = channel, round_now
@@ -74,7 +74,19 @@ class ChannelOfRound:
 
 
 class RadioCell(SimulatedCell):
-    """One cell of a SimPy environment: what servers select, plan and dispatch, and wait for as in any cell."""
+    """A scenario's cell in a SimPy environment: availability of devices, views for selection, plans and jobs.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        The simulation.
+    parts : CellParts
+        Devices, environment, planner and scheduler.
+    round_now : callable
+        Returns the number of the current round, from 1.
+    training : LocalTraining, optional
+        Trains the models of the devices while they compute.
+    """
 
     def __init__(
         self, env: simpy.Environment, parts: CellParts, round_now: Callable[[], int],
@@ -84,7 +96,7 @@ class RadioCell(SimulatedCell):
         self.channel = channel = ChannelOfRound(parts.channel, round_now)
         devices, faults, problems = parts.devices, parts.devices.faults, parts.problems
         battery_j, least_j = parts.population.battery_j, problems.least_j(channel_changes=channel.changes)
-        changes = channel.next_change(env.now) < math.inf         # during a round
+        changes = channel.next_change(env.now) < math.inf         # gains change during a round
         self._downlink = self._download = problems.downlink()
         uplink = Uplink(
             env, problems.bandwidth_hz, parts.scheduler, link=problems.link, abort_over_budget=parts.abort_over_budget,
@@ -93,7 +105,7 @@ class RadioCell(SimulatedCell):
         super().__init__(
             env, uplink, Batteries(env, battery_j, least_j, devices.supplies), devices, training=training,
             receive_w=self._downlink.reception_w if self._downlink else 0.0)
-        self._surprises = bool(changes or faults or devices.heat_limits)      # that plans do not know
+        self._surprises = bool(changes or faults or devices.heat_limits)      # jobs may take longer than planned
         self._faults = faults if faults and faults.presences else None
         self._charge = self.batteries.level_j if self.batteries.any_finite else None
         self._whole_band = bool(getattr(parts.scheduler, "alone", False))     # whether one job has it all
@@ -101,20 +113,20 @@ class RadioCell(SimulatedCell):
 
     @property
     def now(self) -> float:
-        """Simulated seconds."""
+        """Simulated time in seconds."""
         return float(self.env.now)
 
-    # Which devices can be selected.
+    # Availability.
 
     @property
     def available(self) -> Bools:
-        """Which devices can be selected now: available, with the energy for a job."""
+        """Mask of the devices that can be selected now: available, with the energy for a job; shape (N,)."""
         available = self.batteries.available
         return available if self._faults is None else available & self._faults.available(self.now)
 
     @property
     def next_available_time(self) -> float:
-        """When a device can be selected: now, later where all are off, or never (inf)."""
+        """First instant in seconds at which a device can be selected: now, later, or inf for never."""
         batteries, faults = self.batteries, self._faults
         if faults is None and not batteries.recharge:
             return self.now if batteries.alive else math.inf
@@ -127,16 +139,16 @@ class RadioCell(SimulatedCell):
                     for device in np.flatnonzero(able < math.inf).tolist()), default=math.inf)
 
     def unavailable_reason(self, device: int) -> str | None:
-        """Why a device cannot be selected now; None where it can."""
+        """Return the reason why a device cannot be selected now; None if it can."""
         return None if self.available[device] else OFF if self.batteries.available[device] else BATTERY_EMPTY
 
     def view(self, **columns: Callable[[], Any]) -> View:
-        """What a selection method may see; each column, the server's own among them, is made when it is asked for."""
+        """Return the view of a selection method, with more ``columns`` of the server; each is made on request."""
         return View.lazy({**self._columns, **columns})
 
     @cached_property
     def _columns(self) -> dict[str, Callable[[], Any]]:
-        """What the cell shows to a selection method."""
+        """Columns of the cell in a selection method's view."""
         batteries, always = self.batteries, self._faults is None and not self.batteries.recharge
         return {
             "time_s": lambda: self.now, "population": lambda: self.parts.population,
@@ -152,17 +164,32 @@ class RadioCell(SimulatedCell):
     # Plans.
 
     def problem(self, devices: Ints) -> Problem:
-        """The allocation problem of these devices, as a plan believes it to be now."""
+        """Return the allocation problem of these devices, with the gains that plans assume now."""
         if not self.channel.changes:
             return self.problems.of(devices)
         believed = self.channel.mean if self.parts.believes == "mean" else self.channel.gain
         return self.problems.of(devices, believed(devices, self.now))
 
     def plan(self, devices: Ints, sizes: JobSizes, rule: str, size: int, shares: int = 1) -> Agenda:
-        """Bandwidth, CPU frequency and power for the devices that fit, in waves of ``size`` where they need several.
+        """Plan bandwidth, CPU frequency and power of devices, in waves of at most ``size`` devices.
 
-        ``shares`` is the number of equal band shares of which these devices have one; ``rule`` says what becomes of
-        devices without a plan (``rounds.infeasible``).
+        Parameters
+        ----------
+        devices : array of int
+            Device numbers.
+        sizes : JobSizes
+            Cycles, upload bits and download bits of each device's job.
+        rule : str
+            Policy for devices without a feasible plan (``rounds.infeasible``).
+        size : int
+            Maximum number of devices of a wave.
+        shares : int
+            Plan in one of this many equal shares of the band.
+
+        Returns
+        -------
+        Agenda
+            The waves with their plans, and the devices without a plan.
         """
         if sizes is not self.problems.sizes:
             self.problems = self.problems.with_sizes(sizes)
@@ -177,7 +204,7 @@ class RadioCell(SimulatedCell):
         return self.last_planner.agenda(np.sort(devices), rule, size)
 
     def _planner_in(self, shares: int, charge_j: Charges | None) -> Planner:
-        """Plans in one of so many shares of the band, or in all of it where one job sends at a time."""
+        """Return a planner for one of ``shares`` equal shares of the band, or for all of it under TDMA."""
         def part(devices: Ints) -> Problem:
             whole = self.problem(devices)
             return replace(whole, bandwidth_hz=whole.bandwidth_hz / shares)
@@ -188,14 +215,14 @@ class RadioCell(SimulatedCell):
         return self.parts.planner(self.problem if in_all else part, charge_j, self._download_in(shares))
 
     def _download_in(self, shares: int) -> Downlink | None:
-        """The model's way to a device, in as large a part of band and power as its upload has."""
+        """Return the downlink with the same share of band and power as the upload."""
         return self._downlink if self._downlink is None or self._whole_band else self._downlink.in_part(shares)
 
     def infeasibility_reason(self, rule: str, shares: int = 1) -> str | None:
-        """Why no device can ever take part again under a rule; None where one may."""
+        """Return the reason why no device can take part again under a policy; None if one may."""
         batteries = self.batteries
         able = np.flatnonzero(batteries.able_from() < math.inf)
-        # a battery with too little now may be full one day
+        # a battery with too little energy now may be charged later
         planner = self._planner_in(shares, batteries.capacity_j.take if batteries.recharge else self._charge)
         if not len(able):
             return batteries.too_little()
@@ -209,7 +236,7 @@ class RadioCell(SimulatedCell):
         return None
 
     def dispatch(self, wave: Wave, first: int = 0, cause: int = -1) -> list[Job]:
-        """Let the devices of a wave begin their jobs, numbered from ``first``; ``cause`` is a row of the trace."""
+        """Start the jobs of a wave, numbered from ``first``; ``cause`` is the trace row of their allocation."""
         gain = self.channel.gain(wave.devices, self.now)
         jobs = jobs_of(wave, gain, None if self._download is None else self._download.seconds(gain),
                        self.now, first=first, cause=cause, lasting=self._surprises)
@@ -220,10 +247,10 @@ class RadioCell(SimulatedCell):
         return jobs
 
     def snapshot(self) -> State:
-        """Batteries, the clock, and the jobs in flight."""
+        """Return batteries, clock and running jobs as named arrays."""
         return {**self.batteries.snapshot(), **super().snapshot(), "clock": np.array([self.now])}
 
     def restore(self, state: State) -> None:
-        """The environment's clock must stand at ``clock`` already."""
+        """Restore a checkpoint; the environment's time must equal its ``clock``."""
         self.batteries.restore(state)
         super().restore(state)

@@ -1,4 +1,4 @@
-"""Jobs that have ended, written down: their spans and counters, what caused what, and a row a job."""
+"""Recording of ended jobs: spans, counters, links between causes and effects, and one row per job."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ from netsim.cell.job import DOWNLOAD, UPLOAD, Job, Segment
 from netsim.trace.recorder import COUNTER, INSTANT, SPAN, Recorder
 from netsim.trace.schema import ARRIVED, CELL, INFEASIBLE
 
-CLOCK = 64      # units in the last place of the clock: a shorter wait is its rounding
+CLOCK = 64      # units in the last place of the clock: a shorter wait is a rounding error
 HEAD = ("number", "device", "cause")
-TOGETHER = 1e-10   # of a round: devices that end so close to each other are planned to end together
+TOGETHER = 1e-10   # fraction of a round: ends closer than this are planned to be simultaneous
 WORKED = ("compute_s", "upload_s", "compute_j", "computed_at", "sent_from")
 DECIDED = ("gain", "bits", "cycles", "budget_j", "cpu_hz", "power_w", "bandwidth_hz", "planned_s")
 CHARGES = ("computed_charge_j", "ended_charge_j")
-Piece = tuple[int, int | list[int], Ints, Ints | int, Floats, Floats, Any, Any]      # columns of rows of the trace
+Piece = tuple[int, int | list[int], Ints, Ints | int, Floats, Floats, Any, Any]      # columns of trace rows
 
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """How some jobs ended, a row each."""
+    """Results of n ended jobs: arrays of shape (n,)."""
 
     device: Ints
     arrived: Bools
-    duration_s: Floats         # computing and sending, without waiting
+    duration_s: Floats         # without waiting
     energy_j: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Ended:
-    """Jobs that have ended, in columns."""
+    """Ended jobs as columns."""
 
     job: Ints
     device: Ints
     began: Floats
-    cause: Ints                # the trace row of their allocation
-    version: Ints              # of the model that they started from
+    cause: Ints                # trace rows of their allocation
+    version: Ints              # model versions that they started from
     outcome: list[str]
     arrived: Bools
-    values: dict[str, Floats]           # what was measured
-    decided: dict[str, Floats]          # what was decided
-    segments: dict[int, list[Segment]]  # by position: jobs that did more than compute, wait and send
-    computes: Ints                      # the trace row of its first computing
-    last: Ints                          # and the one that ended it
+    values: dict[str, Floats]           # measured times and energies
+    decided: dict[str, Floats]          # planned values
+    segments: dict[int, list[Segment]]  # by position, of jobs that did not only compute, wait and send
+    computes: Ints                      # trace row of the first computation of each job
+    last: Ints                          # last trace row of each job
 
     def __len__(self) -> int:
         return len(self.job)
 
     @cached_property
     def received(self) -> Floats:
-        """Seconds and joules that each job took to receive the model."""
+        """Seconds and joules of receiving the model, shape (2, n)."""
         received = np.zeros((2, len(self)))
         for place, told in self.segments.items():
             for name, t0, t1, joules in told:
@@ -67,19 +67,19 @@ class Ended:
 
     @property
     def energy_j(self) -> Floats:
-        """What each job took."""
+        """Energy of each job in J."""
         energy_j: Floats = self.values["compute_j"] + self.values["upload_j"]
         return energy_j if not self.segments else energy_j + self.received[1]
 
     @property
     def duration_s(self) -> Floats:
-        """How long each was at work: without waiting."""
+        """Seconds of work of each job, without waiting."""
         seconds: Floats = self.values["compute_s"] + self.values["upload_s"]
         return seconds if not self.segments else seconds + self.received[0]
 
     @classmethod
     def of(cls, jobs: Sequence[Job], version: Ints, decided: Mapping[str, Any] | None) -> Ended:
-        """The columns of some jobs, in their order."""
+        """Return the columns of some jobs, in their order; ``decided`` holds the planned values, if known."""
         outcome = [job.outcome for job in jobs]
         values = {**_columns([job.work for job in jobs], WORKED), **_columns(jobs, ["ended_at"])}
         if decided is None:
@@ -95,7 +95,7 @@ class Ended:
 
 
 def _columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, Floats]:
-    """Attributes of some records as arrays."""
+    """Return attributes of some records as arrays."""
     rows = np.array(list(map(attrgetter(*names), records)), float).reshape(len(records), -1)
     return dict(zip(names, rows.T, strict=True))
 
@@ -104,11 +104,24 @@ def record_ended(
     recorder: Recorder, ended: Sequence[Job], band: tuple[Floats, Floats], version: int, started: Ints | None = None, *,
     contended: bool = False, decided: Mapping[str, Any] | None = None,
 ) -> Ended | None:
-    """Write down jobs that have ended; ``version`` is that of the model when they did.
+    """Record ended jobs and the bandwidth in use; return the jobs as columns, None without jobs.
 
-    ``started`` are the versions that they started from, by default the same; ``contended`` is whether a job ever had
-    to wait until another left the band; ``decided`` has what was decided for these jobs, where the caller has it in
-    columns.
+    Parameters
+    ----------
+    recorder : Recorder
+        The trace.
+    ended : sequence of Job
+        The ended jobs.
+    band : tuple of two arrays
+        Instants in s and values in Hz of the bandwidth in use.
+    version : int
+        Version of the model when the jobs ended.
+    started : array of int, optional
+        Versions that the jobs started from; by default ``version``.
+    contended : bool
+        Whether a job of the run has had to wait for another to release its bandwidth.
+    decided : mapping, optional
+        Planned values of exactly these jobs as columns; by default they are read from the jobs.
     """
     if not ended:
         for t, hertz in zip(*band, strict=True):
@@ -125,13 +138,13 @@ def record_ended(
 def _record_rows(
     recorder: Recorder, jobs: Ended, band: tuple[Floats, Floats], each: Sequence[Job],
 ) -> tuple[Ints, Ints | None]:
-    """Spans, counters and drop-outs; returns the rows of each job's upload and wait, -1 where there is none.
+    """Record spans, counters and failures; return the rows of uploads and of waits, -1 for a job without one.
 
-    None if no job waited.
+    The second is None if no job waited.
     """
     v = jobs.values
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
-    whole: Bools | slice = slice(None)          # jobs that computed, waited, sent and were done
+    whole: Bools | slice = slice(None)          # jobs that only computed, waited and sent
     works = [job.work for job in each]
     charge = _columns(works, CHARGES) if any(work.ended_charge_j == work.ended_charge_j for work in works) else None
     unsent = np.isnan(sent_from)
@@ -161,7 +174,7 @@ def _record_rows(
         waits = np.full(len(jobs), -1)
         waits[waited] = seq[wait]
     jobs.computes[whole] = last[whole] = seq[compute]
-    recorder.add_links(jobs.cause[whole], seq[compute])       # kept as they are until the part is taken
+    recorder.add_links(jobs.cause[whole], seq[compute])       # the recorder keeps a reference to these arrays
     recorder.add_links(jobs.computes[which], seq[upload])
     uploads[which] = last[which] = seq[upload]
     if told is not None:
@@ -173,7 +186,7 @@ def _record_rows(
 
 
 def _link_segments(recorder: Recorder, jobs: Ended, seq: Ints, last: Ints, uploads: Ints) -> None:
-    """Each segment follows the one before."""
+    """Link each segment to the one before it."""
     first = 0
     for place, told in jobs.segments.items():
         rows = seq[first:first + len(told)]
@@ -185,7 +198,7 @@ def _link_segments(recorder: Recorder, jobs: Ended, seq: Ints, last: Ints, uploa
 
 
 class Rows:
-    """Rows that are put in the order of time before they are recorded."""
+    """Trace rows that are sorted by time before they are recorded."""
 
     def __init__(self, recorder: Recorder, jobs: Ended) -> None:
         self.recorder = recorder
@@ -197,7 +210,7 @@ class Rows:
         self, kind: int, name: str | list[str], which: Bools | Ints | slice, t0: Floats, t1: Floats, *,
         energy_j: Floats | float = 0.0,
     ) -> slice:
-        """Rows of these jobs; returns their places."""
+        """Add one row per job of ``which``; return their positions."""
         device, job = self.jobs.device, self.jobs.job
         if not isinstance(which, slice):
             device, job, t0, t1 = device[which], job[which], t0[which], t1[which]
@@ -206,19 +219,19 @@ class Rows:
         return self._add((kind, names, device, job, t0, t1, 0.0, energy_j))
 
     def add_segments(self, segments: dict[int, list[Segment]]) -> slice:
-        """A row for each segment of these jobs; returns their places."""
+        """Add one row per segment of these jobs; return their positions."""
         place = np.repeat(list(segments), [len(each) for each in segments.values()])
         names, t0, t1, joules = zip(*(segment for each in segments.values() for segment in each), strict=True)
         return self._add((SPAN, [self.recorder.text(name) for name in names], self.jobs.device[place],
                           self.jobs.job[place], np.array(t0), np.array(t1), 0.0, np.array(joules)))
 
     def add_charge(self, charge_j: Floats, t: Floats) -> None:
-        """What is left in the batteries, where there are any."""
+        """Add the battery levels in J at the instants ``t``; NaN for mains power."""
         there = ~np.isnan(charge_j)
         self.add_counter("battery", self.jobs.device[there], t[there], charge_j[there])
 
     def add_counter(self, name: str, device: Ints, t: Floats, value: Floats) -> None:
-        """A quantity that changed at these instants."""
+        """Add the values of a counter at these instants."""
         self._add((COUNTER, self.recorder.text(name), device, -1, t, t, value, 0.0))
 
     def _add(self, piece: Piece) -> slice:
@@ -227,7 +240,7 @@ class Rows:
         return slice(first, self.count)
 
     def record(self) -> Ints:
-        """Record them by when they were complete; of one instant, in the order added. Returns the row of each place."""
+        """Record the rows in the order of ``t1``, equal ones in the order added; return the row of each position."""
         rows, place = np.empty((8, self.count)), 0
         for piece in self.pieces:
             end = place + len(piece[2])
@@ -245,7 +258,7 @@ class Rows:
 def _link_uploads(
     recorder: Recorder, jobs: Ended, each: Sequence[Job], uploads: Ints, waits: Ints | None,
 ) -> None:
-    """A job that waited followed the upload whose end let it send; else its own wait, for a slot or for bandwidth."""
+    """Link the upload of a job that waited to the upload that released its bandwidth, else to its own wait."""
     for job, upload in zip(each, uploads.tolist(), strict=True):
         job.upload_row = upload
     for place, (job, upload) in enumerate(zip(each, uploads.tolist(), strict=True)):
@@ -259,11 +272,11 @@ def _link_uploads(
 
 
 def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
-    """What was decided for each job, and what came of it."""
+    """Record the planned values and the results of each job."""
     v, count = jobs.values, len(jobs)
     until = np.where(np.isnan(v["sent_from"]), v["ended_at"], v["sent_from"])
     wait_s = until - v["computed_at"]
-    if jobs.segments:                     # all the time in which it did not work
+    if jobs.segments:                     # all time without work
         worked_s = jobs.duration_s
         for place in jobs.segments:
             wait_s[place] = max(0.0, v["ended_at"][place] - jobs.began[place] - worked_s[place])
@@ -278,7 +291,7 @@ def _record_jobs(recorder: Recorder, jobs: Ended, version: int) -> None:
 
 
 def record_waits(recorder: Recorder, played: Sequence[Ended], began: float, now: float) -> None:
-    """Every device of a round waits for the others: before its wave, and from its own end to that of the round."""
+    """Record the waits of devices for others: before their wave, and from their own end to that of the round."""
     for jobs in played:
         rows, ended = Rows(recorder, jobs), jobs.values["ended_at"]
         if jobs.began[0] > began:
@@ -293,14 +306,14 @@ def record_waits(recorder: Recorder, played: Sequence[Ended], began: float, now:
 
 
 def record_packets(recorder: Recorder, ended: Sequence[Job]) -> None:
-    """How many packets each upload came to, with those that were sent again."""
+    """Record the number of packets of each upload, including retransmissions."""
     for job in ended:
         if job.work.packets and job.work.sent_from == job.work.sent_from:
             recorder.counter("packets", job.device, job.ended_at, job.work.packets)
 
 
 def record_charge(recorder: Recorder, devices: Ints, now: float, told: Mapping[str, Floats]) -> None:
-    """What is in the batteries of these devices, and what came in, was drawn at rest and was lost until now."""
+    """Record battery levels, and harvested, idle and spilt energy of these devices in J."""
     rows = np.zeros((8, len(told) * len(devices)))
     rows[0], rows[3], rows[4], rows[5] = COUNTER, -1.0, now, now
     rows[1] = np.repeat([recorder.text(name) for name in told], len(devices))
@@ -311,7 +324,7 @@ def record_charge(recorder: Recorder, devices: Ints, now: float, told: Mapping[s
 def record_left_out(
     recorder: Recorder, first: int, devices: Ints, now: float, version: int, cause: int, asked: dict[str, Floats],
 ) -> None:
-    """Devices that no plan could be found for: jobs that ended before they began."""
+    """Record devices without a feasible plan, as jobs without work; ``asked`` holds columns of their problem."""
     count = len(devices)
     for number, device in enumerate(devices.tolist()):
         recorder.instant(INFEASIBLE, device, now, after=[cause], job=first + number)
@@ -323,7 +336,7 @@ def record_left_out(
 
 
 def outcomes_of(left_out: Ints, ended: Sequence[Ended]) -> Outcomes:
-    """How the jobs of a round ended, after the devices that no plan was found for."""
+    """Return the outcomes of a round: first the devices without a plan, then the ended jobs."""
     nothing = np.zeros(len(left_out))
     return Outcomes(
         device=np.concatenate([left_out, *(jobs.device for jobs in ended)]),

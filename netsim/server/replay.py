@@ -1,8 +1,9 @@
-"""Rounds played again on the real cell: each from the state in which it began, as it was or with changes.
+"""Replay of rounds in the simulated cell, each from the state at its start, unchanged or with changes.
 
-All that a round depends on is what a checkpoint keeps when it begins, and the world, which is drawn in absolute time.
-So a round is played again as a run is resumed: from that state, in the cell itself, under the run's own server. The
-state is read off the trace where it consists of clock and battery levels alone; else the run is played up to the round.
+A round depends only on the state that a checkpoint saves at its start, and on the environment, which is drawn in
+absolute time. A replay therefore works like resuming a run: from that state, in the cell, with the run's own server.
+The state is read from the trace if it consists of clock and battery levels; otherwise the run is replayed up to the
+round.
 """
 
 from __future__ import annotations
@@ -41,25 +42,25 @@ if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
 NOBODY: Ints = np.zeros(0, np.int64)
-MOST_KEPT = 5_000_000      # device states: 200 MB at five numbers each; a longer run is played again when asked
+MOST_KEPT = 5_000_000      # device states: 200 MB at five numbers each; larger runs keep the state of one round only
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedRound:
-    """What the trace of a run says of the state in which a round began."""
+    """State at the start of a round, read from the trace."""
 
     cohort: Ints
-    began: float
+    began: float                         # seconds
     first_job: int
-    dispatched: int                      # jobs before it that had a plan
-    level_j: Callable[[], Floats]        # of all batteries when it began
+    dispatched: int                      # jobs with a plan before this round
+    level_j: Callable[[], Floats]        # returns the levels of all batteries in J
 
 
 @dataclass(frozen=True)
 class FixedSelection:
-    """A selection that chooses the cohorts of a run."""
+    """A selection method that returns recorded cohorts."""
 
-    rounds: Mapping[int, Ints]           # cohorts; empty where there is no entry
+    rounds: Mapping[int, Ints]           # cohort of each round; empty for other rounds
     clusters: None = None
 
     def choose(self, view: View, again: int = 0) -> Choice:
@@ -73,7 +74,7 @@ class FixedSelection:
 
 
 class RememberedChannel:
-    """A channel that keeps its gains: the changes of one round ask for the same devices at the same instants."""
+    """A channel with a cache: what-if replays of one round use the same devices at the same instants."""
 
     def __init__(self, channel: GainTimeline) -> None:
         self.channel, self.changes, self.next_change = channel, channel.changes, channel.next_change
@@ -99,7 +100,7 @@ class RememberedChannel:
 
 @dataclass(frozen=True, eq=False)
 class RestoredRun:
-    """A cell and its rounds, with the history of its server and a recorder."""
+    """A cell with its rounds, the history of its server and a recorder."""
 
     rounds: RoundRecorder
     history: History
@@ -111,13 +112,13 @@ class RestoredRun:
 
     @classmethod
     def at(cls, parts: CellParts, clock: float) -> RestoredRun:
-        """A new cell, at this time."""
+        """Return a new cell at time ``clock`` (seconds)."""
         recorder = Recorder()
         return cls(RoundRecorder(simpy.Environment(clock), recorder, parts), History(len(parts.population)), recorder)
 
     @classmethod
     def of(cls, parts: CellParts, state: Mapping[str, State]) -> RestoredRun:
-        """As it was when its state was kept."""
+        """Return a cell with the state of a snapshot."""
         found = cls.at(parts, float(state["cell"]["clock"][0]))
         found.recorder.restore(state["recorder"])
         found.history.restore(state["history"])
@@ -132,7 +133,7 @@ class RestoredRun:
 
 @dataclass(frozen=True, eq=False)
 class ReplayedRound:
-    """A round as it went: its length, its plan, and the trace."""
+    """A replayed round: its length in s, its plan and its trace."""
 
     round_s: float
     agenda: Agenda
@@ -140,7 +141,7 @@ class ReplayedRound:
 
 
 class RunReplay:
-    """The rounds of one run, each played when it is asked for."""
+    """The rounds of one run, each replayed on request."""
 
     def __init__(
         self, scenario: Scenario, seed: int, samples: Ints, bits: float, rounds: Mapping[int, RecordedRound],
@@ -151,39 +152,58 @@ class RunReplay:
         self.learning = NoLearning(scenario.size, samples)
         self.rounds = rounds
         self._cohorts = {number: each.cohort for number, each in rounds.items()}
-        self._on: RestoredRun | None = None                          # the run as far as it was played
-        self._begun: dict[int, dict[str, State]] = {}                # states in which rounds began
-        self._was: dict[int, ReplayedRound] = {}                     # rounds without a change
-        self._channel = (0, self.parts.channel)                      # of the round that was played last
+        self._on: RestoredRun | None = None                          # the run, as far as it was replayed
+        self._begun: dict[int, dict[str, State]] = {}                # states at the start of rounds
+        self._was: dict[int, ReplayedRound] = {}                     # rounds replayed without a change
+        self._channel = (0, self.parts.channel)                      # of the round replayed last
 
     @property
     def in_trace(self) -> bool:
-        """Whether a round's state is clock and battery levels: no charging, heat, losses or server of a user."""
+        """True if a round's state is clock and battery levels: no charging, heat, losses or user's server."""
         devices, server = self.parts.devices, self.scenario.server
         return not (devices.supplies or devices.heat_limits or (devices.faults and devices.faults.losses)
                     or (server and server.kind not in SERVERS))
 
     @property
     def as_planned(self) -> bool:
-        """Whether rounds go as their plans say, but for batteries and deadlines."""
+        """True if rounds follow their plans, except for batteries and deadlines."""
         server, channel = self.scenario.server, self.parts.channel
         return (self.scenario.living is None and (server is None or server.kind == "synchronous")
                 and self.scenario.allocation.sharing in (None, "planned") and channel.next_change(0.0) == np.inf
                 and (self.parts.believes == "now" or not channel.changes))
 
     def begin(self, number: int) -> RadioCell:
-        """The cell as it was when a round began."""
+        """Return the cell in its state at the start of a round."""
         return RestoredRun.of(self.parts, self._before(number)).cell
 
     def as_it_was(self, number: int) -> ReplayedRound | None:
-        """A round without a change, where playing the run up to a later one has left it; else None."""
+        """Return a round without a change if it was replayed on the way to a later one; else None."""
         return self._was.get(number)
 
     def play(
         self, number: int, problem: Problem, charge_j: Floats, planner: MakePlanner, scheduler: Scheduler, *,
         hurried: bool = True,
     ) -> ReplayedRound:
-        """A round with the devices and limits of this problem; ``hurried`` is whether there is the run's deadline."""
+        """Replay a round with changes.
+
+        Parameters
+        ----------
+        number : int
+            Number of the round, from 1.
+        problem : Problem
+            Devices and limits.
+        charge_j : array of float
+            Battery levels of the problem's devices in J.
+        planner, scheduler : MakePlanner, Scheduler
+            Allocation method and scheduler of the band.
+        hurried : bool
+            Apply the deadline of the run.
+
+        Returns
+        -------
+        ReplayedRound
+            Length, plan and trace.
+        """
         state, devices = self._before(number), np.asarray(problem.numbers)
         if self._channel[0] != number and self.parts.channel.changes:
             self._channel = number, RememberedChannel(self.parts.channel)
@@ -194,7 +214,7 @@ class RunReplay:
         return self._play(restored, number, {number: devices}, hurried=hurried)
 
     def _before(self, number: int) -> dict[str, State]:
-        """The state in which a round begins."""
+        """Return the state at the start of a round."""
         if number not in self._begun:
             if self.in_trace:
                 self._begun = {number: self._recorded(number)}
@@ -203,17 +223,17 @@ class RunReplay:
         return self._begun[number]
 
     def _recorded(self, number: int) -> dict[str, State]:
-        """The state in which a round begins, by the trace."""
+        """Return the state at the start of a round, read from the trace."""
         recorded = self.rounds[number]
         state = RestoredRun.at(self.parts, recorded.began).snapshot()
         state["rounds"]["counts"] = np.array([number - 1, recorded.first_job, recorded.dispatched], np.int64)
         state["cell"]["left_j"] = recorded.level_j()
-        state["history"]["counts"] = np.array([0, 1], np.int64)      # a run goes on where a device has arrived
+        state["history"]["counts"] = np.array([0, 1], np.int64)      # one arrival, or the run may count as ended
         return state
 
     def _play_until(self, number: int) -> None:
-        """Play the run until a round begins, on from where it is; the state of each round on the way is kept."""
-        on, self._on = self._on, None            # after a failure nothing of it is left
+        """Replay the run up to the start of a round, and keep the state of each round on the way."""
+        on, self._on = self._on, None            # discarded after an error
         if on is None or on.rounds.version >= number:
             on = RestoredRun.at(self.parts, 0.0)
         keep = len(self.parts.population) * max(self.rounds) <= MOST_KEPT
@@ -228,7 +248,7 @@ class RunReplay:
     def _play(
         self, restored: RestoredRun, number: int, cohorts: Mapping[int, Ints], *, hurried: bool = True,
     ) -> ReplayedRound:
-        """Let the run's server play one round."""
+        """Run one round with the run's server."""
         scenario, cell = self.scenario, restored.cell
         rounds = scenario.rounds if hurried else scenario.rounds.model_copy(update={"deadline": None})
         end = scenario.end.model_copy(update={"rounds": number, "time": None})
@@ -242,9 +262,9 @@ class RunReplay:
 
 
 def play_wave(wave: Wave, scheduler: Scheduler | None = None, gains: Gains | None = None) -> Part:
-    """Let the devices of a wave compute and upload as their plan says, all mains-powered, and return the trace.
+    """Simulate the jobs of a wave on mains-powered devices, and return the trace.
 
-    ``gains`` is how their channels change meanwhile; without it they are as the plan saw them.
+    ``gains`` are time-varying channel gains; by default those of the plan are constant.
     """
     env, recorder, problem = simpy.Environment(), Recorder(), wave.problem
     channel = None if gains is None else TimeVaryingChannel(env, gains, problem.noise_w_per_hz)

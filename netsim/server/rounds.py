@@ -1,4 +1,4 @@
-"""The rounds that a server plays in a cell: versions of the model, and what happened and why, in the trace."""
+"""The rounds of a server in its cell: versions of the model, and a trace of events and their causes."""
 
 from __future__ import annotations
 
@@ -30,49 +30,49 @@ from netsim.server.recording import (
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import CELL, OVER, RELAX, SERVER
 
-MOST_WAITS = 366   # for devices, one after the other, in which none turned out to be available
+MOST_WAITS = 366   # consecutive waits after which no device was available
 NOBODY: Ints = np.zeros(0, np.int64)
 
 
 class RoundRecorder:
-    """What a server does in its cell, counted in rounds and written down."""
+    """The actions of a server in its cell, counted in rounds and recorded in the trace."""
 
     def __init__(
         self, env: simpy.Environment, recorder: Recorder, parts: CellParts, training: LocalTraining | None = None,
     ) -> None:
         self.env, self.recorder = env, recorder
-        self.version = 0                    # of the global model: how often it was aggregated
+        self.version = 0                    # of the global model: number of aggregations
         self.cell = RadioCell(env, parts, lambda: self.version + 1, training)
         self.agenda = Agenda((), NOBODY)    # the last plan
-        self.dispatched = 0                 # jobs that ever began
+        self.dispatched = 0                 # jobs started in the run
         self._next_job = 0
-        self._versions: dict[int, int] = {}      # that jobs started from, by number
-        self._began = env.now               # when the round began
-        self._idle = False                  # whether it begins with waiting for devices
-        self._waits = 0                     # how often, one after the other
-        self._cause: Ints = NOBODY          # the rows that whatever comes next has to wait for
-        self._followed = True               # whether something has come next
-        self._played: list[Ended] = []      # of this round
+        self._versions: dict[int, int] = {}      # model versions that jobs started from, by job number
+        self._began = env.now               # start of the round
+        self._idle = False                  # whether the round starts with waiting for devices
+        self._waits = 0                     # consecutive waits
+        self._cause: Ints = NOBODY          # trace rows that cause the next row
+        self._followed = True               # whether a row after ``_cause`` was recorded
+        self._played: list[Ended] = []      # ended jobs of this round
         self._left_out = NOBODY
-        self._decided: dict[str, Any] = {"number": NOBODY}      # columns of the last wave
+        self._decided: dict[str, Any] = {"number": NOBODY}      # planned values of the last wave
 
     # Selecting, planning, waiting.
 
     @property
     def ready_at(self) -> float:
-        """When a device can be selected: now, later, or never (inf)."""
+        """First instant in seconds at which a device can be selected: now, later, or inf for never."""
         at = self.cell.next_available_time
         return at if at == self.env.now or self._waits < MOST_WAITS else math.inf
 
     def ready(self) -> simpy.Event:
-        """An event that comes then; the wait belongs to the round that follows."""
+        """Return an event at ``ready_at``; the wait is part of the next round."""
         seconds = self.ready_at - self.env.now
         self._began, self._idle = self.env.now if self._waits == 0 else self._began, True
         self._waits += 1
         return self.env.timeout(seconds)
 
     def select(self, devices: Ints) -> None:
-        """Note which devices were selected; waiting for devices, if there was any, comes first."""
+        """Record the selection of devices, after a wait for available devices if there was one."""
         now = self.env.now
         if self._idle:
             waited = self.recorder.span("wait", SERVER, self._began, now, after=self._cause.tolist())
@@ -81,7 +81,7 @@ class RoundRecorder:
         self._cause, self._followed = np.array([row]), True
 
     def plan(self, devices: Ints, sizes: JobSizes, rule: str, size: int, shares: int = 1) -> Agenda:
-        """Plan as the cell does (:meth:`~netsim.server.radio_cell.RadioCell.plan`); note devices without a plan."""
+        """Plan devices (see :meth:`~netsim.server.radio_cell.RadioCell.plan`); record those without a plan."""
         self._sizes = sizes
         try:
             self.agenda = agenda = self.cell.plan(devices, sizes, rule, size, shares)
@@ -99,9 +99,9 @@ class RoundRecorder:
         return agenda
 
     def replan(self, wave: Wave) -> Wave:
-        """Plan a later wave with the gains and charges of this instant.
+        """Plan a later wave again with the current gains and battery levels.
 
-        Return the wave as it was planned where nothing changes in time, or where they leave no plan for all of it.
+        Return the wave unchanged if nothing changes in time, or if not all of its devices have a feasible plan now.
         """
         cell, waves = self.cell, self.agenda.waves
         if cell.uplink.channel is None and not cell.batteries.recharge:
@@ -114,11 +114,11 @@ class RoundRecorder:
         return again.waves[0]
 
     def jobs_of(self, agenda: Agenda) -> dict[int, int]:
-        """The jobs that the waves of an agenda will be, if they are dispatched next: devices by number."""
+        """Return the devices of an agenda by the numbers of their jobs, if it is dispatched next."""
         return dict(enumerate(agenda.devices.tolist(), self._next_job))
 
     def dispatch(self, wave: Wave) -> Ints:
-        """Let the devices of a wave begin their jobs on the present model; returns the numbers of these."""
+        """Start the jobs of a wave from the current model, and return their numbers."""
         count, now = len(wave.devices), self.env.now
         row = self.recorder.instant("allocate", SERVER, now, value=count, after=self._cause.tolist())
         self._followed = True
@@ -132,24 +132,24 @@ class RoundRecorder:
         return numbers
 
     def pause(self, seconds: float) -> simpy.Event:
-        """Let so much time pass, whatever devices do meanwhile."""
+        """Return an event after ``seconds``, which is recorded as a wait of the server."""
         now = self.env.now
         row = self.recorder.span("wait", SERVER, now, now + seconds, after=self._cause.tolist())
-        self._cause, self._followed = np.array([row]), False       # a job that ends meanwhile is waited for beside it
+        self._cause, self._followed = np.array([row]), False       # a job that ends during the wait is a second cause
         return self.env.timeout(seconds)
 
     def collect(self, *, first: bool = False) -> list[Job]:
-        """Take finished jobs (:meth:`~netsim.cell.cell.SimulatedCell.collect`), and write them down."""
+        """Remove and record finished jobs (see :meth:`~netsim.cell.cell.SimulatedCell.collect`)."""
         jobs = self.cell.collect(first=first)
         self._record(jobs, self.version)
         return jobs
 
     def started_from(self, jobs: Ints) -> Ints:
-        """The versions that jobs of this round, or under way, started from."""
+        """Return the model versions that jobs of this round, or running jobs, started from."""
         return np.array([self._versions[job] for job in jobs.tolist()], np.int64)
 
     def arrived(self) -> tuple[Ints, Ints]:
-        """Numbers and devices of the jobs that have arrived in this round so far."""
+        """Return the numbers and the devices of the jobs that have arrived in this round so far."""
         ends = [(jobs.job[jobs.arrived], jobs.device[jobs.arrived]) for jobs in self._played]
         jobs, devices = zip(*ends, strict=True) if ends else ((NOBODY,), (NOBODY,))
         return np.concatenate(jobs), np.concatenate(devices)
@@ -157,9 +157,9 @@ class RoundRecorder:
     # The end of a round.
 
     def aggregate(self, *, barrier: bool = True) -> Outcomes:
-        """Close a round: all jobs that were collected in it; from here on the model is a new version.
+        """Record the aggregation of all jobs collected in this round, and increase the model version.
 
-        ``barrier`` says that devices that were done had to wait for it.
+        With ``barrier``, devices with finished jobs waited for the aggregation.
         """
         now, began, cell = self.env.now, self._began, self.cell
         if barrier:
@@ -181,22 +181,22 @@ class RoundRecorder:
         return outcomes
 
     def stop(self) -> simpy.Event:
-        """The run ends with this round: abort the jobs under way. Succeeds when all of them have ended."""
+        """Abort the running jobs at the end of the run; return an event that succeeds when all have ended."""
         return self.cell.cancel(list(self.cell.running), OVER)
 
     def stopped(self) -> Outcomes:
-        """The jobs that were aborted so; they belong to the last round."""
+        """Record the jobs aborted by ``stop`` in the last round, and return their outcomes."""
         self._record(self.cell.collect(), self.version - 1)
         outcomes, self._played = outcomes_of(NOBODY, self._played), []
         return outcomes
 
     def count(self, name: str, values: Mapping[int, float]) -> None:
-        """Note quantities by device (SERVER for the server's own)."""
+        """Record values of a counter by device (SERVER for the server itself)."""
         for device, value in values.items():
             self.recorder.counter(name, device, self.env.now, value)
 
     def close(self) -> None:
-        """Write the round's last row; which rows are its own is read off that."""
+        """Record the span of the round, which is the last row of the round."""
         began, now, arrived = self._end_of_round
         self.recorder.span("round", SERVER, began, now, value=arrived)
 
@@ -210,10 +210,10 @@ class RoundRecorder:
         self._began, self._cause = float(state["began"]), state["cause"]
         self._versions = {int(number): int(version) for number, version in state["versions"]}
 
-    # Writing down.
+    # Recording.
 
     def _record(self, ended: list[Job], version: int) -> None:
-        """Write down jobs that have ended; whatever comes next follows the last of them."""
+        """Record ended jobs, which are causes of the next row."""
         uplink, batteries, decided = self.cell.uplink, self.cell.batteries, self._decided
         if not ended and not uplink.band_log:
             return

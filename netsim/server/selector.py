@@ -1,4 +1,4 @@
-"""Asks a selection method for cohorts, and keeps what it remembers."""
+"""Calls a selection method for cohorts, and saves its state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netsim.selection import METHODS, Choice, Selection, View, check_choice, che
 
 
 class Selector:
-    """A selection method with its name and the seed of its draws."""
+    """A selection method with its name and the seed of its random draws."""
 
     def __init__(self, name: str, method: Selection, seed: int) -> None:
         self.name = name
@@ -19,28 +19,28 @@ class Selector:
         self.seed = seed
 
     def choose(self, view: View, again: int = 0) -> Choice:
-        """The cohort of the round that the view shows; ``again`` counts how often the same round was asked about."""
+        """Return the cohort of the view's round; ``again`` counts earlier calls in the same round."""
         try:
             choice = self.method(view, stream(self.seed, "selection", view.round, again))
         except InputError:
             raise
         except Exception as error:
-            if self.name in METHODS:         # a fault of ours
+            if self.name in METHODS:         # an error in a built-in method
                 raise
             raise YourCodeError.of(f"round {view.round}, selection {self.name}", error) from None
         return Choice(check_choice(choice, view, self.name), choice.probability)
 
     def everybody(self, view: View) -> Choice:
-        """All who are there: the cohort of a first round in which every device takes part."""
+        """Return all available devices: the cohort of a first round with every device."""
         return Choice(np.flatnonzero(view.available))
 
     @property
     def clusters(self) -> Ints | None:
-        """The cluster of each device, where the method has made some."""
+        """Cluster of each device; None if the method has none."""
         return self.method.state.get("clusters")
 
     def moved(self, before: Ints | None) -> dict[int, float]:
-        """Devices that the method has put into a cluster, or into another one, since it had these."""
+        """Return the devices whose cluster differs from ``before``, with their new cluster."""
         after = self.clusters
         if after is None:
             return {}

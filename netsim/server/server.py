@@ -1,4 +1,4 @@
-"""What all servers have in common: the loop over rounds, when a run is over, and how a round is closed."""
+"""Base class of all servers: the loop over rounds, the end of a round, and the end of a run."""
 
 from __future__ import annotations
 
@@ -29,40 +29,42 @@ from netsim.trace.schema import DEADLINE, SERVER
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
-Jobs = Generator[simpy.Event, Any, list[Job]]          # a process that returns jobs that have ended
-Played = Generator[simpy.Event, Any, Updates]          # a process that returns the updates that make a new model
+Jobs = Generator[simpy.Event, Any, list[Job]]          # a process that returns ended jobs
+Played = Generator[simpy.Event, Any, Updates]          # a process that returns the updates to aggregate
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How far a run is, after each round."""
+    """State of a run after a round, for progress displays."""
 
     round: int
-    rounds: int                 # the most there can be
-    time_s: float
-    energy_j: float
-    accuracy: float             # NaN where it was not evaluated
-    target: float | None
+    rounds: int                 # maximum number of rounds
+    time_s: float               # simulated seconds
+    energy_j: float             # of all devices so far
+    accuracy: float             # NaN if the round was not evaluated
+    target: float | None        # target accuracy
 
 
 @dataclass(frozen=True, eq=False)
 class ServerContext:
-    """What a server works with.
+    """Scenario, cell, learning and selection that a server works with.
 
     Parameters
     ----------
     scenario : Scenario
+        The scenario of the run.
     rounds : RoundRecorder
-        The cell, and the rounds that are played in it.
+        The cell, with its rounds and their trace.
     sizes : JobSizes
-        How large a job of each device is.
+        Cycles, upload bits and download bits of each device's job.
     learning : Learning
+        Training, aggregation and evaluation.
     history : History
-        What is remembered of devices and rounds.
+        Participation of devices and results of rounds.
     closed : callable
-        Called when a round is complete.
-    selector : Selector
-        The scenario's selection method; None where another framework selects.
+        Called with a `RunProgress` when a round is complete.
+    selector : Selector, optional
+        The scenario's selection method; None if another framework selects.
     """
 
     scenario: Scenario
@@ -75,31 +77,31 @@ class ServerContext:
 
 
 class Server:
-    """The loop over rounds; a subclass says in ``play_round`` which jobs begin, and which are waited for.
+    """The loop over rounds, a SimPy process; a subclass implements ``play_round``.
 
     Parameters
     ----------
     context : ServerContext
-        The scenario, the cell, and what selects and learns.
+        Scenario, cell, learning and selection.
     strategy : Strategy
-        Whom to select, and how much each update counts; its fields are the options of the scenario's [server] table.
+        Selection and weights of updates; its fields are the options of the scenario's [server] table.
     """
 
     def __init__(self, context: ServerContext, strategy: Strategy) -> None:
         self.context, self.strategy = context, strategy
         self.scenario, self.rounds, self.cell = context.scenario, context.rounds, context.rounds.cell
         self.learning, self.history = context.learning, context.history
-        self.selector = cast("Selector", context.selector)      # not asked where another framework selects
+        self.selector = cast("Selector", context.selector)      # not used if another framework selects
         self.most_rounds = self.scenario.end.rounds
-        self.shares = 1        # equal band shares assumed when a job is planned; 1 where plans are for whole cohorts
+        self.shares = 1        # equal band shares assumed when planning a single job; 1 for plans of whole cohorts
 
     def run(self) -> ProcessGenerator:
-        """All rounds that are still to come."""
+        """Play all remaining rounds: the server's process."""
         if not self.rounds.version and self.cell.next_available_time == math.inf:
             self.refuse_infeasible()
         while not self.ended():
             if self.nothing_to_do():
-                yield self.rounds.ready()                  # all devices are off, or have no energy
+                yield self.rounds.ready()                  # no device is available with enough energy
                 continue
             updates = yield from self.play_round()         # select, plan, dispatch, wait
             self.aggregate(updates)                        # learn, evaluate
@@ -108,29 +110,43 @@ class Server:
             self.close()                                   # record
 
     def play_round(self) -> Played:
-        """Select, plan and dispatch devices, and wait; returns the updates that make a new model."""
+        """Select, plan and dispatch devices, and wait for their updates.
+
+        A server of your own implements this generator with the steps below: ``view``, ``start_alone``, ``play_waves``,
+        ``wait_for``, ``next_ended``, ``cancel`` and ``updates``.
+
+        Yields
+        ------
+        simpy.Event
+            Events of the simulation to wait for.
+
+        Returns
+        -------
+        Updates
+            The updates to aggregate.
+        """
         raise NotImplementedError
 
     # Steps of a round.
 
     def nothing_to_do(self) -> bool:
-        """Whether no device can be selected now."""
+        """Return True if no device can be selected now."""
         return self.rounds.ready_at > self.cell.now
 
     def rule(self) -> str:
-        """What becomes of devices without a plan."""
+        """Return the policy for devices without a feasible plan (``rounds.infeasible``)."""
         return self.scenario.rounds.infeasible
 
     def view(self, **columns: Callable[[], Any]) -> View:
-        """What a selection method may see."""
+        """Return the view of a selection method; ``columns`` replace or add columns, each made on request."""
         return self.cell.view(**{
             "round": lambda: self.rounds.version + 1, "cohort_size": lambda: self.scenario.selection.cohort,
             **self.history.columns(), **self.learning.columns(), **columns})
 
     def play_waves(self, agenda: Agenda, until: float = math.inf) -> Jobs:
-        """Let the waves of an agenda follow each other; none begins after ``until``.
+        """Dispatch the waves of an agenda one after another, none after ``until`` (seconds); return the ended jobs.
 
-        Where the cell changes in time, waves after the first are planned again when they start.
+        In a time-varying cell, waves after the first are planned again when they start.
         """
         ended: list[Job] = []
         for planned in agenda.waves:
@@ -138,11 +154,11 @@ class Server:
                 wave = planned if planned is agenda.waves[0] else self.rounds.replan(planned)
                 ended += yield from self.wait_for(self.rounds.dispatch(wave), min(until, self.deadline()))
         if not agenda.waves:
-            yield self.rounds.pause(self.scenario.rounds.wait_s)             # no device fits: another try later
+            yield self.rounds.pause(self.scenario.rounds.wait_s)             # no feasible device: retry later
         return ended
 
     def wait_for(self, jobs: Ints, until: float) -> Jobs:
-        """Wait until all jobs of a wave have ended, or the time is up."""
+        """Wait until all jobs of a wave have ended, or until ``until``; cancel the others and return the ended jobs."""
         yield self.cell.wait(jobs.tolist(), until)
         ended = self.rounds.collect()
         if self.cell.running:
@@ -150,17 +166,20 @@ class Server:
         return ended
 
     def next_ended(self, until: float = math.inf) -> Jobs:
-        """Wait until the next job has ended, or the time is up: no more than one job."""
+        """Wait until the next job has ended, or until ``until``; return a list of at most one job."""
         yield self.cell.wait(self.cell.running, until, 1)
         return self.rounds.collect(first=True)
 
     def cancel(self, jobs: Any, reason: str) -> Jobs:
-        """Abort jobs."""
+        """Abort jobs with the outcome ``reason``, and return the ended jobs."""
         yield self.cell.cancel(jobs, reason)
         return self.rounds.collect()
 
     def start_alone(self, device: int, shares: int, sizes: JobSizes) -> int | None:
-        """Let a device begin a job on the present model in its share of the band: its number; None without a plan."""
+        """Start a job of one device from the current model, planned in one of ``shares`` equal shares of the band.
+
+        Return the number of the job; None if there is no feasible plan.
+        """
         agenda = self.rounds.plan(np.array([device]), sizes, self.rule(), 1, shares)
         if not agenda.waves:
             return None
@@ -168,7 +187,7 @@ class Server:
         return int(self.rounds.dispatch(agenda.waves[0])[0])
 
     def deadline(self) -> float:
-        """When a wave that starts now is over; a job that ends right on time is in time, whatever rounding does."""
+        """Return the deadline in seconds of a wave that starts now, with a tolerance for rounding errors."""
         if self.scenario.rounds.deadline is None:
             return math.inf
         at = self.cell.now + float(self.scenario.rounds.deadline)
@@ -177,7 +196,7 @@ class Server:
     # The end of a round.
 
     def updates(self, jobs: Ints, devices: Ints, chances: Floats | None = None) -> Updates:
-        """The updates of jobs that have arrived, in this order."""
+        """Return the updates of arrived jobs, in this order."""
         known = self.learning.samples
         return Updates(
             jobs, devices, self.rounds.version - self.rounds.started_from(jobs),
@@ -185,7 +204,7 @@ class Server:
             partial(self.learning.alignment, jobs.tolist()), chances)
 
     def aggregate(self, updates: Updates | None, *, barrier: bool | None = None) -> None:
-        """Make a new global model of these updates, and evaluate it."""
+        """Aggregate these updates to a new global model, and evaluate it."""
         outcomes = self.rounds.aggregate(barrier=self.strategy.barrier if barrier is None else barrier)
         if updates is not None and len(updates.jobs):
             self.learning.aggregate(
@@ -194,7 +213,7 @@ class Server:
         self.evaluate()
 
     def evaluate(self) -> None:
-        """Test the new model, if that is due: every so many rounds, and in the last, whatever makes it the last."""
+        """Evaluate the new model in every ``learning.evaluation.every``-th round and in the last round."""
         due = self.rounds.version % self.scenario.learning.evaluation.every == 0 or self.ended()
         evaluation = self.learning.evaluate() if due else None
         if evaluation:
@@ -203,12 +222,12 @@ class Server:
         self.history.accuracy.append(evaluation.accuracy if evaluation else math.nan)
 
     def stop(self) -> ProcessGenerator:
-        """Abort the jobs under way, since the run is over; what they have spent counts."""
+        """Abort the running jobs at the end of the run; the energy they have used counts."""
         yield self.rounds.stop()
         self.history.spend(self.rounds.stopped())
 
     def close(self) -> None:
-        """Write the round down, and say how far the run is."""
+        """Record the round, and report the progress of the run."""
         self.rounds.close()
         self.context.closed(RunProgress(
             self.rounds.version, self.most_rounds, self.cell.now, self.history.energy_j, self.history.accuracy[-1],
@@ -218,12 +237,12 @@ class Server:
 
     @property
     def target_reached(self) -> bool:
-        """Whether the last evaluation met the target accuracy."""
+        """True if the last evaluation met the target accuracy."""
         target = self.scenario.learning.target_accuracy
         return target is not None and any(accuracy >= target for accuracy in self.history.accuracy[-1:])
 
     def ended(self) -> bool:
-        """Whether the target is reached, or no round is left, no time, or no device that will be available in time."""
+        """Return True if the target is reached, or if no round, no time or no feasible device is left."""
         end = self.scenario.end
         return (self.target_reached or self.rounds.version >= end.rounds
                 or self.rounds.ready_at >= (math.inf if end.time is None else end.time)
@@ -231,7 +250,7 @@ class Server:
                         and self.cell.infeasibility_reason(self.rule(), self.shares)))
 
     def refuse_infeasible(self) -> None:
-        """Raise InputError where no device can ever take part: that is a mistake in the scenario."""
+        """Raise InputError if no device can ever take part, which is a mistake in the scenario."""
         reason = self.cell.infeasibility_reason(self.rule(), self.shares)
         if reason:
             raise InputError("infeasible", "population", f"no device can ever take part: {reason}")

@@ -1,8 +1,8 @@
-"""Asynchronous strategies: how much updates count that come as they come.
+"""Asynchronous strategies: staleness weighting of updates.
 
-Each update is the difference between what a device has learned, x_i, and the model w_i that its job started from, or
-the newest model w (``base = "now"``). tau_i is its staleness: the aggregations since its job began. s(tau) is how much
-an update counts that comes late.
+Each update is the difference between the model x_i that a device has trained and the model w_i that its job started
+from, or the newest model w (``base = "now"``). tau_i is its staleness, the number of aggregations since the start of
+its job, and s(tau) the weight of an update of that staleness.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ from netsim.server.strategy import Updates
 
 USES = {"constant": {}, "polynomial": {"a": 0.5}, "hinge": {"a": 10.0, "b": 4.0}}      # parameters of each function
 
-Rate = Annotated[Positive, Field(description="of the server: how far it goes along the mean step")]
+Rate = Annotated[Positive, Field(description="server learning rate, a factor of the mean update")]
 Normalise = Annotated[Literal["count", "weights"], Field(
-    description="what the sum is divided by: the number of updates, or what they count together")]
-Mixing = Annotated[float, Field(gt=0, le=1, description="how much a fresh update counts against the present model")]
-Similarity = Annotated[NotNegative, Field(description="weight of where an update points")]
-Freshness = Annotated[NotNegative, Field(description="weight of how fresh it is")]
-Bound = Annotated[Positive, Field(description="staleness at which freshness is a half")]
+    description="divisor of the weighted sum: the number of updates, or the sum of their weights")]
+Mixing = Annotated[float, Field(gt=0, le=1, description="weight of an update of staleness 0 in the new model")]
+Similarity = Annotated[NotNegative, Field(description="weight of the direction of an update")]
+Freshness = Annotated[NotNegative, Field(description="weight of the freshness of an update")]
+Bound = Annotated[Positive, Field(description="staleness at which freshness is 0.5")]
 Period = Annotated[Time, Field(description="length of a window")]
-Stalest = Annotated[Natural | None, Field(description="what is staler counts nothing")]
+Stalest = Annotated[Natural | None, Field(description="maximum staleness; an update above it has weight 0")]
 
 
 class Staleness(Model):
-    """``constant``: 1; ``polynomial``: (1 + tau)^-a; ``hinge``: 1 up to tau = b, then 1 / (a (tau - b) + 1)."""
+    """Weight s(tau) by staleness.
+
+    ``constant``: 1; ``polynomial``: (1 + tau)^-a; ``hinge``: 1 up to tau = b, then 1 / (a (tau - b) + 1).
+    """
 
     kind: Literal["constant", "polynomial", "hinge"]
     a: Annotated[float, Field(gt=0, le=1000)] | None = None
@@ -59,7 +62,7 @@ class Staleness(Model):
         return float(USES[self.kind][name] if given is None else given)
 
     def weights(self, tau: Ints) -> Floats:
-        """s(tau) of each."""
+        """Return s(tau) for each staleness tau."""
         late = np.asarray(tau, np.float64)
         if self.kind == "constant":
             return np.ones(len(late))
@@ -69,7 +72,7 @@ class Staleness(Model):
 
 
 def _by_name(given: Any) -> Any:
-    """A name alone stands for the function with its usual parameters."""
+    """Accept a name for the function with its default parameters."""
     if isinstance(given, Mapping) and "kind" not in given:
         raise field_error("missing", "kind", expected=either(list(USES)))
     return {"kind": given} if isinstance(given, str) else given
@@ -82,10 +85,10 @@ POLYNOMIAL = Staleness(kind="polynomial")
 
 @dataclass(frozen=True, kw_only=True)
 class FedBuff(TakeAsTheyCome):
-    """w <- w + rate (1/K) sum_i s(tau_i) (x_i - w_i).
+    """Buffered asynchronous aggregation: w <- w + rate (1/K) sum_i s(tau_i) (x_i - w_i).
 
-    With ``normalise = "weights"`` the sum is divided by that of the s instead of by the number of updates, so that a
-    stale buffer takes as large a step as a fresh one.
+    With ``normalise = "weights"`` the sum is divided by the sum of the weights s(tau_i) instead of by the number of
+    updates K, so that a stale buffer takes as large a step as a fresh one.
     Source: Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, arXiv 2106.06639.
     """
 
@@ -100,7 +103,7 @@ class FedBuff(TakeAsTheyCome):
 
 @dataclass(frozen=True, kw_only=True)
 class FedAsync(TakeAsTheyCome):
-    """w <- (1 - a) w + a x with a = mixing s(tau), for the model x of each device that arrives.
+    """Asynchronous aggregation of each arriving model x: w <- (1 - a) w + a x with a = mixing s(tau).
 
     Source: Xie, Koyejo and Gupta, Asynchronous Federated Optimization, arXiv 1903.03934. Its local training has a
     proximal term: ``learning.proximal``.
@@ -118,10 +121,11 @@ class FedAsync(TakeAsTheyCome):
 
 @dataclass(frozen=True, kw_only=True)
 class Port(TakeAsTheyCome):
-    """w <- w + sum_i p_i (x_i - w_i), with p_i as D_i (similarity (cos_i + 1) / 2 + freshness bound / (tau_i + bound)).
+    """Weights by similarity and freshness: w <- w + sum_i p_i (x_i - w_i).
 
-    The p_i sum to 1. cos_i is the cosine between a device's own step and the way that the global model has gone since
-    the device started; up to a staleness of 1 it counts as 1.
+    p_i is proportional to D_i (similarity (cos_i + 1) / 2 + freshness bound / (tau_i + bound)), and the p_i sum to 1.
+    cos_i is the cosine between an update and the change of the global model since its job started; it is 1 for a
+    staleness of at most 1.
     Source: Su and Li, How Asynchronous can Federated Learning Be?, IWQoS 2022; weights as in its authors' code.
     """
 
@@ -131,9 +135,9 @@ class Port(TakeAsTheyCome):
 
     def check(self, scenario: Scenario, selection: Selection) -> None:
         super().check(scenario, selection)
-        if self.freshness == 0.0:        # an update against the way of the model counts nothing, or all do
+        if self.freshness == 0.0:        # all weights of a buffer may be 0
             raise InputError("out-of-range", "server.freshness", self.freshness, "greater than 0",
-                             "By similarity alone all updates of a buffer may count nothing")
+                             "Without freshness all updates of a buffer may have weight 0")
 
     def weights(self, updates: Updates) -> Floats:
         tau = updates.staleness
@@ -145,10 +149,10 @@ class Port(TakeAsTheyCome):
 
 @dataclass(frozen=True, kw_only=True)
 class Window(TakeAsTheyCome):
-    """Rounds of a fixed length with the late kept: a job that is not done by the end joins the round it arrives in.
+    """Rounds of a fixed length; a job that is not done by the end counts in the round of its arrival.
 
-    w <- w + sum_i p_i (x_i - w_i) with p_i as D_i s(tau_i), summing to 1; an update staler than ``stalest`` counts
-    nothing. Devices that have arrived wait for the end of the window, and their places are filled then.
+    w <- w + sum_i p_i (x_i - w_i) with p_i proportional to D_i s(tau_i), summing to 1; an update with a staleness above
+    ``stalest`` has weight 0. Devices with finished jobs wait for the end of the window; new jobs start then.
     """
 
     barrier: ClassVar[bool] = True
@@ -163,7 +167,7 @@ class Window(TakeAsTheyCome):
         return float(self.period)
 
     def idle(self, scenario: Scenario) -> Mapping[str, str]:
-        return {**super().idle(scenario), "rounds.wait": "goes on after its period in any case; leave it out"}
+        return {**super().idle(scenario), "rounds.wait": "aggregates after every period; remove this key"}
 
     def weights(self, updates: Updates) -> Floats:
         weights = updates.samples * self.staleness.weights(updates.staleness)

@@ -1,4 +1,4 @@
-"""What distinguishes one server from another: whom it selects, and how much each update counts."""
+"""Base class of server strategies: selection of devices, and weights of updates."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Updates:
-    """What makes a new model, an entry for each update, in the order in which they are added up.
+    """The n updates of an aggregation, in the order of their summation; arrays of shape (n,).
 
     Parameters
     ----------
     jobs, device : array of int
         Numbers of the jobs, and of their devices.
     staleness : array of int
-        Aggregations since each job began.
+        Number of aggregations since the start of each job.
     samples : array of float
-        D_n of each device; 1 where it is not known.
+        Training samples D_n of each device; 1 if unknown.
     alignment : callable
-        Returns the cosine between each update and the way that the global model has gone since its job began.
+        Returns an array: the cosine between each update and the change of the global model since its job started.
     chances : array of float, optional
-        With which the devices were drawn, where selection says so.
+        Probabilities with which the devices were drawn, if the selection method reports them.
     """
 
     jobs: Ints
@@ -42,37 +42,79 @@ class Updates:
 
 
 class Strategy:
-    """A kind of server: the options of a scenario's [server] table are the fields of a (frozen) dataclass.
+    """A kind of server; a subclass is a frozen dataclass whose fields are the options of the [server] table.
 
-    ``loop`` is the server that plays by it. ``base`` is what an update is the difference from: the model that its job
-    started from ("start"), or the newest ("now"). ``waits`` is whether all jobs of a round begin and end in it,
-    ``barrier`` whether devices that are done wait for the aggregation.
+    Attributes
+    ----------
+    loop : type
+        The `Server` class that runs the rounds.
+    base : {"start", "now"}
+        Model that an update is the difference from: the one its job started from, or the newest one.
+    waits : bool
+        True if all jobs of a round start and end in it.
+    barrier : bool
+        True if devices with finished jobs wait for the aggregation.
     """
 
-    loop: ClassVar[type[Any]]              # of Server
+    loop: ClassVar[type[Any]]
     base: ClassVar[Base] = "start"
     waits: ClassVar[bool] = True
     barrier: ClassVar[bool] = True
 
     def select(self, view: View, choose: Callable[[View], Choice]) -> Choice:
-        """Which devices begin a job; ``choose`` asks the scenario's selection method.
+        """Select the devices that start a job; by default with the scenario's selection method.
 
         Parameters
         ----------
         view : View
-            The devices, and how many are wanted (``view.cohort_size``).
+            State of the devices, and the number of devices wanted (``view.cohort_size``).
         choose : callable
-            The scenario's selection method.
+            The scenario's selection method: ``choose(view)`` returns a `Choice`.
+
+        Returns
+        -------
+        Choice
+            The selected devices.
         """
         return choose(view)
 
     def weights(self, updates: Updates) -> Floats | None:
-        """How much each update counts: w + sum_i weights_i (x_i - base_i); None leaves it to learning.aggregation."""
+        """Return the weights of updates in the new model w + sum_i weights_i (x_i - base_i).
+
+        Parameters
+        ----------
+        updates : Updates
+            The n updates to aggregate.
+
+        Returns
+        -------
+        array of float, shape (n,), or None
+            Weights; None for those of ``learning.aggregation``.
+        """
         return None
 
     def check(self, scenario: Scenario, selection: Selection) -> None:
-        """Raise InputError where a scenario does not fit."""
+        """Raise InputError for a scenario that this kind of server cannot run.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            The scenario, with a [server] table of this kind.
+        selection : Selection
+            Its selection method.
+        """
 
     def idle(self, scenario: Scenario) -> Mapping[str, str]:
-        """Keys that have no effect with this kind of server, with the reason."""
+        """Return the scenario keys without effect for this kind of server, each with the reason.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            The scenario, with a [server] table of this kind.
+
+        Returns
+        -------
+        mapping of str to str
+            Reasons by key; an error message prints one after ``server.kind "NAME"``.
+        """
         return {}

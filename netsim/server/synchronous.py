@@ -1,4 +1,4 @@
-"""Servers that wait: one round after the other, each as long as its slowest device, or as the first so many."""
+"""Synchronous servers: rounds that wait for the slowest device of the cohort, or for the first k arrivals."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ FirstSoMany = Annotated[Natural, Field(description="arrivals that end a round; a
 
 
 class Synchronous(Server):
-    """Rounds of cohorts (Algorithm 1): select, plan, train and upload, and wait."""
+    """Rounds of cohorts (Algorithm 1): select, plan, train, upload, aggregate."""
 
     strategy: WaitForAll
 
     def play_round(self) -> Played:
-        choice = self.select()                                                       # who
-        agenda = self.rounds.plan(
-            choice.devices, self.context.sizes, self.rule(), self.scenario.selection.cohort)     # with what
+        choice = self.select()
+        agenda = self.rounds.plan(choice.devices, self.context.sizes, self.rule(), self.scenario.selection.cohort)
         if not agenda.waves and not self.rounds.dispatched:
-            self.refuse_infeasible()                                                 # rather than play it out
+            self.refuse_infeasible()                       # rather than simulate rounds without devices
         self.learning.prepare(self.rounds.jobs_of(agenda), self.rounds.version, self.rounds.version + 1)
-        yield from self.play_waves(agenda)                                           # compute and train, upload
+        yield from self.play_waves(agenda)                 # compute and train, upload
         return self.in_the_order_drawn(choice)
 
     def wait_for(self, jobs: Ints, until: float) -> Jobs:
-        """Wait until all jobs of a wave have ended, or enough of them; in a first round of all devices, all.
+        """Wait until enough jobs of a wave have ended; in a first round with all devices, all of them.
 
-        Of jobs that end together but for rounding, those of the first devices are in time.
+        Of jobs that end simultaneously within rounding errors, those of the lowest device numbers count.
         """
         if self.strategy.enough is None:
             return (yield from super().wait_for(jobs, until))
@@ -47,7 +46,7 @@ class Synchronous(Server):
         while enough > 0 and self.cell.running:
             yield self.cell.wait(self.cell.running, until, 1)
             yield self.cell.wait(self.cell.ending_now())
-            if not (one := self.rounds.collect(first=True)):                                  # the time is up
+            if not (one := self.rounds.collect(first=True)):                                  # ``until`` is reached
                 break
             ended += one
             enough -= one[0].arrived
@@ -56,7 +55,7 @@ class Synchronous(Server):
         return ended
 
     def select(self) -> Choice:
-        """The cohort of a round: in the first all devices, later as the strategy says."""
+        """Return the cohort: all devices in a first round with ``rounds.first = "all"``, else the strategy's choice."""
         before, view = self.selector.clusters, self.view()
         choice = (self.selector.everybody(view) if self.is_first()
                   else self.strategy.select(view, self.selector.choose))
@@ -65,7 +64,7 @@ class Synchronous(Server):
         return choice
 
     def is_first(self) -> bool:
-        """Whether all devices take part, since it is the first round."""
+        """Return True in the first round of a scenario whose first round has all devices."""
         return self.rounds.version == 0 and self.scenario.rounds.first == "all"
 
     def rule(self) -> str:
@@ -73,7 +72,7 @@ class Synchronous(Server):
         return rounds.first_infeasible if self.is_first() else rounds.infeasible
 
     def in_the_order_drawn(self, choice: Choice) -> Updates:
-        """What has arrived, in the order in which selection has drawn the devices (eq. 4)."""
+        """Return the arrived updates in the order of the selection's draw (eq. 4)."""
         jobs, devices = self.rounds.arrived()
         arrived = slice(None) if len(devices) == len(choice.devices) else np.isin(choice.devices, devices)
         drawn, order, chances = choice.devices[arrived], np.argsort(devices), choice.chances
@@ -83,7 +82,7 @@ class Synchronous(Server):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitForAll(Strategy):
-    """Rounds as long as their slowest device; ``learning.aggregation`` says how much each update counts."""
+    """Rounds that wait for all devices of the cohort, with the weights of ``learning.aggregation``."""
 
     loop = Synchronous
     enough: ClassVar[int | None] = None              # arrivals that end a round; None for all
@@ -91,9 +90,9 @@ class WaitForAll(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class FirstK(WaitForAll):
-    """Over-selection: of a cohort of ``selection.cohort``, the first ``buffer`` to arrive make the new model.
+    """Over-selection: the first ``buffer`` arrivals of a cohort of ``selection.cohort`` devices are aggregated.
 
-    The others are cancelled; what they have spent is spent. In a first round of all devices all are waited for.
+    The other jobs are cancelled; the energy they have used counts. A first round with all devices waits for all.
     """
 
     buffer: FirstSoMany
@@ -106,4 +105,4 @@ class FirstK(WaitForAll):
         cohort = scenario.selection.cohort
         if self.buffer > cohort:
             raise InputError("conflict", "server.buffer", self.buffer, f"at most {cohort} (selection.cohort)",
-                             "More devices than take part in a round never arrive in it")
+                             "A round has no more arrivals than devices")
