@@ -51,7 +51,7 @@ def simulate(
         Cache of training results that several runs have in common.
     allow_import : bool
         Allow the scenario to name code of packages that are not made for netsim.
-    **own
+    **own : callable
         Functions and classes of this Python session that replace those the scenario names: ``allocation``,
         ``selection``, ``model``, ``dataset``, ``channel``, ``link``. A run with such objects cannot be resumed.
 

@@ -1,1 +1,1 @@
-"""The population of a cell, and the work that a round asks of it."""
+"""The population of a cell: devices, mobility, link model and sizes of jobs."""

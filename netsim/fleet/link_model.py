@@ -1,8 +1,4 @@
-"""The link model of a cell: Shannon's, as the scenario sets it, or one of the user's own, whose answers are checked.
-
-With it, how the model gets to the devices: one broadcast, or a transmission for each; and how much of a signal is lost
-over a distance.
-"""
+"""Link model of a cell (Shannon's, or a user's own whose results are checked), downlink and path loss."""
 
 from __future__ import annotations
 
@@ -23,8 +19,8 @@ if TYPE_CHECKING:
     from netsim.scenario.radio import Cell, PathLoss
 
 KEY = "cell.rate.model"
-TRIED_SNR = np.geomspace(1e-3, 1e6, 10)      # J over the cell's bandwidth: links from the noise floor to the mast
-TRIED_HZ = np.geomspace(1e-4, 1.0, 200)      # parts of the cell's bandwidth
+TRIED_SNR = np.geomspace(1e-3, 1e6, 10)      # J over the cell's bandwidth: -30 to 60 dB
+TRIED_HZ = np.geomspace(1e-4, 1.0, 200)      # fractions of the cell's bandwidth
 
 
 def _check(name: str, given: Any) -> None:
@@ -40,12 +36,12 @@ LINKS = Registry("link model", KEY, {
 
 
 def link_of(cell: Cell) -> LinkModel:
-    """What a bandwidth carries in this cell.
+    """Return the link model of a cell.
 
     Raises
     ------
     InputError
-        Of a link model of the user's own whose answers are unusable, or contradict each other.
+        A user's own link model returns invalid or inconsistent values.
     """
     if cell.rate is None:
         return SHANNON
@@ -58,18 +54,18 @@ def link_of(cell: Cell) -> LinkModel:
 
 
 class OwnLink:
-    """A link model of the user's own; it is always given arrays of one length, and its answers are checked."""
+    """A user's own link model; it is called with arrays of equal length, and its results are checked."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.name = name
         self._own = ask(f"link model {name}", LINKS.make, name, options)
 
     def rate(self, hz: Values, snr_hz: Values) -> Floats:
-        """Bits per second in so many Hz."""
+        """Return the rate in bit/s for a bandwidth in Hz."""
         return self._answer("rate", hz, snr_hz)
 
     def bandwidth(self, rate: Values, snr_hz: Values) -> Floats:
-        """The least Hz in which the rate is reached; inf where none is enough."""
+        """Return the minimum bandwidth in Hz for a rate in bit/s; inf if none suffices."""
         return self._answer("bandwidth", np.minimum(rate, 1e300), snr_hz)
 
     def _answer(self, what: str, first: Values, snr_hz: Values) -> Floats:
@@ -89,10 +85,10 @@ class OwnLink:
         return values.reshape(given.shape)
 
     def check_inverse(self, bandwidth_hz: float) -> None:
-        """Raise InputError unless ``bandwidth`` is the least Hz that reach a rate, in links from weak to strong."""
+        """Raise InputError unless ``bandwidth`` is the minimum in Hz that reaches a rate, for a range of SNRs."""
         hz = TRIED_HZ * bandwidth_hz
         for snr_hz in (TRIED_SNR * bandwidth_hz).tolist():
-            most = np.maximum.accumulate(self.rate(hz, snr_hz))       # reached somewhere up to each bandwidth
+            most = np.maximum.accumulate(self.rate(hz, snr_hz))       # maximum rate up to each bandwidth
             if not most[-1] > 0.0:
                 continue
             need = self.bandwidth(most, snr_hz)
@@ -111,7 +107,10 @@ class OwnLink:
 
 @dataclass(frozen=True)
 class Downlink:
-    """A band of the base station's own; channels are as good in this direction as in the other."""
+    """Distribution of the model in a separate band, by broadcast or one transmission per device.
+
+    Channel gains are those of the uplink.
+    """
 
     bits: float
     bandwidth_hz: float
@@ -123,7 +122,7 @@ class Downlink:
 
     @classmethod
     def of(cls, scenario: Scenario, bits: float) -> Downlink | None:
-        """As described, for models of this size; None where they get to the devices in no time."""
+        """Return the downlink of a scenario for models of this size; None if the scenario has none."""
         cell = scenario.cell
         table = cell.downlink
         return None if table is None else cls(
@@ -133,25 +132,25 @@ class Downlink:
             reception_w=float(table.reception or 0.0), link=link_of(cell))
 
     def in_part(self, parts: int) -> Downlink:
-        """With one of so many equal parts of band and power: the rate is as many times lower."""
+        """Return the downlink with 1 / ``parts`` of band and power, which divides the rate by ``parts``."""
         return self if parts == 1 else replace(self, bits=self.bits * parts)
 
     def seconds(self, gain: Floats) -> Floats:
-        """How long devices with these channels receive that start together: all as long as the worst, or each its own.
+        """Return the seconds of receiving for S devices with these gains that start together.
 
-        A broadcast of z bits takes z / min_n Q_n(B), one of S transmissions S z / Q_n(B).
+        A broadcast of z bits takes z / min_n Q_n(B) for all devices, one of S transmissions S z / Q_n(B).
         """
         rate = self.link.rate(self.bandwidth_hz, gain * self.power_w / self.noise_w_per_hz)
         return self.bits * len(gain) / rate if self.each else np.full(len(gain), self.bits / rate.min())
 
     def joules(self, gain: Floats) -> Floats:
-        """What receiving takes from each of them."""
+        """Return the energy of receiving in J for devices with these gains."""
         return self.reception_w * self.seconds(gain)
 
 
 PATH_LOSSES = Registry("path loss", "cell.path_loss.model", {
-    "log-distance": Entry("netsim.fleet.link_model:log_distance", "so many decibels for each tenfold distance"),
-    "free-space": Entry("netsim.fleet.link_model:free_space", "nothing in the way but distance"),
+    "log-distance": Entry("netsim.fleet.link_model:log_distance", "intercept plus slope in dB per decade of distance"),
+    "free-space": Entry("netsim.fleet.link_model:free_space", "free-space path loss at a carrier frequency"),
 }, given=1, check=first_called("distance_m", "cell.path_loss.model"))
 
 
@@ -164,7 +163,7 @@ def free_space(distance_m: Floats, frequency: Frequency) -> Floats:
 
 
 def loss_db(settings: PathLoss, distance_m: Floats) -> Floats:
-    """The mean path loss of each device; nearer than one metre counts as one metre, where laws would amplify."""
+    """Return the mean path loss in dB of each device; distances below 1 m count as 1 m."""
     law = PATH_LOSSES.make(settings.model, options_in(settings))
     answer = law(np.maximum(distance_m, CLOSEST_M))
     loss = as_floats(answer)

@@ -1,7 +1,7 @@
-"""Where devices are at an instant, for those that move.
+"""Positions of moving devices.
 
-Every device walks on a stream of its own, drawn in absolute time, whether anybody looks at it or not: two methods
-under one seed meet the same places.
+Every device has its own random stream, drawn in absolute time, so that positions are the same for all methods with one
+seed.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from netsim.base.streams import follow, stream
 if TYPE_CHECKING:
     from netsim.scenario.time_varying import Mobility, RandomWaypoint
 
-CHUNK = 64                                   # legs drawn at once: a stream for each would be slow
-MEAN_LEG = 128.0 / (45.0 * math.pi)          # of the disc's radius, between two points drawn evenly over it
+CHUNK = 64                                   # legs drawn at once: one random stream for each would be slow
+MEAN_LEG = 128.0 / (45.0 * math.pi)          # mean distance of two uniform points in a disc, over its radius
 
 
 class Walk:
-    """A way of straight legs: the instants and places of its corners, as far as anybody has looked."""
+    """A path of straight legs: instants (s) and positions (m) of its corners, extended on demand."""
 
     def __init__(self, t: list[float], x: list[float], y: list[float]) -> None:
         self.t, self.x, self.y = t, x, y
-        self.legs = 0      # drawn so far; those of no length have no corner
+        self.legs = 0      # drawn so far; legs of length 0 have no corner
 
     def at(self, t: float) -> tuple[float, float]:
-        """The place at an instant; at the end of its way a device stays."""
+        """Return the position in m at ``t`` (seconds); a device stays at the end of its path."""
         while t >= self.t[-1] and self.goes_on():
             follow(self.legs, "a device changes its direction", t)
         k = bisect_right(self.t, t)
@@ -41,12 +41,12 @@ class Walk:
         return (self.x[k - 1] + part * (self.x[k] - self.x[k - 1]), self.y[k - 1] + part * (self.y[k] - self.y[k - 1]))
 
     def goes_on(self) -> bool:
-        """Add some legs; False where the way is at its end."""
+        """Add further legs; return False at the end of the path."""
         return False
 
 
 class RandomWalk(Walk):
-    """Random waypoint in the disc, begun in its stationary law, so that there is no warm-up."""
+    """Random waypoint in a disc, which starts in steady state, so that there is no warm-up."""
 
     def __init__(self, table: RandomWaypoint, radius_m: float, seed: int, device: int) -> None:
         self.table, self.radius_m, self.seed, self.device = table, radius_m, seed, device
@@ -67,7 +67,7 @@ class RandomWalk(Walk):
         return True
 
     def _go(self, x: float, y: float, speed: float) -> None:
-        """A leg to a point, and the rest there."""
+        """Add a leg to a point, and the pause there."""
         self._corner(math.hypot(x - self.x[-1], y - self.y[-1]) / speed, x, y)
         self._stay(self.table.pause)
 
@@ -76,7 +76,7 @@ class RandomWalk(Walk):
 
     def _corner(self, seconds: float, x: float, y: float) -> None:
         t = self.t[-1] + seconds
-        if t > self.t[-1]:                   # a leg of no length, or no rest, is no corner
+        if t > self.t[-1]:                   # legs and pauses of length 0 have no corner
             self.t.append(t)
             self.x.append(x)
             self.y.append(y)
@@ -86,10 +86,10 @@ Point = tuple[float, float]
 
 
 def _stationary(rng: np.random.Generator, table: RandomWaypoint, radius_m: float) -> tuple[float, Point, Point, float]:
-    """Rest left, place, goal and speed of a device that has walked for ever.
+    """Draw remaining pause, position, goal and speed from the stationary distribution.
 
-    It meets a leg by how long that takes: with a weight of its length and of 1/speed. Resting devices are where legs
-    end, evenly over the disc, somewhere in their pause.
+    The weight of a leg is its duration: proportional to its length and to 1/speed. Pausing devices are at the ends of
+    legs, uniform over the disc, at a uniform instant of their pause.
     """
     slow, fast = table.speeds
     walking_s = MEAN_LEG * radius_m * (math.log(fast / slow) / (fast - slow) if fast > slow else 1.0 / slow)
@@ -104,26 +104,26 @@ def _stationary(rng: np.random.Generator, table: RandomWaypoint, radius_m: float
 
 
 def points(rng: np.random.Generator, count: int, radius_m: float) -> Floats:
-    """Points drawn evenly over the disc, a row each."""
+    """Draw points uniformly over a disc; shape (count, 2), in m."""
     draws = rng.random((count, 2))
     distance, angle = radius_m * np.sqrt(draws[:, 0]), 2.0 * np.pi * draws[:, 1]
     return np.stack([distance * np.cos(angle), distance * np.sin(angle)], axis=1)
 
 
 class Movers:
-    """The devices of one population that move, by their places in it."""
+    """The moving devices of one population, by their index in it."""
 
     def __init__(self, table: Mobility, radius_m: float, seed: int, keys: list[int]) -> None:
         self.table, self.radius_m, self.seed, self.keys = table, radius_m, seed, keys
         self._walks: dict[int, Walk] = {}
 
     def places(self, devices: Ints, t: float) -> tuple[Floats, Floats]:
-        """Metres east and north of the base station."""
+        """Return the positions of devices at ``t`` (seconds), in m east and north of the base station."""
         there = np.array([self.walk(device).at(t) for device in devices.tolist()]).reshape(-1, 2)
         return there[:, 0], there[:, 1]
 
     def walk(self, device: int) -> Walk:
-        """The way of one device."""
+        """Return the path of a device."""
         if device not in self._walks:
             if self.table.model == "recorded":
                 track = self.table.tracks[device]

@@ -1,7 +1,7 @@
-"""The devices of a cell with their drawn properties, as read-only arrays and as the table that a run keeps.
+"""The devices of a cell with their drawn properties, as read-only arrays and as a table in the run's folder.
 
-Every property is drawn from a stream of its own, keyed by the name of the ``[[population]]`` table: another method,
-property or population changes none of the draws, and a larger count only adds devices at the end.
+Every property has its own random stream, keyed by the name of the ``[[population]]`` table: another method, property
+or population changes none of the draws, and a larger count only adds devices at the end.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """N devices, one array entry each, SI units."""
+    """Properties of N devices: arrays of shape (N,) in SI units."""
 
     kinds: tuple[str, ...]        # names of the scenario's [[population]] tables, or of a fleet's column kind
     kind: Ints                    # index into kinds
-    x_m: Floats                   # place, with the base station at (0, 0)
+    x_m: Floats                   # position, with the base station at (0, 0)
     y_m: Floats
     gain: Floats                  # linear channel gain h: path loss and shadowing
     cpu_min_hz: Floats
@@ -43,23 +43,23 @@ class Population:
     cycles_per_sample: Floats     # C_n
     capacitance: Floats           # alpha/2
     power_w: Floats               # transmit power p_n
-    power_min_w: Floats           # the range that power-optimising methods may use
+    power_min_w: Floats           # range of methods that choose the power
     power_max_w: Floats
-    budget_j: Floats              # energy allowed in one round
-    battery_j: Floats             # energy at the start; inf on mains
-    samples: Ints                 # D_n
+    budget_j: Floats              # energy budget of one round
+    battery_j: Floats             # initial battery level; inf for mains power
+    samples: Ints                 # training samples D_n
 
     def __len__(self) -> int:
         return len(self.kind)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the arrays with the devices' properties."""
+        """Names of the arrays of drawn properties."""
         return tuple(field.name for field in fields(self) if field.name not in ("kinds", "kind"))
 
 
 def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) -> Population:
-    """The devices of a scenario under a seed; ``samples`` is D_n where the data split decides it."""
+    """Draw the devices of a scenario; ``samples`` is D_n if the data partition determines it."""
     if samples is None:
         samples = draw_samples(scenario, seed)
         if samples is None:
@@ -77,7 +77,7 @@ def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) 
 
 
 def _kinds(scenario: Scenario) -> tuple[tuple[str, ...], Ints]:
-    """The kinds that there are, and which of them each device is: as its fleet says, else what its table is called."""
+    """Return the kinds, and the kind of each device: from its device file, else the name of its population."""
     kinds: dict[str, int] = {}
     numbers = []
     for table in scenario.population:
@@ -89,7 +89,7 @@ def _kinds(scenario: Scenario) -> tuple[tuple[str, ...], Ints]:
 
 
 def draw_samples(scenario: Scenario, seed: int) -> Ints | None:
-    """D_n as the scenario gives it; None where it is "auto", so that the data split decides."""
+    """Draw D_n as the scenario describes it; None for "auto", where the data partition determines it."""
     if any(table.samples == "auto" for table in scenario.population):
         return None
     drawn = np.concatenate([draw("samples", draw.table.values("samples")) for draw in table_draws(scenario, seed)])
@@ -97,7 +97,7 @@ def draw_samples(scenario: Scenario, seed: int) -> Ints | None:
     return counts
 
 
-# The arrays of a population: the stream that each is drawn from, and the column of a fleet or key that says how.
+# Arrays of a population: random stream of each, and the scenario key or column of a device file that describes it.
 DRAWN = {
     "cpu_min_hz": ("cpu min", "cpu_min"), "cpu_max_hz": ("cpu max", "cpu_max"),
     "cycles_per_sample": ("cycles", "cycles_per_sample"), "capacitance": ("capacitance", "capacitance"),
@@ -111,12 +111,12 @@ class TableDraw:
     """The draws of one ``[[population]]`` table."""
 
     table: PopulationTable
-    devices: range      # their numbers in the cell
-    number: int         # its place in the random streams
+    devices: range      # device numbers in the cell
+    number: int         # index of the population in the random streams
     seed: int
 
     def __call__(self, name: str, values: Any) -> Floats:
-        """A property of all devices: as the column of a fleet has it, a constant, or draws of the stream ``name``."""
+        """Return a property of all devices: a column of the device file, a constant, or draws of stream ``name``."""
         if isinstance(values, Distribution):
             return np.clip(values.sample(self.rng(name), self.table.size), *values.bounds())
         if isinstance(values, tuple):
@@ -130,12 +130,12 @@ class TableDraw:
         x_m, y_m = self.places(cell)
         given = {name: (purpose, self.table.values(column)) for name, (purpose, column) in DRAWN.items()}
         drawn = {name: self(purpose, values) for name, (purpose, values) in given.items() if values is not None}
-        power_w = drawn["power_w"]          # where the scenario gives no range, it is the power itself
+        power_w = drawn["power_w"]          # default range: the power itself
         return {"x_m": x_m, "y_m": y_m, "gain": self.gain(cell, np.hypot(x_m, y_m)), "power_min_w": power_w,
                 "power_max_w": power_w, **drawn}
 
     def places(self, cell: Cell) -> tuple[Floats, Floats]:
-        """As the fleet or the table says, else evenly over the disc: the distance goes with the root of a draw."""
+        """Return positions in m as the scenario gives them, else drawn uniformly over the disc."""
         table = self.table
         if table.mobility is not None:
             return self.movers(cell).places(np.arange(table.size), 0.0)
@@ -146,38 +146,38 @@ class TableDraw:
         return places[:, 0], places[:, 1]
 
     def gain(self, cell: Cell, distance_m: Floats) -> Floats:
-        """As measured in the fleet, else path loss with this device's shadowing."""
+        """Return the gains of the device file, else those of path loss and shadowing."""
         table = self.table
         if table.devices is not None and table.devices.gain is not None:
             return np.array(table.devices.gain, dtype=float)
         return gain_of_loss(loss_db(cell.path_loss, distance_m) + self.shadowing_db(cell))
 
     def shadowing_db(self, cell: Cell) -> Floats:
-        """What is lost beyond the mean path loss, when the run begins."""
+        """Return the initial shadowing in dB."""
         return self.rng("shadowing").standard_normal(self.table.size) * cell.shadowing_db
 
     @property
     def keys(self) -> list[int]:
-        """The devices' own places in the random streams; another population changes none of them."""
+        """Keys of the devices in the random streams, independent of other populations."""
         return [(self.number << 32) + device for device in range(self.table.size)]
 
     def movers(self, cell: Cell) -> Movers:
-        """The ways of devices that move."""
+        """Return the moving devices of the population."""
         assert self.table.mobility is not None
         return Movers(self.table.mobility, cell.radius, self.seed, self.keys)
 
 
 def table_draws(scenario: Scenario, seed: int) -> list[TableDraw]:
-    """The draws of all tables, in their order."""
+    """Return the draws of all population tables, in their order."""
     tables = zip(scenario.population, scenario.numbers, table_numbers(scenario), strict=True)
     return [TableDraw(table, devices, number, seed) for table, devices, number in tables]
 
 
 def table_numbers(scenario: Scenario) -> list[int]:
-    """The populations' places in the random streams; by name, so that another population changes nothing.
+    """Return the indices of populations in the random streams: checksums of names, independent of other populations.
 
-    Names such as "plumless" and "buckeroo" have the same checksum: the later one of a scenario takes the next
-    checksum that is free, or both would draw the same devices.
+    Names such as "plumless" and "buckeroo" have the same checksum; the later one uses the next free checksum, since
+    both would otherwise draw the same devices.
     """
     numbers: list[int] = []
     for table in scenario.population:
@@ -192,7 +192,7 @@ def table_numbers(scenario: Scenario) -> list[int]:
 
 @dataclass(frozen=True)
 class DeviceNames:
-    """What devices are called, by their numbers: as their fleet says, else by kind and number, such as "phone 12"."""
+    """Names of devices by number: from their device file, else kind and number, such as "phone 12"."""
 
     scenario: Scenario
 
@@ -206,7 +206,10 @@ class DeviceNames:
 
 
 def device_table(scenario: Scenario, population: Population, more: Mapping[str, Any]) -> bytes:
-    """Parquet; ``name`` is null where the fleet gives none; ``more`` are columns of others, such as class counts."""
+    """Return the table of devices as a Parquet file; ``more`` are further columns, such as class counts.
+
+    ``name`` is null without a name in a device file.
+    """
     import polars as pl
 
     names = [pl.Series(table.devices.name, dtype=pl.String) if table.devices and table.devices.name
@@ -218,5 +221,5 @@ def device_table(scenario: Scenario, population: Population, more: Mapping[str, 
         "kind": pl.Series(population.kinds, dtype=pl.String).gather(population.kind),
         **{name: getattr(population, name) for name in population.columns},
         **more,
-    }).write_parquet(file, compression="lz4", statistics=False)     # drawn values hardly repeat
+    }).write_parquet(file, compression="lz4", statistics=False)     # drawn values rarely repeat
     return file.getvalue()

@@ -1,4 +1,4 @@
-"""What a round asks of the devices: samples D_n, cycles U_n = L C_n D_n, and the allocation problem they pose."""
+"""Work of devices in a round: samples D_n, cycles U_n = L C_n D_n, and the allocation problem."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 def problem_for(
     scenario: Scenario, population: Population, devices: Ints, *, bits: float, gain: Floats | None = None,
 ) -> Problem:
-    """The allocation problem of some devices: what they compute (U_n = L C_n D_n) and upload in a round."""
+    """Return the allocation problem of some devices, which compute U_n = L C_n D_n cycles and upload ``bits``."""
     problems = RoundProblems(scenario, population, JobSizes.of(scenario, population, bits))
     return problems.of(np.asarray(devices), None if gain is None else gain[devices])
 
 
 @dataclass(frozen=True, eq=False)
 class JobSizes:
-    """How large a job of each device is, known before it is planned: arrays of N entries."""
+    """Size of each device's job, known before planning: arrays of shape (N,)."""
 
     upload_bits: Floats
     download_bits: Floats
@@ -36,12 +36,12 @@ class JobSizes:
 
     @classmethod
     def of(cls, scenario: Scenario, population: Population, bits: float) -> JobSizes:
-        """Models of so many bits in both directions; U_n = L C_n D_n."""
+        """Return the sizes for models of ``bits`` bits in both directions; U_n = L C_n D_n."""
         alike = np.full(len(population), float(bits))
         return cls(alike, alike, samples_trained(scenario, population.samples) * population.cycles_per_sample)
 
     def changed(self, devices: Ints, upload_bits: Floats, download_bits: Floats, cycles: Floats) -> JobSizes:
-        """The same, with other jobs for some devices."""
+        """Return the sizes with other values for some devices."""
         arrays = self.upload_bits.copy(), self.download_bits.copy(), self.cycles.copy()
         for array, values in zip(arrays, (upload_bits, download_bits, cycles), strict=True):
             array[devices] = values
@@ -49,7 +49,7 @@ class JobSizes:
 
 
 class RoundProblems:
-    """A run's allocation problems, cut round after round out of that of all devices, which is validated once."""
+    """The allocation problems of a run: subsets of the problem of all devices, which is validated once."""
 
     def __init__(self, scenario: Scenario, population: Population, sizes: JobSizes) -> None:
         limits = {name: getattr(population, name) for name in (
@@ -59,24 +59,27 @@ class RoundProblems:
             noise_w_per_hz=scenario.cell.noise_w_per_hz, numbers=np.arange(len(population)),
             names=DeviceNames(scenario), link=link_of(scenario.cell), **limits)
         self.sizes = sizes
-        self.part: Problem | None = None         # with the limits of some devices
-        self._least_j: Floats | None = None      # of all devices; known when it is first asked for
+        self.part: Problem | None = None         # changed limits of some devices
+        self._least_j: Floats | None = None      # of all devices; computed on first use
         self._scenario = scenario
         self.link = self.whole.link
         self.bandwidth_hz, self.noise_w_per_hz = self.whole.bandwidth_hz, self.whole.noise_w_per_hz
 
     @property
     def has_downlink(self) -> bool:
-        """Whether devices receive the model before they compute."""
+        """True if devices receive the model before they compute."""
         return self._scenario.cell.downlink is not None
 
     def downlink(self, devices: Ints | slice = slice(None)) -> Downlink | None:
-        """The way of the model to some devices: all of them receive as much as the largest of their models."""
+        """Return the downlink to some devices, all with the size of the largest of their models."""
         bits = self.sizes.download_bits[devices]
         return Downlink.of(self._scenario, float(bits.max())) if self.has_downlink else None
 
     def least_j(self, *, channel_changes: bool) -> Floats:
-        """What no job takes less than: computing at the slowest clock, and in a channel that stays, sending alone."""
+        """Return the minimum energy of each device's job in J: computing at the minimum CPU frequency.
+
+        With a constant channel, the minimum energy of sending in the whole band is added.
+        """
         if self._least_j is None:
             self._least_j = _least_j(self.whole, channel_changes=channel_changes)
         if self.part is None:
@@ -86,20 +89,20 @@ class RoundProblems:
         return found
 
     def with_limits(self, part: Problem) -> RoundProblems:
-        """The same where only the devices of ``part`` get work, with its band and its limits."""
+        """Return problems for the devices of ``part`` only, with its band and limits."""
         other = copy(self)
         other.part, other.bandwidth_hz = part, part.bandwidth_hz
         return other
 
     def with_sizes(self, sizes: JobSizes) -> RoundProblems:
-        """The same devices with jobs of other sizes."""
+        """Return the problems of the same devices with jobs of other sizes."""
         other = copy(self)
         other.sizes, other._least_j = sizes, None
         other.whole = replace(self.whole, bits=sizes.upload_bits, cycles=sizes.cycles)
         return other
 
     def of(self, devices: Ints, gain: Floats | None = None) -> Problem:
-        """The problem of these devices, with their gains as they are now if the channel changes."""
+        """Return the problem of these devices; ``gain`` replaces the initial gains in a time-varying channel."""
         numbers = None if self.part is None else self.part.numbers
         if self.part is None or numbers is None or not np.isin(devices, numbers).all():
             return self.whole.subset(devices, gain)
@@ -117,7 +120,7 @@ def _least_j(problem: Problem, *, channel_changes: bool) -> Floats:
 
 
 def samples_trained(scenario: Scenario, samples: Ints) -> Floats:
-    """How many samples a device works through in a round: L D_n, or what its local steps come to."""
+    """Return the samples that each device processes in a round: L D_n, or those of its local steps."""
     learning = scenario.learning
     if learning.local_steps is None:
         return np.asarray((learning.local_iterations or 1) * samples, dtype=np.float64)

@@ -1,1 +1,1 @@
-"""What a run writes down, and how it is read back."""
+"""The trace of a run: recording, files and checkpoints."""

@@ -1,8 +1,8 @@
-"""The one owner of the order in which a run is written down, so that a crash at any moment loses one round at most.
+"""Order of writes to a run's folder, so that a crash at any moment loses one round at most.
 
-A round's models go to a journal of their own first; then the parts of the trace; then the checkpoint, which is what
-makes the round complete; then run.json; at last the models move to their table. Without learning rounds are cheap to
-play again, and a crash loses those since the last part, 100,000 rows at most: less than a second of computing.
+A round's models are first written to a separate journal; then the parts of the trace; then the checkpoint, which makes
+the round complete; then run.json; finally the models move to their table. Without learning, rounds are cheap to repeat,
+and a crash loses those since the last part: at most 100,000 rows, less than a second of computing.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from netsim.trace.store import (
 )
 
 T = TypeVar("T")
-ROWS_A_PART = 100_000     # without learning; small parts would cost more than they save
+ROWS_A_PART = 100_000     # without learning; smaller parts would take longer to write than to compute
 CHECKPOINT = "checkpoint.npz"
 
 
 class Stateful(Protocol):
-    """A room that saves itself; nobody else knows its fields."""
+    """A component that saves its state in checkpoints."""
 
     def snapshot(self) -> State: ...
 
@@ -49,41 +49,41 @@ class Stateful(Protocol):
 
 
 class Uploads(Protocol):
-    """Large models that are kept beside the checkpoint."""
+    """Large models that are stored beside the checkpoint."""
 
     def stage(self, round: int) -> None:
-        """Write what the round brought to a safe place, before the checkpoint."""
+        """Write the models of the round to a journal, before the checkpoint."""
 
     def settle(self) -> None:
-        """Move it to its own place, after the checkpoint."""
+        """Move them to their table, after the checkpoint."""
 
 
 class Journal:
-    """One run's folder, held open for writing by one process."""
+    """The folder of a run, locked for writing by one process."""
 
     def __init__(self, path: Path, identity: dict[str, Any]) -> None:
         self.path = path
-        self.identity = identity            # what makes it this run: scenario, seed, learning
-        self.round = 0                      # the last complete one
+        self.identity = identity            # scenario, seed, learning
+        self.round = 0                      # last complete round
         self.trace_sha256 = ""
         self._lock: IO[bytes] | None = None
 
     @property
     def has_begun(self) -> bool:
-        """Whether a run lies here that can be resumed."""
+        """True if the folder holds a run that can be resumed."""
         return (self.path / "run.json").exists()
 
     def claim(self) -> None:
-        """Take the folder for a new run; it must be missing or empty, or hold a run that never began."""
-        self._refuse_content()              # before anything is made in a folder that is not ours
+        """Lock the folder for a new run; it must be missing or empty, or hold a run that never started."""
+        self._refuse_content()              # before the first write to a folder of another program
         self.path.mkdir(parents=True, exist_ok=True)
         self._take_lock()
-        self._refuse_content()              # another process may have run here while this one waited for the lock
+        self._refuse_content()              # another process may have written here before the lock
         for table in TABLES:
             make_folder(self.path / table)
 
     def _refuse_content(self) -> None:
-        """Raise InputError where the folder holds more than a run that never began leaves."""
+        """Raise InputError if the folder holds other files than those of a run that never started."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError("exists", f"--out {self.path}", "a file", "a folder for the run")
         written = {"scenario.toml", "devices.parquet", CHECKSUMS, *TABLES, "lock"}     # before run.json makes it a run
@@ -92,7 +92,7 @@ class Journal:
         if found - leftovers:
             raise InputError(
                 "exists", str(self.path), "a folder that is not empty", "a new or empty folder",
-                "Give --out another folder, or --resume to go on with the run in this one")
+                "Choose another folder with --out, or continue the run in this folder with --resume")
 
     def begin(self, scenario_toml: str, devices: bytes) -> None:
         """Start a new run in the claimed folder."""
@@ -102,20 +102,20 @@ class Journal:
         self._write_info("running")
 
     def resume(self) -> State | None:
-        """Go on with the run that lies here: the state of its last checkpoint, or None if it has none yet.
+        """Lock the folder to continue its run; return the state of its last checkpoint, None if it has none.
 
-        What lies past the checkpoint is dropped.
+        Files that are newer than the checkpoint are removed.
         """
         self.refuse_another()
         self._take_lock()
         state = self.checked(self._load) if (self.path / CHECKPOINT).exists() else None
         self._drop_what_lies_past()
-        if state is not None:                   # the crash may have come between the checkpoint and run.json
+        if state is not None:                   # the crash may have been between checkpoint and run.json
             self._write_info("running")
         return state
 
     def restart(self) -> None:
-        """Take the folder of the run that lies here to begin it anew; what others keep in it stays."""
+        """Lock the folder and remove its checkpoint and trace to start the run again; other files stay."""
         self.refuse_another()
         self._take_lock()
         (self.path / CHECKPOINT).unlink(missing_ok=True)
@@ -124,33 +124,33 @@ class Journal:
                 part.unlink()
 
     def refuse_another(self) -> None:
-        """Raise InputError where another run than this one lies here."""
+        """Raise InputError if the folder holds another run."""
         info = read_info(self.path)
-        named = ("scenario", "changed")     # what it is called may have changed: that says nothing about the run
+        named = ("scenario", "changed")     # names may differ for the same run
         differs = [key for key in self.identity if key not in named and info.get(key) != self.identity[key]]
         if differs:
             raise InputError(
                 "other-run", str(self.path), ", ".join(f"{key} {info.get(key)!r}" for key in differs),
                 ", ".join(f"{key} {self.identity[key]!r}" for key in differs),
-                "Give the same scenario, --set and --seed, or another --out")
+                "Use the same scenario, --set and --seed, or another --out")
 
     def checked(self, read: Callable[[], T]) -> T:
-        """What ``read`` makes of the checkpoint, or an error that names it."""
+        """Return ``read()``; raise InputError with the path of the checkpoint if it fails."""
         try:
             return read()
         except InputError:
             raise
-        except Exception as error:      # a file that is something else fails in all sorts of ways
+        except Exception as error:      # an invalid file may raise any exception
             raise InputError("damaged", str(self.path / CHECKPOINT), str(error), "a checkpoint of this run") from None
 
     def restore(self, state: State, rooms: Mapping[str, Stateful]) -> None:
-        """Let each room take up its part of a checkpoint."""
+        """Restore each component from its part of a checkpoint."""
         for room, it in rooms.items():
             own = {name.removeprefix(f"{room}/"): array for name, array in state.items() if name.startswith(f"{room}/")}
             self.checked(partial(it.restore, own))
 
     def commit(self, round_: int, recorder: Recorder, rooms: Mapping[str, Stateful], uploads: Uploads) -> None:
-        """Write down all since the last commit: models, parts, checkpoint, run.json, table of models."""
+        """Write everything since the last commit: models, parts, checkpoint, run.json, table of models."""
         uploads.stage(round_)
         part = recorder.take()
         write_part(self.path, self.round + 1, part)
@@ -167,7 +167,7 @@ class Journal:
         self._write_info("finished", summary_sha256=checksum)
 
     def close(self) -> None:
-        """Let others have the folder."""
+        """Unlock the folder."""
         if self._lock:
             self._lock.close()
             self._lock = None
@@ -180,7 +180,7 @@ class Journal:
         return state
 
     def _drop_what_lies_past(self) -> None:
-        """Delete the parts and checksums that the checkpoint does not know, and make sure that the rest is whole."""
+        """Delete the parts and checksums after the checkpoint, and verify the rest."""
         names = {"scenario.toml", "devices.parquet"}
         for table in TABLES:
             folder = make_folder(self.path / table)
@@ -208,5 +208,5 @@ class Journal:
 
 
 def rows_a_part(learning: bool) -> int:
-    """How many rows make a part; with learning every round is one, since rounds are dear."""
+    """Return the minimum number of rows of a part; with learning, every round is a part since rounds take long."""
     return 1 if learning else ROWS_A_PART

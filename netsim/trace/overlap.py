@@ -1,4 +1,4 @@
-"""How much of what goes on falls into each of some intervals, also where it reaches from one into the next."""
+"""Time of spans, and integrals of counters, within intervals such as rounds."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from netsim.base.arrays import Floats
 
 
 def seconds_within(t0: Floats, t1: Floats, begins: Floats, ends: Floats) -> Floats:
-    """For each interval from ``begins`` to ``ends``, the seconds in it of all spans from ``t0`` to ``t1`` together."""
+    """Return, for each interval from ``begins`` to ``ends``, the summed seconds in it of all spans ``t0`` to ``t1``."""
     return _since(t0, ends) - _since(t1, ends) - (_since(t0, begins) - _since(t1, begins))
 
 
 def _since(marks: Floats, times: Floats) -> Floats:
-    """For each time, the seconds since all the marks before it, added up."""
+    """Return, for each time, the summed seconds since all marks before it."""
     marks = np.sort(marks)
     before = np.searchsorted(marks, times)
     return np.asarray(before * times - np.concatenate([[0.0], np.cumsum(marks)])[before])
 
 
 def held_within(t: Floats, values: Floats, begins: Floats, ends: Floats) -> Floats:
-    """For each interval, the integral of a quantity that has each value from its time on, and 0 before the first."""
+    """Return, for each interval, the integral of a step function: ``values`` from ``t`` on, and 0 before the first."""
     order = np.argsort(t, kind="stable")
     t, values = t[order], values[order]
     whole = np.concatenate([[0.0, 0.0], np.cumsum(values[:-1] * np.diff(t))])      # until each mark

@@ -1,19 +1,19 @@
-"""The folder that a run leaves behind.
+"""The folder of a run.
 
     scenario.toml              the scenario with all defaults filled in
-    devices.parquet            the population as drawn
-    trace/part-00012.parquet   what happened, from round 12 on; see netsim.trace.schema
-    links/part-00012.parquet   what caused what
-    jobs/part-00012.parquet    what was decided for each job, and what came of it
+    devices.parquet            the population with its drawn properties
+    trace/part-00012.parquet   events from round 12 on; see netsim.trace.schema
+    links/part-00012.parquet   pairs of cause and effect
+    jobs/part-00012.parquet    planned values and results of each job
     checksums.sha256           of all these; `sha256sum --check` reads it too
     checkpoint.npz             the state after the last complete round
-    run.json                   seed, versions, processor, last complete round, and a checksum of its own
-    summary.json               the result, once the run is finished; run.json has its checksum
-    model.npz                  of a Flower app, the model that its strategy ended with
-    answers/                   of a Flower app, what its clients answered, until the run is finished
+    run.json                   seed, versions, processor, last complete round, and its own checksum
+    summary.json               the result of a finished run; run.json has its checksum
+    model.npz                  of a Flower app: the final model of its strategy
+    answers/                   of a Flower app: replies of its clients, until the run is finished
 
-What can change in a run knows its checksum itself, as checkpoint.npz and run.json do; the models that devices have
-uploaded (uploads.f32) have theirs in the checkpoint.
+Files that change during a run contain their own checksum (checkpoint.npz, run.json); that of the uploaded models
+(uploads.f32) is in the checkpoint.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from netsim.base.files import MEGABYTE, open_to_read, read_json
 from netsim.base.sealed import read_object
 
 FORMAT = 2
-MOST_ROUNDS = 2**31      # of a run: their numbers are 32-bit columns of the trace
+MOST_ROUNDS = 2**31      # round numbers are 32-bit columns of the trace
 
 
 def is_finished(path: Path) -> bool:
-    """Whether a run lies there that has come to its end."""
+    """Return True if the folder holds a finished run."""
     with suppress(InputError):
         return bool(read_info(path)["status"] == "finished")
     return False
 
 
 def is_being_written(path: Path) -> bool:
-    """Whether a living process holds the run open."""
+    """Return True if a running process has locked the run."""
     with suppress(FileNotFoundError), open_to_read(path / "lock", "a lock") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -52,16 +52,16 @@ def is_being_written(path: Path) -> bool:
 
 
 def read_info(path: Path) -> dict[str, Any]:
-    """What run.json says."""
+    """Return the contents of run.json; raise InputError unless it describes a run of this format."""
     file = path / "run.json"
     if not path.is_dir():
         raise InputError("no-such-file", str(path), expected="the folder of a run")
     try:
-        told = read_json(file, "a run's own word", MEGABYTE)
+        told = read_json(file, "the description of a run", MEGABYTE)
         if isinstance(told, dict) and told.get("format") == 1:
             raise InputError("other-version", str(path), "format 1", f"format {FORMAT}",
-                             "Run its scenario.toml again, or look at it with the version that wrote it")
-        info = read_object(file, "a run's own word")
+                             "Run its scenario.toml again, or read it with the version of netsim that wrote it")
+        info = read_object(file, "the description of a run")
     except FileNotFoundError:
         raise InputError("not-a-run", str(path), "no run.json") from None
     except OSError as error:
@@ -75,10 +75,10 @@ def read_info(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def next_free(results: Path, name: str, *, resume: bool) -> Iterator[Path]:
-    """A new folder for a run under ``results``: NAME, NAME-2, NAME-3, …; to resume, the last one that is there.
+    """Make a new folder for a run under ``results``: NAME, NAME-2, NAME-3, …; with ``resume``, yield the last one.
 
-    The folder is made here, so that of processes that start together each gets its own; if nothing is written into it,
-    it is removed at the end. A scenario's name may hold anything; what could lead out of ``results`` is replaced.
+    Simultaneous processes make different folders. An empty folder is removed at the end. Characters of a scenario's
+    name that could lead out of ``results`` are replaced.
     """
     name = re.sub(r"[^\w.-]+", "-", name).lstrip(".")
     first, later = results / name, (results / f"{name}-{number}" for number in count(2))
@@ -96,7 +96,7 @@ def next_free(results: Path, name: str, *, resume: bool) -> Iterator[Path]:
 
 
 def _made(path: Path) -> bool:
-    """Whether this call made the folder; the system lets one process alone make it."""
+    """Make a folder; return False if it exists. Only one process can make it."""
     try:
         path.mkdir()
     except FileExistsError:

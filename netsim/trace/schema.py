@@ -1,45 +1,45 @@
-"""What a trace says: rows for what happened, links for what caused what, jobs for what was decided and what came of it.
+"""Tables of a trace: rows (events), links (cause and effect), and jobs (planned values and results).
 
 Columns of a row
-    seq        number of the row; a cause has a smaller one than what it caused
-    round      the aggregation that the row led to, from 1: one more than the spans "round" before it
+    seq        number of the row; that of a cause is smaller than that of its effect
+    round      number of the aggregation that the row belongs to, from 1: one more than the spans "round" before it
     kind       "span" (t0 to t1), "instant" (t0 = t1) or "counter" (``value`` holds from t0 on)
-    name       spans: download, compute, throttled (computing at a lower clock than planned, since the device is hot),
-               upload, wait, off (a device that is away in mid-job), aggregate, round; instants: select, relax,
-               allocate and the reasons why a job did not arrive; counters: battery (J), bandwidth (Hz), accuracy,
-               loss, cluster (of the device), packets (that an upload came to), and since the run began harvest (J
-               that came into a battery), idle (J drawn from it at rest) and spilt (J that came in when it was full);
-               these and battery, with CELL as the device, are sums over all devices at each aggregation; of a Flower
-               app, its metrics: train NAME, evaluate NAME, server NAME, initial NAME
-    device     number of the device; SERVER or CELL where it is none
-    job        number of the job that the row is about; -1 where it is about none
+    name       spans: download, compute, throttled (computing at a lower frequency than planned because of heat),
+               upload, wait, off (the device is unavailable during a job), aggregate, round; instants: select, relax,
+               allocate, and the reasons for failed jobs; counters: battery (J), bandwidth (Hz), accuracy, loss,
+               cluster (of the device), packets (of an upload, with retransmissions), and since the start of the run
+               harvest (J that reached a battery), idle (J drawn at idle) and spilt (J that reached a full battery);
+               these and battery, with CELL as the device, are sums over all devices at each aggregation; metrics of
+               a Flower app: train NAME, evaluate NAME, server NAME, initial NAME
+    device     number of the device; SERVER or CELL for rows without a device
+    job        number of the job; -1 for rows without a job
     t0, t1     simulated seconds
-    value      what a counter counts; by what factor all budgets are raised ("relax"); how many devices another instant
-               or a round span is about
-    energy_j   what a span took from the device's battery
+    value      value of a counter; factor of all energy budgets ("relax"); number of devices of another instant or of
+               a round span
+    energy_j   energy in J that a span took from the device
 
-A link ``src -> dst`` says that row ``dst`` could not begin before row ``src`` had ended.
+A link ``src -> dst`` says that row ``dst`` could not start before row ``src`` had ended.
 
 Columns of a job
     job        number of the job
-    round      the aggregation that it was for, from 1
-    version    of the model that it started from: the aggregations before it began
-    device     who did it
-    t0, t1     when it was dispatched, and when it ended
-    gain       of the channel, as the plan saw it
-    bits, cycles             its work
-    budget_j                 what it was allowed to spend: its budget, times what "relax" says, or what was left in its
-                             battery if that is less; without what receiving the model takes
-    cpu_hz, power_w          what the plan gave it; NaN where there was no plan
-    bandwidth_hz             the same: the planned mean
-    planned_s                how long the plan meant it to take, from the start of computing
-    compute_s, upload_s, energy_j    what it really took, with all that was lost and done again; energy_j has receiving
-                             the model in it, whose time is that of its spans "download"
-    wait_s     the time in which it waited for the band, or its device was off
-    outcome    "arrived", or the reason why it did not
-    staleness  aggregations between its start and its end
+    round      number of the aggregation that it belongs to, from 1
+    version    version of the model that it started from: the number of aggregations before its start
+    device     number of the device
+    t0, t1     seconds of dispatch and end
+    gain       channel gain that the plan assumed
+    bits, cycles             size of the upload and of the computation
+    budget_j                 energy budget in J: that of the device, times the factor "relax", or its battery level if
+                             that is less; without the energy of receiving the model
+    cpu_hz, power_w          planned CPU frequency and transmit power; NaN without a plan
+    bandwidth_hz             planned mean bandwidth; NaN without a plan
+    planned_s                planned duration from the start of computing
+    compute_s, upload_s, energy_j    measured values, with lost and repeated work; energy_j includes receiving the
+                             model, whose time is that of the spans "download"
+    wait_s     seconds of waiting for bandwidth, or with the device unavailable
+    outcome    "arrived", or the reason for failure
+    staleness  number of aggregations between its start and its end
 
-No column holds wall-clock time, so equal runs leave equal bytes.
+No column holds wall-clock time, so equal runs have equal bytes.
 """
 
 from __future__ import annotations
@@ -61,31 +61,30 @@ RELAX = "relax"
 OFF = "went off"
 CRASHED = "crashed"
 LOST = "lost"
-TOO_LATE = "too late"           # enough others had arrived
+TOO_LATE = "too late"           # enough other jobs had arrived
 OVER = "run over"               # the run ended before the job did
-# why a device of the cohort did not deliver: it dropped out ...
-DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST, TOO_LATE)
-UNDELIVERED = (*DROPS, OVER)    # ... or nobody waited for it any more
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST, TOO_LATE)     # failures of a device
+UNDELIVERED = (*DROPS, OVER)
 
-BOOKS = ("harvest", "idle", "spilt")       # joules since the run began, of batteries that are charged or draw at rest
+BOOKS = ("harvest", "idle", "spilt")       # counters in J since the start of the run, with energy sources
 
 KINDS = ("span", "instant", "counter")
-# Column to its type in memory (array.array) and in the files (polars); "s" is text, kept as a number while recording.
+# Types of columns (array.array codes); "s" is text, stored as an index while recording.
 ROWS = {"seq": "q", "round": "i", "kind": "s", "name": "s", "device": "i", "job": "q", "t0": "d", "t1": "d",
         "value": "d", "energy_j": "d"}
-DERIVED = ("seq", "round")      # of a row's columns: not recorded, but counted
+DERIVED = ("seq", "round")      # columns of a row that are counted, not recorded
 LINKS = {"src": "q", "dst": "q"}
 JOBS = {"job": "q", "round": "i", "version": "i", "device": "i", "t0": "d", "gain": "d", "bits": "d", "cycles": "d",
         "budget_j": "d", "cpu_hz": "d", "power_w": "d", "bandwidth_hz": "d", "planned_s": "d", "compute_s": "d",
         "wait_s": "d", "upload_s": "d", "t1": "d", "energy_j": "d", "outcome": "s", "staleness": "i"}
-# Of a job, what is always a finite number, and what is none where it had no plan.
+# Columns of a job that are always finite, and those that are NaN without a plan.
 FINITE = ("t0", "t1", "gain", "bits", "cycles", "compute_s", "upload_s", "wait_s", "energy_j")
 MAY_BE_NAN = ("cpu_hz", "power_w", "bandwidth_hz", "planned_s")
-TABLES = {"trace": ROWS, "links": LINKS, "jobs": JOBS}      # by the folder that their parts lie in
+TABLES = {"trace": ROWS, "links": LINKS, "jobs": JOBS}      # by the folder of their parts
 
 
 def polars_schema(table: str) -> dict[str, Any]:
-    """Column types of a table's files."""
+    """Return the polars column types of a table's files."""
     import polars as pl
 
     types = {"q": pl.Int64, "i": pl.Int32, "d": pl.Float64, "s": pl.String}
@@ -93,9 +92,9 @@ def polars_schema(table: str) -> dict[str, Any]:
 
 
 def unsound(table: str, frame: pl.LazyFrame, rounds: int, devices: int) -> pl.LazyFrame:
-    """How many rows of a table no run can have: one number, to be collected.
+    """Return a lazy frame with one number: the rows of a table with values that no run can have.
 
-    A file with a right checksum may still be one that netsim never wrote.
+    A file with a valid checksum may still not be written by netsim.
     """
     import polars as pl
 
@@ -103,7 +102,7 @@ def unsound(table: str, frame: pl.LazyFrame, rounds: int, devices: int) -> pl.La
 
 
 def _claims(rounds: int, devices: int) -> dict[str, list[Any]]:
-    """What holds for each row of a table."""
+    """Return the conditions that each row of a table meets."""
     from polars import all_horizontal, col, int_range, selectors
     from polars import len as height
 

@@ -1,8 +1,8 @@
-"""Parts of a trace as files, each with a checksum that is verified when it is read.
+"""Files of a trace's parts, each with a checksum that is verified when it is read.
 
-``checksums.sha256`` lists the files of a run that never change again, a line each, as ``sha256sum`` writes and checks
-them. A line is added after its file is on the disk, so a crash leaves at worst lines or files that the checkpoint does
-not know; they are dropped when the run goes on.
+``checksums.sha256`` has one line per file that does not change, in the format of ``sha256sum``. A line is added after
+its file is on the disk, so a crash leaves at most lines or files that the checkpoint does not contain; they are removed
+when the run is resumed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 CHECKSUMS = "checksums.sha256"
-MOST_BYTES = 1 << 40         # of a part: whatever a disk holds, but no endless file
+MOST_BYTES = 1 << 40         # of a file: enough for any part, but not for an endless device file
 _LINE = re.compile(r"([0-9a-f]{64})  (\S[^\n]*)\n")
 
 
 def write_part(folder: Path, first_round: int, part: Part) -> None:
-    """Store a part as ``links/part-00012.parquet``, ``jobs/…`` and ``trace/…``, each whole or not at all."""
+    """Write a part as ``links/part-00012.parquet``, ``jobs/…`` and ``trace/…``, each atomically."""
     import polars as pl
 
     texts = pl.Series(part.texts, dtype=pl.String)
@@ -38,7 +38,7 @@ def write_part(folder: Path, first_round: int, part: Part) -> None:
         columns = {name: texts.gather(values) if schema[name] == pl.String else pl.Series(values, dtype=schema[name])
                    for name, values in part.tables[table].items()}
         content = BytesIO()
-        # level 1: times do not repeat, and looking longer for what does makes files no smaller
+        # level 1: times do not repeat, so that higher levels make files no smaller
         pl.DataFrame(columns).write_parquet(content, compression="zstd", compression_level=1)
         name = f"{table}/part-{first_round:05d}.parquet"
         sums.append((name, write_file(folder / name, content.getvalue())))
@@ -46,13 +46,13 @@ def write_part(folder: Path, first_round: int, part: Part) -> None:
 
 
 def write_file(path: Path, content: bytes) -> str:
-    """Write a file whole or not at all; returns its checksum."""
+    """Write a file atomically and return its checksum."""
     replace_file(path, lambda file: file.write(content))
     return hashlib.sha256(content).hexdigest()
 
 
 def add_checksums(folder: Path, sums: list[tuple[str, str]]) -> None:
-    """Note the checksums of files that have just been written."""
+    """Append the checksums of new files."""
     lines = "".join(f"{checksum}  {name}\n" for name, checksum in sums)
     try:
         with open_to_write(folder / CHECKSUMS, keep=True) as file:
@@ -66,7 +66,7 @@ def add_checksums(folder: Path, sums: list[tuple[str, str]]) -> None:
 
 
 def read_checksums(folder: Path) -> dict[str, str]:
-    """The noted checksums by file; the last one where a file was written again after a crash."""
+    """Return the checksums by file name; the last one of a file that was written again after a crash."""
     try:
         text = read_bytes(folder / CHECKSUMS, "checksums").decode("utf-8", "replace")
     except OSError as error:
@@ -75,13 +75,13 @@ def read_checksums(folder: Path) -> dict[str, str]:
 
 
 def keep_checksums(folder: Path, names: set[str]) -> None:
-    """Forget the checksums of files that are dropped when a run goes on."""
+    """Remove the checksums of all files except ``names``."""
     kept = {name: checksum for name, checksum in read_checksums(folder).items() if name in names}
     replace_text(folder / CHECKSUMS, "".join(f"{checksum}  {name}\n" for name, checksum in kept.items()))
 
 
 def verify(folder: Path, name: str, checksums: dict[str, str], noted_in: str = CHECKSUMS) -> None:
-    """Raise :class:`InputError` unless a file is what was written."""
+    """Raise :class:`InputError` unless a file has its checksum."""
     path = folder / name
     try:
         with open_to_read(path, "a file of a run", MOST_BYTES) as file:
@@ -93,20 +93,20 @@ def verify(folder: Path, name: str, checksums: dict[str, str], noted_in: str = C
 
 
 def part_files(folder: Path, table: str, last_round: int) -> list[Path]:
-    """The part files that begin no later than ``last_round``, in order."""
+    """Return the part files that start no later than ``last_round``, in order."""
     return [path for path in sorted((folder / table).glob("part-*.parquet"), key=first_round_of)
             if first_round_of(path) <= last_round]
 
 
 def refuse_missing(folder: Path, table: str, last_round: int, checksums: dict[str, str]) -> None:
-    """Raise InputError unless all parts that were written are there."""
+    """Raise InputError unless all parts with a checksum exist."""
     for name in checksums:
         if name.startswith(f"{table}/") and first_round_of(Path(name)) <= last_round and not (folder / name).exists():
             raise InputError("missing", str(folder / name), hint="The run is damaged")
 
 
 def first_round_of(path: Path) -> int:
-    """The first round in a part file, read off its name."""
+    """Return the first round of a part file, read from its name."""
     try:
         return int(path.name.removeprefix("part-").partition(".")[0])
     except ValueError:
@@ -114,7 +114,7 @@ def first_round_of(path: Path) -> int:
 
 
 def scan(folder: Path, table: str, last_round: int, checksums: dict[str, str]) -> pl.LazyFrame:
-    """All complete parts of a table as one lazy frame, once they are known to be whole."""
+    """Verify all complete parts of a table and return them as one lazy frame."""
     import polars as pl
 
     assert table in TABLES
@@ -124,7 +124,7 @@ def scan(folder: Path, table: str, last_round: int, checksums: dict[str, str]) -
     for file in files:
         verify(folder, f"{table}/{file.name}", checksums)
         try:
-            with file.open("rb") as opened:      # by its path, a [ in it would stand for several files
+            with file.open("rb") as opened:      # polars would expand a [ in a path as a pattern
                 found = pl.read_parquet_schema(opened)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError("unreadable", str(file), str(error), "a part of a trace") from None

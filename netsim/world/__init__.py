@@ -1,1 +1,1 @@
-"""What changes in time, the same for every method: channels, availability, losses, energy sources and heat."""
+"""Time-varying environment, independent of the algorithm: channels, availability, losses, energy sources and heat."""

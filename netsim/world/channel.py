@@ -1,7 +1,4 @@
-"""The channel of each device: its mean gain, and how that changes with time, place and fading.
-
-As the scenario describes it, or one of the user's own, whose answers are checked.
-"""
+"""The channel of each device: mean gain, mobility and fading of a scenario, or a user's own model."""
 
 from __future__ import annotations
 
@@ -27,25 +24,46 @@ EVERYBODY = slice(None)
 
 
 class GainTimeline(Protocol):
-    """What the cell asks of a channel, and what one of your own has to answer.
+    """Interface of a channel; a channel of your own is a class whose instances have it.
 
-    ``changes`` is whether gains ever differ from those that the population begins with; ``gain`` has an entry for each
-    of these devices, at an instant of a round (the first is 1); ``mean`` is the same without what nobody can foresee.
-    ``next_change`` is the next instant after ``t`` at which a gain may be another one, inf where it is constant during
-    a round. All must depend on their arguments alone, so that every method meets the same channel.
+    It is created as ``YourChannel(scenario, population, seed)``. Results must depend on the arguments only, so that
+    the channel is the same for every method.
+
+    Attributes
+    ----------
+    changes : bool
+        True if gains ever differ from the initial gains of the population.
     """
 
     changes: bool
 
-    def gain(self, devices: Ints | slice, t: float, round: int) -> Floats: ...
+    def gain(self, devices: Ints | slice, t: float, round: int) -> Floats:
+        """Return the channel gains of some devices.
 
-    def mean(self, devices: Ints | slice, t: float, round: int) -> Floats: ...
+        Parameters
+        ----------
+        devices : array of int or slice
+            Device numbers.
+        t : float
+            Simulated time in seconds.
+        round : int
+            Number of the round, from 1.
 
-    def next_change(self, t: float) -> float: ...
+        Returns
+        -------
+        array of float, shape (number of devices,)
+            Linear power gains (not dB), finite and above 0.
+        """
+
+    def mean(self, devices: Ints | slice, t: float, round: int) -> Floats:
+        """Return the gains without their unpredictable part, such as fading; parameters as for ``gain``."""
+
+    def next_change(self, t: float) -> float:
+        """Return the next instant after ``t`` (seconds) at which a gain may change; inf if constant during a round."""
 
 
 class Channel:
-    """The gains that a scenario describes, under a seed, the same whoever asks and whatever the methods."""
+    """The channel gains of a scenario with a seed, independent of methods and of the order of calls."""
 
     def __init__(self, scenario: Scenario, population: Population, seed: int) -> None:
         cell = scenario.cell
@@ -57,12 +75,12 @@ class Channel:
         self.changes = self.fading is not None or self.trace is not None or bool(self.ways)
 
     def gain(self, devices: Ints | slice, t: float, round: int) -> Floats:
-        """With fading."""
+        """Return the gains with fading."""
         mean = self.mean(devices, t, round)
         return mean if self.fading is None else frozen(mean * self.fading.factor(devices, t, round))
 
     def mean(self, devices: Ints | slice, t: float, round: int) -> Floats:
-        """By place and shadowing, or as recorded."""
+        """Return the gains by position and shadowing, or as recorded."""
         if self.trace is not None:
             timed = self.trace.t is not None
             row = bisect_right(_edges(self.trace, t), t) - 1 if timed else (round - 1) % len(self.trace.db)
@@ -86,17 +104,17 @@ class Channel:
 
 
 class Ways:
-    """The gains of one population whose devices move."""
+    """Gains of the moving devices of one population."""
 
     def __init__(self, cell: Cell, draw: TableDraw) -> None:
         self.cell, self.devices, self.movers = cell, draw.devices, draw.movers(cell)
         self.every_s = float(self.movers.table.every)
         self.shadow_db = draw.shadowing_db(cell)
         self._ways: dict[int, WayShadowing] = {}
-        self._step, self._gain = -1, dict[int, float]()          # of those who were asked about in the last step
+        self._step, self._gain = -1, dict[int, float]()          # cache of the last step, by device
 
     def gain(self, devices: Ints, t: float) -> Floats:
-        """Path loss at the place of each device, with its shadowing there; a place holds for a step."""
+        """Return path loss and shadowing at the position of each device, which is constant for a step of every_s."""
         step = block_at(t, self.every_s)
         if step != self._step:
             self._step, self._gain = step, {}
@@ -134,12 +152,12 @@ def _fading(cell: Cell, draws: list[TableDraw], seed: int) -> RoundFading | Bloc
 
 
 def _edges(trace: GainTrace, t: float) -> list[float]:
-    """When the rows of a recording in time begin to hold, in the turn around ``t``, and when the next turn begins."""
+    """Return the start of each row of a periodic recording in the period around ``t``, and of the next period."""
     turn = block_at(t, trace.period_s)
     return [turn * trace.period_s + each for each in trace.t or ()] + [(turn + 1) * trace.period_s]
 
 
-ASKED = ("gain", "mean", "next_change")      # of a GainTimeline
+ASKED = ("gain", "mean", "next_change")      # methods of a GainTimeline
 
 
 def _check(name: str, given: Any) -> None:
@@ -149,17 +167,17 @@ def _check(name: str, given: Any) -> None:
 
 
 CHANNELS = Registry("channel", "cell.channel", {
-    "described": Entry("netsim.world.channel:Channel", "path loss, shadowing, places and fading, or as recorded"),
+    "described": Entry("netsim.world.channel:Channel", "path loss, shadowing, mobility and fading, or recorded gains"),
 }, given=3, check=_check)
 
 
 def round_gain(scenario: Scenario, population: Population, seed: int, round: int) -> Floats:
-    """The gains of all devices when a run begins, were it with this round (the first is 1)."""
+    """Return the gains of all devices at 0 s, in a round (from 1)."""
     return Channel(scenario, population, seed).gain(EVERYBODY, 0.0, round)
 
 
 def channel_of(scenario: Scenario, population: Population, seed: int) -> GainTimeline:
-    """What a scenario says of the channels, or names to say it."""
+    """Return the channel of a scenario: the described one, or the user's own."""
     name = scenario.cell.channel
     if name is None or name in CHANNELS:
         return Channel(scenario, population, seed)
@@ -167,7 +185,7 @@ def channel_of(scenario: Scenario, population: Population, seed: int) -> GainTim
 
 
 class OwnChannel:
-    """A channel of the user's own; an answer that is none, or an error in it, is told with the round and its line."""
+    """A user's own channel; invalid results and errors are reported with the round and the line of code."""
 
     def __init__(self, name: str, scenario: Scenario, population: Population, seed: int) -> None:
         self._name = name

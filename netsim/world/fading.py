@@ -1,7 +1,7 @@
-"""Fading, power factors of mean 1 around a device's mean gain, one a round or one a coherence time; and shadowing.
+"""Fading, a power factor of mean 1 per round or per coherence time, and shadowing of moving devices.
 
-Blocks of a coherence time Tc begin at k Tc in absolute time (multiplied, not added up), so that they do not depend on
-when an upload begins and two methods under one seed meet the same channel.
+Blocks of a coherence time Tc start at k Tc in absolute time (products, not sums), so that they do not depend on the
+start of an upload, and the channel is the same for all methods with one seed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from netsim.base.streams import follow, stream
 from netsim.base.units import linear
 from netsim.fleet.mobility import Walk
 
-CHUNK = 64          # blocks or steps drawn at once: a stream for each would be slow
-LEAST = float(np.finfo(float).tiny)      # a fade to nothing stays a number
+CHUNK = 64          # blocks or steps drawn at once: one random stream for each would be slow
+LEAST = float(np.finfo(float).tiny)      # lower bound of a power factor, so that gains stay positive
 
 
 def powers(rng: np.random.Generator, count: int, k_db: float | None) -> Floats:
-    """Rayleigh (no line of sight): exponential. Rician: 2 (K + 1) g is noncentral chi-squared(2, 2 K)."""
+    """Return power factors of mean 1: Rayleigh (exponential) for ``k_db`` None, else Rician with factor K.
+
+    For Rician fading 2 (K + 1) g is noncentral chi-squared with 2 degrees of freedom and noncentrality 2 K.
+    """
     if k_db is None:
         return np.maximum(rng.standard_exponential(count), LEAST)
     k = linear(k_db)
@@ -28,10 +31,10 @@ def powers(rng: np.random.Generator, count: int, k_db: float | None) -> Floats:
 
 
 class RoundFading:
-    """One draw for each device and round."""
+    """Fading with one factor per device and round."""
 
     def __init__(self, seed: int, tables: list[tuple[int, int]], k_db: float | None) -> None:
-        self.seed, self.tables, self.k_db = seed, tables, k_db           # a population's number and size
+        self.seed, self.tables, self.k_db = seed, tables, k_db           # tables: number and size of each population
         self._round, self._factors = 0, np.zeros(0)
 
     def factor(self, devices: Ints | slice, t: float, round: int) -> Floats:
@@ -45,11 +48,11 @@ class RoundFading:
 
 
 class BlockFading:
-    """One draw for each device and coherence time."""
+    """Fading with one factor per device and coherence time."""
 
     def __init__(self, seed: int, keys: list[int], k_db: float | None, coherence_s: float) -> None:
         self.seed, self.keys, self.k_db, self.coherence_s = seed, keys, k_db, coherence_s
-        self._drawn: dict[int, tuple[int, list[float]]] = {}         # device -> its last chunk
+        self._drawn: dict[int, tuple[int, list[float]]] = {}         # last chunk of each device
 
     def factor(self, devices: Ints | slice, t: float, round: int) -> Floats:
         chunk, place = divmod(block_at(t, self.coherence_s), CHUNK)
@@ -68,7 +71,7 @@ class BlockFading:
 
 
 def block_at(t: float, length_s: float) -> int:
-    """The k with k length <= t < (k + 1) length, exactly as these products round."""
+    """Return the k with k length_s <= t < (k + 1) length_s, exact for the rounded products."""
     k = int(t / length_s)
     while k * length_s > t:
         k -= 1
@@ -78,10 +81,10 @@ def block_at(t: float, length_s: float) -> int:
 
 
 class WayShadowing:
-    """The shadowing of one device along its way, step by step in absolute time.
+    """Correlated shadowing of one moving device, step by step in absolute time.
 
-    S' = rho S + sd sqrt(1 - rho^2) N with rho = exp(-way / correlation). Since rho(a + b) = rho(a) rho(b), the step
-    does not matter in law. It begins with the device's own draw.
+    S' = rho S + sd sqrt(1 - rho^2) N with rho = exp(-distance / correlation) (Gudmundson). Since
+    rho(a + b) = rho(a) rho(b), the distribution does not depend on the step. The first value is the device's own draw.
     """
 
     def __init__(
@@ -92,19 +95,19 @@ class WayShadowing:
         self._chunk, self._values = -1, [start_db]
 
     def at(self, step: int) -> float:
-        """In dB, after so many steps."""
+        """Return the shadowing in dB after ``step`` steps."""
         if step == 0:
             return self.start_db
         chunk, place = divmod(step - 1, CHUNK)
         if chunk < self._chunk:
-            self._chunk, self._values = -1, [self.start_db]      # time went back: from the beginning
+            self._chunk, self._values = -1, [self.start_db]      # an earlier instant: start again
         follow(step, "shadowing changes", step * self.every_s)
         while self._chunk < chunk:
             self._advance()
         return self._values[place]
 
     def _advance(self) -> None:
-        """The next steps, from the last of those before."""
+        """Draw the next chunk of steps."""
         self._chunk += 1
         first = self._chunk * CHUNK
         draws = stream(self.seed, "shadowing on the way", self._chunk, self.device).standard_normal(CHUNK).tolist()

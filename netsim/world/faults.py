@@ -1,9 +1,9 @@
-"""Devices in time: who is there, who has crashed, and whose uploads are lost.
+"""Availability of devices, crashes, and loss of uploads.
 
-Everything belongs to the device: it goes off, comes back and loses uploads whether it is selected or not, so that two
-methods under one seed meet the same faults. Dwell times are exponential and the first state is drawn from the
-stationary law, so that there is no warm-up: the share of time on is m1 / (m1 + m0), and since the law has no memory the
-first dwell needs no correction.
+All draws belong to the device, whether it is selected or not, so that faults are the same for all methods with one
+seed. Dwell times are exponential and the first state is drawn from the stationary distribution, so there is no warm-up:
+the fraction of time on is m1 / (m1 + m0), and since the distribution is memoryless the first dwell time needs no
+correction.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from netsim.scenario.time_varying import Intervals, Loss
 
 
-CHUNK = 64          # dwell times drawn at once: a stream for each would be slow
+CHUNK = 64          # dwell times drawn at once: one random stream for each would be slow
 
 
 class Switches:
-    """On or off from the start, and the other way round at each of these instants, as far as anybody has looked."""
+    """On-off process of one device: its initial state, and the instants of its changes, extended on demand."""
 
     def __init__(self, on: bool, edges: list[float]) -> None:
         self.starts_on, self.edges = on, edges
 
     def on(self, t: float) -> bool:
-        """Whether the device is there; at the very instant it already is what it becomes."""
+        """Return True if the device is on at ``t`` (seconds); at an instant of change, the new state."""
         return self.starts_on != bool(self._passed(t) % 2)
 
     def next_change(self, t: float) -> float:
-        """The first change after ``t``; inf where it stays as it is for ever."""
+        """Return the first change after ``t`` in seconds; inf for none."""
         passed = self._passed(t)
         return self.edges[passed] if passed < len(self.edges) else math.inf
 
     def goes_on(self) -> bool:
-        """Add some instants; False where there are no more."""
+        """Add further instants of change; return False if there are none."""
         return False
 
     def _passed(self, t: float) -> int:
@@ -55,14 +55,14 @@ class Switches:
 
 
 def begin(rng: np.random.Generator, size: int, on_s: float, off_s: float) -> tuple[Bools, Floats]:
-    """Who of so many devices is there at 0 s, and when each changes for the first time: all of them in one draw."""
+    """Draw the state of ``size`` devices at 0 s and the instants of their first changes, with mean times in s."""
     draws = rng.random((size, 2))
     on = draws[:, 0] < on_s / (on_s + off_s)
     return on, -np.log1p(-draws[:, 1]) * np.where(on, on_s, off_s)
 
 
 class RandomSwitches(Switches):
-    """Exponential times on and off, of these means; begun as :func:`begin` says."""
+    """On-off process with exponential times of these means, which starts in steady state (:func:`begin`)."""
 
     def __init__(
         self, purpose: str, seed: int, device: int, means_s: tuple[float, float], on: bool, first_change: float,
@@ -75,7 +75,7 @@ class RandomSwitches(Switches):
         self.chunks += 1
         draws = stream(self.seed, self.purpose, self.chunks, self.device).standard_exponential(CHUNK).tolist()
         t = self.edges[-1]
-        state = (0 if self.starts_on else 1) + len(self.edges)       # on where it is even
+        state = (0 if self.starts_on else 1) + len(self.edges)       # even: on
         for place, draw in enumerate(draws, state):
             t += draw * self.means_s[place % 2]
             self.edges.append(t)
@@ -83,14 +83,14 @@ class RandomSwitches(Switches):
 
 
 class RecordedSwitches(Switches):
-    """As recorded, once or over and over."""
+    """Recorded on-off process, once or periodic."""
 
     def __init__(self, intervals: Intervals, period_s: float | None) -> None:
         edges = [edge for pair in zip(intervals.on, intervals.off, strict=True) for edge in pair]
         starts_on = bool(edges) and edges[0] == 0.0
         if starts_on:
-            edges = edges[1:] if period_s is None else [*edges[1:], period_s]      # it comes when the next turn begins
-            edges = edges[:-2] if edges[-2:] == [period_s, period_s] else edges     # and stays where it has just gone
+            edges = edges[1:] if period_s is None else [*edges[1:], period_s]      # on again when a period starts
+            edges = edges[:-2] if edges[-2:] == [period_s, period_s] else edges     # no change between two periods
         super().__init__(starts_on, edges)
         self.period_s = period_s if edges else None
         self.turn, self.turns = list(self.edges), 1
@@ -98,21 +98,21 @@ class RecordedSwitches(Switches):
     def goes_on(self) -> bool:
         if self.period_s is None:
             return False
-        self.edges.extend(self.turns * self.period_s + edge for edge in self.turn)      # multiplied, not added up
+        self.edges.extend(self.turns * self.period_s + edge for edge in self.turn)      # products, not sums
         self.turns += 1
         return True
 
 
 @dataclass(frozen=True)
 class Absence:
-    """Why a device is off, and what that does to its work."""
+    """Reason of an outage, and its effect on a running job."""
 
     why: Literal["availability", "crash"]
     work: Literal["pause", "lose", "drop"]
 
 
 class Presence:
-    """The devices of one population, by turns there and away for one reason."""
+    """Availability of the devices of one population with respect to one reason."""
 
     def __init__(
         self, first: int, size: int, absence: Absence, switches: Callable[[int], Switches],
@@ -121,21 +121,21 @@ class Presence:
         self.first, self.size, self.absence = first, size, absence
         self._make = switches
         self._switches: dict[int, Switches] = {}
-        # who was there last, and when each may be something else; where it is known how all begin, nobody is asked
+        # last known states, and the instants until which they hold; ``begun`` saves one process per device
         self._on: Bools
         self._until: Floats
         self._on, self._until = (np.zeros(size, bool), np.full(size, -np.inf)) if begun is None else begun
         self._asked = 0.0
 
     def of(self, device: int) -> Switches:
-        """One device's own."""
+        """Return the on-off process of a device."""
         place = device - self.first
         if place not in self._switches:
             self._switches[place] = self._make(place)
         return self._switches[place]
 
     def on(self, t: float) -> Bools:
-        """Who is there; only those that may have changed are looked at."""
+        """Return the states of all devices of the population at ``t`` (seconds); updates only those that may change."""
         if t < self._asked:
             self._until[:] = -np.inf
         for place in np.flatnonzero(self._until <= t).tolist():
@@ -146,7 +146,7 @@ class Presence:
 
 
 class Faults:
-    """What a scenario's devices suffer under a seed."""
+    """Outages and upload losses of a scenario's devices with a seed."""
 
     def __init__(
         self, size: int, presences: Sequence[Presence] = (), losses: Sequence[tuple[range, Loss]] = (), seed: int = 0,
@@ -154,11 +154,11 @@ class Faults:
     ) -> None:
         self.size, self.presences, self.losses = size, presences, losses
         self.seed, self.keys = seed, keys
-        self._drawn: dict[int, tuple[int, list[float]]] = {}         # device -> its last chunk
+        self._drawn: dict[int, tuple[int, list[float]]] = {}         # last chunk of each device
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int) -> Faults:
-        """As described."""
+        """Return the faults of a scenario."""
         draws = table_draws(scenario, seed)
         losses = [(draw.devices, draw.table.loss) for draw in draws if draw.table.loss is not None]
         return cls(scenario.size, [presence for draw in draws for presence in _presences(draw)], losses, seed,
@@ -168,22 +168,22 @@ class Faults:
         return bool(self.presences or self.losses)
 
     def available(self, t: float) -> Bools:
-        """Who of all devices is there."""
+        """Return the mask of available devices at ``t`` (seconds), shape (N,)."""
         there = np.ones(self.size, bool)
         for presence in self.presences:
             there[presence.first:presence.first + presence.size] &= presence.on(t)
         return there
 
     def absences(self, device: int, t: float) -> list[Absence]:
-        """Why a device is off; nothing where it is there."""
+        """Return the outages of a device at ``t`` (seconds); empty if it is available."""
         return [absence for absence, switches in self._about(device) if not switches.on(t)]
 
     def next_change(self, device: int, t: float) -> float:
-        """When it may go off or come back next."""
+        """Return the next instant after ``t`` (seconds) at which the device may become unavailable or available."""
         return min((switches.next_change(t) for _, switches in self._about(device)), default=math.inf)
 
     def back_at(self, device: int, t: float) -> float:
-        """When a device is there next, ``t`` where it is; inf where it never will be."""
+        """Return the first instant from ``t`` (seconds) on at which a device is available; inf for never."""
         while t < math.inf:
             off = [switches for _, switches in self._about(device) if not switches.on(t)]
             if not off:
@@ -192,13 +192,13 @@ class Faults:
         return math.inf
 
     def loss(self, device: int) -> Loss | None:
-        """How uploads of a device are lost; None where they never are."""
+        """Return the loss model of a device's uploads; None without losses."""
         return next((loss for devices, loss in self.losses if device in devices), None)
 
     def packets_sent(self, device: int, number: int) -> tuple[int, int]:
-        """How many packets are sent for a device's upload of this number, and how many of them never get through.
+        """Return the number of packets sent in the n-th upload of a device, and the number finally lost.
 
-        Those that were lost are sent again, and those of them that were lost again, up to the most tries.
+        Lost packets are sent again, up to the maximum number of attempts.
         """
         loss = self.loss(device)
         if loss is None or not loss.packets:
@@ -210,7 +210,7 @@ class Faults:
         return sent, left
 
     def loses(self, device: int, number: int) -> bool:
-        """Whether a device's upload of this number (the first of the run is 0) does not get through."""
+        """Return True if the n-th upload of a device (from 0) is lost."""
         loss = self.loss(device)
         if loss is None:
             return False
@@ -238,7 +238,7 @@ def _presences(draw: TableDraw) -> Iterator[Presence]:
 
 
 def _by_turns(draw: TableDraw, absence: Absence, on_s: float, off_s: float) -> Presence:
-    """Devices that come and go at random: an object only for those that have changed, or are at work."""
+    """Return the random outages of a population; devices without a change or a job need no process."""
     on, change = begin(draw.rng(absence.why), len(draw.devices), on_s, off_s)
     keys = draw.keys
 
@@ -251,7 +251,7 @@ def _by_turns(draw: TableDraw, absence: Absence, on_s: float, off_s: float) -> P
 
 @dataclass(frozen=True, eq=False)
 class DevicesInTime:
-    """Who goes off and loses uploads, what comes into batteries, and whose clocks fall; by default nothing."""
+    """Dynamics of devices: faults, energy sources and thermal limits; by default none."""
 
     faults: Faults | None = None
     supplies: Sequence[Supply] = ()
@@ -259,7 +259,7 @@ class DevicesInTime:
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int) -> DevicesInTime:
-        """As described."""
+        """Return the dynamics of a scenario's devices."""
         return cls(Faults.of(scenario, seed), supplies_of(scenario, seed), heat_limits_of(scenario))
 
 

@@ -1,4 +1,4 @@
-"""What comes into the batteries of devices and what they draw at rest, by absolute time, whoever looks."""
+"""Energy sources and idle power of devices in absolute time, and thermal limits."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class Hours:
-    """So much power for some hours of every day."""
+    """Charging power during a daily period."""
 
     watts: float
-    start_s: float           # of those of some day
+    start_s: float           # start of the period on one day
     length_s: float
 
     def at(self, t: Floats) -> tuple[Bools, Floats]:
-        """Whether it is that time, and until when that stays so; edges are multiplied, so that all meet the same."""
+        """Return whether instants ``t`` lie in the period, and until when; ``DAY_S`` is multiplied, not summed up."""
         day = np.floor((t - self.start_s) / DAY_S)
-        day -= self._begin(day) > t          # where the division was rounded
+        day -= self._begin(day) > t          # correct a rounded division
         day += self._begin(day + 1) <= t
         end = self._begin(day) + self.length_s
         return t < end, np.where(t < end, end, self._begin(day + 1))
@@ -39,9 +39,9 @@ class Hours:
 
 @dataclass(frozen=True, eq=False)
 class Supply:
-    """Of the devices of one population, from ``first`` on: what they draw at rest, and what comes in."""
+    """Idle power and incoming power of the devices of one population, in W."""
 
-    first: int
+    first: int               # number of the first device
     idle_w: Floats
     harvest_w: Floats
     hours: Hours | None = None
@@ -51,11 +51,11 @@ class Supply:
 
     @property
     def end(self) -> int:
-        """The number after that of its last device."""
+        """Number of the last device plus 1."""
         return self.first + len(self.idle_w)
 
     def incoming(self, places: Ints | slice, t: Floats) -> tuple[Floats, Floats]:
-        """What comes in to the devices at these places, each at an instant of its own, and until when."""
+        """Return the incoming power in W at an instant ``t`` for each device, and the instants until which it holds."""
         harvest_w = self.harvest_w[places]
         if self.hours is None:
             return harvest_w, np.full(len(t), np.inf)
@@ -64,7 +64,7 @@ class Supply:
 
 
 def supplies_of(scenario: Scenario, seed: int) -> tuple[Supply, ...]:
-    """One for each population; none at all where nobody draws at rest and nothing comes in."""
+    """Return one supply per population; none if no population has idle power or an energy source."""
     if not any(table.idle or table.harvest or table.charging for table in scenario.population):
         return ()
     return tuple(_supply(draw, scenario.rounds.midnight_s) for draw in table_draws(scenario, seed))
@@ -81,16 +81,16 @@ def _supply(draw: TableDraw, midnight_s: float) -> Supply:
 
 @dataclass(frozen=True)
 class HeatLimit:
-    """How long these devices bear a higher clock than this, and how long a rest they need then."""
+    """Thermal throttling of some devices."""
 
     devices: range
-    load_s: float
-    clock_hz: float
-    rest_s: float
+    load_s: float            # seconds of computing above ``clock_hz`` until throttling
+    clock_hz: float          # throttled CPU frequency
+    rest_s: float            # seconds of recovery when idle
 
 
 def heat_limits_of(scenario: Scenario) -> tuple[HeatLimit, ...]:
-    """Of the devices that throttle their clocks."""
+    """Return the thermal limits of a scenario's populations."""
     return tuple(
         HeatLimit(devices, table.throttle.after, table.throttle.to, table.throttle.recovers)
         for table, devices in zip(scenario.population, scenario.numbers, strict=True) if table.throttle is not None)
