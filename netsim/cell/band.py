@@ -15,7 +15,8 @@ from netsim.cell.job import Job
 from netsim.trace.schema import OVER_BUDGET
 
 if TYPE_CHECKING:
-    from netsim.cell.uplink import Transmission, Uplink
+    from netsim.cell.transmission import Transmission
+    from netsim.cell.uplink import Uplink
 
 # Rows of the table: bits left, bits per second, hertz, J = h p / N0, planned hertz, seconds of sending so far, seconds
 # of sending that the energy budget allows, and the same with a tolerance for rounding errors.

@@ -91,16 +91,34 @@ class Battery:
             self.settled_j, self._ran_out = 0.0, False                   # the remainder is a rounding error
 
     def empty_at(self) -> float:
-        """Return the instant of depletion in seconds under the current load; inf for never."""
+        """Compute the instant of depletion under the current load.
+
+        Returns
+        -------
+        float
+            Instant in seconds; inf for never.
+        """
         return self.since + self.settled_j / self.load_w if self.load_w > 0.0 else math.inf
 
     def sleep_until(self, at: float) -> None:
-        """Start a process that wakes at ``at`` (seconds); it replaces an earlier one."""
+        """Start a process that wakes at an instant; it replaces an earlier one.
+
+        Parameters
+        ----------
+        at : float
+            Instant in seconds.
+        """
         self.wakes_at = at
         self._process = self.env.process(self.run())
 
     def run(self) -> ProcessGenerator:
-        """Sleep until depletion, then call ``depleted``: the battery's process."""
+        """Sleep until depletion, then call ``depleted``: the battery's process.
+
+        Yields
+        ------
+        simpy.Event
+            Timeouts.
+        """
         while self.wakes_at < math.inf:
             yield from sleep_until(self.env, self.wakes_at)
             if self._process is not self.env.active_process:             # replaced by a process that wakes earlier
@@ -111,7 +129,18 @@ class Battery:
                 self._ran_out = self.depleted()
 
     def is_rounding(self, seconds: float) -> bool:
-        """Return True if work that outlasts the battery by ``seconds`` ends with it but for a rounding error."""
+        """Return True if work that outlasts the battery ends with it, but for a rounding error.
+
+        Parameters
+        ----------
+        seconds : float
+            Work left when the battery is empty.
+
+        Returns
+        -------
+        bool
+            True for a rounding error.
+        """
         now = self.env.now
         return seconds <= CLOCK_ULPS * math.ulp(now) + JUST_ENOUGH * (now - self.since)
 

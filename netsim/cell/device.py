@@ -175,7 +175,18 @@ class Device:
                 self.respond(job, interrupt.cause)
 
     def download(self, job: Job) -> ProcessGenerator:
-        """Receive the model."""
+        """Receive the model.
+
+        Parameters
+        ----------
+        job : Job
+            The job, in its download phase.
+
+        Yields
+        ------
+        simpy.Event
+            The end of the download.
+        """
         work = job.work
         try:
             yield self.start_work(work, 1.0, self.receive_w, work.left)
@@ -186,7 +197,18 @@ class Device:
         job.phase, work.left = COMPUTE, job.plan.cycles
 
     def compute(self, job: Job) -> ProcessGenerator:
-        """Compute the remaining cycles; a CPU that becomes hot continues at its throttled frequency."""
+        """Compute the remaining cycles; a CPU that becomes hot continues at its throttled frequency.
+
+        Parameters
+        ----------
+        job : Job
+            The job, in its compute phase.
+
+        Yields
+        ------
+        simpy.Event
+            The end of each segment of computing.
+        """
         if self.training is not None:
             self.training.start(job)
         env, plan, work, thermal, loss = self.env, job.plan, job.work, self.thermal, self.uplink.loss
@@ -213,7 +235,20 @@ class Device:
         job.phase, work.left = UPLOAD, plan.bits if loss is None else loss.bits_to_send(job)
 
     def start_work(self, work: JobWork, rate: float, watts: float, seconds: float) -> simpy.Event:
-        """Reduce the work left by ``rate`` per second for ``seconds``; a restored job continues its segment."""
+        """Start a segment of work; a restored job continues its segment.
+
+        Parameters
+        ----------
+        work : JobWork
+            Work of the job.
+        rate, watts, seconds : float
+            Work per second, power drawn in W, and length of the segment in s.
+
+        Returns
+        -------
+        simpy.Event
+            The end of the segment.
+        """
         if work.watts >= 0.0:
             return timeout_at(self.env, work.since + work.seconds)
         work.since, work.rate, work.watts, work.seconds = self.env.now, rate, watts, seconds
@@ -222,7 +257,15 @@ class Device:
         return self.env.timeout(seconds)
 
     def stop_work(self, job: Job, seconds: float) -> None:
-        """Account for ``seconds`` of work: as planned, or, after an interruption, by the clock."""
+        """End a segment of work: account for its time and energy.
+
+        Parameters
+        ----------
+        job : Job
+            The job.
+        seconds : float
+            Length of the segment: as planned or, after an interruption, by the clock.
+        """
         work, computes = job.work, job.phase == COMPUTE
         joules, done = work.watts * seconds, work.rate * seconds
         work.left = work.left - done if work.left - done > JUST_ENOUGH * done else 0.0
@@ -241,7 +284,15 @@ class Device:
             job.end_segment(THROTTLED if throttled else job.phase, self.env.now)
 
     def finish(self, job: Job, outcome: str) -> None:
-        """End a job with an outcome."""
+        """End a job.
+
+        Parameters
+        ----------
+        job : Job
+            The job.
+        outcome : str
+            "arrived", or the reason for failure.
+        """
         job.phase, job.outcome, job.ended_at = DONE, outcome, self.env.now
         if self.battery is not None:
             job.work.ended_charge_j = self.battery.level_j
@@ -273,7 +324,15 @@ class Device:
         return True
 
     def respond(self, job: Job, cause: Any) -> None:
-        """Pause, restart or abort the job; its work is already accounted for."""
+        """Pause, restart or abort a job whose work is already accounted for.
+
+        Parameters
+        ----------
+        job : Job
+            The job.
+        cause : Interruption
+            Reason and policy.
+        """
         assert isinstance(cause, Interruption)
         if cause.policy == "abort":
             if job.work.away:
@@ -285,7 +344,18 @@ class Device:
             job.restart()
 
     def stay_away(self, job: Job) -> ProcessGenerator:
-        """Pause until the device is available."""
+        """Pause until the device is available.
+
+        Parameters
+        ----------
+        job : Job
+            The paused job.
+
+        Yields
+        ------
+        simpy.Event
+            The return of the device.
+        """
         self._back = self.env.event()
         try:
             yield self._back
@@ -300,7 +370,13 @@ class Device:
             self._back.succeed()
 
     def run_out(self) -> bool:
-        """Abort the job of an empty battery, unless it ends now within rounding errors."""
+        """Abort the current job because the battery is empty, unless the job ends now within rounding errors.
+
+        Returns
+        -------
+        bool
+            True if the job was aborted.
+        """
         job = self.job
         if job is None or self.battery is None:
             return False

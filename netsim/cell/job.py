@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import simpy
 
     from netsim.cell.cell import JobsFinished
-    from netsim.cell.uplink import Transmission
+    from netsim.cell.transmission import Transmission
 
 DOWNLOAD, COMPUTE, UPLOAD, DONE = PHASES = ("download", "compute", "upload", "done")
 WAIT, OFF, THROTTLED = "wait", "off", "throttled"
@@ -198,14 +198,31 @@ class Job:
         return -1 if self.follows is None else self.follows.upload_row
 
     def follow_slots(self, now: float) -> bool:
-        """Set the bandwidth that is planned for ``now``; return True if it has changed."""
+        """Set the bandwidth that is planned for an instant.
+
+        Parameters
+        ----------
+        now : float
+            Instant in seconds.
+
+        Returns
+        -------
+        bool
+            True if the bandwidth has changed.
+        """
         before = self.share_hz
         while self.slots and self.slots[-1][0] <= now:
             self.share_hz = self.slots.pop()[1]
         return self.share_hz != before
 
     def affordable_s(self) -> float:
-        """Return the seconds of sending, from ``since`` on, that the rest of the energy budget allows."""
+        """Compute the time of sending that the rest of the energy budget allows.
+
+        Returns
+        -------
+        float
+            Seconds from ``work.since`` on; NaN without a budget.
+        """
         return (self.plan.budget_j - self.work.compute_j) / self.plan.power_w - self.work.upload_s
 
     def restart(self) -> None:
@@ -219,7 +236,13 @@ class Job:
     # Segments.
 
     def begin_segments(self) -> list[Segment]:
-        """Record segments from now on; add those of a finished computation and wait."""
+        """Record segments from now on; add those of a finished computation and wait.
+
+        Returns
+        -------
+        list of (str, float, float, float)
+            Name, start and end in s, and energy in J of each segment.
+        """
         if self.segments is None:
             self.segments, work = [], self.work
             if self.phase == UPLOAD:
@@ -230,7 +253,15 @@ class Job:
         return self.segments
 
     def end_segment(self, name: str, now: float) -> None:
-        """End the current segment; an empty one is recorded only if it is the job's first."""
+        """End the current segment; an empty one is recorded only if it is the job's first.
+
+        Parameters
+        ----------
+        name : str
+            Name of the segment in the trace.
+        now : float
+            End of the segment in seconds.
+        """
         segments = self.begin_segments()
         began = segments[-1][2] if segments else self.t0
         if now > began or not segments:

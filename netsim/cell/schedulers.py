@@ -67,6 +67,20 @@ class Planned:
     fixed = True
 
     def bandwidth(self, active: Active, now: float) -> Floats:
+        """Return the planned bandwidth of each job that fits.
+
+        Parameters
+        ----------
+        active : Active
+            The active jobs, see `Scheduler`.
+        now : float
+            Simulated time in seconds.
+
+        Returns
+        -------
+        array of float
+            Hz per job.
+        """
         hertz = np.zeros(len(active.left_bits))
         slack = active.bandwidth_hz * ROUNDING
         room = active.bandwidth_hz + slack
@@ -87,6 +101,20 @@ class Equal:
     fixed = False
 
     def bandwidth(self, active: Active, now: float) -> Floats:
+        """Return equal shares of the band.
+
+        Parameters
+        ----------
+        active : Active
+            The active jobs, see `Scheduler`.
+        now : float
+            Simulated time in seconds.
+
+        Returns
+        -------
+        array of float
+            Hz per job.
+        """
         return np.full(len(active.left_bits), active.bandwidth_hz / len(active.left_bits))
 
 
@@ -102,6 +130,20 @@ class Adaptive:
     fixed = False
 
     def bandwidth(self, active: Active, now: float) -> Floats:
+        """Return the shares of the band with which all uploads end together.
+
+        Parameters
+        ----------
+        active : Active
+            The active jobs, see `Scheduler`.
+        now : float
+            Simulated time in seconds.
+
+        Returns
+        -------
+        array of float
+            Hz per job.
+        """
         return common_end(active)
 
 
@@ -112,6 +154,20 @@ class Tdma:
     alone = True
 
     def bandwidth(self, active: Active, now: float) -> Floats:
+        """Return the whole band for one job.
+
+        Parameters
+        ----------
+        active : Active
+            The active jobs, see `Scheduler`.
+        now : float
+            Simulated time in seconds.
+
+        Returns
+        -------
+        array of float
+            Hz per job.
+        """
         hertz = np.zeros(len(active.left_bits))
         hertz[int(np.argmax(active.sending > 0.0))] = active.bandwidth_hz      # the first of the queue if none sends
         return hertz

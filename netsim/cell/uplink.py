@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 import simpy
@@ -19,96 +17,13 @@ from netsim.cell.band import FixedShares, SharedBand
 from netsim.cell.battery import Battery
 from netsim.cell.channel import PacketLoss, TimeVaryingChannel
 from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
-from netsim.cell.job import DONE, UPLOAD, WAIT, Interruption, Job, uploaded
+from netsim.cell.job import DONE, UPLOAD, WAIT, Job, uploaded
 from netsim.cell.schedulers import Scheduler
+from netsim.cell.transmission import TimedTransmission, Transmission
 from netsim.physics import SHANNON, LinkModel
 from netsim.trace.schema import ARRIVED
 
 OVERSHOOT = 1e-9       # fraction by which rounding errors may let shares exceed the band
-
-
-class Transmission(simpy.Event):
-    """The upload of one job: an event that succeeds with the job's outcome.
-
-    It is a context manager, which releases the bandwidth if the waiting process is interrupted.
-    """
-
-    timer: simpy.Event | None = None
-
-    def __init__(self, uplink: Uplink, job: Job, battery: Battery | None) -> None:
-        super().__init__(uplink.env)
-        self.uplink, self.job, self.battery = uplink, job, battery
-        job.transmission = self
-
-    def begin(self, now: float) -> None:
-        """Mark the job as sending from ``now`` on."""
-        job = self.job
-        if job.segments is not None:
-            job.end_segment(WAIT, now)
-        job.work.sent_from = now
-        if self.battery is not None:
-            job.work.drawn_j = job.upload_j
-            self.battery.draw(job.plan.power_w)
-
-    def end(self, now: float) -> None:
-        """Mark the job as no longer sending; its seconds and joules must be up to date."""
-        if self.battery is not None:
-            self.battery.stop(self.job.upload_j - self.job.work.drawn_j)
-        if self.job.segments is not None:
-            self.job.end_segment(UPLOAD, now)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.job.transmission = None
-        # GeneratorExit: the process was garbage-collected after the end of the simulation
-        if kind is not None and kind is not GeneratorExit and not self.triggered:
-            self.uplink.release(self, ended=aborts(error))
-
-
-class TimedTransmission(Transmission, simpy.Timeout):
-    """A transmission with a fixed bandwidth on a static channel: its end is known at its start."""
-
-    def __init__(self, uplink: Uplink, job: Job, battery: Battery | None, rate: float) -> None:
-        hz, work, env = job.plan.bandwidth_hz, job.work, uplink.env
-        seconds = work.left / rate
-        simpy.Timeout.__init__(self, env, seconds, ARRIVED)
-        self.uplink, self.job, self.battery = uplink, job, battery
-        work.hz, work.rate, work.seconds, job.transmission = hz, rate, seconds, self
-        work.since = work.sent_from = now = env.now
-        if battery is not None or job.segments is not None:
-            self.begin(now)
-        uplink.timed[job] = self
-        uplink.in_use_hz = in_use_hz = uplink.in_use_hz + hz
-        uplink.band_log.extend((now, in_use_hz))
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if kind is GeneratorExit:
-            return
-        job, now = self.job, self.env.now
-        uplink, job.transmission = self.uplink, None
-        if kind is not None:
-            uplink.release(self, ended=aborts(error))
-            return
-        work = job.work
-        work.left = 0.0
-        work.upload_s += work.seconds
-        if self.battery is not None or job.segments is not None:
-            self.end(now)
-        del uplink.timed[job]
-        if uplink.band.waiting:
-            uplink.leave(job, ended=True)
-        else:
-            uplink.in_use_hz = in_use_hz = uplink.in_use_hz - work.hz if uplink.timed else 0.0
-            uplink.band_log.extend((now, in_use_hz))
-            work.hz = 0.0
-
-
-def aborts(error: BaseException | None) -> bool:
-    """Return True if an interrupt ends the job."""
-    cause = getattr(error, "cause", None)
-    return isinstance(cause, Interruption) and cause.policy == "abort"
 
 
 class Uplink:
@@ -194,7 +109,15 @@ class Uplink:
         return transmission
 
     def release(self, transmission: Transmission, *, ended: bool) -> None:
-        """Remove an interrupted transmission; ``ended`` says that its job has ended too."""
+        """Remove an interrupted transmission.
+
+        Parameters
+        ----------
+        transmission : Transmission
+            The transmission.
+        ended : bool
+            True if its job has ended too.
+        """
         job = transmission.job
         job.begin_segments()
         if transmission in self.arriving:
@@ -208,7 +131,18 @@ class Uplink:
             self.wake()
 
     def completes_now(self, job: Job) -> bool:
-        """Return True if the upload of a job ends at this instant, independent of the order of events."""
+        """Return True if the upload of a job ends at this instant, independent of the order of events.
+
+        Parameters
+        ----------
+        job : Job
+            The job.
+
+        Returns
+        -------
+        bool
+            False also for a job that does not send.
+        """
         transmission = job.transmission
         if transmission is None:
             return False
@@ -219,7 +153,18 @@ class Uplink:
         return transmission.triggered
 
     def remaining_s(self, job: Job) -> float:
-        """Return the seconds until the upload ends at the current rate."""
+        """Compute the remaining time of an upload at the current rate.
+
+        Parameters
+        ----------
+        job : Job
+            The job, in its upload phase.
+
+        Returns
+        -------
+        float
+            Seconds; inf for a job that waits.
+        """
         if self.completes_now(job):
             return 0.0
         if isinstance(job.transmission, TimedTransmission):
@@ -246,7 +191,13 @@ class Uplink:
         self.freed_by = None
 
     def join(self, arriving: list[Transmission]) -> None:
-        """Queue transmissions that start at this instant; slots that begin now within rounding errors count."""
+        """Queue transmissions that start at this instant; slots that begin now within rounding errors count.
+
+        Parameters
+        ----------
+        arriving : list of Transmission
+            The transmissions, in the order of device numbers.
+        """
         jobs = [transmission.job for transmission in arriving]
         if self.slotted:
             soon = self.env.now + CLOCK_ULPS * math.ulp(self.env.now)
@@ -257,7 +208,18 @@ class Uplink:
         self.band.join(arriving)
 
     def ask(self, **columns: Floats) -> Floats:
-        """Call the scheduler and check its answer; report an error in a user's scheduler with its line."""
+        """Call the scheduler and check its result; report an error in a user's scheduler with its line.
+
+        Parameters
+        ----------
+        **columns : array of float
+            Columns of `Active`, one entry per job.
+
+        Returns
+        -------
+        array of float
+            Hz per job.
+        """
         active = Active(**columns, bandwidth_hz=self.bandwidth_hz, link=self.link)
         try:
             hertz = np.asarray(self.scheduler.bandwidth(active, self.env.now), float)
@@ -273,24 +235,50 @@ class Uplink:
         return hertz
 
     def note_order(self, job: Job) -> None:
-        """Note the job whose end allowed a waiting job to start, if there is one."""
+        """Note the job whose end allowed a waiting job to start, if there is one.
+
+        Parameters
+        ----------
+        job : Job
+            The job that starts to send.
+        """
         if self.freed_by is not None:
             job.follows, self.contended = self.freed_by, True
 
     def count(self, now: float, in_use_hz: float) -> None:
-        """Log the bandwidth in use from now on, unless it has changed only by a rounding error."""
+        """Log the bandwidth in use, unless it has changed only by a rounding error.
+
+        Parameters
+        ----------
+        now, in_use_hz : float
+            Instant in s, and bandwidth in Hz from then on.
+        """
         if abs(in_use_hz - self.in_use_hz) > JUST_ENOUGH * self.bandwidth_hz or in_use_hz == 0.0 != self.in_use_hz:
             self.in_use_hz = in_use_hz
             self.band_log.extend((now, in_use_hz))
 
     def take_band(self) -> tuple[Floats, Floats]:
-        """Return the instants (s) and values (Hz) of the bandwidth in use since the last call."""
+        """Return the log of the bandwidth in use since the last call.
+
+        Returns
+        -------
+        tuple of two arrays of float
+            Instants in s, and bandwidths in Hz.
+        """
         times_and_hertz = np.array(self.band_log).reshape(-1, 2)
         self.band_log = array("d")
         return times_and_hertz[:, 0], times_and_hertz[:, 1]
 
     def leave(self, job: Job, *, ended: bool) -> None:
-        """Release a job's bandwidth; reallocate the band if another job can use it."""
+        """Release a job's bandwidth; reallocate the band if another job can use it.
+
+        Parameters
+        ----------
+        job : Job
+            The job.
+        ended : bool
+            True if the job has ended, so that a waiting job follows it in the trace.
+        """
         band = self.band
         self.count(self.env.now, self.in_use_hz - job.work.hz if band.sending else 0.0)
         job.work.hz = 0.0
@@ -299,7 +287,18 @@ class Uplink:
             self.wake()
 
     def is_lost(self, transmission: Transmission) -> bool:
-        """Set the outcome of a completed upload; return True if it was lost and is sent again."""
+        """Set the outcome of a completed upload, or all bits to send again.
+
+        Parameters
+        ----------
+        transmission : Transmission
+            The transmission, whose last bit is sent.
+
+        Returns
+        -------
+        bool
+            True if the upload was lost and is sent again.
+        """
         job = transmission.job
         outcome = ARRIVED if self.loss is None else self.loss.outcome(job)
         if outcome is None:
@@ -310,14 +309,28 @@ class Uplink:
         return False
 
     def end(self, transmission: Transmission, outcome: str) -> None:
-        """End a transmission that was removed from the band."""
+        """End a transmission that was removed from the band.
+
+        Parameters
+        ----------
+        transmission : Transmission
+            The transmission.
+        outcome : str
+            "arrived", or the reason for failure.
+        """
         transmission.end(self.env.now)
         self.leave(transmission.job, ended=True)
         transmission.job.outcome = outcome
         transmission.succeed(outcome)
 
     def follow_slots(self, jobs: Sequence[Job]) -> None:
-        """Schedule the changes of the planned bandwidths of these jobs."""
+        """Schedule the changes of planned bandwidths.
+
+        Parameters
+        ----------
+        jobs : sequence of Job
+            Jobs, with or without slots.
+        """
         with_slots = [job for job in jobs if job.slots is not None]
         if with_slots:
             self.slotted = True
@@ -336,7 +349,13 @@ class Uplink:
     # Checkpoints.
 
     def snapshot(self) -> State:
-        """Return the allocation of the band; the cell saves the jobs."""
+        """Return the allocation of the band for a checkpoint; the cell saves the jobs.
+
+        Returns
+        -------
+        dict of str to array
+            The state.
+        """
         freed_by = (-1, -1) if self.freed_by is None else (self.freed_by.number, self.freed_by.upload_row)
         return {"in_use": np.array([self.in_use_hz, self.promised_hz, self.contended, self.slotted]),
                 "freed_by": np.array(freed_by, np.int64),
@@ -346,7 +365,17 @@ class Uplink:
                 **self.band.snapshot()}
 
     def restore(self, state: State, jobs: Mapping[int, Job], battery: Callable[[Job], Battery | None]) -> None:
-        """Restore the allocation; the processes of the devices then continue their transmissions."""
+        """Restore the allocation; the processes of the devices then continue their transmissions.
+
+        Parameters
+        ----------
+        state : dict of str to array
+            State of a checkpoint.
+        jobs : mapping of int to Job
+            Restored jobs by number.
+        battery : callable
+            Returns the battery of a job's device; None for mains power.
+        """
         number, row = state["freed_by"].tolist()
         if number >= 0:
             self.freed_by = jobs.get(number) or uploaded(number, row)

@@ -56,10 +56,31 @@ class GainTimeline(Protocol):
         """
 
     def mean(self, devices: Ints | slice, t: float, round: int) -> Floats:
-        """Return the gains without their unpredictable part, such as fading; parameters as for ``gain``."""
+        """Return the gains without their unpredictable part, such as fading.
+
+        Parameters
+        ----------
+        devices, t, round : see ``gain``
+
+        Returns
+        -------
+        array of float, shape (number of devices,)
+            Linear power gains, finite and above 0.
+        """
 
     def next_change(self, t: float) -> float:
-        """Return the next instant after ``t`` (seconds) at which a gain may change; inf if constant during a round."""
+        """Return the next instant at which a gain may change.
+
+        Parameters
+        ----------
+        t : float
+            Simulated time in seconds.
+
+        Returns
+        -------
+        float
+            Instant after ``t`` in seconds; inf if gains are constant during a round.
+        """
 
 
 class Channel:
