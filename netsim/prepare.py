@@ -74,7 +74,7 @@ def check_arguments(
         raise InputError("needs", "resume", expected="the folder of the run to resume, as out", source="simulate")
     for name in own:
         if name not in BROUGHT:
-            raise unknown(name, name, BROUGHT, "unknown-option", "Objects of your own go by these names", "simulate")
+            raise unknown(name, name, BROUGHT, "unknown-option", "Pass objects under one of these names", "simulate")
     for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
         if not (value is None and name == "workers") and (
                 isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least):
@@ -94,8 +94,8 @@ def with_own(given: Any, own: Mapping[str, Any]) -> Iterator[Scenario]:
         for what, thing in own.items():
             registry, key = BROUGHT[what]
             if not callable(thing):
-                raise InputError("wrong-type", what, found(thing), "a function or class", "What is built in is named "
-                                 f"in the scenario, as {key}", source="simulate")
+                raise InputError("wrong-type", what, found(thing), "a function or class",
+                                 f"Set {key} of the scenario to use a built-in one", source="simulate")
             names[key] = stack.enter_context(registry.lend(thing))
         yield as_scenario(given, names)
 
@@ -115,13 +115,13 @@ def prepare(scenario: Scenario, *, learning: bool, allow_import: bool = False) -
     aggregation = scenario.learning.aggregation
     if needs_chances(aggregation) and "chances" not in getattr(selection, "gives", ()):
         raise InputError("needs", "learning.aggregation", quoted(aggregation), "a selection that draws by known "
-                         "probabilities", 'Take selection.method icas, or "weighted"')
+                         "probabilities", 'Use selection.method icas, or "weighted"')
     if selection.needs and not learning:
         raise InputError(
             "needs", "selection.method", quoted(scenario.selection.method),
             f"{' and '.join(sorted(selection.needs))} of the devices, which only learning gives",
-            "Give the scenario a dataset and let it learn (without --no-learning; in a sweep file, without "
-            "learning = false), or take another method (fedavg, round-robin)")
+            "Set a dataset and enable learning (without --no-learning; in a sweep file, without learning = false), "
+            "or use another method (fedavg, round-robin)")
     if learning:
         check_learning(scenario)
     scenario.said.refuse(idle_by_name(scenario, learning=learning))
@@ -148,8 +148,8 @@ def idle_by_name(scenario: Scenario, *, learning: bool) -> Iterator[Idle]:
     """Yield the keys without effect for the scenario's methods, server and data partition, or without learning."""
     if learning and scenario.learning.partition.kind == "file":
         for table in scenario.population:
-            yield Idle(("population", table.name, "samples"), ("learning", "partition"), "The file of the split says "
-                       "which samples a device holds (learning.partition); change that", changes_only=True)
+            yield Idle(("population", table.name, "samples"), ("learning", "partition"), "The partition file "
+                       "(learning.partition) defines the samples of each device; change that file", changes_only=True)
     if scenario.server:
         kind, options = scenario.server.kind, scenario.server.options
         for key, why in SERVERS.make(kind, options).idle(scenario).items():
@@ -164,7 +164,7 @@ def refuse_untrained(scenario: Scenario) -> None:
     """Raise InputError for a change of a learning key in a run without learning."""
     if scenario.trains:
         scenario.said.refuse(idle_untrained(
-            scenario, "The rounds are played without learning; leave it out, or let it learn", changes_only=True))
+            scenario, "The run is without learning; remove this key, or enable learning", changes_only=True))
 
 
 def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[Idle]:
@@ -173,8 +173,8 @@ def _idle_powers(scenario: Scenario, method: str, *, chosen: bool) -> Iterator[I
         above, radio = ("population", table.name, "radio"), table.radio
         if not chosen:
             for end in ("min_power", "max_power"):
-                yield Idle((*above, end), ("allocation", "method"), f"Allocation method {method} sends with the power "
-                           f"that is given; change radio.power, or take sao-joint", changes_only=True)
+                yield Idle((*above, end), ("allocation", "method"), f"Allocation method {method} uses the fixed power; "
+                           "change radio.power, or use sao-joint", changes_only=True)
         elif radio is not None and radio.min_power is not None and radio.max_power is not None:
             yield Idle((*above, "power"), ("allocation", "method"), f"Allocation method {method} chooses the power, "
                        "between min_power and max_power; change those", changes_only=True)
@@ -204,7 +204,7 @@ def warnings_of(scenario: Scenario) -> list[str]:
     server, method, cohort = scenario.server, scenario.allocation.method, scenario.selection.cohort
     buffer = server.options.get("buffer", cohort) if server is not None and server.kind == "first-k" else cohort
     if buffer < cohort and method in ENDS_TOGETHER and scenario.allocation.sharing in (None, "planned"):
-        return [f'server.kind "first-k" saves no time with allocation.method "{method}": its plans let all {cohort} '
-                f"devices end together, and the {cohort - buffer} that are too late have spent their energy; set "
-                f'selection.cohort to {buffer}, or take "equal" or "tdma"']
+        return [f'server.kind "first-k" saves no time with allocation.method "{method}": all {cohort} devices end '
+                f"together by its plans, and the {cohort - buffer} cancelled ones have already used their energy; set "
+                f'selection.cohort to {buffer}, or use "equal" or "tdma"']
     return []

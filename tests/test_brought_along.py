@@ -175,7 +175,7 @@ def test_a_discipline_by_name_and_of_your_own():
 
 
 @pytest.mark.parametrize(("name", "said"), [
-    ("Oversold", r"ValueError: gave \[.*\] Hz of a band of"), ("Unsure", r"ValueError: gave \[.*nan.*\] Hz"),
+    ("Oversold", r"ValueError: returned \[.*\] Hz in a band of"), ("Unsure", r"ValueError: returned \[.*nan.*\] Hz"),
     ("Failing", r"1 / 0\): ZeroDivisionError: division by zero")])
 def test_a_scheduler_that_misbehaves_is_reported_with_round_time_and_line(name, said):
     where = rf"^round 1, scheduler {name}, line \d+ of .*test_brought_along.*"

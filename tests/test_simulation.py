@@ -47,7 +47,7 @@ def test_a_run_ends_where_those_who_fitted_have_empty_batteries(tmp_path):
 
 def test_a_run_in_which_nobody_ever_fits_is_a_mistake(tmp_path):
     (tmp_path / "left.toml").write_text(LEFT_OVER.replace('battery = "30 mJ"', 'budget = "1 nJ"'))
-    with pytest.raises(InputError, match="no device can ever take part"):
+    with pytest.raises(InputError, match="no feasible device"):
         simulate(load_scenario(tmp_path / "left.toml"), tmp_path / "run")
 
 
@@ -176,7 +176,7 @@ def test_a_plan_spends_what_is_in_the_battery_and_not_a_hair_more(tmp_path: Path
 
 
 def test_where_no_battery_is_enough_for_a_job_it_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no device can ever take part: no battery holds the least that a job takes "
+    with pytest.raises(InputError, match=r"no feasible device: no battery holds the minimum energy of a job "
                                          r"\(device \d: 39 µJ against 40 µJ\)"):
         five(tmp_path, "population.phone.battery=39uJ", "cell.fading=rayleigh")      # that of computing alone
 

@@ -220,7 +220,7 @@ class Batteries:
     def too_little(self) -> str:
         """Return the reason why no device has the energy for a job."""
         first = int(np.argmax(self.capacity_j / self.least_j))
-        return (f"no battery holds the least that a job takes (device {first}: "
+        return (f"no battery holds the minimum energy of a job (device {first}: "
                 f"{format(float(self.capacity_j[first]), 'energy')} against "
                 f"{format(float(self.least_j[first]), 'energy')})")
 

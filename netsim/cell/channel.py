@@ -103,8 +103,8 @@ class TimeVaryingChannel:
         if hopeless or seen > MOST_CHANGES:
             raise InputError(
                 "too-large", f"the upload of device {job.device}", f"{seen - 1:,} changes of the channel until "
-                f"{self.env.now:.6g} s, with {sent:.2g} of its bits sent", hint="Give it more band, more "
-                "power or fewer bits, or let the channel change less often (cell.fading.coherence, "
+                f"{self.env.now:.6g} s, with {sent:.2g} of its bits sent", hint="Increase its bandwidth or "
+                "power, reduce its bits, or let the channel change less often (cell.fading.coherence, "
                 "population.mobility.every)")
 
 

@@ -175,7 +175,7 @@ class Tdma:
 
 def _check(name: str, found: Any) -> None:
     if not (isinstance(found, type) and hasattr(found, "bandwidth") and hasattr(found, "fixed")):
-        raise InputError("wrong-interface", "allocation.sharing", f'"{name}", which is no scheduler',
+        raise InputError("wrong-interface", "allocation.sharing", f'"{name}", which is not a scheduler',
                          'a class with "fixed" and bandwidth(active, now)')
 
 

@@ -225,8 +225,8 @@ class Uplink:
             hertz = np.asarray(self.scheduler.bandwidth(active, self.env.now), float)
             count = len(active.left_bits)
             if not (hertz.shape == (count,) and (hertz >= 0.0).all() and hertz.sum() <= self.limit_hz):
-                raise ValueError(f"gave {hertz} Hz of a band of {self.bandwidth_hz:g} Hz (expected: a value for each "
-                                 f"of {count} jobs, none below 0, and no more than the band in all)")
+                raise ValueError(f"returned {hertz} Hz in a band of {self.bandwidth_hz:g} Hz (expected: {count} "
+                                 "values, one per job, none negative, with a sum of at most the band)")
         except Exception as error:
             kind = type(self.scheduler)
             if isinstance(error, InputError) or kind.__module__.startswith(__package__):      # built-in scheduler

@@ -170,7 +170,7 @@ def loss_db(settings: PathLoss, distance_m: Floats) -> Floats:
     if loss.shape != distance_m.shape or not (np.abs(loss) <= MOST_DB).all():
         if settings.model in PATH_LOSSES:
             raise InputError("out-of-range", "cell.path_loss", f"{np.max(np.abs(loss)):g} dB", f"at most {MOST_DB} dB",
-                             "Its keys and the distances do not fit together")
+                             "Check the keys of cell.path_loss and the distances of the devices")
         raise InputError("wrong-answer", "cell.path_loss.model", f"{settings.model}: {found(answer)}",
                          f"one loss in dB for each of {len(distance_m)} distances, between -{MOST_DB} and {MOST_DB}")
     return loss

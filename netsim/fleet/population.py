@@ -63,8 +63,8 @@ def draw_population(scenario: Scenario, seed: int, samples: Ints | None = None) 
     if samples is None:
         samples = draw_samples(scenario, seed)
         if samples is None:
-            raise InputError("needs", "population.samples", '"auto"', "a number where nothing is learned",
-                             '"auto" follows the data split, which is not made without learning')
+            raise InputError("needs", "population.samples", '"auto"', "a number in a run without learning",
+                             '"auto" is the size of the data partition, which exists only with learning')
     if len(samples) != scenario.size:
         raise ValueError(f"{len(samples)} sample counts for {scenario.size} devices")
     tables = [draw.properties(scenario.cell) for draw in table_draws(scenario, seed)]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def _check(name: str, found: Any) -> None:
     if not (isinstance(found, type) and all(hasattr(found, what) for what in ("loop", "select", "weights"))):
-        raise InputError("wrong-interface", "server.kind", f'"{name}", which is no server',
-                         "a subclass of netsim.server.strategy.Strategy, with the class of its loop")
+        raise InputError("wrong-interface", "server.kind", f'"{name}", which is not a server',
+                         "a subclass of netsim.server.strategy.Strategy, with a Server class as its loop")
 
 
 SERVERS = Registry("server", "server.kind", {

@@ -132,8 +132,8 @@ class TakeAsTheyCome(Strategy):
         if getattr(selection, "barrier", False):
             raise InputError(
                 "conflict", "selection.method", f'"{scenario.selection.method}"', "fedavg, round-robin, oort, "
-                "power-of-choice or proportional-fair", "It puts a cohort together as a whole, and server.kind "
-                f'"{kind}" asks for one device after the other; or take a server that waits (synchronous, first-k)')
+                "power-of-choice or proportional-fair", "It selects whole cohorts, and server.kind "
+                f'"{kind}" selects one device at a time; or use a synchronous server (synchronous, first-k)')
         learning = scenario.learning
         set_anyway = {
             "rounds.deadline": scenario.rounds.deadline is not None, "learning.fedl": learning.fedl is not None,

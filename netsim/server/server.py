@@ -253,4 +253,4 @@ class Server:
         """Raise InputError if no device can ever take part, which is a mistake in the scenario."""
         reason = self.cell.infeasibility_reason(self.rule(), self.shares)
         if reason:
-            raise InputError("infeasible", "population", f"no device can ever take part: {reason}")
+            raise InputError("infeasible", "population", f"no feasible device: {reason}")
