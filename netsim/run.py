@@ -381,8 +381,10 @@ def load_run(path: Path | str) -> Run:
 
     Examples
     --------
-    >>> run = load_run("results/tiny")      # doctest: +SKIP
-    >>> run.rounds["round_s"].mean()        # doctest: +SKIP
+    >>> from netsim import load_run, simulate
+    >>> run = simulate("tiny", "tiny-run", learning=False)
+    >>> load_run("tiny-run").rounds.height
+    3
     """
     run = Run(path)
     if is_being_written(run.path):
