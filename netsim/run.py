@@ -246,7 +246,7 @@ class Run(RunTables):
         early = work.join(began, on="round").select((pl.col("t0") < pl.col("began")).any())
         return not self.collect(early).item()
 
-    # Analyses and reports. They read runs, and the simulation does not import them: each is loaded on the first call.
+    # Analyses and reports: loaded on the first call, since the simulation must not import them.
 
     def breakdown(self) -> Any:
         """Break down the use of time, energy and bandwidth.
@@ -330,7 +330,6 @@ class Run(RunTables):
         Returns
         -------
         matplotlib.figure.Figure
-            The figure.
         """
         drawn: Figure = _loaded("netsim.report.figures", "draw")(self, kind, round)
         return drawn
