@@ -1,4 +1,4 @@
-"""One round's allocation problem for one random cohort, without simulating: what `netsim allocate` compares."""
+"""Pose one round's allocation problem for a random cohort, without simulating, for `netsim allocate`."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class OneRound:
-    """A cohort and its problem."""
-
-    devices: Ints           # numbers of the devices, rising
+    devices: Ints           # device numbers in ascending order
     problem: Problem
 
 
 def one_round(scenario: Scenario, seed: int, *, allow_import: bool = False) -> OneRound:
-    """A uniformly random cohort of the scenario's size, and the problem that it poses in round 1.
+    """Draw a uniformly random cohort of the scenario's size, and return it with its problem in round 1.
 
-    The draw depends on the seed alone, so all methods meet the same devices. ``allow_import`` lets the scenario name
-    code of packages that are not made for netsim: its model says how large an upload is, its split who holds what.
+    The draw depends on the seed alone, so that all methods get the same devices. ``allow_import`` permits the scenario
+    to name code of packages that were not made for netsim: its model sets the upload size, its partition the samples.
     """
     permit_learning(scenario, allow_import=allow_import)
     population = draw_population(scenario, seed, samples_without_learning(scenario, seed))
@@ -47,10 +45,24 @@ def one_round(scenario: Scenario, seed: int, *, allow_import: bool = False) -> O
 def compare_methods(
     scenario: Scenario, methods: Sequence[str], seed: int, *, allow_import: bool = False,
 ) -> list[Result]:
-    """Each method's plan for the same cohort; without methods, the scenario's own.
+    """Return each method's plan for the same random cohort.
 
-    A method may carry options, as in ``fedl:lambda=2``; the scenario's own method has its options from there.
-    ``allow_import`` lets methods and scenario name code of packages that are not made for netsim.
+    Parameters
+    ----------
+    scenario : Scenario
+        The cell and its devices.
+    methods : sequence of str
+        Names of methods, with options as in ``fedl:lambda=2``; if empty, the scenario's own method. The scenario's own
+        method has the scenario's options unless it is given others.
+    seed : int
+        Seed of the draws of population, cohort and channel.
+    allow_import : bool
+        Permit methods and scenario to name code of packages that were not made for netsim.
+
+    Returns
+    -------
+    list of Result
+        One for each method, in order.
     """
     own = scenario.allocation
     chosen = [with_options(text) for text in methods] or [(own.method, own.options)]
