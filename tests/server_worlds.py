@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import simpy
 
-from netsim.allocation.problem import Problem, plan_for
+from netsim.allocation.plan import plan_for
+from netsim.allocation.problem import Problem
 from netsim.allocation.waves import Agenda, Wave
 from netsim.cell.schedulers import Planned
 from netsim.fleet.work import JobSizes

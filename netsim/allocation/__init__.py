@@ -1,9 +1,10 @@
-"""Who gets which bandwidth, CPU frequency and power in a round: ``Problem -> Plan``, by a method of ``METHODS``."""
+"""Allocation of bandwidth, CPU frequency and power to the devices of a round: ``Problem`` to ``Plan``, by a method."""
 
 from __future__ import annotations
 
 from netsim.allocation.methods import METHODS, allocate, check_method
-from netsim.allocation.problem import Infeasible, Plan, Problem, Slots, plan_for, plan_in_slots
+from netsim.allocation.plan import Infeasible, Plan, Slots, plan_for, plan_in_slots
+from netsim.allocation.problem import Problem
 from netsim.physics import SHANNON, LinkModel, Shannon
 
 __all__ = [

@@ -13,8 +13,9 @@ import numpy as np
 
 from netsim.allocation.diagnosis import Obstacles, obstacles
 from netsim.allocation.methods import METHODS, require_link
+from netsim.allocation.plan import Infeasible, Plan
 from netsim.allocation.prices import Prices, Saving, prices_of, savings
-from netsim.allocation.problem import Infeasible, Plan, Problem
+from netsim.allocation.problem import Problem
 from netsim.base.arrays import Ints
 from netsim.base.pictures import as_it_stands, new_figure, save_figure
 from netsim.base.registry import load

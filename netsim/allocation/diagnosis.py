@@ -12,7 +12,8 @@ import numpy as np
 from netsim.allocation.extremes import first_not_positive
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.methods import METHODS
-from netsim.allocation.problem import Infeasible, Plan, Problem, plan_for
+from netsim.allocation.plan import Infeasible, Plan, plan_for
+from netsim.allocation.problem import Problem
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.counts import counted
 from netsim.base.registry import load

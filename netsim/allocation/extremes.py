@@ -9,7 +9,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from netsim.allocation.problem import Infeasible, Plan, Problem
+from netsim.allocation.plan import Infeasible, Plan
+from netsim.allocation.problem import Problem
 from netsim.base.errors import InputError
 
 FAULTS = (ArithmeticError, ValueError, RuntimeError)     # a root that is nowhere, or does not settle

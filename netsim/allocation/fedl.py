@@ -21,7 +21,8 @@ from netsim.allocation.diagnosis import require_feasible, too_dear
 from netsim.allocation.extremes import first_not_positive, root, within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.market import ALIKE, Balance, Market
-from netsim.allocation.problem import Infeasible, Plan, Problem
+from netsim.allocation.plan import Infeasible, Plan
+from netsim.allocation.problem import Problem
 from netsim.base.arrays import Bools, Floats
 from netsim.base.tolerances import ROUNDING
 

@@ -21,7 +21,8 @@ import numpy as np
 from netsim.allocation import sao
 from netsim.allocation.extremes import first_not_positive, root
 from netsim.allocation.in_seconds import InSeconds
-from netsim.allocation.problem import Plan, Problem, fill, plan_for
+from netsim.allocation.plan import Plan, fill, plan_for
+from netsim.allocation.problem import Problem
 from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.tolerances import AMPLE
 from netsim.physics import efficiency

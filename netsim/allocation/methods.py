@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.allocation.problem import Plan, Problem, Slots
+from netsim.allocation.plan import Plan, Slots
+from netsim.allocation.problem import Problem
 from netsim.base.errors import InputError, found
 from netsim.base.registry import Entry, Registry, first_called
 from netsim.base.tolerances import CONSTRAINT

@@ -22,7 +22,8 @@ from netsim import physics
 from netsim.allocation import sao
 from netsim.allocation.extremes import first_not_positive, within_floats
 from netsim.allocation.in_seconds import BLOCK, InSeconds
-from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
+from netsim.allocation.plan import Infeasible, Plan, fill, plan_for
+from netsim.allocation.problem import Problem
 from netsim.base.arrays import Bools, Floats
 from netsim.base.errors import InputError
 from netsim.base.fields import Tolerance

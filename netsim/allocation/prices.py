@@ -9,7 +9,8 @@ import numpy as np
 
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.methods import METHODS
-from netsim.allocation.problem import KEPT_BACK, Plan, Problem
+from netsim.allocation.plan import Plan
+from netsim.allocation.problem import KEPT_BACK, Problem
 from netsim.allocation.sao import Need
 from netsim.base.arrays import Floats, frozen
 from netsim.base.registry import load

@@ -17,7 +17,8 @@ from scipy.special import lambertw
 from netsim.allocation import sao
 from netsim.allocation.diagnosis import largest_feasible, listing
 from netsim.allocation.extremes import root, within_floats
-from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
+from netsim.allocation.plan import Infeasible, Plan, fill, plan_for
+from netsim.allocation.problem import Problem
 from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.fields import Joules, Seconds, key
 from netsim.base.units import format

@@ -14,7 +14,8 @@ from netsim import physics
 from netsim.allocation.diagnosis import require_feasible, too_dear
 from netsim.allocation.extremes import first_not_positive, within_floats
 from netsim.allocation.in_seconds import InSeconds
-from netsim.allocation.problem import Infeasible, Plan, Problem, fill, plan_for
+from netsim.allocation.plan import Infeasible, Plan, fill, plan_for
+from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats
 from netsim.base.fields import Tolerance
 from netsim.base.tolerances import SHORT_UPLOAD

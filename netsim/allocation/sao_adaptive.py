@@ -29,7 +29,8 @@ from netsim.allocation import sao, tdma
 from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
 from netsim.allocation.methods import takes_link
-from netsim.allocation.problem import Infeasible, Plan, Problem, plan_in_slots
+from netsim.allocation.plan import Infeasible, Plan, plan_in_slots
+from netsim.allocation.problem import Problem
 from netsim.allocation.sharing import common_end, shared_plan
 from netsim.allocation.tdma import Alone
 from netsim.allocation.windows import Division, divide, efficiency_at, worth

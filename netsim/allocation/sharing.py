@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 
 from netsim.allocation.extremes import first_not_positive
-from netsim.allocation.problem import Plan, Problem, plan_in_slots
+from netsim.allocation.plan import Plan, plan_in_slots
+from netsim.allocation.problem import Problem
 from netsim.allocation.sao import foreseen
 from netsim.base.arrays import Floats
 from netsim.base.tolerances import AMPLE, CONSTRAINT

@@ -16,7 +16,8 @@ import numpy as np
 from netsim.allocation.diagnosis import least_energy, too_dear_alone
 from netsim.allocation.extremes import within_floats
 from netsim.allocation.in_seconds import InSeconds
-from netsim.allocation.problem import Infeasible, Plan, Problem, plan_in_slots
+from netsim.allocation.plan import Infeasible, Plan, plan_in_slots
+from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats, Ints
 from netsim.base.fields import Measure, key
 from netsim.physics import best_hz

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import simpy
 
-from netsim.allocation.problem import Infeasible, Problem
+from netsim.allocation.plan import Infeasible
+from netsim.allocation.problem import Problem
 from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, Wave, planner_of
 from netsim.base.arrays import Bools, Floats, Ints, State
 from netsim.cell.battery import Batteries

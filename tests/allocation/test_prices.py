@@ -10,8 +10,8 @@ from allocation_worlds import paper_world, with_budgets
 from levels import extended
 
 from netsim.allocation import Infeasible, Problem, allocate
+from netsim.allocation.plan import plan_for
 from netsim.allocation.prices import Prices, prices_of, savings, shadow_prices
-from netsim.allocation.problem import plan_for
 from netsim.allocation.waves import Agenda, planner_of
 
 pytestmark = pytest.mark.slow

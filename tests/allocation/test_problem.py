@@ -9,7 +9,7 @@ import pytest
 from refused import refused
 
 from netsim.allocation import METHODS, Problem, allocate, check_method
-from netsim.allocation.problem import plan_for
+from netsim.allocation.plan import plan_for
 from netsim.base.errors import InputError
 
 GOOD: dict[str, Any] = {

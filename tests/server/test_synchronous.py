@@ -8,7 +8,8 @@ import simpy
 from server_worlds import open_rounds
 
 from netsim import load_scenario, simulate
-from netsim.allocation.problem import Problem, plan_for
+from netsim.allocation.plan import plan_for
+from netsim.allocation.problem import Problem
 from netsim.allocation.waves import Agenda, Wave
 from netsim.scenario import Scenario
 from netsim.selection import Choice
