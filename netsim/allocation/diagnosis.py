@@ -1,4 +1,4 @@
-"""What stands in the way of a plan: whose budget, how much bandwidth is missing, who fits."""
+"""Infeasible problems: the devices whose budgets are too small, the missing bandwidth, the largest feasible cohort."""
 
 from __future__ import annotations
 
@@ -21,31 +21,58 @@ from netsim.base.tolerances import ROUNDING
 from netsim.base.units import format, short_up
 from netsim.physics import best_hz
 
-MOST_PARTS = 16       # of a cohort, by their channels, that are tried
-BeforeIt = Callable[[Floats], Floats]      # seconds that go before there is anything to plan, by the channels' gains
+MOST_PARTS = 16       # sizes of a cohort, ordered by channel gain, that are tried
+BeforeIt = Callable[[Floats], Floats]      # seconds before the planned work starts, for channel gains
 LEAST_GROWTH = 1e-6   # per cent: less would be lost in the rounding of a budget
 
 
 @dataclass(frozen=True, eq=False)
 class Obstacles:
-    """Why no plan keeps every budget, and the least change of one kind that would let one; read-only arrays."""
+    """Reasons why no plan keeps every budget, and the smallest single changes that would help; read-only arrays.
 
-    need_hz: Floats             # the least bandwidth with which a device can keep its budget; inf: none is enough
-    least_energy_j: Floats      # the least energy a device can spend with the whole band to itself
-    hopeless: Bools             # devices that even the whole band does not help
-    extra_bandwidth_hz: float   # how much more the cell needs for all; inf where no bandwidth is enough
-    budget_scaling: float       # the factor on every budget that lets all take part
-    cohort: Ints                # the largest part of the cohort that fits
+    Parameters
+    ----------
+    need_hz : array of float, shape (S,)
+        Least bandwidth in Hz with which a device keeps its budget; inf if none is enough.
+    least_energy_j : array of float, shape (S,)
+        Least energy in J of a device that has the whole band.
+    hopeless : array of bool, shape (S,)
+        Devices that cannot keep their budget even with the whole band.
+    extra_bandwidth_hz : float
+        Additional bandwidth in Hz with which all devices keep their budgets; inf if none is enough.
+    budget_scaling : float
+        Factor on every budget with which all devices take part.
+    cohort : array of int
+        Positions of the largest part of the cohort that is feasible.
+    """
+
+    need_hz: Floats
+    least_energy_j: Floats
+    hopeless: Bools
+    extra_bandwidth_hz: float
+    budget_scaling: float
+    cohort: Ints
 
     @property
     def in_the_way(self) -> Ints:
-        """The devices without which the rest fits."""
+        """Positions of the devices without which the rest is feasible."""
         return np.setdiff1d(np.arange(len(self.need_hz)), self.cohort)
 
 
 @np.errstate(all="ignore")
 def obstacles(problem: Problem) -> Obstacles:
-    """Everything that a user needs to see to mend an infeasible problem."""
+    """Diagnose an infeasible problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        Devices and band of one round.
+
+    Returns
+    -------
+    Obstacles
+        Missing bandwidth, factor on the budgets, and the largest feasible cohort.
+    """
     need = InSeconds.of(problem).least_bandwidth()
     order = np.argsort(need, kind="stable")
     fits = int(np.searchsorted(np.cumsum(need[order]), problem.bandwidth_hz, side="right"))
@@ -57,7 +84,7 @@ def obstacles(problem: Problem) -> Obstacles:
 
 
 def require_feasible(problem: Problem, devices: InSeconds) -> None:
-    """Raise :class:`Infeasible` exactly when no plan keeps every budget: all least needs together exceed the band."""
+    """Raise :class:`Infeasible` if and only if the least bandwidths of all devices exceed the band together."""
     if not devices.least_bandwidth().sum() <= problem.bandwidth_hz:
         found = obstacles(problem)
         blamed = np.flatnonzero(found.hopeless) if found.hopeless.any() else found.in_the_way
@@ -65,7 +92,7 @@ def require_feasible(problem: Problem, devices: InSeconds) -> None:
 
 
 def explain(problem: Problem, found: Obstacles) -> str:
-    """The obstacles in a sentence or three; remedies are rounded up, so that they suffice when they are typed in."""
+    """Return the obstacles in up to three sentences; remedies are rounded up, so that they suffice when typed in."""
     if found.hopeless.any():
         first = too_dear_alone(problem, found.least_energy_j, found.hopeless)
     else:
@@ -82,13 +109,13 @@ def explain(problem: Problem, found: Obstacles) -> str:
 
 
 def too_dear_alone(problem: Problem, least_j: Floats, dear: Bools) -> str:
-    """The sentence for devices that even the whole band does not help."""
+    """Return the sentence on devices that cannot keep their budget even with the whole band."""
     band = format(problem.bandwidth_hz, "frequency")
     return f"{too_dear(problem, least_j, dear)}, even with the whole band of {band}"
 
 
 def too_dear(problem: Problem, least_j: Floats, dear: Bools) -> str:
-    """``devices 3, 7: budget below the least possible energy (device 7: 15 mJ against 17.2 mJ)``."""
+    """Return ``devices 3, 7: budget below the least possible energy (device 7: 15 mJ against 17.2 mJ)``."""
     who = np.flatnonzero(dear)
     worst = int(who[np.argmax(least_j[who] / problem.budget_j[who])])
     budget, least = float(problem.budget_j[worst]), float(least_j[worst])
@@ -99,10 +126,20 @@ def too_dear(problem: Problem, least_j: Floats, dear: Bools) -> str:
 
 @np.errstate(all="ignore")
 def budget_scaling(problem: Problem) -> float:
-    """The least factor on all budgets that makes the problem feasible; below 1 where there is room to spare.
+    """Return the least factor on all budgets that makes the problem feasible.
 
-    With an equal share of the band some device sets a factor that is enough; with the whole band each sets one that is
-    necessary. The need falls with the factor, so there is one root between.
+    With equal bandwidths, the worst device gives an upper bound of the factor; with the whole band for each, a lower
+    one. The bandwidth needed decreases with the factor, so there is one root between.
+
+    Parameters
+    ----------
+    problem : Problem
+        Devices and band of one round.
+
+    Returns
+    -------
+    float
+        Factor; below 1 if the budgets have room to spare, inf if no factor helps.
     """
     devices = InSeconds.of(problem)
 
@@ -119,7 +156,7 @@ def budget_scaling(problem: Problem) -> float:
 
 
 def alone_scaling(problem: Problem) -> float:
-    """The least factor on all budgets with which every device could take part if it had the whole band to itself."""
+    """Return the least factor on all budgets with which each device could take part if it had the whole band."""
     return float(np.max(least_energy(problem, problem.bandwidth_hz) / problem.budget_j))
 
 
@@ -128,13 +165,30 @@ def largest_feasible(
     problem: Problem, method: str = "sao", *, within_s: float = math.inf, before_s: BeforeIt | None = None,
     **options: Any,
 ) -> Ints:
-    """Positions of the largest part of the cohort that the method has a plan for, in rising order; perhaps none.
+    """Return the largest part of the cohort for which a method has a plan.
 
-    ``within_s`` is how long its round may take. Devices are taken by rising least bandwidth (:class:`InSeconds`) in
-    such a round, as many as the method accepts: for `sao` and `equal` no other choice has more. A method that does not
-    care for budgets may have more that are in time in its plan for all; one that knows at once, or chooses by itself
-    (`rra`), is asked whom it keeps. ``before_s`` says how long it takes, by the gains of those who take part, until
-    there is anything to plan: then some parts of the cohort with the best channels are tried so, one after the other.
+    Devices are taken in ascending order of the least bandwidth that they need (:class:`InSeconds`), as many as the
+    method accepts; for `sao` and `equal` no other choice has more. Under a deadline, the devices that meet it in the
+    method's plan for all are tried too. Methods that choose devices themselves (`rra`, `tdma`) return their own choice.
+
+    Parameters
+    ----------
+    problem : Problem
+        Devices and band of one round.
+    method : str
+        Allocation method.
+    within_s : float
+        Deadline of the round in seconds.
+    before_s : callable, optional
+        Returns the seconds before the planned work starts (a download) for an array of gains. The devices with the best
+        channels are then tried in up to 16 cohort sizes.
+    **options
+        Options of the method.
+
+    Returns
+    -------
+    array of int
+        Positions in ascending order; may be empty.
     """
     solver = METHODS.make(method, options)
 
@@ -163,7 +217,7 @@ def largest_feasible(
 
 
 def _orders(problem: Problem, within_s: float, before_s: BeforeIt | None) -> Iterator[Ints]:
-    """Devices, or those with the best channels, in the order in which they are taken."""
+    """Yield devices, or those with the best channels, in the order in which they are taken."""
     devices = InSeconds.of(problem)
     if before_s is None or within_s == math.inf:
         yield np.argsort(devices.least_bandwidth(within_s), kind="stable")
@@ -179,7 +233,7 @@ def _orders(problem: Problem, within_s: float, before_s: BeforeIt | None) -> Ite
 def in_time(
     solver: Callable[[Problem], Plan], problem: Problem, within_s: float, before_s: BeforeIt | None = None,
 ) -> Bools:
-    """Who keeps a deadline by the method's plan for all of them; nobody where it has none."""
+    """Return a mask of the devices that meet a deadline in the method's plan for all; all False without a plan."""
     try:
         plan = solver(problem)
     except Infeasible:
@@ -188,12 +242,12 @@ def in_time(
 
 
 def ends_by(plan: Plan, within_s: float | Floats) -> Bools:
-    """Who keeps a deadline; who ends right on it does."""
+    """Return a mask of the devices that end by a deadline, inclusive."""
     return plan.compute_s + plan.upload_s <= within_s * (1.0 + ROUNDING)
 
 
 def listing(problem: Problem, positions: Ints, most: int = 8) -> str:
-    """``device 3``, ``devices 3, 7``, ``devices phone 0, phone 1, … and 90 more``."""
+    """Return ``device 3``, ``devices 3, 7``, or ``devices phone 0, phone 1, ... and 90 more``."""
     rest = f" and {len(positions) - most} more" if len(positions) > most else ""
     called = problem.name if problem.names is None else problem.called
     shown = ", ".join(str(called(n)) for n in positions[:most])
@@ -201,6 +255,6 @@ def listing(problem: Problem, positions: Ints, most: int = 8) -> str:
 
 
 def least_energy(problem: Problem, bandwidth_hz: float) -> Floats:
-    """What a device spends with this bandwidth, or the part of it that carries most, and its CPU at its slowest."""
+    """Return each device's energy in J at its lowest CPU frequency, with the best bandwidth up to this limit."""
     hertz = best_hz(problem.link, bandwidth_hz, problem.snr_hz)
     return plan_for(problem, hertz, problem.cpu_min_hz).device_energy_j

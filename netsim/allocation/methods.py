@@ -1,4 +1,4 @@
-"""The allocation methods by name, and the call that solves a problem with one."""
+"""Registry of allocation methods, and the function that solves a problem with one of them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from netsim.physics import SHANNON, LinkModel, Shannon
 class Solver(Entry):
     """An allocation method: a function of a problem and its options."""
 
-    keeps: str | None = None      # where a function says whom the method itself keeps of a cohort
-    prices: str | None = None     # where a function says what a little more of each limit would bring
-    bound: str | None = None      # where a function of problem and plan says what no schedule can undercut
-    powers: bool = False          # whether it chooses the powers, within radio.min_power and max_power
-    dear: bool = False            # whether a plan takes seconds: then nobody tries it without being asked
-    links: str = "any"            # the link models that it is right for, see :func:`require_link`
+    keeps: str | None = None      # path of a function that returns the devices that the method keeps of a cohort
+    prices: str | None = None     # path of a function that returns the shadow prices at a plan
+    bound: str | None = None      # path of a function that returns a lower bound on the round in seconds
+    powers: bool = False          # chooses powers within radio.min_power and max_power
+    dear: bool = False            # needs seconds for a plan: not tried unless the user names it
+    links: str = "any"            # supported link models, see :func:`require_link`
 
 
 METHODS = Registry("allocation method", "allocation.method", {
@@ -59,11 +59,33 @@ METHODS = Registry("allocation method", "allocation.method", {
 
 
 def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
-    """The method's plan for the problem; raises :class:`~netsim.allocation.Infeasible` where it has none.
+    """Solve an allocation problem with a method.
 
-    ``method`` is a name in :data:`METHODS` or ``"package.module:function"`` for the user's own code: a function whose
-    first parameter is called ``problem``, installed or on PYTHONPATH. It is called with the problem and the options.
+    Parameters
+    ----------
+    problem : Problem
+        Devices and band of one round.
+    method : str
+        Name in :data:`METHODS`, or ``"package.module:function"`` for an own method: a function, installed or on
+        PYTHONPATH, whose first parameter is called ``problem``, that returns a :class:`Plan` or raises
+        :class:`Infeasible`. Its other parameters are its options.
+    **options
+        Options of the method.
 
+    Returns
+    -------
+    Plan
+        The method's plan.
+
+    Raises
+    ------
+    Infeasible
+        If the method has no plan for the problem.
+    InputError
+        If the method or an option is unknown, the link model is not supported, or an own method returns no valid plan.
+
+    Examples
+    --------
     >>> from netsim.allocation import Problem, allocate
     >>> problem = Problem(bits=1e6, cycles=1e9, capacitance=1e-28, gain=[1e-10, 1e-11], power_w=0.1, budget_j=0.3,
     ...                   cpu_min_hz=1e8, cpu_max_hz=1e9, bandwidth_hz=1e6, noise_w_per_hz=4e-21)
@@ -88,12 +110,12 @@ NEEDED_LINKS = {"shannon": "Shannon's link, with or without efficiency and cap",
 
 
 def takes_link(links: str, link: LinkModel) -> bool:
-    """Whether a method that is right for ``links`` ("any", "shannon", "uncapped") is so for this link model."""
+    """Return True if a method for ``links`` ("any", "shannon", "uncapped") supports this link model."""
     return links == "any" or (type(link) is Shannon and (links == "shannon" or link.cap == math.inf))
 
 
 def require_link(key: str, name: str, links: str, link: LinkModel) -> None:
-    """Raise :class:`InputError` for a method that is not right for the link model of the cell."""
+    """Raise :class:`InputError` if a method does not support the link model of the cell."""
     if not takes_link(links, link):
         what = "a cap on the rate (cell.rate.cap)" if type(link) is Shannon else "a link model of your own (cell.rate)"
         raise InputError("unsupported", key, f'"{name}" with {what}', NEEDED_LINKS[links],
@@ -101,7 +123,7 @@ def require_link(key: str, name: str, links: str, link: LinkModel) -> None:
 
 
 def check_plan(plan: Any, problem: Problem, method: str) -> None:
-    """Raise :class:`InputError` for an answer of the user's own method that is no plan for the problem."""
+    """Raise :class:`InputError` if an own method returns no valid plan for the problem."""
     where = f"allocation method {method}"
     if not isinstance(plan, Plan):
         raise InputError("wrong-answer", where, type(plan).__name__, "a Plan, as plan_for makes it")
@@ -126,7 +148,7 @@ def check_plan(plan: Any, problem: Problem, method: str) -> None:
 
 
 def _check_slots(plan: Plan, problem: Problem, where: str) -> None:
-    """Bands that change in time: a device sends without a break, and not before it has computed."""
+    """Check that each device sends without a break, and only after it has computed."""
     slots = plan.slots
     if not isinstance(slots, Slots) or not np.array_equal(np.unique(slots.device), np.arange(len(problem))):
         raise InputError("wrong-answer", where, "slots that are none, or not of every device", "slots of every device",
@@ -145,7 +167,7 @@ def _check_slots(plan: Plan, problem: Problem, where: str) -> None:
 
 
 def check_method(method: str, options: Mapping[str, Any], link: LinkModel = SHANNON) -> None:
-    """Raise :class:`InputError` unless the method is there, takes these options, and is right for the link model."""
+    """Raise :class:`InputError` if the method is unknown, or rejects these options or the link model."""
     METHODS.options(method, options)
     if method in METHODS:
         require_link("allocation.method", method, METHODS[method].links, link)

@@ -1,4 +1,4 @@
-"""Shadow prices: how the best round would change with a little more of what is scarce."""
+"""Shadow prices: derivatives of the shortest round with respect to bandwidth, budgets, CPU limits and powers."""
 
 from __future__ import annotations
 
@@ -17,38 +17,64 @@ from netsim.base.registry import load
 from netsim.base.tolerances import ROUNDING
 from netsim.physics import Shannon, rate_slope
 
-KINK = 1e-10     # of a time: nearer to the end of a CPU's range, a device is at the kink itself
-ON_TIME = 1e-4   # of a deadline: `relax` raises budgets a millionth too far, which may shorten a round by more
-STEP = 1e-6      # relative, where a need has no derivative in closed form
+KINK = 1e-10     # relative: nearer to the end of a CPU's range, a device is at the kink itself
+ON_TIME = 1e-4   # relative to a deadline: `relax` raises budgets by a millionth too much, which may shorten a round
+STEP = 1e-6      # relative step of finite differences
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Derivatives of the round, an entry for each device; negative where more of it makes the round shorter.
+    """Derivatives of the round's length; negative where more of a resource shortens the round.
 
-    Where the round has a kink they tell of a little more, not of a little less. NaN where there is no answer, since
-    nobody can use a longer round; inf where a little more leaves no plan.
+    At a kink they are right-hand derivatives (a little more of the resource). NaN where no device can use a longer
+    round, inf where a little more leaves no plan. Arrays have shape (S,).
+
+    Parameters
+    ----------
+    bandwidth_s_per_hz : float
+        dT/dB.
+    budget_s_per_j : array of float
+        dT/de_n.
+    cpu_max_s_per_hz, cpu_min_s_per_hz : array of float
+        Derivatives with respect to the CPU limits.
+    power_s_per_w : array of float
+        With respect to the transmit power, or to its maximum for methods that choose the power.
+    battery_s_per_j : array of float
+        With respect to the charge of a battery, where that is below the budget.
+    deadline_s_per_s : float
+        1 if the round ends at its deadline, else 0.
     """
 
-    bandwidth_s_per_hz: float     # dT/dB
-    budget_s_per_j: Floats        # dT/de_n
+    bandwidth_s_per_hz: float
+    budget_s_per_j: Floats
     cpu_max_s_per_hz: Floats
     cpu_min_s_per_hz: Floats
-    power_s_per_w: Floats         # of the power given; of the greatest allowed, by methods that choose it
-    battery_s_per_j: Floats       # of what is left in a battery, where that is less than the budget
-    deadline_s_per_s: float = 0.0       # 1 where a round ends on it
+    power_s_per_w: Floats
+    battery_s_per_j: Floats
+    deadline_s_per_s: float = 0.0
 
     @classmethod
     def of(cls, bandwidth: float, *arrays: Floats) -> Prices:
-        """Read-only, and without negative zeros."""
+        """Make arrays read-only, without negative zeros."""
         budget, fastest, slowest, power = (frozen(array + 0.0) for array in arrays)
         return cls(float(bandwidth), budget, fastest, slowest, power, battery_s_per_j=frozen(np.zeros(len(budget))))
 
     def told(self, budget_j: Floats, charge_j: Floats, round_s: float, deadline_s: float) -> Prices:
-        """The prices at a plan that was told what batteries hold, and of a deadline.
+        """Return the prices at a plan that is also limited by batteries and a deadline.
 
-        The scarcer of budget and battery has the price of energy; where both are as scarce, a little more of one alone
-        brings nothing.
+        The scarcer of budget and battery has the price of energy; where both are equally scarce, neither alone has one.
+
+        Parameters
+        ----------
+        budget_j, charge_j : array of float, shape (S,)
+            Budget and battery charge of each device in J.
+        round_s, deadline_s : float
+            Length of the round and its deadline in seconds.
+
+        Returns
+        -------
+        Prices
+            Prices of budgets, batteries and the deadline.
         """
         most_j = charge_j * (1.0 - KEPT_BACK)
         of_budget, of_battery = budget_j < most_j * (1.0 - KINK), most_j < budget_j * (1.0 - KINK)
@@ -59,7 +85,22 @@ class Prices:
 
 
 def prices_of(problem: Problem, plan: Plan, method: str = "sao") -> Prices | None:
-    """The prices at a method's plan; None of a method, or by a link model, that has none."""
+    """Return the shadow prices at a method's plan.
+
+    Parameters
+    ----------
+    problem : Problem
+        Devices and band of one round.
+    plan : Plan
+        The method's plan for it.
+    method : str
+        Allocation method.
+
+    Returns
+    -------
+    Prices or None
+        None if the method has no prices, or the link is not Shannon's.
+    """
     place = METHODS[method].prices if method in METHODS and type(problem.link) is Shannon else None
     found: Prices | None = load(place)(problem, plan) if place else None
     return found
@@ -67,18 +108,18 @@ def prices_of(problem: Problem, plan: Plan, method: str = "sao") -> Prices | Non
 
 @np.errstate(all="ignore")
 def shadow_prices(problem: Problem, plan: Plan) -> Prices:
-    """The prices at the plan of `sao`, by the implicit function theorem on sum b_n(T, limits of n) = B.
+    """Return the prices at the plan of `sao`, by the implicit function theorem on sum b_n(T, limits of n) = B.
 
-    Of each further second of round a device turns the part ``gained`` into upload, and of each further second of
-    sending that its budget pays for the rest. With more power it needs less band for the same upload, b/p times the
-    elasticity less 1, but its budget pays for a shorter one. At the ends of a CPU's range these change: what shortens
-    the round takes them as they are in a shorter one.
+    Of each additional second of the round a device turns the part ``gained`` into upload, and of each additional second
+    of sending that its budget covers the rest. With more power it needs less bandwidth for the same upload, b/p times
+    the elasticity less 1, but its budget covers a shorter one. At the ends of a CPU's range these change: a resource
+    that shortens the round uses the values of a shorter round.
     """
     need = Need.at(plan.round_s, InSeconds.of(problem))
     shorter, longer = _sides(need)
     falls, rises = need.per_second * shorter, need.per_second * longer
     fall, rise = float(falls.sum()), float(rises.sum())
-    if not fall > 0.0:                                                     # nobody can use another round: no answer
+    if not fall > 0.0:                                                     # no device can use a longer round
         return Prices.of(np.nan, *(np.full(len(problem), np.nan) for _ in range(4)))
     devices, power = need.devices, problem.power_w
     at_most = need.crossing_s < devices.fastest * (1.0 - KINK)
@@ -93,7 +134,7 @@ def shadow_prices(problem: Problem, plan: Plan) -> Prices:
 
 
 def _sides(need: Need) -> tuple[Floats, Floats]:
-    """What is gained of a second more, in rounds that are a little shorter, and a little longer, than this one."""
+    """Return the upload time gained per second of round, in a slightly shorter and a slightly longer round."""
     devices = need.devices
     quickest = np.abs(need.crossing_s / devices.fastest - 1.0) <= KINK
     slowest = np.abs(need.crossing_s / devices.slowest - 1.0) <= KINK
@@ -105,7 +146,7 @@ def _sides(need: Need) -> tuple[Floats, Floats]:
 
 @np.errstate(all="ignore")
 def equal_prices(problem: Problem, plan: Plan) -> Prices:
-    """The prices at the plan of `equal`: those of the device that is last; of several, only the band helps."""
+    """Return the prices at the plan of `equal`: those of the last device; of several last ones, only the band's."""
     share, snr = plan.bandwidth_hz, problem.snr_hz
     rate = problem.bits / plan.upload_s
     slower = plan.cpu_hz < problem.cpu_max_hz * (1.0 - KINK)              # its budget holds the CPU back
@@ -130,7 +171,7 @@ def equal_prices(problem: Problem, plan: Plan) -> Prices:
 
 
 def common_power_prices(problem: Problem, plan: Plan) -> Prices:
-    """The prices at the plan of `sao-common-power`: those of `sao` at the best power, at which that itself has none."""
+    """Return the prices at the plan of `sao-common-power`: those of `sao` at its power, which itself has none."""
     prices = shadow_prices(problem.with_power(plan.power_w), plan)
     at_most = plan.power_w >= problem.power_range_w[1] * (1.0 - KINK)
     return replace(prices, power_s_per_w=frozen(np.where(at_most, np.minimum(prices.power_s_per_w, 0.0), 0.0)))
@@ -138,7 +179,7 @@ def common_power_prices(problem: Problem, plan: Plan) -> Prices:
 
 @np.errstate(all="ignore")
 def joint_prices(problem: Problem, plan: Plan) -> Prices:
-    """The prices at the plan of `sao-joint`, from differences of what each device needs."""
+    """Return the prices at the plan of `sao-joint`, by finite differences of the bandwidth that each device needs."""
     from netsim.allocation.power import Devices
 
     def need(round_s: float = plan.round_s, **changed: Any) -> Floats:
@@ -161,16 +202,16 @@ def joint_prices(problem: Problem, plan: Plan) -> Prices:
 
 @dataclass(frozen=True)
 class Saving:
-    """What a named change saves, by a plan made anew."""
+    """Seconds that a change saves, from a second plan."""
 
     change: str
     seconds: float
 
 
 def savings(problem: Problem, plan: Plan, prices: Prices, method: str, options: dict[str, Any]) -> list[Saving]:
-    """What 1 MHz more of band, 1 mJ more for one device and 100 MHz more for one CPU would save.
+    """Return the seconds saved by 1 MHz of band, 1 mJ for one device, and 100 MHz for one CPU.
 
-    The device is the one that a little more helps most; where none is helped, its line is left out.
+    The device is the one with the lowest price; a change that helps no device is omitted.
     """
     solve = METHODS.make(method, options)
     wider = replace(problem, bandwidth_hz=problem.bandwidth_hz + 1e6)

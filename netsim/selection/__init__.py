@@ -1,4 +1,4 @@
-"""Who takes part in a round: methods behind the ``Selection`` protocol.
+"""Selection of the devices that take part in a round, by methods behind the ``Selection`` protocol.
 
 >>> selection = make_selection("divergence", {"norm": "l1"})
 >>> sorted(selection.needs)

@@ -1,4 +1,4 @@
-"""What the selection methods share: their base class, a few ways to pick, and times as known before a plan."""
+"""Base class of the selection methods, with functions that they share: draws, and times before there is a plan."""
 
 from __future__ import annotations
 
@@ -14,31 +14,80 @@ from netsim.base.arrays import Floats, Ints, State
 from netsim.physics import compute_time, upload_time
 from netsim.selection.view import Choice, View
 
-MANY = 10_000      # devices
+MANY = 10_000      # devices, above which a permutation of all is avoided
 
 
 @dataclass(frozen=True)
 class Method:
-    """A selection method: its dataclass fields are its options, called once a round with a view and a random stream."""
+    """Base class of a selection method: a frozen dataclass whose fields are the options of ``[selection]``.
 
-    needs: ClassVar[frozenset[str]] = frozenset()     # see Selection
-    gives: ClassVar[frozenset[str]] = frozenset()     # "chances": of each device drawn, as Choice.probability
-    varies: ClassVar[bool] = False                    # decides on the size of the cohort itself
-    barrier: ClassVar[bool] = False                   # puts a cohort together as a whole, for a server that waits
+    An object is called once per round and returns a :class:`Choice`. A plain function of ``(view, rng)`` that returns
+    device numbers is a selection method too.
+
+    Attributes
+    ----------
+    needs : frozenset of str
+        Learning results that it reads: "weights", "loss", "gradient", "local loss"; a run without learning is refused.
+    gives : frozenset of str
+        "chances" if it returns `Choice.probability`.
+    varies : bool
+        True if it chooses the size of the cohort itself.
+    barrier : bool
+        True if it composes a cohort as a whole, for servers that wait for all; asynchronous servers refuse it.
+    state : dict of str to array
+        Numeric arrays kept from round to round; checkpoints save them.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Nearest(Method):
+    ...     minimum_j: float = 0.0
+    ...
+    ...     def __call__(self, view, rng):
+    ...         charged = np.flatnonzero(view.available & (view.battery_j > self.minimum_j))
+    ...         return Choice(highest(view.gain, charged, view.cohort_size))
+    >>> Nearest(minimum_j=5.0)
+    Nearest(minimum_j=5.0)
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    gives: ClassVar[frozenset[str]] = frozenset()
+    varies: ClassVar[bool] = False
+    barrier: ClassVar[bool] = False
     state: State = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def check_model(self, layers: Mapping[str, slice]) -> None:
-        """Raise InputError where the method cannot work with a model of these layers; asked before the first round."""
+        """Raise InputError if the method does not support a model; called before the first round.
+
+        Parameters
+        ----------
+        layers : mapping of str to slice
+            Name of each layer, such as "fc2.weight", and its position in the flat weights.
+        """
 
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:
-        raise NotImplementedError(f"{type(self).__name__} does not say whom it chooses: define __call__(view, rng)")
+        """Choose the devices of a round.
+
+        Parameters
+        ----------
+        view : View
+            State of the cell and of learning at the start of the round.
+        rng : numpy.random.Generator
+            Random stream of this round; use no other randomness, so that runs can be repeated and resumed.
+
+        Returns
+        -------
+        Choice
+            `view.cohort_size` available devices (fewer if fewer are available; any number if `varies`).
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__(view, rng)")
 
 
 @cache
 def of_function(chooses: Any) -> Any:
-    """The method of a plain function, chooses(view, rng), which answers with device numbers or a Choice.
+    """Return the Method class of a plain function of (view, rng) that returns device numbers or a Choice.
 
-    What is no such function stays as it is: nothing else is ever called.
+    Anything else is returned unchanged, and is never called.
     """
     if not isfunction(chooses) or [*signature(chooses).parameters][:1] != ["view"]:
         return chooses
@@ -51,25 +100,53 @@ def of_function(chooses: Any) -> Any:
 
 
 def highest(score: Floats, candidates: Ints, count: int) -> Ints:
-    """The ``count`` candidates with the highest score, best first; equals in the order of their numbers."""
+    """Return the candidates with the highest scores.
+
+    Parameters
+    ----------
+    score : array of float, shape (N,)
+        Score of every device.
+    candidates : array of int
+        Device numbers to choose from.
+    count : int
+        Number of devices to return.
+
+    Returns
+    -------
+    array of int
+        Device numbers, highest score first; equal scores in ascending order of numbers.
+    """
     candidates = np.sort(candidates)
     return candidates[np.argsort(-score[candidates], kind="stable")[: max(count, 0)]]
 
 
 def draw(weights: Floats | Ints, count: int, rng: np.random.Generator) -> Ints:
-    """Positions of ``count`` entries drawn one after the other without replacement, each time by the weights left.
+    """Draw positions without replacement, each time with probability in proportion to the remaining weights.
 
-    The smallest of exponential times with these rates come in just that order (Efraimidis and Spirakis, 2006). A weight
-    of zero is drawn only when nothing else is left.
+    The smallest of exponential times with these rates come in just that order (Efraimidis and Spirakis, 2006).
+
+    Parameters
+    ----------
+    weights : array of float or int
+        Weight of each entry; a weight of 0 is drawn only after all others.
+    count : int
+        Number of entries to draw.
+    rng : numpy.random.Generator
+        Random stream.
+
+    Returns
+    -------
+    array of int
+        Positions in the order drawn.
     """
     rate = np.maximum(weights, 1e-300)
     return np.argsort(rng.exponential(size=len(rate)) / rate, kind="stable")[:count]
 
 
 def at_random(view: View, rng: np.random.Generator) -> Ints:
-    """S available devices, drawn uniformly without replacement.
+    """Draw `view.cohort_size` available devices uniformly without replacement.
 
-    Of many, only as many are drawn as are wanted: a permutation of a million devices would cost more than their round.
+    For large populations this draws only as many as wanted: a permutation of a million devices costs more than a round.
     """
     if view.alive <= MANY:
         return rng.permutation(np.flatnonzero(view.available))[: view.cohort_size]
@@ -79,23 +156,23 @@ def at_random(view: View, rng: np.random.Generator) -> Ints:
 
 
 def compute_s(view: View) -> Floats:
-    """Each device's computing time at its highest CPU frequency."""
+    """Return each device's computing time in seconds at its maximum CPU frequency; shape (N,)."""
     return compute_time(view.cycles, view.population.cpu_max_hz)
 
 
 def upload_s(view: View, bandwidth_hz: float) -> Floats:
-    """Each device's upload time over this much bandwidth, at this round's gain; inf where nothing gets through."""
+    """Return each device's upload time in seconds over a bandwidth, at this round's gain; inf at rate 0; shape (N,)."""
     snr_hz = view.gain * view.population.power_w / view.noise_w_per_hz
     return upload_time(view.bits, view.link.rate(bandwidth_hz, snr_hz))
 
 
 def typical_s(view: View) -> float:
-    """A deadline where none is given: half of the devices that get through would meet it with an equal share each."""
+    """Return the default deadline in seconds: the median time of the available devices with equal bandwidths."""
     time_s = equal_share_s(view)[view.available]
     through = time_s[np.isfinite(time_s)]
     return float(np.median(through)) if through.size else np.inf
 
 
 def equal_share_s(view: View) -> Floats:
-    """Each device's time in a round with the band shared equally among a cohort."""
+    """Return each device's compute and upload time in seconds if a cohort shares the band equally; shape (N,)."""
     return compute_s(view) + upload_s(view, view.bandwidth_hz / view.cohort_size)

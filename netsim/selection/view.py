@@ -1,4 +1,4 @@
-"""What a selection method sees of the cell, and what it answers."""
+"""The input of a selection method (View) and its output (Choice)."""
 
 from __future__ import annotations
 
@@ -15,48 +15,105 @@ from netsim.physics import SHANNON, LinkModel
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LearningView:
-    """What the server knows of models and training; entries that are not known yet are NaN."""
+    """The server's knowledge of models and training; values that are not known yet are NaN.
 
-    loss: Floats                  # mean training loss of a device's last local epoch
-    gradient_norm: Floats         # norm of the mean gradient of its last local epoch
-    # defaults by factories: a column without a value of its own is looked up in what ``lazy`` was given
-    global_weights: Weights | None = field(default_factory=lambda: None)        # (P,)
-    # (N, P): models last uploaded; a row is valid where last_round > 0
+    Parameters
+    ----------
+    loss : array of float, shape (N,)
+        Mean training loss of each device's last local epoch.
+    gradient_norm : array of float, shape (N,)
+        Norm of the mean gradient of its last local epoch.
+    global_weights : array of float, shape (P,)
+        Flat weights of the global model.
+    local_weights : array of float, shape (N, P)
+        Models last uploaded; a row is valid where ``last_round > 0``.
+    layers : mapping of str to slice
+        Position of each layer, such as "fc2.weight", in the P weights.
+    local_loss : callable
+        Returns the loss of the global model on the data of an array of devices.
+    accuracy : sequence of float
+        Test accuracy after each round so far.
+    classes : int
+        Number of classes in the data; 0 without learning.
+    """
+
+    loss: Floats
+    gradient_norm: Floats
+    # default factories: a class attribute would hide the column that ``lazy`` was given
+    global_weights: Weights | None = field(default_factory=lambda: None)
     local_weights: Weights | None = field(default_factory=lambda: None)
-    layers: Mapping[str, slice] = field(default_factory=dict)                   # "fc2.weight" -> its place in P
-    # loss of the global model on these devices' own data
+    layers: Mapping[str, slice] = field(default_factory=dict)
     local_loss: Callable[[Ints], Floats] | None = field(default_factory=lambda: None)
-    accuracy: Sequence[float] = field(default_factory=tuple)                    # test accuracy after each round so far
-    classes: int = field(default_factory=int)            # number of classes in the data; 0 without learning
+    accuracy: Sequence[float] = field(default_factory=tuple)
+    classes: int = field(default_factory=int)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class View(LearningView):
-    """The cell at the start of a round: read-only arrays with one entry for each of the N devices.
+    """State of the cell at the start of a round: read-only arrays with an entry for each of the N devices.
 
-    Rounds start at 1, and ``last_round`` is 0 for a device that never took part, whose ``duration_s`` is NaN. A column
-    is made when it is first asked for. What is known of models and training is in :class:`LearningView`.
+    Columns are computed at first access. The columns of :class:`LearningView` are part of it.
+
+    Parameters
+    ----------
+    round : int
+        Round number, from 1.
+    time_s : float
+        Simulated time in seconds.
+    cohort_size : int
+        Number of devices wanted.
+    population : Population
+        Properties of the devices (``samples``, ``power_w``, ``cpu_max_hz``, ``budget_j``, ...).
+    available : array of bool
+        Devices that are switched on and have more energy than the cheapest job takes.
+    battery_j : array of float
+        Remaining charge in J; inf on mains.
+    gain : array of float
+        Linear channel gain in this round.
+    bits, cycles : array of float
+        Upload size in bits, and CPU cycles of a job.
+    bandwidth_hz, noise_w_per_hz : float
+        Bandwidth of the cell in Hz, and noise density in W/Hz.
+    link : LinkModel
+        Rate of a radio link.
+    last_round : array of int
+        Last round in which the device's upload arrived; 0 if never.
+    times_used : array of int
+        Number of rounds in which it arrived.
+    duration_s : array of float
+        Compute and upload time of the device's last job in seconds; NaN if it had none.
     """
 
     round: int
     time_s: float
     cohort_size: int
     population: Population
-    available: Bools              # there, with more in the battery than the least that a job takes
-    battery_j: Floats             # what is left; inf on mains
-    gain: Floats                  # channel gain in this round
-    bits: Floats                  # size of an upload
-    cycles: Floats                # CPU cycles of a round's computing
+    available: Bools
+    battery_j: Floats
+    gain: Floats
+    bits: Floats
+    cycles: Floats
     bandwidth_hz: float
     noise_w_per_hz: float
-    link: LinkModel = field(default_factory=lambda: SHANNON)      # what a bandwidth carries
-    last_round: Ints              # the last round that a device's upload arrived in
-    times_used: Ints              # in how many rounds it did
-    duration_s: Floats            # compute and upload time when it last took part
+    link: LinkModel = field(default_factory=lambda: SHANNON)
+    last_round: Ints
+    times_used: Ints
+    duration_s: Floats
 
     @classmethod
     def lazy(cls, columns: Mapping[str, Callable[[], Any]]) -> View:
-        """A view whose columns are made when they are first asked for."""
+        """Return a view whose columns are computed at first access.
+
+        Parameters
+        ----------
+        columns : mapping of str to callable
+            Function without arguments for each column.
+
+        Returns
+        -------
+        View
+            View with these columns.
+        """
         view = object.__new__(cls)
         vars(view)["_columns"] = columns
         return view
@@ -69,21 +126,34 @@ class View(LearningView):
 
     @property
     def alive(self) -> int:
-        """How many devices are available."""
+        """Number of available devices."""
         known = vars(self).get("_columns", {}).get("alive")
         return int(self.available.sum() if known is None else known())
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A cohort, in the order drawn; ``probability`` where the method drew by known probabilities (ICAS)."""
+    """The devices that a selection method chooses.
+
+    Parameters
+    ----------
+    devices : array of int, shape (S,)
+        Device numbers, in the order drawn.
+    probability : array of float, shape (S,), optional
+        Probability of each device, for methods that draw by known probabilities (`icas`).
+
+    Examples
+    --------
+    >>> Choice(np.array([4, 1]), np.array([0.5, 0.25])).chances.tolist()
+    [0.5, 0.5]
+    """
 
     devices: Ints
     probability: Floats | None = None
 
     @property
     def chances(self) -> Floats | None:
-        """q_m = p_m / (1 - sum_(j<m) p_j): the chance of each draw given those before it."""
+        """q_m = p_m / (1 - sum_(j<m) p_j), the probability of each draw given the draws before it; None if unknown."""
         if self.probability is None:
             return None
         p = np.asarray(self.probability, dtype=np.float64)
@@ -91,12 +161,7 @@ class Choice:
 
 
 class Selection(Protocol):
-    """A selection method: an object that is called once a round (``Method`` is a base class that fits).
-
-    ``needs`` names what must be there: "weights" (global_weights and local_weights), "loss", "gradient",
-    "local loss". ``state`` holds arrays that a method carries from round to round; a checkpoint keeps them.
-    A method may define ``check_model(layers)`` to refuse, before the first round, a layer that the model lacks.
-    """
+    """Interface of a selection method; see :class:`netsim.selection.Method`, a base class that implements it."""
 
     @property
     def needs(self) -> frozenset[str]: ...
