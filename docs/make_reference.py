@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -292,21 +293,51 @@ def literal(doc: str | None) -> str:
 PUBLIC = {
     "netsim": ("load_scenario", "simulate", "load_run", "Run", "run_sweep", "load_sweep_results", "SweepResults",
                "InputError"),
-    "netsim.allocation": ("Problem", "Plan", "allocate", "Infeasible", "plan_for", "LinkModel", "Shannon"),
+    "netsim.allocation": ("Problem", "Plan", "Slots", "allocate", "Infeasible", "plan_for", "plan_in_slots",
+                          "LinkModel", "Shannon"),
     "netsim.allocation.diagnosis": ("obstacles", "Obstacles", "largest_feasible", "budget_scaling"),
     "netsim.allocation.prices": ("prices_of", "Prices"),
     "netsim.selection": ("Method", "View", "LearningView", "Choice"),
+    "netsim.selection.method": ("highest", "draw"),
+    "netsim.cell": ("Device", "Uplink", "Battery", "Job", "JobPlan", "Interruption", "Planned", "Equal", "Adaptive",
+                    "Tdma"),
+    "netsim.cell.schedulers": ("Scheduler",),
+    "netsim.allocation.sharing": ("Active",),
+    "netsim.world.channel": ("GainTimeline",),
+    "netsim.server.strategy": ("Strategy", "Updates"),
+    "netsim.learning.sources": ("Dataset",),
+    "netsim.models": ("build_model", "CNN", "MnistCNN", "CifarCNN", "FashionCNN"),
     "netsim.physics": ("path_gain", "fdma_rate", "bandwidth_for_rate", "compute_time", "compute_energy", "upload_time",
                        "upload_energy"),
 }
+PLUG_INS = (        # what is implemented, how a scenario names it, and where it is described
+    ("Allocation method", "`allocation.method`", "a function of a problem that returns a plan, see `allocate`",
+     "netsim.allocation"),
+    ("Link model", "`cell.rate.model`", "a class with the methods of `LinkModel`", "netsim.allocation"),
+    ("Path loss", "`cell.path_loss.model`", "a function of an array of distances in metres that returns losses in dB; "
+     "further parameters are options", "netsim.physics"),
+    ("Selection method", "`selection.method`", "a subclass of `Method`, or a function of `(view, rng)`",
+     "netsim.selection"),
+    ("Scheduler", "`allocation.sharing`", "a class with the members of `Scheduler`", "netsim.cell.schedulers"),
+    ("Channel", "`cell.channel`", "a class with the methods of `GainTimeline`", "netsim.world.channel"),
+    ("Server", "`server.kind`", "a subclass of `Strategy`", "netsim.server.strategy"),
+    ("Model", "`learning.model`", "a `torch.nn.Module` class called with `(shape, classes)`", "netsim.models"),
+    ("Dataset", "`learning.dataset`", "a function that returns a `Dataset`", "netsim.learning.sources"),
+)
+SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 
 
 def python() -> str:
-    """Signatures and docstrings of what users import."""
+    """Signatures and docstrings of the public API and of the interfaces that plug-ins implement."""
     from importlib import import_module
 
     parts = ["# Python", NOTE,
-             "All values are SI units: seconds, joules, hertz, watts, bits. Arrays are NumPy, tables are polars.\n"]
+             "All values are SI units: seconds, joules, hertz, watts, bits. Arrays are NumPy, tables are polars. "
+             "N is the number of devices, S the number of devices in a round, P the number of weights of a model.\n",
+             "Own code takes part through these interfaces; a scenario names it as `\"package.module:Name\"`:\n",
+             "| plug-in | key | implements | section |", "|---|---|---|---|",
+             *(f"| {name} | {key} | {what} | [{module}](#{module.replace('.', '')}) |"
+               for name, key, what, module in PLUG_INS), ""]
     for module_name, names in PUBLIC.items():
         module = import_module(module_name)
         parts.append(f"## {module_name}\n")
@@ -316,39 +347,106 @@ def python() -> str:
 
 
 def described(name: str, thing: Any) -> Iterator[str]:
+    """A function, or a class with its fields, properties and methods."""
     if not isinstance(thing, type):
         yield f"```python\n{signature(name, thing)}\n```\n"
-    elif dataclasses.is_dataclass(thing) and dataclasses.fields(thing):
-        yield f"```python\n{fields_of(name, thing)}\n```\n"
+        yield prose(thing.__doc__)
+        return
+    call = constructor(name, thing)
+    if call:
+        yield f"```python\n{call}\n```\n"
     yield prose(thing.__doc__)
-    if thing.__name__ == "Run":
-        entries = [entry for owner in reversed(thing.__mro__[:-1]) for entry in vars(owner)]
-        yield f"It has {', '.join(f'`{entry}`' for entry in entries if not entry.startswith('_'))}.\n"
+    members = {member: value for owner in reversed(thing.__mro__) if owner.__module__.startswith("netsim.")
+               for member, value in vars(owner).items()
+               if not member.startswith("_") or (member == "__call__" and inspect.isfunction(value))}
+    values = {member: value for member, value in members.items() if isinstance(value, property | cached_property)}
+    if values:
+        yield "**Properties**\n"
+        yield "\n".join(f"- `{member}`: {summary(value)}" for member, value in values.items()) + "\n"
+    for member, value in members.items():
+        function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        doc = inspect.getdoc(getattr(thing, member)) if inspect.isfunction(function) else None
+        if doc:
+            yield f"#### {name}.{member}\n"
+            yield f"```python\n{signature(member, function)}\n```\n"
+            yield prose(doc)
 
 
-def prose(doc: str | None) -> str:
-    """A docstring as Markdown; one with aligned columns as it stands."""
-    text = inspect.cleandoc(doc or "")
-    if re.search(r"^``\w+``  ", text, re.MULTILINE):
-        return literal(doc)
-    text = re.sub(r":\w+:`~?([^`]+)`", lambda found: f"`{found[1].rpartition('.')[2]}`", text)
-    paragraphs = [f"```python\n{part}\n```" if part.startswith(">>>") else part.replace("``", "`")
-                  for part in text.split("\n\n")]
-    return "\n\n".join(paragraphs) + "\n"
-
-
-def signature(name: str, thing: Any) -> str:
-    """``def name(…)``, a line for each argument where one line is too long."""
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"def {name}{inspect.signature(thing)}")
-    if len(text) <= 100:
-        return text
-    return re.sub(r", (?=\w+:|\*)", ",\n    ", text).replace("(", "(\n    ", 1).replace(") ->", "\n) ->")
+def constructor(name: str, thing: type) -> str:
+    """The call that makes an object; nothing of an interface, or of a class that takes nothing."""
+    own = [owner for owner in thing.__mro__ if "__init__" in vars(owner) and owner.__module__.startswith("netsim")]
+    if dataclasses.is_dataclass(thing) and not SECTION.search(inspect.cleandoc(thing.__doc__ or "")):
+        return fields_of(name, thing)
+    if getattr(thing, "_is_protocol", False) or not (own or hasattr(thing, "_fields")):
+        return ""
+    text = signature(name, thing).removeprefix("def ").replace(" -> None", "").replace("\n) -> None", "\n)")
+    return "" if text == f"{name}()" else text
 
 
 def fields_of(name: str, thing: type) -> str:
     """The fields of a data class with the comments beside them."""
     lines = [line.strip() for line in inspect.getsource(thing).splitlines() if re.match(r"    \w+: ", line)]
-    return f"{name}(\n" + "\n".join(f"    {line}" for line in lines) + "\n)"
+    return f"{name}(\n" + "\n".join(f"    {line}" for line in lines) + "\n)" if lines else ""
+
+
+def summary(thing: Any) -> str:
+    """The first paragraph of a docstring, in one line."""
+    text = inspect.getdoc(thing.func if isinstance(thing, cached_property) else thing) or ""
+    return " ".join(inline(text.partition("\n\n")[0]).split())
+
+
+def inline(text: str) -> str:
+    """Roles and literals of reStructuredText as Markdown."""
+    text = re.sub(r":\w+:`~?([^`]+)`", lambda found: f"`{found[1].rpartition('.')[2]}`", text)
+    return text.replace("``", "`")
+
+
+def prose(doc: str | None) -> str:
+    """A docstring as Markdown: paragraphs and examples, then its numpydoc sections; aligned columns stay aligned."""
+    text = inspect.cleandoc(doc or "")
+    if re.search(r"^``\w+``  ", text, re.MULTILINE) and not SECTION.search(text):
+        return literal(doc)
+    first, *rest = SECTION.split(text)
+    parts = [paragraphs(first)]
+    for title, body in zip(rest[::2], rest[1::2], strict=True):
+        shown_as = paragraphs(body) if title in ("Examples", "Notes", "References", "See Also") else entries(body)
+        parts += [f"**{title}**\n", shown_as]
+    return "\n".join(parts)
+
+
+def paragraphs(text: str) -> str:
+    """Paragraphs, with examples as code."""
+    return "\n\n".join(f"```python\n{part}\n```" if part.startswith(">>>") else inline(part)
+                       for part in text.strip().split("\n\n")) + "\n"
+
+
+def entries(body: str) -> str:
+    """The entries of a numpydoc section: a table of name, type and meaning, or a list where types alone are given."""
+    found: list[tuple[str, str, list[str]]] = []
+    for line in body.strip("\n").splitlines():
+        if line and not line.startswith(" "):
+            names, _, kind = line.partition(" : ")
+            found.append((names.strip(), kind.strip(), []))
+        elif found:
+            found[-1][2].append(line.strip())
+    if not any(kind for _, kind, _ in found):
+        return "\n".join(f"- {inline(names)}: {inline(' '.join(meaning))}" for names, _, meaning in found) + "\n"
+    rows = ["| name | type | meaning |", "|---|---|---|"]
+    for names, kind, meaning in found:
+        listed = ", ".join(f"`{name.strip()}`" for name in names.split(","))
+        cells = (inline(text).replace("|", "\\|") for text in (listed, kind, " ".join(meaning)))
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def signature(name: str, thing: Any) -> str:
+    """``def name(...)``, a line for each argument where one line is too long."""
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"def {name}{inspect.signature(thing)}")
+    text = re.sub(r"<factory>|<function [^>]*>|[\w.]+\(efficiency=1.0, cap=inf\)", "...", text)
+    if len(text) <= 100:
+        return text
+    text = re.sub(r", (?=\w+:|\*)", ",\n    ", text).replace("(", "(\n    ", 1)
+    return text.replace(") ->", "\n) ->") if ") ->" in text else text[:-1] + "\n)"
 
 
 # ---- errors ----
