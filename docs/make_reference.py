@@ -310,6 +310,10 @@ PUBLIC = {
     "netsim.physics": ("path_gain", "fdma_rate", "bandwidth_for_rate", "compute_time", "compute_energy", "upload_time",
                        "upload_energy"),
 }
+MEMBERS = {         # of classes whose other methods serve the cell itself
+    "Device": ("perform", "interrupt"), "Uplink": ("transmit",), "Battery": ("level_j",),
+    "Job": ("arrived", "energy_j", "upload_j"),
+}
 PLUG_INS = (        # what is implemented, how a scenario names it, and where it is described
     ("Allocation method", "`allocation.method`", "a function of a problem that returns a plan, see `allocate`",
      "netsim.allocation"),
@@ -356,9 +360,7 @@ def described(name: str, thing: Any) -> Iterator[str]:
     if call:
         yield f"```python\n{call}\n```\n"
     yield prose(thing.__doc__)
-    members = {member: value for owner in reversed(thing.__mro__) if owner.__module__.startswith("netsim.")
-               for member, value in vars(owner).items()
-               if not member.startswith("_") or (member == "__call__" and inspect.isfunction(value))}
+    members = members_of(name, thing)
     values = {member: value for member, value in members.items() if isinstance(value, property | cached_property)}
     if values:
         yield "**Properties**\n"
@@ -370,6 +372,16 @@ def described(name: str, thing: Any) -> Iterator[str]:
             yield f"#### {name}.{member}\n"
             yield f"```python\n{signature(member, function)}\n```\n"
             yield prose(doc)
+
+
+def members_of(name: str, thing: type) -> dict[str, Any]:
+    """The public members of a class, without those of a base class that has a section of its own."""
+    listed = {each for names in PUBLIC.values() for each in names} - {name}
+    members = {member: value for owner in reversed(thing.__mro__)
+               if owner.__module__.startswith("netsim") and owner.__name__ not in listed
+               for member, value in vars(owner).items()
+               if not member.startswith("_") or (member == "__call__" and inspect.isfunction(value))}
+    return {member: value for member, value in members.items() if member in MEMBERS.get(name, members)}
 
 
 def constructor(name: str, thing: type) -> str:
@@ -442,6 +454,7 @@ def entries(body: str) -> str:
 def signature(name: str, thing: Any) -> str:
     """``def name(...)``, a line for each argument where one line is too long."""
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"def {name}{inspect.signature(thing)}")
+    text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text)
     text = re.sub(r"<factory>|<function [^>]*>|[\w.]+\(efficiency=1.0, cap=inf\)", "...", text)
     if len(text) <= 100:
         return text

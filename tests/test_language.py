@@ -82,8 +82,8 @@ def public() -> Iterator[tuple[str, object]]:
             thing = getattr(import_module(module), name)
             yield f"{module}.{name}", thing
             if inspect.isclass(thing):
-                for own, member in vars(thing).items():
-                    if inspect.isfunction(member) and not own.startswith("_"):
+                for own, member in make_reference.members_of(name, thing).items():
+                    if inspect.isfunction(member):
                         yield f"{module}.{name}.{own}", member
 
 
