@@ -1,15 +1,13 @@
-"""Neural networks that devices train: a registry of built-in ones, and users' own by import path.
+"""Neural networks that devices train: a registry of built-in models, and own models by import path.
 
 A model is a ``torch.nn.Module`` class that is called with the shape of one image, ``(channels, height, width)``,
-the number of classes and its options, and whose ``forward`` turns a batch of images into a row of logits an image.
-It may offer ``forward_group`` besides (see :class:`netsim.models.cnn.CNN`); its devices are then trained
-several at a time.
+the number of classes and its options. Its ``forward`` maps images (batch, channels, height, width) to logits
+(batch, classes). With ``forward_group`` (see :class:`netsim.models.cnn.CNN`) several devices are trained at a time.
+A function of (shape, classes) that returns a module is a model too.
 
-A function of (shape, classes) that makes a module will do as well.
-
-``"package.module:Class"`` names a class of the user's own. It is looked for where Python finds *installed* code: the
-current directory and the directory of a scenario are not searched, so a scenario file that arrives together with a
-Python file cannot have it run; only what was installed, or put on PYTHONPATH on purpose, can be named.
+``"package.module:Class"`` names an own class. It is looked for where Python finds *installed* code: the
+current directory and the directory of a scenario are not searched, so that a scenario file that arrives together with
+a Python file cannot run it; only code that was installed, or put on PYTHONPATH on purpose, can be named.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A model by its name: built for images of a shape, and tried before any long work."""
+"""Build a model by its name for images of a shape, and check it before any long work."""
 
 from __future__ import annotations
 
@@ -16,9 +16,36 @@ from netsim.models import MODELS
 def build_model(
     name: str, shape: tuple[int, int, int], classes: int, seed: int = 0, options: Mapping[str, Any] | None = None,
 ) -> nn.Module:
-    """A freshly initialised model for images of ``shape`` (channels, height, width); the same one for the same seed.
+    """Return a freshly initialised model; the same one for the same seed.
 
-    Raises InputError, before any long work, for a model that is unknown or does not fit the data.
+    Parameters
+    ----------
+    name : str
+        Name in ``MODELS``, or ``"package.module:Class"``.
+    shape : tuple of int
+        (channels, height, width) of one image.
+    classes : int
+        Number of classes, the length of a row of logits.
+    seed : int
+        Seed of the initial weights.
+    options : mapping, optional
+        Further arguments of the model's class.
+
+    Returns
+    -------
+    torch.nn.Module
+        Model with float32 parameters.
+
+    Raises
+    ------
+    InputError
+        If the model is unknown, does not fit the data, or has parameters that its output does not depend on.
+
+    Examples
+    --------
+    >>> model = build_model("fashion-cnn", (1, 28, 28), classes=10)
+    >>> sum(parameter.numel() for parameter in model.parameters())
+    19522
     """
     create = MODELS.make(name, options or {})
     with torch.random.fork_rng(devices=[]):
@@ -41,7 +68,7 @@ def build_model(
 
 
 def _check(name: str, model: nn.Module, shape: tuple[int, int, int], classes: int) -> None:
-    """Tries some images, since a misfit should show now and not in the first round; leaves the model as it was."""
+    """Try some images, so that an error shows now and not in the first round; leave the model unchanged."""
     trained = {part: parameter for part, parameter in model.named_parameters() if parameter.requires_grad}
     if not trained:
         raise InputError("wrong-interface", f"model {name}", "no parameters to train",
@@ -60,7 +87,7 @@ def _check(name: str, model: nn.Module, shape: tuple[int, int, int], classes: in
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             unused = _unused(name, model, shape, classes, trained, learning=False)
-            if unused:      # it may play a part in learning alone, or only now and then
+            if unused:      # it may be used in training mode only, or at random
                 unused &= _unused(name, model, shape, classes, trained, learning=True)
     finally:
         model.train(training)
@@ -77,7 +104,7 @@ def _unused(
     name: str, model: nn.Module, shape: tuple[int, int, int], classes: int, trained: Mapping[str, nn.Parameter],
     *, learning: bool,
 ) -> set[str]:
-    """The parameters that some images' answers do not depend on; InputError where there are no such answers."""
+    """Return the parameters on which the output does not depend; raise InputError for an invalid output."""
     model.train(learning)
     try:
         logits = model(torch.randn(4, *shape))
@@ -102,5 +129,5 @@ def _dtype(tensor: torch.Tensor) -> str:
 
 
 def _some(parts: Sequence[str]) -> str:
-    """The first names of parts of a model."""
+    """Return the first names of parts of a model."""
     return ", ".join(parts[:MOST_TOLD]) + (" and others" if len(parts) > MOST_TOLD else "")

@@ -11,13 +11,26 @@ from torch.nn import functional
 
 from netsim.base.errors import InputError
 
-aten = torch.ops.aten    # the pieces of autograd, without the graph
+aten = torch.ops.aten    # backward functions of autograd, without its graph
 
 
 class CNN(nn.Module):
     """Two 5x5 convolutions, each with ReLU and 2x2 max pooling, then two linear layers with a ReLU between.
 
-    Convolutions start Xavier-uniform with bias 0.1, linear layers from N(0, 0.01^2) with bias 0.
+    Convolutions start Xavier-uniform with bias 0.1, linear layers from N(0, 0.01^2) with bias 0. Subclasses set
+    ``channels`` and ``hidden``.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (channels, height, width) of one image; at least 16x16 pixels.
+    classes : int
+        Number of classes.
+
+    Examples
+    --------
+    >>> MnistCNN((1, 28, 28), 10)(torch.zeros(2, 1, 28, 28)).shape
+    torch.Size([2, 10])
     """
 
     channels: tuple[int, int]
@@ -43,15 +56,36 @@ class CNN(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images (batch, channels, height, width) to logits (batch, classes)."""
+        """Return the logits of a batch.
+
+        Parameters
+        ----------
+        images : tensor, shape (batch, channels, height, width)
+            Images, float32.
+
+        Returns
+        -------
+        tensor, shape (batch, classes)
+            Logits.
+        """
         parameters = [parameter.unsqueeze(0) for parameter in self.parameters()]
         return self.forward_group(parameters, images).squeeze(0)
 
     @staticmethod
     def forward_group(parameters: Sequence[Tensor], images: Tensor) -> Tensor:
-        """G models at once by grouped convolutions: (batch, G * channels, height, width) to (G, batch, classes).
+        """Return the logits of G models at once, by grouped convolutions.
 
-        ``parameters`` are those of ``self.parameters()``, each with a leading dimension G.
+        Parameters
+        ----------
+        parameters : sequence of tensor
+            Those of ``self.parameters()``, each with a leading dimension G.
+        images : tensor, shape (batch, G * channels, height, width)
+            Images of the G models side by side.
+
+        Returns
+        -------
+        tensor, shape (G, batch, classes)
+            Logits.
         """
         return _forward(parameters, images).logits
 
@@ -59,9 +93,25 @@ class CNN(nn.Module):
     def gradients_group(
         parameters: Sequence[Tensor], images: Tensor, labels: Tensor, share: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """Each model's loss (G,), and its gradient as ``parameters`` are: what autograd gives, in less time.
+        """Return loss and gradient of G models: the result of autograd, in less time.
 
-        The loss is the cross entropy; ``share`` (G, batch) says how much each sample counts in it.
+        Parameters
+        ----------
+        parameters : sequence of tensor
+            Those of ``self.parameters()``, each with a leading dimension G.
+        images : tensor, shape (batch, G * channels, height, width)
+            Images of the G models side by side.
+        labels : tensor of int, shape (G, batch)
+            Classes.
+        share : tensor, shape (G, batch)
+            Weight of each sample in the cross-entropy loss.
+
+        Returns
+        -------
+        loss : tensor, shape (G,)
+            Loss of each model.
+        gradients : list of tensor
+            Gradients, shaped like `parameters`.
         """
         w1, w2, w3, w4 = parameters[::2]
         at = _forward(parameters, images)
@@ -85,7 +135,7 @@ class CNN(nn.Module):
 
 
 class _Forward(NamedTuple):
-    """What every layer of G models gives."""
+    """Outputs of every layer of G models."""
 
     conv1: Tensor       # before pooling
     pool1: Tensor       # after pooling and ReLU
@@ -115,7 +165,7 @@ def _forward(parameters: Sequence[Tensor], images: Tensor) -> _Forward:
 
 
 def _unpool(gradient: Tensor, convolved: Tensor, places: Tensor) -> Tensor:
-    """Back through 2x2 max pooling: what was no maximum gets 0."""
+    """Propagate a gradient back through 2x2 max pooling."""
     two, none, one = [2, 2], [0, 0], [1, 1]
     result: Tensor = aten.max_pool2d_with_indices_backward(gradient, convolved, two, two, none, one, False, places)
     return result
@@ -124,7 +174,7 @@ def _unpool(gradient: Tensor, convolved: Tensor, places: Tensor) -> Tensor:
 def _through_convolution(
     gradient: Tensor, images: Tensor, weights: Tensor, *, images_too: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Back through a grouped convolution: to its images (if wanted), its weights and its biases."""
+    """Propagate a gradient back through a grouped convolution, to its images (optional), weights and biases."""
     group, kernels = weights.shape[:2]
     to_images, to_weights, to_biases = aten.convolution_backward(
         gradient, images, weights.flatten(0, 1), [group * kernels], [1, 1], [0, 0], [1, 1], False, [0, 0], group,
@@ -154,5 +204,5 @@ class FashionCNN(CNN):
 
 
 def _after_convolutions(side: int) -> int:
-    """What two 5x5 convolutions with 2x2 pooling leave of a side of the image."""
+    """Return the side of the image after two 5x5 convolutions with 2x2 pooling."""
     return ((side - 4) // 2 - 4) // 2

@@ -1,4 +1,4 @@
-"""Several methods on one problem, side by side: numbers, the contract's JSON, and a picture."""
+"""Compare allocation methods on one problem: numbers, JSON and a figure."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from netsim.base.registry import load
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What one method made of the problem: a plan, or the reason why it has none."""
+    """The plan of one method, or the reason why it has none."""
 
-    method: str                     # its name, with the options given
-    devices: Ints                   # the devices' numbers
-    problem: Problem                # of devices with these numbers
+    method: str                     # name with options
+    devices: Ints                   # device numbers
+    problem: Problem
     solve_s: float                  # wall time of the solver
     plan: Plan | None
     reason: str | None              # why there is no plan
-    prices: Prices | None = None    # what a little more would bring; of methods that have them
-    savings: Sequence[Saving] = ()  # what named changes would bring; of the same methods
-    obstacles: Obstacles | None = None     # what stands in the way; where there is no plan
-    bound_s: float | None = None    # what no schedule can undercut; of methods that share the band in time
+    prices: Prices | None = None    # shadow prices, for methods that have them
+    savings: Sequence[Saving] = ()  # seconds saved by example changes, for the same methods
+    obstacles: Obstacles | None = None     # diagnosis of an infeasible problem
+    bound_s: float | None = None    # lower bound on the round, for methods with slots
 
     @property
     def feasible(self) -> bool:
@@ -42,11 +42,11 @@ class Result:
 
     @property
     def names(self) -> list[str]:
-        """What the devices are called."""
+        """Names of the devices."""
         return [self.problem.called(position) for position in range(len(self.problem))]
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `netsim allocate --json` prints for a method; with bands that change in time, also those."""
+        """Return the object that `netsim allocate --json` prints for a method, with its slots if it has any."""
         plan, devices = self.plan, self.devices.tolist()
         head = {"method": self.method, "feasible": self.feasible, "reason": self.reason,
                 "round_s": plan.round_s if plan else None, "energy_j": plan.energy_j if plan else None,
@@ -67,19 +67,19 @@ class Result:
 
 
 def _rows(columns: Mapping[str, Any]) -> list[dict[str, float]]:
-    """A dict of plain numbers for each row."""
+    """Return a dict of plain numbers for each row."""
     rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def compare(problem: Problem, methods: Iterable[tuple[str, Mapping[str, Any]]], devices: Ints) -> list[Result]:
-    """Each method, with its options, on the same problem; ``devices`` are the numbers to show."""
+    """Solve the same problem with each method and its options; ``devices`` are the numbers to display."""
     numbered = replace(problem, numbers=devices)
     return [_result(numbered, method, options, devices) for method, options in methods]
 
 
 def _result(problem: Problem, method: str, options: Mapping[str, Any], devices: Ints) -> Result:
-    """One method's answer, timed without the import of its module."""
+    """Solve with one method, and time it without the import of its module."""
     solver = METHODS.make(method, options)
     label = ":".join([method, ",".join(f"{name}={value}" for name, value in options.items())] if options else [method])
     loaded = len(sys.modules)
@@ -98,7 +98,7 @@ def _result(problem: Problem, method: str, options: Mapping[str, Any], devices: 
 
 
 def _timed(solver: Callable[[Problem], Plan], problem: Problem) -> tuple[Plan | None, str | None, float]:
-    """The plan, or why there is none, and the seconds that took."""
+    """Return the plan, or the reason why there is none, and the seconds that it took."""
     plan, reason = None, None
     began = perf_counter()
     try:
@@ -129,7 +129,7 @@ def figure(results: Sequence[Result], path: Path) -> None:
         if result.plan is None:
             handles.extend(axes.plot([], [], " ", label=f"{as_it_stands(result.method)}: no plan"))
     every = max(1, len(numbers) // 50)
-    named = results[0].problem.names is not None      # then a number alone says less
+    named = results[0].problem.names is not None      # names instead of numbers
     names = [as_it_stands(name) for name in results[0].names] if named else [str(n) for n in numbers]
     axes.set_xticks(np.arange(len(numbers))[::every], names[::every], rotation=90 if named else 0)
     axes.set(xlabel="device", ylabel=f"time ({unit})", xlim=(-0.6, len(numbers) - 0.4))

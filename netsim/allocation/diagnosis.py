@@ -182,7 +182,7 @@ def largest_feasible(
     before_s : callable, optional
         Returns the seconds before the planned work starts (a download) for an array of gains. The devices with the best
         channels are then tried in up to 16 cohort sizes.
-    **options
+    **options : Any
         Options of the method.
 
     Returns

@@ -13,7 +13,7 @@ from netsim.allocation.plan import Infeasible, Plan
 from netsim.allocation.problem import Problem
 from netsim.base.errors import InputError
 
-FAULTS = (ArithmeticError, ValueError, RuntimeError)     # a root that is nowhere, or does not settle
+FAULTS = (ArithmeticError, ValueError, RuntimeError)     # a root that does not exist, or does not converge
 SPREAD = ("bits", "cycles", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz")
 Options = ParamSpec("Options")
 Answer = TypeVar("Answer")
@@ -21,7 +21,7 @@ Solve = Callable[Concatenate[Problem, Options], Answer]
 
 
 def within_floats(solve: Solve[Options, Answer]) -> Solve[Options, Answer]:
-    """A method that refuses what its arithmetic cannot carry: no warnings, no NaN in a plan, no traceback."""
+    """Wrap a method so that values beyond floating point raise InputError: no warnings, no NaN in a plan."""
 
     @wraps(solve)
     def checked(problem: Problem, /, *args: Options.args, **options: Options.kwargs) -> Answer:
@@ -38,7 +38,7 @@ def within_floats(solve: Solve[Options, Answer]) -> Solve[Options, Answer]:
 
 
 def beyond(problem: Problem, why: str) -> InputError:
-    """The error for values that are so far apart that a plan is lost in rounding."""
+    """Return the error for values that differ by so many orders of magnitude that a plan is lost in rounding."""
     spread = ((name, getattr(problem, name)) for name in SPREAD)
     ranges = ", ".join(f"{name} {array.min():.3g} to {array.max():.3g}" for name, array in spread)
     return InputError("too-large", "problem",
@@ -48,19 +48,19 @@ def beyond(problem: Problem, why: str) -> InputError:
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with unlike signs at its ends meets zero, to the last digits."""
+    """Return the root of a function with unlike signs at its ends, to the last digits."""
     from scipy.optimize import brentq  # scipy takes its time to load
 
     return float(brentq(function, low, high, xtol=math.ulp(0.0), rtol=1e-15, maxiter=2000))
 
 
 def first_not_positive(function: Callable[[float], float], low: float, high: float) -> float:
-    """The least x in [low, high] with function(x) <= 0, to the last digits and on that side of the root.
+    """Return the least x in [low, high] with function(x) <= 0, to the last digits and on that side of the root.
 
-    The function falls; it may be infinite near ``low``. Where rounding puts ``high`` on the wrong side, x goes just
-    beyond it.
+    The function decreases; it may be infinite near ``low``. If rounding puts ``high`` on the wrong side, x is slightly
+    larger than it.
     """
-    ends: dict[float, float] = {}                     # asked once: a function may differ in the last digit each time
+    ends: dict[float, float] = {}                     # evaluated once: the last digit may differ between calls
 
     def bounded(x: float) -> float:
         return ends[x] if x in ends else min(function(x), 1e300)      # the root finder takes no infinities

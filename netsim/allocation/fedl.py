@@ -1,9 +1,9 @@
-"""`fedl`: the paper's Baseline 2, which weighs the round's energy against its length: least E + lambda T.
+"""`fedl`: the paper's Baseline 2, which weighs the round's energy against its length: minimise E + lambda T.
 
-It keeps no budgets; how it finds its plan is told in :mod:`netsim.allocation.market`. Tuned, it takes the largest
+It ignores budgets; :mod:`netsim.allocation.market` explains how the plan is found. Tuned, it takes the largest
 lambda whose plan keeps every budget, that is the shortest round T in which all do. A device's energy may rise and fall
-with T, so that the good rounds can be a few short pieces anywhere: pieces that surely hold none are left out, the
-others cut smaller.
+with T, so that the feasible rounds can be a few short intervals: intervals that provably hold none are skipped, the
+others divided.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from netsim.allocation.problem import Problem
 from netsim.base.arrays import Bools, Floats
 from netsim.base.tolerances import ROUNDING
 
-NARROW = 1e-6        # a piece of rounds, in parts of their length, in which budgets once kept stay kept
-NARROWEST = 1e-12    # a piece in which nothing is looked for any more
-STEEP = 1e-6         # by more than this part a weight changes where lengths can hardly be told apart
-ROWS = 64            # rounds looked at together: fewer if the devices are many
-MOST = 6_000         # rounds looked at before what is left is searched for its least excess
+NARROW = 1e-6        # relative width of an interval in which feasibility is monotonic
+NARROWEST = 1e-12    # relative width of an interval that is not divided further
+STEEP = 1e-6         # relative change of weights that counts where lengths hardly differ
+ROWS = 64            # rounds evaluated together: fewer with many devices
+MOST = 6_000         # rounds evaluated before the rest is searched for its least excess
 
 
 Weight = Annotated[
@@ -39,9 +39,9 @@ Weight = Annotated[
 
 @within_floats
 def solve(problem: Problem, weight: Weight = "tuned") -> Plan:
-    """The plan with the least total energy plus ``weight`` joules for each second of the round.
+    """Return the plan with the least total energy plus ``weight`` joules for each second of the round.
 
-    ``"tuned"`` stands for the largest weight whose plan keeps every budget; see :func:`tune`.
+    ``"tuned"`` selects the largest weight whose plan keeps every budget; see :func:`tune`.
     """
     if isinstance(weight, str):
         return tune(problem)[1]
@@ -51,10 +51,10 @@ def solve(problem: Problem, weight: Weight = "tuned") -> Plan:
 
 @np.errstate(all="ignore")
 def tune(problem: Problem) -> tuple[float, Plan]:
-    """The largest weight whose plan keeps every budget, and that plan; inf where even the shortest round keeps them.
+    """Return the largest weight whose plan keeps every budget, and that plan; inf if even the shortest round does.
 
-    A larger weight means a shorter round, so this is the shortest round that keeps them. None that does is shorter than
-    that of `sao`, and beyond the round of weight 0 nothing changes.
+    A larger weight means a shorter round, so this is the shortest round that keeps them. It is not shorter than that of
+    `sao`, and beyond the round of weight 0 nothing changes.
     """
     require_feasible(problem, InSeconds.of(problem))
     market = Market.of(problem)
@@ -76,11 +76,11 @@ def tune(problem: Problem) -> tuple[float, Plan]:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Pieces of rounds, from left to right, that may hold a good one, with the balance at the end of each."""
+    """Intervals of round lengths, in ascending order, that may hold a feasible one, with the balance at each end."""
 
     starts: Floats        # columns
     ends: Balance
-    good: Bools           # whether all budgets are kept at the end
+    good: Bools           # all budgets are kept at the end
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -93,27 +93,27 @@ class Pieces:
         return Pieces(self.starts[which], self.ends.rows(which), self.good[which])
 
     def then(self, other: Pieces) -> Pieces:
-        """These, and others to the right of them."""
+        """Return these intervals followed by longer ones."""
         return Pieces(np.concatenate([self.starts, other.starts]), self.ends.then(other.ends),
                       np.concatenate([self.good, other.good]))
 
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """The search for the shortest round in which every budget is kept."""
+    """Search for the shortest round in which every budget is kept."""
 
     market: Market
     budget_j: Floats
 
     def excess(self, at: Balance) -> Floats:
-        """By which part the worst budget is missed, in each round; negative where all are kept."""
+        """Return the relative excess over the worst budget, in each round; negative where all are kept."""
         return np.asarray((self.market.energy(at) / self.budget_j).max(axis=1)) - 1.0
 
     def first(self, soonest: float, latest: float) -> Balance | None:
-        """The balance of the shortest good round; None where there is none.
+        """Return the balance of the shortest feasible round, or None.
 
-        A piece is left out when some device's least energy in all of it (:meth:`Market.least_energy`) is above its
-        budget: that is a proof. What is left is cut into smaller pieces, the leftmost first.
+        An interval is skipped if the least energy of a device in all of it (:meth:`Market.least_energy`) exceeds its
+        budget: that is a proof. The rest is divided, the shortest rounds first.
         """
         begin = self.market.balance(soonest, self.market.idle)
         if self.excess(begin)[0] <= ROUNDING:
@@ -136,9 +136,9 @@ class Tuning:
         return self.lowest(left) or upright
 
     def looked_into(self, left: Pieces) -> tuple[Pieces, Balance | None]:
-        """These without what is too narrow to be cut; and the good balance, if there is one, that lies beyond them.
+        """Drop intervals that are too narrow to divide; also return the feasible balance beyond them, if there is one.
 
-        Rounds that can hardly be told apart may still differ in their prices: such a piece is searched along these.
+        Rounds of nearly equal length may differ in their prices: such an interval is searched along the prices.
         """
         searched = np.zeros(len(left), dtype=np.bool_)
         for k in np.flatnonzero(~left.good & (left.widths <= ALIKE)).tolist():
@@ -153,9 +153,9 @@ class Tuning:
         return left.part(left.good | ((left.widths > NARROWEST) & ~searched)), None
 
     def along_prices(self, low: Balance, high: Balance) -> Balance | None:
-        """The good balance of the highest price between two rounds; None where there is none.
+        """Return the feasible balance with the highest price between two rounds, or None.
 
-        Nothing but the price changes from one to the other, so that a device's energy rises all the way, or falls.
+        Only the price changes from one to the other, so that a device's energy is monotonic.
         """
         top = float(low.log_price[0, 0])
         span = top - float(high.log_price[0, 0])
@@ -171,7 +171,7 @@ class Tuning:
         return self.market.priced(top - next((at for at in beyond if missed(at) <= 0.0), least.x), low, high)
 
     def cut(self, pieces: Pieces, into: int) -> Pieces:
-        """What may be good in these when each is cut into so many."""
+        """Divide each interval into equal parts, and return those that may be feasible."""
         part = (pieces.ends.rounds - pieces.starts) / into
         starts = pieces.starts + part * np.arange(into)
         ends = np.concatenate([starts[:, 1:], pieces.ends.rounds], axis=1)
@@ -179,7 +179,7 @@ class Tuning:
         return self.possible(starts.reshape(-1, 1), ends.reshape(-1, 1), pieces.ends.rows(nearest))
 
     def possible(self, starts: Floats, ends: Floats, near: Balance) -> Pieces:
-        """Those of these pieces that may hold a good round, up to the first that ends with one."""
+        """Return the intervals that may hold a feasible round, up to the first that ends with one."""
         at = self.market.balance(ends, near)
         good = self.excess(at) <= ROUNDING
         if good.any():
@@ -190,7 +190,7 @@ class Tuning:
         return Pieces(starts, at, good).part(maybe)
 
     def refined(self, bad: float, good: Balance) -> Balance:
-        """The shortest good round in a narrow piece."""
+        """Return the shortest feasible round in a narrow interval."""
         at = good
 
         def missed(round_s: float) -> float:
@@ -202,17 +202,16 @@ class Tuning:
         return at
 
     def dearest(self, good: Balance) -> Balance:
-        """Of good balances whose rounds are of one length but for the last digits, that of the highest price."""
+        """Return, of feasible balances whose rounds differ only in the last digits, that with the highest price."""
         low, high = self.market.about(good)
         met = self.along_prices(low, high) if _steep(low, high) else None
         return met if met is not None and met.weight > good.weight else good
 
     def _at(self, round_s: float, near: Balance) -> float:
-        """The excess in one round."""
         return float(self.excess(self.market.balance(round_s, near))[0])
 
     def lowest(self, left: Pieces) -> Balance | None:
-        """A good round in what bounds could not leave out: an excess that all but vanishes where it is least."""
+        """Return a feasible round where bounds are not conclusive: at the minimum of the excess."""
         for k in range(len(left)):
             start, end = float(left.starts[k, 0]), float(left.ends.rounds[k, 0])
             if left.good[k]:
@@ -225,5 +224,5 @@ class Tuning:
 
 
 def _steep(low: Balance, high: Balance) -> bool:
-    """Whether weights differ where lengths hardly do."""
+    """Return True if weights differ although lengths hardly do."""
     return low.weight > high.weight * (1.0 + STEEP) and low.dearer_than(high)

@@ -1,8 +1,8 @@
-"""A problem told in seconds: the form in which the spectrum methods solve it.
+"""A problem normalised to seconds: the form in which the spectrum methods solve it.
 
 Divide a device's energy constraint by its power and everything is a time. Its budget pays for E = e/p seconds of
 sending; computing for t seconds takes K/t^2 of them, K = G U^2/p; so a round of T seconds leaves
-min(T - t, E - K/t^2) seconds to upload, and the bandwidth needed is what sends z bits in that time.
+min(T - t, E - K/t^2) seconds to upload, and the bandwidth needed is that which sends z bits in this time.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from netsim.allocation.problem import Problem
 from netsim.base.arrays import Floats
 from netsim.physics import HALF, ONE, THIRD, TINY, TWO_THIRDS, ZERO, LinkModel, Shannon
 
-INSTANT_S = 1e-80    # stands for "no time" where a device has nothing to compute, so that K/t^2 stays defined
-BLOCK = 1 << 13      # devices worked on at once: 64 kB an array stays in the cache and is not mapped afresh each time
+INSTANT_S = 1e-80    # computing time of 0 cycles, so that K/t^2 stays defined
+BLOCK = 1 << 13      # devices per block: an array of 64 kB stays in the cache and is not mapped again each time
 
 
 class InSeconds(NamedTuple):
-    """What the devices can do, one array entry each."""
+    """Normalised limits of the devices, one array entry each."""
 
-    nats: Floats          # z ln 2 over the link's efficiency, what is to be sent
+    nats: Floats          # z ln 2 over the link's efficiency: nats to send
     limit: Floats         # the upload time that no bandwidth undercuts, z ln 2 / J
     budget: Floats        # E, the sending time that the energy budget pays for
     work: Floats          # K
@@ -35,7 +35,7 @@ class InSeconds(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, power_w: Floats | None = None) -> InSeconds:
-        """The problem at its own powers, or at others; several for each device give a row each."""
+        """Normalise a problem at its own powers, or at others; several powers per device give a row each."""
         power = problem.power_w if power_w is None else power_w
         snr_hz = problem.snr_hz if power_w is None else problem.gain * power / problem.noise_w_per_hz
         link = problem.link
@@ -53,26 +53,26 @@ class InSeconds(NamedTuple):
         )
 
     def blocks(self) -> list[InSeconds]:
-        """The same devices in pieces small enough for the cache."""
+        """Return the same devices in blocks that fit the cache."""
         if len(self.nats) <= BLOCK:
             return [self]
         parts = (slice(start, start + BLOCK) for start in range(0, len(self.nats), BLOCK))
         return [InSeconds._make([*(array[part] for array in self[:-1]), self.link]) for part in parts]
 
     def longest(self) -> Floats:
-        """The round beyond which a device needs no less: its CPU at its slowest, its budget used up."""
+        """Return the round beyond which a device needs no less bandwidth: slowest CPU, budget used up."""
         return self.slowest + self.budget - self.work / np.square(self.slowest)
 
     def compute_time(self, round_s: float | Floats) -> Floats:
-        """The computing time that leaves most for the upload in a round of T seconds, within what the CPU can do."""
+        """Return the computing time that leaves most for the upload in a round of T seconds, clipped to the CPU."""
         return self.clip(self.scale / self.crossing(round_s))
 
     def clip(self, compute_s: Floats) -> Floats:
-        """What the CPU makes of a computing time that is too short or too long for it."""
+        """Clip computing times to the range of the CPU."""
         return np.minimum(np.maximum(compute_s, self.fastest), self.slowest)
 
     def crossing(self, round_s: float | Floats) -> Floats:
-        """x = K^(1/3)/t for the computing time t at which time and energy leave the same to send.
+        """Return x = K^(1/3)/t for the computing time t at which time and energy leave equally long to send.
 
         T - t falls with t and E - K/t^2 rises, so the best t is where they cross, t^2 (t - A) = K with A = T - E (the
         cubic (23) of the paper). In units of K^(1/3) it has one parameter, x^3 + a x = 1; the start is within 1.2 % of
@@ -90,18 +90,18 @@ class InSeconds(NamedTuple):
         return x
 
     def bandwidth(self, upload_s: Floats) -> tuple[Floats, Floats]:
-        """The bandwidth that uploads in this time (inf if none does), and its elasticity, by Shannon's link."""
+        """Return the bandwidth that uploads in this time (inf if none does) and its elasticity, for Shannon's link."""
         assert isinstance(self.link, Shannon)
         return self.link.need(self.nats, self.limit, np.maximum(upload_s, TINY))
 
     @property
     def most(self) -> float:
-        """Nats a second that a hertz carries at most, by Shannon's link."""
+        """Cap on the spectral efficiency in nats/s/Hz, for Shannon's link."""
         assert isinstance(self.link, Shannon)
         return self.link.most_nats
 
     def needed(self, upload_s: Floats) -> Floats:
-        """The bandwidth that uploads in this time, by any link; inf if none does, or in no time."""
+        """Return the bandwidth that uploads in this time, for any link; inf if none does."""
         if type(self.link) is Shannon:
             return self.bandwidth(upload_s)[0]
         some = upload_s > 0.0
@@ -112,27 +112,26 @@ class InSeconds(NamedTuple):
 
     @np.errstate(all="ignore")
     def least_bandwidth(self, round_s: float = math.inf) -> Floats:
-        """The bandwidth needed in a round of so many seconds, by default one without end; inf where none is enough."""
+        """Return the bandwidth in Hz needed in a round of ``round_s`` seconds; inf where none is enough."""
         compute_s = self.slowest if round_s == math.inf else self.compute_time(round_s)
         upload_s = np.minimum(round_s - compute_s, self.budget - self.work / np.square(compute_s))
         return np.where(upload_s > ZERO, self.needed(upload_s), np.inf)
 
     def upload_time(self, bandwidth_hz: float | Floats) -> Floats:
-        """Each device's upload with this bandwidth: z / Q(b), by Shannon."""
+        """Return each device's upload time in seconds with this bandwidth, z / Q(b), for Shannon's link."""
         s = np.log1p(self.nats / (self.limit * bandwidth_hz))
         return self.nats / (bandwidth_hz * (s if self.most == math.inf else np.minimum(s, self.most)))
 
     def round_time(self, bandwidth_hz: float | Floats) -> Floats:
-        """Each device's shortest round with this bandwidth; inf where its budget does not allow one.
+        """Return each device's shortest round with this bandwidth; inf where its budget does not allow one.
 
-        Several bandwidths, one below the other, give a row each. What a budget does not allow is a root of nothing:
-        whoever asks lets numpy keep quiet about it.
+        Several bandwidths, in a column, give a row each. The caller suppresses numpy's warnings about invalid roots.
         """
         upload_s = self.upload_time(bandwidth_hz)
         return upload_s + self.ready_time(upload_s)
 
     def ready_time(self, upload_s: Floats) -> Floats:
-        """The least computing time that such an upload leaves energy for; inf where it leaves too little."""
+        """Return the least computing time for which such an upload leaves energy; inf where it leaves too little."""
         spare = self.budget - upload_s
         compute_s = np.maximum(np.sqrt(self.work / spare), self.fastest)
         return np.where((spare > ZERO) & (compute_s <= self.slowest), compute_s, np.inf)

@@ -1,4 +1,4 @@
-"""The devices as buyers of bandwidth: what they choose at a price, and the price that fills the band; for `fedl`.
+"""The dual problem of `fedl`: the devices' choice at a price of bandwidth, and the price that fills the band.
 
 For a round of T seconds a device that uploads for a time u computes for T - u, so its bandwidth b(u) and its energy
 p u + W/(T - u)^2 (W = G U^2) follow from u. At a price mu of bandwidth each device takes the u at which a second more
@@ -6,7 +6,7 @@ of upload costs as much energy as it saves bandwidth, p + 2 W/(T - u)^3 = -mu b'
 is above its minimum. The price is right where the band is filled. A longer round would then save a device -mu b'(u) - p
 joules a second, if that is positive, and T is right where this adds up to lambda.
 
-Whatever depends on T or on the price is a row for each of several T, so that many rounds cost little more than one.
+Values that depend on T or on the price have a row for each of several T, so that many rounds cost little more than one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from netsim.base.arrays import Bools, Floats, Ints
 from netsim.base.tolerances import AMPLE
 from netsim.physics import efficiency
 
-ALIKE = 1e-9         # rounds whose lengths differ by no more than this part: a price tells more about them
-NO_BUDGET_S = 1e30   # seconds of sending that a budget would pay for if there were none
-LEAST_PART = 1 / 512 # of the weight looked for: still smaller ones would bend the search
+ALIKE = 1e-9         # relative difference of rounds below which prices are compared instead
+NO_BUDGET_S = 1e30   # seconds of sending that stand for an unlimited budget
+LEAST_PART = 1 / 512 # of the wanted weight: smaller ones would distort the search
 
 
 class Balance(NamedTuple):
@@ -38,21 +38,19 @@ class Balance(NamedTuple):
     rounds: Floats        # columns, but for nats
     nats: Floats          # s = ln(1 + J/b), which fixes a device's bandwidth and upload time
     log_price: Floats     # ln mu, mu in J/Hz
-    weights: Floats       # what all devices would save by a longer round, in J/s: the lambda that leads here
+    weights: Floats       # J/s that all devices would save by a longer round: the lambda of this balance
 
     def rows(self, which: slice | Ints | Bools) -> Balance:
-        """Some of the rounds."""
         return Balance(*(column[which] for column in self))
 
     def row(self, k: int) -> Balance:
-        """One of the rounds."""
         return self.rows(slice(k, k + 1))
 
     def then(self, other: Balance) -> Balance:
-        """These rounds and others after them."""
+        """Return these rounds followed by others."""
         return Balance(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
-    # Of one round, or of the first:
+    # Values of the first round:
 
     @property
     def round_s(self) -> float:
@@ -68,8 +66,6 @@ class Balance(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Market:
-    """The devices as buyers of bandwidth."""
-
     devices: InSeconds
     power: Floats
     work: Floats          # W
@@ -83,7 +79,7 @@ class Market:
 
     @cached_property
     def soonest(self) -> float:
-        """The round of an infinite weight, every CPU at its fastest; a hair more, so that there is room for a price."""
+        """Round of an infinite weight, every CPU at its maximum; 1e-11 longer, so that a price exists."""
         with np.errstate(all="ignore"):
             bracket = sao.Bracket.of(self.devices, self.bandwidth_hz)
             shortest = sao.shortest_round(self.devices, self.bandwidth_hz, bracket).round_s
@@ -93,28 +89,28 @@ class Market:
 
     @cached_property
     def cheapest(self) -> float:
-        """A price, as a logarithm, at which one device alone would take the whole band."""
+        """Logarithm of a price at which one device alone would take the whole band."""
         nats = np.log1p(self.devices.nats / (self.devices.limit * self.bandwidth_hz))     # ln(1 + J/B)
         return float(np.max(np.log(self.power) - _value(self.devices, nats)[0])) - 1e-6
 
     @cached_property
     def idle(self) -> Balance:
-        """The balance of weight 0, every CPU at its slowest."""
+        """Balance of weight 0, every CPU at its minimum."""
         at = self.balance(math.inf, self._start())
         end = float(np.max(self.devices.slowest + _upload(self.devices, at.nats)))
         return at._replace(rounds=np.array([[max(self.soonest, end)]]))
 
     def _start(self) -> Balance:
-        """A guess: equal shares, and a price at which the median device does not care."""
+        """Return an initial guess: equal bandwidths, and the price at which the median device is indifferent."""
         nats = efficiency(self.devices.limit / self.devices.upload_time(self.bandwidth_hz / len(self.power)))
         log_price = float(np.median(np.log(self.power) - _value(self.devices, nats)[0]))
         return Balance(np.array([[math.nan]]), nats[None, :], np.array([[log_price]]), np.array([[0.0]]))
 
     def weighing(self, weight: float) -> Balance:
-        """The balance that a weight leads to, searched on weight^(-1/3), which is nearly a straight line in T.
+        """Return the balance for a weight, searched on weight^(-1/3), which is nearly linear in T.
 
-        Each CPU that comes to rest at its slowest puts a short steep piece into the line. Such a piece may be all but
-        upright, rounds of one length and many weights; there prices are searched.
+        Each CPU that reaches its minimum adds a short steep segment. Such a segment may be nearly vertical, rounds of
+        one length and many weights; there prices are searched.
         """
         if weight <= 0.0:
             return self.idle
@@ -136,7 +132,7 @@ class Market:
         return self._weighing_about(at, weight) or at
 
     def _weighing_about(self, at: Balance, weight: float) -> Balance | None:
-        """The balance that a weight leads to, if its round is this one but for the last digits."""
+        """Return the balance for a weight if its round equals this one but for the last digits."""
         low, high = self.about(at)
         if not (low.weight > weight > high.weight and low.dearer_than(high)):
             return None
@@ -148,13 +144,13 @@ class Market:
         return self.priced(root(over, *prices), low, high) if over(prices[0]) < 0.0 < over(prices[1]) else None
 
     def about(self, at: Balance) -> tuple[Balance, Balance]:
-        """The balances of a round that is shorter by little, and of one that is longer."""
+        """Return the balances of a slightly shorter and a slightly longer round."""
         t = at.round_s
         return self.balance(max(t * (1.0 - ALIKE), self.soonest), at), self.balance(t * (1.0 + ALIKE), at)
 
     @np.errstate(all="ignore")
     def priced(self, log_price: float, low: Balance, high: Balance) -> Balance:
-        """The balance of a price between those of two rounds: of the length in which it fills the band."""
+        """Return the balance at a price between those of two rounds: of the length in which it fills the band."""
         price = np.array([[log_price]])
 
         def taken(t: float) -> float:
@@ -169,23 +165,23 @@ class Market:
         return Balance(bids.rounds, nats, price, bids.weight(price, nats))
 
     def compute_time(self, at: Balance) -> Floats:
-        """As long as the round leaves, within what the CPU can do."""
+        """Return the computing time that the round leaves, clipped to the CPU's range."""
         return self.devices.clip(at.rounds - _upload(self.devices, at.nats))
 
     def energy(self, at: Balance, nats: Floats | None = None) -> Floats:
-        """Joules of each device; if it sent at these spectral efficiencies and computed as in the balance."""
+        """Return the joules of each device, optionally at other spectral efficiencies and the same computing time."""
         upload_s = _upload(self.devices, at.nats if nats is None else nats)
         energy: Floats = self.power * upload_s + self.work / np.square(self.compute_time(at))
         return energy
 
     def plan(self, problem: Problem, at: Balance) -> Plan:
-        """The plan at the balance of one round."""
+        """Return the plan at the balance of one round."""
         bandwidth_hz = fill(_bandwidth(self.devices, at.nats[0]), problem.bandwidth_hz)
         return plan_for(problem, bandwidth_hz, problem.cpu_for(self.compute_time(at)[0]))
 
     @np.errstate(all="ignore")
     def least_energy(self, shorter: Floats, at: Balance) -> Floats:
-        """Joules below which no device falls in any round between the ``shorter`` ones and those of a balance.
+        """Return a lower bound on each device's energy in J in rounds between ``shorter`` and those of a balance.
 
         In a longer round bandwidth is wanted less, so its price falls with T. A device uploads for longer in a longer
         round and at a higher price, and computes for longer in a longer round and at a lower price. So between two
@@ -196,7 +192,7 @@ class Market:
 
     @np.errstate(all="ignore")
     def balance(self, rounds: float | Floats, start: Balance) -> Balance:
-        """The price at which the devices fill the band in a round of T seconds, by Newton on its logarithm."""
+        """Return the price at which the devices fill the band in a round of T seconds, by Newton on its logarithm."""
         rounds = np.reshape(np.asarray(rounds, dtype=np.float64), (-1, 1))
         bids = Bids.of(self, rounds)
         low, high = np.full_like(rounds, self.cheapest), bids.dearest + 1.0
@@ -225,10 +221,10 @@ class Market:
 
 @dataclass(frozen=True, eq=False)
 class Bids:
-    """How the devices choose in a round of T seconds: by the logarithm of the price, between these marks.
+    """Choices of the devices in a round of T seconds, by ranges of the logarithm of the price.
 
-    Below ``idle`` a device keeps its CPU at its slowest and has time to spare; up to ``busy`` it stays just there; then
-    the CPU speeds up until, from ``spent`` on, it is at its fastest.
+    Below ``idle`` a device keeps its CPU at its minimum and has time to spare; up to ``busy`` it stays at that point;
+    then the CPU speeds up until, above ``spent``, it is at its maximum.
     """
 
     market: Market
@@ -255,11 +251,11 @@ class Bids:
 
     @property
     def dearest(self) -> Floats:
-        """The price from which on every CPU is at its fastest."""
+        """Logarithm of the price above which every CPU is at its maximum."""
         return np.asarray(np.minimum(self.spent.max(axis=1, keepdims=True), 1e3))
 
     def at(self, log_price: Floats, start: Floats) -> tuple[Floats, Floats]:
-        """Spectral efficiencies at a price, and how the logarithm of the bandwidth falls with that of the price."""
+        """Return spectral efficiencies at a price, and the elasticity of the bandwidth with respect to the price."""
         idle = log_price < self.idle
         fixed = (~idle & (log_price <= self.busy)) | (log_price >= self.spent)
         low, high = np.where(idle, 0.0, self.slowest), np.where(idle, self.slowest, self.fastest)
@@ -280,7 +276,7 @@ class Bids:
         return s, np.where(fixed, 0.0, bend / slope)
 
     def weight(self, log_price: Floats, s: Floats) -> Floats:
-        """What all devices would save by a longer round, in J/s."""
+        """Return the energy that all devices would save by a longer round, in J/s."""
         devices = self.market.devices
         idle = log_price < self.idle
         left = np.maximum(self.rounds - _upload(devices, s), devices.fastest)
@@ -292,7 +288,7 @@ class Bids:
         return np.asarray(saved.sum(axis=1, keepdims=True))
 
     def _log_cost(self, s: Floats, idle: Bools) -> tuple[Floats, Floats, Floats]:
-        """The price at which a device would choose s, as a logarithm; its derivative; and -d ln b / ds."""
+        """Return the logarithm of the price at which a device would choose s, its derivative, and -d ln b / ds."""
         value, value_slope, bend = _value(self.market.devices, s)
         upload = _upload(self.market.devices, s)
         left = np.maximum(self.rounds - upload, self.market.devices.fastest)
@@ -303,22 +299,22 @@ class Bids:
 
 
 def _upload(devices: InSeconds, s: Floats) -> Floats:
-    """Upload time at a spectral efficiency."""
+    """Return the upload time in seconds at a spectral efficiency."""
     return devices.limit * np.expm1(s) / s
 
 
 def _bandwidth(devices: InSeconds, s: Floats) -> Floats:
-    """Bandwidth at a spectral efficiency."""
+    """Return the bandwidth in Hz at a spectral efficiency."""
     return devices.nats / (devices.limit * np.expm1(s))
 
 
 def _rest(s: Floats, y: Floats) -> Floats:
-    """v - 1 = s + y - 1, by series where it cancels."""
+    """Return v - 1 = s + y - 1, by series where it cancels."""
     return np.where(s < 1e-2, s * (0.5 + s * (1 / 12 - s * s / 720)), s + y - 1.0)
 
 
 def _value(devices: InSeconds, s: Floats) -> tuple[Floats, Floats, Floats]:
-    """ln(-b'(u)), the bandwidth that a second more of upload saves; its derivative in s; and -d ln b/ds = v/s.
+    """Return ln(-b'(u)), the bandwidth that a second more of upload saves; its derivative in s; and -d ln b/ds = v/s.
 
     With y = s/(e^s - 1) and v = s + y: b = z ln 2/(limit (e^s - 1)), u = limit/y, -b' = (b/u) v/(v - 1).
     """

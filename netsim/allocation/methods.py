@@ -69,7 +69,7 @@ def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
         Name in :data:`METHODS`, or ``"package.module:function"`` for an own method: a function, installed or on
         PYTHONPATH, whose first parameter is called ``problem``, that returns a :class:`Plan` or raises
         :class:`Infeasible`. Its other parameters are its options.
-    **options
+    **options : Any
         Options of the method.
 
     Returns

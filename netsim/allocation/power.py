@@ -29,14 +29,14 @@ from netsim.base.errors import InputError
 from netsim.base.fields import Tolerance
 
 LEVELS = 24      # powers tried first
-SHORTER = 1e-9   # relatively: a round that is shorter by less is the same
-NARROW = 0.02    # pieces of the range, in logarithms of watts, that hold one minimum; more in a range of many decades
-DIPS = 5         # powers better than their neighbours, the best of which are looked at closer
+SHORTER = 1e-9   # relative: a round that is shorter by less is equal
+NARROW = 0.02    # width, in ln W, of an interval with one minimum; more in a range of many decades
+DIPS = 5         # local minima that are refined
 
 
 @within_floats
 def joint(problem: Problem) -> Plan:
-    """The shortest round over bandwidth, CPU frequency and each device's own power within its range."""
+    """Return the shortest round over bandwidth, CPU frequency and each device's own power within its range."""
     devices = Devices.of(problem)
     others = _at_given_powers(problem)
 
@@ -51,7 +51,7 @@ def joint(problem: Problem) -> Plan:
 
 
 def _at_given_powers(problem: Problem) -> list[Plan]:
-    """The plans of `sao` at the least power, which has one if any has, at the greatest and at that of the problem."""
+    """Return the plans of `sao` at the minimum power (feasible if any is), the maximum, and that of the problem."""
     low, high = problem.power_range_w
     plans = [sao.solve(problem.with_power(low))]
     for power_w in (high, np.clip(problem.power_w, low, high)):
@@ -61,7 +61,7 @@ def _at_given_powers(problem: Problem) -> list[Plan]:
 
 
 class JointNeed(NamedTuple):
-    """The least bandwidth for a round, and the computing time and power that make it so."""
+    """The least bandwidth for a round, with its computing time and power."""
 
     compute_s: Floats
     power_w: Floats
@@ -82,7 +82,7 @@ class Devices:
 
     @classmethod
     def of(cls, problem: Problem, powers: tuple[Floats, Floats] | None = None) -> Devices:
-        """The problem with its own power ranges, or with others; several for each device give a row each."""
+        """Return the problem with its own power ranges, or with others; several per device give a row each."""
         low, high = powers or problem.power_range_w
         strong = InSeconds.of(problem, high)
         return cls(
@@ -93,7 +93,7 @@ class Devices:
 
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def need(self, round_s: float) -> JointNeed:
-        """The best computing time and power of every device for a round of T seconds, and what it needs with them."""
+        """Return each device's best computing time and power for a round of T seconds, and its bandwidth."""
         compute_s = self._stationary(round_s, self.weak.compute_time(round_s), self.strong.compute_time(round_s))
         time_left = round_s - compute_s
         energy_left = np.maximum(self.budget_j - self.work / np.square(compute_s), 0.0)
@@ -103,7 +103,7 @@ class Devices:
         return JointNeed(compute_s, power_w, self.strong.nats / (upload_s * physics.efficiency(fraction)))
 
     def _stationary(self, round_s: float, low: Floats, high: Floats) -> Floats:
-        """Where (T - t) s(e - W/t^2) is largest between two computing times, by Newton inside the bracket.
+        """Return the maximum of (T - t) s(e - W/t^2) between two computing times, by bracketed Newton.
 
         It rises at t while the balance of :meth:`_balance` is positive, which falls with t.
         """
@@ -120,7 +120,7 @@ class Devices:
         return t
 
     def _balance(self, round_s: float, t: Floats) -> tuple[Floats, Floats]:
-        """What a longer computing time gains in energy to send with, less what it costs in time, and its derivative.
+        """Return the gain of a longer computing time in energy to send less its cost in time, and the derivative.
 
         With y = least/energy and v = s + y, ln s changes by 1/(v - 1) times ln energy, so (T - t) s is stationary
         where (d energy/dt) (T - t) = energy (v - 1).
@@ -135,24 +135,24 @@ class Devices:
 
 
 def with_common_power(problem: Problem, power_w: float) -> Problem:
-    """The problem with every device sending at this power, or at the end of its range that is nearest."""
+    """Return the problem with every device at this power, clipped to its range."""
     low, high = problem.power_range_w
     return problem.with_power(np.clip(power_w, low, high))
 
 
 @within_floats
 def algorithm6(problem: Problem, tolerance: Tolerance = 1e-4) -> Plan:
-    """Algorithm 6 to the letter with eps_3 = ``tolerance``, over Algorithm 5.
+    """Return the plan of the paper's Algorithm 6 to the letter with eps_3 = ``tolerance``, over Algorithm 5.
 
-    It compares with the best round so far, which can lead it away from the optimum, and never tries the greatest power.
-    It does not say what p* is; here it is the power of its last turn.
+    It compares with the best round so far, which can lead it away from the optimum, and never tries the maximum power.
+    It does not define p*; here it is the power of its last iteration.
     """
     low, high = float(problem.power_range_w[0].min()), float(problem.power_range_w[1].max())      # line 1
     plan = sao.algorithm5(with_common_power(problem, low))
     best = plan.round_s
     while 1.0 - low / high > tolerance:                                                           # line 3
         power_w = (low + high) / 2.0                                                              # line 12
-        if power_w in (low, high):      # no number lies between them: the tolerance asks for more than there is
+        if power_w in (low, high):      # no floating-point number lies between them
             break
         try:
             plan = sao.algorithm5(with_common_power(problem, power_w))                          # line 4
@@ -166,12 +166,12 @@ def algorithm6(problem: Problem, tolerance: Tolerance = 1e-4) -> Plan:
 
 @within_floats
 def common(problem: Problem) -> Plan:
-    """`sao` with the one power for all that makes its round shortest.
+    """Return the plan of `sao` with the one power for all that makes its round shortest.
 
-    Where the devices' ranges differ the round can have several minima over the power. So after a tour of the range,
-    pieces of it that surely hold nothing shorter are left out, the others cut smaller until what is left is narrow.
-    Less power never makes a problem infeasible (the least bandwidth for a budget is proportional to the power), so if
-    the least has no plan none has.
+    If the devices' ranges differ, the round can have several minima over the power. So after a scan of the range,
+    intervals that provably hold nothing shorter are skipped, the others divided until they are narrow. Less power never
+    makes a problem infeasible (the least bandwidth for a budget is proportional to the power), so if the minimum power
+    has no plan, no power has.
     """
     low, high = math.log(problem.power_range_w[0].min()), math.log(problem.power_range_w[1].max())
     search = Search(problem, {low: sao.solve(with_common_power(problem, math.exp(low)))})
@@ -197,7 +197,7 @@ def common(problem: Problem) -> Plan:
 
 @dataclass(frozen=True)
 class Search:
-    """The powers met so far, as logarithms, and their plans."""
+    """Powers tried so far, as logarithms, and their plans."""
 
     problem: Problem
     plans: dict[float, Plan]
@@ -207,7 +207,7 @@ class Search:
         return min(self.plans.values(), key=lambda plan: plan.round_s)
 
     def round_s(self, log_power: float) -> float:
-        """The round with this common power."""
+        """Return the length of the round with this common power."""
         if log_power in self.plans:
             return self.plans[log_power].round_s
         try:
@@ -217,7 +217,7 @@ class Search:
         return self.plans[log_power].round_s
 
     def tour(self, powers: Floats, dips: int) -> None:
-        """Try these powers one after the other, and look closer around some that are better than their neighbours."""
+        """Try these powers, and refine around some that are better than their neighbours."""
         from scipy.optimize import minimize_scalar  # scipy takes its time to load
 
         rounds = [math.inf, *(self.round_s(x) for x in powers), math.inf]
@@ -227,10 +227,10 @@ class Search:
             minimize_scalar(self.round_s, bounds=around, method="bounded", options={"xatol": 1e-9})
 
     def may_be_shorter(self, pieces: Floats) -> Bools:
-        """Whether a piece of powers may hold a round that is shorter than the best by more than rounding.
+        """Return True for each interval of powers that may hold a round shorter than the best by more than rounding.
 
         It does not if no device's power changes in it, or if the band is too small for such a round even when each
-        device takes its own best power in the piece (:class:`Devices`).
+        device takes its own best power in the interval (:class:`Devices`).
         """
         low, high = self.problem.power_range_w
         powers = np.clip(np.exp(pieces)[:, :, None], low, high)
@@ -241,7 +241,7 @@ class Search:
 
 
 def _runs(pieces: Floats) -> list[tuple[float, float]]:
-    """Pieces that touch each other as one."""
+    """Merge adjacent intervals."""
     runs: list[tuple[float, float]] = []
     for start, end in sorted(map(tuple, pieces.tolist())):
         if runs and start <= runs[-1][1] + 1e-12:

@@ -1,4 +1,4 @@
-"""`rra`: radio resource allocation for a deadline: who is worth the energy, with which share of the band.
+"""`rra`: radio resource allocation for a deadline, which selects devices by their energy and divides the band.
 
 Each device computes at cpu_max and sends at just the power that ends its upload at the deadline. With T_k seconds left
 to upload, a share g of the band and a part x of the device taken, that costs (g B T_k N0 / h)(2^(x z / (g B T_k)) - 1)
@@ -24,16 +24,16 @@ from netsim.base.fields import Joules, Seconds, key
 from netsim.base.units import format
 from netsim.physics import LN2, Shannon
 
-NOTHING = 1e-9       # a smaller part of a device counts as none
+NOTHING = 1e-9       # a smaller part of a device counts as 0
 MOST_NATS = 700.0    # nats a symbol at an equal share beyond which the energy leaves the floating-point range
 
-Deadline = Annotated[Seconds | None, key('a time, such as "300 ms"; by default the shortest round there is')]
+Deadline = Annotated[Seconds | None, key('a time, such as "300 ms"; by default the shortest possible round')]
 Reward = Annotated[Joules, key('an energy, such as "1 mJ": what a device is worth; by default any')]
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """The relaxed optimum and what it rounds to; read-only arrays with one entry for each device."""
+    """The relaxed optimum and its rounded selection; read-only arrays with one entry for each device."""
 
     beta: Floats          # how much of a device is taken, in [0, 1]
     selected: Bools       # beta >= 1/2
@@ -43,11 +43,11 @@ class Shares:
 
 @within_floats
 def solve(problem: Problem, deadline: Deadline = None, weight: Reward = math.inf) -> Plan:
-    """The shares with which all devices meet the deadline at the least sending energy.
+    """Return the plan with which all devices meet the deadline at the least sending energy.
 
-    ``deadline`` is in seconds; None is the shortest round there is, that of `sao`. Where the method leaves devices out
-    (no time left to upload, or not worth ``weight`` joules each), :class:`Infeasible` names them. Budgets and power
-    ranges are no constraints here.
+    ``deadline`` is in seconds; None is the shortest possible round, that of `sao`. :class:`Infeasible` names devices
+    that the method excludes (no time left to upload, or not worth ``weight`` joules each). Budgets and power ranges are
+    no constraints here.
     """
     round_s = sao.solve(problem).round_s if deadline is None else deadline
     shares = rra_shares(problem, round_s, weight)
@@ -66,7 +66,7 @@ def solve(problem: Problem, deadline: Deadline = None, weight: Reward = math.inf
 
 
 def kept(problem: Problem, deadline: Deadline = None, weight: Reward = math.inf) -> Ints:
-    """Whom of the cohort the method keeps; with the deadline of `sao`, whom `sao` can serve."""
+    """Return the devices that the method keeps; with the deadline of `sao`, those that `sao` can serve."""
     if deadline is None:
         return largest_feasible(problem, "sao")
     return np.flatnonzero(rra_shares(problem, deadline, weight).selected)
@@ -74,10 +74,10 @@ def kept(problem: Problem, deadline: Deadline = None, weight: Reward = math.inf)
 
 @within_floats
 def rra_shares(problem: Problem, deadline_s: float, weight: float) -> Shares:
-    """The exact optimum of the relaxed problem.
+    """Return the exact optimum of the relaxed problem.
 
     Cost and need of a device are proportional to the part of it that is taken, so at a price nu of the band it is taken
-    whole or not at all, according to whether nu is below what it can pay, nu_k. Falling nu lets more devices in
+    whole or not at all, depending on whether nu is below the price nu_k that it can pay. A lower nu admits more devices
     and gives each more, so one price fills the band; a device that exactly pays it may be taken in part.
     """
     full, scale, reach = _terms(problem, deadline_s)
@@ -87,7 +87,7 @@ def rra_shares(problem: Problem, deadline_s: float, weight: float) -> Shares:
     payable[finite] = scale[finite] * _ratio(nats[finite])
     beta = np.zeros(len(problem))
     prices = np.unique(payable[payable > 0.0])
-    first, last = 0, len(prices)                         # the first price at which those who pay more fit the band
+    first, last = 0, len(prices)                         # the first price at which devices that pay more fit the band
     while first < last:
         middle = (first + last) // 2
         if math.isinf(prices[middle]) or _demand(full, scale, payable > prices[middle], prices[middle]) <= 1.0:
@@ -111,31 +111,31 @@ def rra_shares(problem: Problem, deadline_s: float, weight: float) -> Shares:
 
 
 def rra_alternation(problem: Problem, deadline_s: float, weight: float, beta: Floats) -> Floats:
-    """One turn of the published iteration: the best shares for these parts, then the best parts for these shares."""
+    """Perform one iteration of the published algorithm: best shares for these parts, then best parts for those."""
     full, scale, reach = _terms(problem, deadline_s)
     gamma = _shares(full, scale, np.where(reach, beta, 0.0))
     return np.clip(gamma / full * _worthwhile(problem, weight), 0.0, 1.0)
 
 
 def _worthwhile(problem: Problem, weight: float) -> Floats:
-    """Nats a symbol at which the marginal cost of a device is ``weight`` joules; inf where nothing is too dear."""
+    """Return the nats per symbol at which a device's marginal cost is ``weight`` joules; inf without a limit."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(np.log(weight * problem.gain / (problem.noise_w_per_hz * _to_send(problem))))
 
 
 def _to_send(problem: Problem) -> Floats:
-    """Nats to send: z ln 2 over the efficiency of the link."""
+    """Return the nats to send: z ln 2 over the efficiency of the link."""
     assert isinstance(problem.link, Shannon)
     return problem.bits * (LN2 / problem.link.efficiency)
 
 
 def _time_left(problem: Problem, deadline_s: float) -> Floats:
-    """T_k: the time to upload once the CPU, at its fastest, is done."""
+    """Return T_k, the seconds to upload after computing at cpu_max."""
     return deadline_s - problem.cycles / problem.cpu_max_hz
 
 
 def _terms(problem: Problem, deadline_s: float) -> tuple[Floats, Floats, Bools]:
-    """Nats a symbol with the whole band, z ln2 / (B T_k); joules for the whole band, B T_k N0 / h; who can make it."""
+    """Return nats per symbol with the whole band, z ln2 / (B T_k); its joules, B T_k N0 / h; and the mask in time."""
     left = _time_left(problem, deadline_s)
     whole = problem.bandwidth_hz * np.where(left > 0.0, left, 1.0)
     full = _to_send(problem) / whole
@@ -144,13 +144,13 @@ def _terms(problem: Problem, deadline_s: float) -> tuple[Floats, Floats, Bools]:
 
 
 def _ratio(nats: Floats) -> Floats:
-    """e^a (a - 1) + 1: what more band saves a device, in units of its ``scale``; by series where it cancels."""
+    """Return e^a (a - 1) + 1, the saving of a device by more band in units of its ``scale``; by series near 0."""
     series = nats * nats * (1 / 2 + nats * (1 / 3 + nats * (1 / 8 + nats / 30)))
     return np.where(nats < 1e-3, series, nats * np.exp(nats) - np.expm1(nats))
 
 
 def _nats(ratio: Floats) -> Floats:
-    """The inverse of :func:`_ratio`, 1 + W_0((ratio - 1)/e), polished by Newton away from the branch point of W."""
+    """Invert :func:`_ratio`: 1 + W_0((ratio - 1)/e), polished by Newton away from the branch point of W."""
     q = np.sqrt(2.0 * ratio)
     near = q * (1.0 - q * (1 / 3 - q * (11 / 72 - q * (43 / 540 - q * 769 / 17280))))
     a = np.where(q < 1e-2, near, 1.0 + lambertw((ratio - 1.0) / math.e).real)
@@ -158,12 +158,12 @@ def _nats(ratio: Floats) -> Floats:
 
 
 def _demand(full: Floats, scale: Floats, who: Bools, price: float) -> float:
-    """The share of the band that these devices, taken whole, want at a price."""
+    """Return the share of the band that these devices, taken whole, want at a price."""
     return float(np.sum(full[who] / _nats(price / scale[who])))
 
 
 def _shares(full: Floats, scale: Floats, beta: Floats) -> Floats:
-    """The shares, adding up to 1, at which these parts cost least: gamma = beta full / a(nu) for the one price nu."""
+    """Return the shares, which sum to 1, at which these parts cost least: beta full / a(nu) for the one price nu."""
     gamma = np.zeros(len(beta))
     on = beta > NOTHING
     if not on.any():
@@ -182,6 +182,6 @@ def _shares(full: Floats, scale: Floats, beta: Floats) -> Floats:
 
 
 def _cost(full: Floats, scale: Floats, beta: Floats, gamma: Floats) -> float:
-    """Joules to send these parts with these shares."""
+    """Return the joules to send these parts with these shares."""
     on = beta > NOTHING
     return float(np.sum(scale[on] * gamma[on] * np.expm1(full[on] * beta[on] / gamma[on])))

@@ -1,6 +1,6 @@
-"""`sao`: the exact optimum of problem (19), by one scalar root; and beside it what `equal` and `algorithm5` make of it.
+"""`sao`: the exact optimum of problem (19), by one scalar root; also `equal` and the paper's `algorithm5`.
 
-`sao` takes any link model: for Shannon's, with efficiency and cap, by closed forms and Newton; for others by bisection.
+`sao` supports any link model: Shannon's, with efficiency and cap, by closed forms and Newton; others by bisection.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from netsim.base.units import format
 from netsim.physics import HALF, ONE, TINY, ZERO, Shannon
 
 TENTH = np.array(0.1)
-NEAR = 2e-5          # relative changes so small that their cube is below the last digits
-TINY_STEP = 1e-7     # relative changes of a share so small that a step leaves nothing to mend: 0.05 of their square
+NEAR = 2e-5          # relative change whose cube is below the last digits
+TINY_STEP = 1e-7     # relative change of a bandwidth whose error, 0.05 of its square, is below the last digits
 BIG_ENOUGH = 1e6     # T_max in units of T_min
-CAP = 120            # turns of the loop at most; the interval is down to the last digit long before
+CAP = 120            # maximum number of iterations; the interval is down to the last digit long before
 
 
 @within_floats
 def solve(problem: Problem) -> Plan:
-    """The plan with the shortest round that keeps every budget.
+    """Return the plan with the shortest round that keeps every budget.
 
     The least bandwidth that a device needs falls, and is convex, in the round time T; T is where the sum is B. At that
-    T every device whose computing is not at its slowest ends exactly at T, and the whole band is used.
+    T every device whose CPU is above its minimum ends exactly at T, and the whole band is used.
     """
     devices = InSeconds.of(problem)
     if type(problem.link) is not Shannon:
@@ -48,7 +48,7 @@ def solve(problem: Problem) -> Plan:
 
 
 def _or_equal(problem: Problem, plan: Plan) -> Plan:
-    """A plan whose uploads are lost in the rounding of the round, or that of equal shares if that is better."""
+    """Return a plan whose uploads are lost in the rounding of the round, or that of equal bandwidths if better."""
     try:
         other = equal(problem)
     except Infeasible:
@@ -60,10 +60,10 @@ def _or_equal(problem: Problem, plan: Plan) -> Plan:
 
 
 def _by_any_link(problem: Problem, devices: InSeconds) -> Plan:
-    """The same where all that is known of a link is that its bandwidth never falls with the rate.
+    """Return the optimum for a link of which only monotonicity is known: its bandwidth never falls with the rate.
 
     Then no need rises with T: the shortest round is the first whose needs fit the band, found by bisection. Needs may
-    jump, so that a part of the band stays free; more of it need not make an upload shorter.
+    jump, so that part of the band stays free; more bandwidth need not make an upload shorter.
     """
     require_feasible(problem, devices)
 
@@ -76,7 +76,7 @@ def _by_any_link(problem: Problem, devices: InSeconds) -> Plan:
 
 @within_floats
 def equal(problem: Problem) -> Plan:
-    """Share the band equally, b = B/S, and let each CPU run as fast as its budget allows."""
+    """Divide the band equally, b = B/S, and run each CPU as fast as its budget allows."""
     share = fill(np.ones(len(problem)), problem.bandwidth_hz)
     slow = plan_for(problem, share, problem.cpu_min_hz)
     poor = slow.device_energy_j > problem.budget_j
@@ -92,12 +92,12 @@ def equal(problem: Problem) -> Plan:
 
 @within_floats
 def algorithm5(problem: Problem, tolerance: Tolerance = 1e-6) -> Plan:
-    """The plan of the paper's Algorithm 5 to the letter, with eps_0 = ``tolerance`` and b_max = B, its loop capped.
+    """Return the plan of the paper's Algorithm 5 to the letter, with eps_0 = ``tolerance`` and b_max = B; capped loop.
 
     It takes a device's bandwidth from the energy equality (21) even where the CPU was clipped to cpu_max and the delay
-    binds instead, so the device gets too little and ends late; and it does not end by itself when no T fills the band.
-    Where the band can't be filled to 1 - eps_0 the last, too small shares stand; where it stays overfull
-    there is no plan.
+    binds instead, so the device gets too little and ends late; and it does not terminate if no T fills the band.
+    If the band can't be filled to 1 - eps_0, the last, too small bandwidths are kept; if it stays overfull, the problem
+    is infeasible.
     """
     devices = InSeconds.of(problem)
     low = float(np.max(devices.limit + devices.fastest))                               # line 1
@@ -124,25 +124,25 @@ def algorithm5(problem: Problem, tolerance: Tolerance = 1e-6) -> Plan:
 
 
 class Need(NamedTuple):
-    """What the devices of one block need at least for a round of T seconds (or several T, a row each)."""
+    """Least bandwidth of the devices of one block for a round of T seconds (or several T, a row each)."""
 
     devices: InSeconds
-    crossing_s: Floats    # where time and energy leave the same to send, whatever the CPU can do
-    delayed: Floats       # how the crossing moves with T
+    crossing_s: Floats    # computing time at which time and energy leave equally long to send, not clipped
+    delayed: Floats       # derivative of the crossing with respect to T
     compute_s: Floats
     upload_s: Floats
     bandwidth_hz: Floats
-    per_second: Floats    # how much less is needed for each second more of upload
+    per_second: Floats    # Hz saved for each second more of upload
     gained: Floats        # seconds more of upload for each second more of round: 1 at cpu_max, 0 at cpu_min
 
     @property
     def slope(self) -> Floats:
-        """How the need changes with the length of the round."""
+        """Derivative of the need with respect to T, in Hz/s."""
         return -self.per_second * self.gained
 
     @classmethod
     def at(cls, round_s: float | Floats, devices: InSeconds) -> Need:
-        """Compute as long as leaves most for the upload, then send with what that takes."""
+        """Choose the computing time that leaves most for the upload, and the bandwidth that sends in the rest."""
         x = devices.crossing(round_s)
         crossing_s = devices.scale / x
         cube = x * x * x
@@ -157,12 +157,12 @@ class Need(NamedTuple):
         return cls(devices, crossing_s, delayed, compute_s, upload_s, bandwidth_hz, per_second, gained)
 
     def little_moved_by(self, step: float) -> bool:
-        """Whether a step of T changes this so little that :class:`Nearby` is exact."""
+        """Return True if a step of T changes the need so little that :class:`Nearby` is exact."""
         quickest = np.maximum(self.per_second * self.gained / self.bandwidth_hz, self.delayed / self.crossing_s)
         return bool(abs(step) * np.maximum.reduce(quickest) <= NEAR and not self._meets_cap())
 
     def _meets_cap(self) -> bool:
-        """Whether a link's cap begins to bind so near that a step may go over that bend."""
+        """Return True if a link's cap begins to bind so near that a step may cross that kink."""
         most = self.devices.most
         if most == math.inf:
             return False
@@ -171,10 +171,10 @@ class Need(NamedTuple):
 
 
 class Nearby:
-    """Rounds so near to one whose need is known that this can be moved along, to second order.
+    """Second-order extrapolation of a need to nearby rounds.
 
     The crossing t moves by m = 1/(1 + 2 x^3) of a step, which itself changes by 3 m^2 (1 - m)/t. The reciprocal of a
-    need is nearly a straight line in the upload time u: with v = s + y as in :meth:`InSeconds.bandwidth` its first
+    need is nearly linear in the upload time u: with v = s + y as in :meth:`InSeconds.bandwidth` its first
     derivative is v/(v - 1) times 1/(b u), its second (v + y - s/(v - 1))/(v - 1)^2 times 1/(b u^2).
     """
 
@@ -190,7 +190,7 @@ class Nearby:
             self.bend = np.where(self.rise == ONE, ZERO, self.bend)              # b u is constant at the cap
 
     def by(self, step: float) -> tuple[Floats, Floats]:
-        """Computing times and bandwidths in a round that is longer by this."""
+        """Return computing times and bandwidths in a round that is longer by ``step`` seconds."""
         need, devices = self.need, self.need.devices
         compute_s = devices.clip(need.crossing_s + step * (need.delayed + step * self.turn))
         energy_left = devices.budget - devices.work / (compute_s * compute_s)
@@ -199,19 +199,19 @@ class Nearby:
 
 
 class Bracket(NamedTuple):
-    """Round times between which the shortest round lies, if there is one, and where to begin."""
+    """Round times between which the shortest round lies, if one exists, and the start of the search."""
 
     low: float
     high: float
     start: float
-    sure: bool            # that there is one
-    shares_hz: Floats     # what the devices need in the round to begin with, roughly
+    sure: bool            # a shortest round exists
+    shares_hz: Floats     # approximate needs in the first round of the search
 
     @classmethod
     def of(cls, devices: InSeconds, bandwidth_hz: float) -> Bracket:
-        """With the whole band none beats T; with an equal share some need a round no longer than T, some no shorter.
+        """Bracket T: with the whole band no device is faster; with equal bandwidths some end before T, some after it.
 
-        Where an equal share does not serve all: once every CPU is at its slowest, a longer round is no help.
+        Where equal bandwidths do not serve all devices: once every CPU is at its minimum, a longer round is no help.
         """
         alone, equal = devices.round_time(np.array([[bandwidth_hz], [bandwidth_hz / len(devices.nats)]]))
         low = max(float(np.maximum.reduce(alone)), float(np.minimum.reduce(equal)))
@@ -227,11 +227,11 @@ class Bracket(NamedTuple):
 
 
 def foreseen(alone: Floats, equal: Floats, t: float) -> tuple[float, Floats]:
-    """The round in which needs add up to the band if the reciprocal of each is a straight line, which it nearly is.
+    """Return the round in which needs add up to the band if the reciprocal of each is linear, which it nearly is.
 
-    Two points of that line are known: the rounds that the whole band and an equal share of it lead to. Newton on the
+    Two points of each line are known: the rounds with the whole band and with an equal part of it. Newton on the
     reciprocal of the total, which is increasing and concave: from a round that is too short it does not overshoot.
-    Also what parts of the band the devices need then.
+    Also return each device's part of the band in that round.
     """
     rise = (len(equal) - 1) / np.maximum(equal - alone, TINY)
     share = ONE
@@ -246,7 +246,7 @@ def foreseen(alone: Floats, equal: Floats, t: float) -> tuple[float, Floats]:
 
 
 class Shortest(NamedTuple):
-    """The shortest round, and what each device does in it."""
+    """The shortest round, with each device's computing time and bandwidth."""
 
     round_s: float
     compute_s: Floats
@@ -254,28 +254,27 @@ class Shortest(NamedTuple):
 
     @classmethod
     def of(cls, round_s: float, parts: list[tuple[Floats, Floats]]) -> Shortest:
-        """The blocks put together."""
+        """Concatenate blocks."""
         if len(parts) == 1:
             return cls(round_s, *parts[0])
         return cls(round_s, np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
 
 
 def shortest_round(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest:
-    """The round T at which the least bandwidths of the devices add up to B; the problem must be feasible.
+    """Return the round T at which the least bandwidths of the devices add up to B; the problem must be feasible.
 
-    No step depends on an earlier problem: the same problem has the same answer, to the last digit, in whatever run it
-    is met.
+    No step depends on an earlier problem: the same problem has the same solution, to the last digit, in every run.
     """
     together = ending_together(devices, bandwidth_hz, bracket) if bracket.sure else None
     return together or search(devices, bandwidth_hz, bracket)
 
 
 def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest | None:
-    """The shortest round where all end at T, by Newton on the shares: a round follows from a share by closed forms.
+    """Return the shortest round where all end at T, by Newton on the bandwidths, which give it in closed form.
 
-    The reciprocal of a share is nearly a straight line in the round that it leads to. Each step follows the lines to
-    the T at which the shares add up to B. None where a CPU would have to be slower than it can, or where it does not
-    settle.
+    The reciprocal of a bandwidth is nearly linear in the round that it leads to. Each step follows the lines to
+    the T at which the bandwidths add up to B. None if a CPU would have to be slower than its minimum, or without
+    convergence.
     """
     nats, limit, budget, work, _, fastest, slowest, _ = devices
     most = devices.most
@@ -313,7 +312,7 @@ def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -
 
 
 def search(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest:
-    """The same where some are at their slowest: steps that solve a model of the needs (:func:`_step`)."""
+    """Return the shortest round where some CPUs are at their minimum: steps that solve a model of the needs."""
     low, high, t = bracket.low, bracket.high, bracket.start
     blocks = devices.blocks()
     for attempt in range(1, 600):
@@ -336,7 +335,7 @@ def search(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortes
 
 
 def _settled(needs: list[Need], bandwidth_hz: float, t: float, step: float) -> Shortest | None:
-    """The end of the search, once a step is so small that needs can be moved along; None while it is not."""
+    """Return the result once a step is small enough for extrapolation, else None."""
     if not all(need.little_moved_by(step) for need in needs):
         return None
     slope = -sum(float(need.per_second.dot(need.gained)) for need in needs)
@@ -352,10 +351,10 @@ def _settled(needs: list[Need], bandwidth_hz: float, t: float, step: float) -> S
 
 
 def _step(needs: list[Need], bandwidth_hz: float, total_hz: float) -> float:
-    """How far T has to move if the reciprocal of every need is a straight line in it, which it nearly is.
+    """Return the step of T that fills the band if the reciprocal of every need is linear in T, which it nearly is.
 
     Newton on the reciprocal of the sum of b/(1 + r x), which is increasing and concave in x; one step where the total
-    is near the band. NaN where no need has a slope (all CPUs at their slowest) or some need is infinite.
+    is near the band. NaN if no need has a slope (all CPUs at their minimum) or some need is infinite.
     """
     slope = -sum(float(need.per_second.dot(need.gained)) for need in needs)
     if not -math.inf < slope < 0.0:

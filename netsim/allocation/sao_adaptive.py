@@ -1,19 +1,19 @@
-"""`sao-adaptive`: bands that change in time and CPU frequencies, chosen together.
+"""`sao-adaptive`: bandwidths that change in time and CPU frequencies, chosen together.
 
-First the better of two answers: `tdma`, and the plan of `sao` with its band divided anew at each start and end so that
-all who send end together. Where neither meets the solo bound, a search goes on from both. In it a device is one
-number, the start s of its window: it computes as slowly as that allows, and sends till its budget is spent. The best
-shares for given windows are a concave program (:mod:`netsim.allocation.windows`); the starts are moved up its slope,
-then the round is made shorter, in turns. The whole is not concave: the answer is good, but not proven to be the best.
-With a cap on the rate there is no search, since the program's shares would not be unique.
+It starts from two plans: `tdma`, and the plan of `sao` with its band reallocated at each start and end so that all
+uploads end together. If neither meets the solo bound, a search continues from both. In it a device is one number, the
+start s of its window: it computes as slowly as that allows, and sends until its budget is spent. The best bandwidths
+for given windows are a concave program (:mod:`netsim.allocation.windows`); the starts follow its gradient, then the
+round is shortened, alternately. The whole is not concave: the result is good, but not proven to be the optimum.
+With a cap on the rate there is no search, since the program's solution would not be unique.
 
-:func:`price_bound` proves how far it can still be from the best. Put a price m(t) on the band that never falls. In a
+:func:`price_bound` proves how far it can be from the optimum. Put a price m(t) on the band that never falls. In a
 round of T seconds all devices together cannot pay more than B times the integral of m. Each must deliver its bits, and
 C_n is the least that it can pay for that on its own: since prices never fall, it sends without a break from the moment
-s at which it is ready till its budget is spent, so C_n = min over s of max over l of [l z - integral of max over b of
-(l Q(b) - m b)]. If the sum of C_n is more than there is to pay, T is too short, whatever the schedule. Any prices will
-do; those of a good schedule prove the most. Every interval of s is taken at its best (ready at its beginning, with the
-budget of its end): no grid spoils the proof.
+s at which it is ready until its budget is spent, so C_n = min over s of max over l of [l z - integral of max over b of
+(l Q(b) - m b)]. If the sum of C_n exceeds that total, T is too short for any schedule. Any prices prove something;
+those of a good schedule prove the most. Every interval of s counts at its best (ready at its beginning, with the
+budget of its end), so that the discretisation keeps the proof valid.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from netsim.base.errors import InputError
 from netsim.base.tolerances import CONSTRAINT
 from netsim.physics import LN2
 
-MOST_REPLAYED = 300      # devices: beyond, the plan of `sao` is left as it is
-BARRIER, SHARP = 1e-6, 1e-10     # while starts are looked for, and at the end
-TURNS = 12               # of moving starts, then shortening the round
-STANDS = 1e-7            # of the round: a turn that saves less is the last
-INSIDE = 0.02            # of a start's range: where it may begin, since with all of the budget on the CPU nothing moves
+MOST_REPLAYED = 300      # devices: for larger cohorts the plan of `sao` stays unchanged
+BARRIER, SHARP = 1e-6, 1e-10     # barrier during the search, and at its end
+TURNS = 12               # iterations of moving starts, then shortening the round
+STANDS = 1e-7            # relative saving below which an iteration is the last
+INSIDE = 0.02            # part of a start's range to skip: with the whole budget spent on the CPU the gradient vanishes
 
-# Of the proof
+# Constants of the proof
 STEPS = (1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.4)     # below the plan's round
-MOST_DEVICES = 60      # of more, the solo bound has to do: the proof takes minutes
-HALVINGS = 6           # of the last of these
+MOST_DEVICES = 60      # for more devices the solo bound is used: the proof takes minutes
+HALVINGS = 6           # bisections of the last step
 CELLS, WORST, PARTS, DEPTH = 32, 6, 8, 3      # of starts; how many are split again, into how many, how often
 
-Searched = Annotated[int, Field(ge=0, description="cohorts up to this size are searched for better: seconds a plan")]
+Searched = Annotated[int, Field(ge=0, description="maximum cohort size for the search, which takes seconds per plan")]
 
 
 @within_floats
 def solve(problem: Problem, search_up_to: Searched = 30) -> Plan:
-    """The shortest round found over bands that change in time and CPU frequencies; never longer than either start."""
+    """Return the shortest round found over bandwidths that change in time and CPU frequencies."""
     alone = Alone.required(problem)
     plans = [tdma.solve(problem)]
     if plans[0].round_s <= alone.bound_s * (1.0 + CONSTRAINT):
@@ -70,13 +70,13 @@ def solve(problem: Problem, search_up_to: Searched = 30) -> Plan:
 
 
 def replayed(problem: Problem, plan: Plan) -> Plan:
-    """A plan's CPU frequencies, with the band divided anew so that all who send end together; large cohorts as is."""
+    """Return a plan with its band reallocated so that all uploads end together; unchanged for large cohorts."""
     return plan if len(problem) > MOST_REPLAYED else shared_plan(problem, plan, common_end)
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Starts with which a round can be that short, and the division of the band in it."""
+    """Starts of the windows for a round of this length, and the division of the band in it."""
 
     round_s: float
     starts_s: Floats
@@ -84,7 +84,7 @@ class Found:
 
 
 class StartSearch:
-    """A search for better starts, from those of a plan on."""
+    """Search for better starts of the windows."""
 
     def __init__(self, problem: Problem, alone: Alone) -> None:
         self.problem, self.alone = problem, alone
@@ -94,7 +94,7 @@ class StartSearch:
         self.weight: Floats | None = None            # of the bits, where the last division ended
 
     def from_(self, plan: Plan) -> Plan | None:
-        """The plan that a search from this one ends with."""
+        """Return the plan at which a search from this plan ends."""
         self.weight = None
         first, last = self.alone.ready_s, self.latest(plan.round_s)
         best = self.shortest(np.maximum(plan.start_s, first + INSIDE * (last - first)), plan.round_s)
@@ -108,7 +108,7 @@ class StartSearch:
         return None if best is None else self.plan(best)
 
     def closes(self, starts_s: Floats, round_s: float) -> tuple[Floats, Floats]:
-        """When windows close, with the budget or with the round, and how that moves with the start."""
+        """Return the ends of the windows, by budget or round, and their derivatives with respect to the starts."""
         devices = self.devices
         compute_s = np.minimum(starts_s, devices.slowest)
         closes = starts_s + devices.budget - devices.work / np.square(compute_s)
@@ -116,21 +116,21 @@ class StartSearch:
         return np.minimum(closes, round_s), np.where(closes < round_s, moves, 0.0)
 
     def latest(self, round_s: float) -> Floats:
-        """The starts beyond which waiting only loses: there the budget lasts to the end of the round."""
+        """Return the starts beyond which waiting is no use: there the budget lasts to the end of the round."""
         devices = self.devices
         crossing = devices.scale / devices.crossing(round_s)
         idle = round_s - (devices.budget - devices.work / np.square(devices.slowest))     # the CPU at its slowest
         return np.maximum(np.where(crossing <= devices.slowest, crossing, idle), self.alone.ready_s)
 
     def divided(self, starts_s: Floats, round_s: float, barrier: float) -> Division:
-        """The best division for these starts."""
+        """Return the best division for these starts."""
         closes, _ = self.closes(starts_s, round_s)
         division = divide(self.bits, self.snr, starts_s, closes, barrier, self.weight)
         self.weight = division.weight
         return division
 
     def shortest(self, starts_s: Floats, round_s: float, barrier: float = BARRIER) -> Found | None:
-        """The shortest round with these starts, or earlier ones where a round gets too short for them."""
+        """Return the shortest round with these starts, or earlier ones where a round gets too short for them."""
         low, high, found = self.alone.bound_s, np.inf, None
         for _ in range(40):
             starts = np.clip(starts_s, self.alone.ready_s, self.latest(round_s))
@@ -149,7 +149,7 @@ class StartSearch:
         return found
 
     def moved(self, found: Found) -> Floats:
-        """Better starts for the same round: up the slope of what all could send."""
+        """Return better starts for the same round, by gradient ascent on theta."""
         from scipy.optimize import minimize
 
         round_s, first, last = found.round_s, self.alone.ready_s, self.latest(found.round_s)
@@ -166,14 +166,14 @@ class StartSearch:
         return np.asarray(first + width * answer.x)
 
     def slope(self, starts_s: Floats, round_s: float, division: Division) -> Floats:
-        """How theta moves with the starts: the first second of a window is lost, some are won at its other end."""
+        """Return the gradient of theta with respect to the starts: a window loses at its start and gains at its end."""
         closes, moves = self.closes(starts_s, round_s)
         opening = worth(self.bits, self.snr, division, np.searchsorted(division.edges_s[:-1], starts_s))
         closing = worth(self.bits, self.snr, division, np.searchsorted(division.edges_s[1:], closes))
         return np.asarray(moves * closing - opening)
 
     def plan(self, found: Found) -> Plan | None:
-        """The plan of what was found, with sharp shares."""
+        """Return the plan of a search result, with a smaller barrier."""
         sharp = self.shortest(found.starts_s, found.round_s, SHARP) or found
         division = sharp.division
         slot, device = np.nonzero(division.share)
@@ -185,7 +185,7 @@ class StartSearch:
 
 @np.errstate(all="ignore")
 def price_bound(problem: Problem, plan: Plan) -> float:
-    """Seconds that no round undercuts, however the band is shared in time; at least the solo bound.
+    """Return a lower bound on the round in seconds for any sharing of the band in time; at least the solo bound.
 
     The plan's windows give the prices: the better it is, the more they prove.
     """
@@ -209,31 +209,31 @@ def price_bound(problem: Problem, plan: Plan) -> float:
 
 
 class _Prover:
-    """Shows that rounds are too short, by prices of the plan's windows."""
+    """Proof that rounds are too short, by prices of the plan's windows."""
 
     def __init__(self, problem: Problem, plan: Plan, alone: Alone) -> None:
         self.search, self.alone, self.plan = StartSearch(problem, alone), alone, plan
         self.best = self.divided(plan.round_s, BARRIER)
 
     def divided(self, round_s: float, barrier: float) -> Division:
-        """The band in the plan's windows, cut to a round."""
+        """Return the division of the band in the plan's windows, cut to a round."""
         starts = np.clip(self.plan.start_s, self.alone.ready_s, self.search.latest(round_s))
         return self.search.divided(starts, round_s, barrier)
 
     def too_short(self, round_s: float) -> bool:
-        """Whether the devices would have to pay more than there is: at prices of the plan, or of a shorter one."""
+        """Return True if devices would have to pay more than the band costs, at prices of the plan or a shorter one."""
         return (self.unaffordable(self.best, round_s)
                 or self.unaffordable(self.divided(round_s, SHARP), round_s))
 
     def unaffordable(self, division: Division, round_s: float) -> bool:
-        """Whether these prices, stretched to the round and made never to fall, are more than the band's worth."""
+        """Return True if these prices, scaled to the round and made non-decreasing, prove that it is too short."""
         edges = np.concatenate([[0.0], division.edges_s * (round_s / division.edges_s[-1])])
         price = np.maximum.accumulate(np.concatenate([[0.0], division.price]))
         pays = sum(self.least(n, edges, price, float(weight)) for n, weight in enumerate(division.weight))
         return pays > float(price @ np.diff(edges)) * (1.0 + CONSTRAINT)
 
     def least(self, n: int, edges: Floats, price: Floats, weight: float) -> float:
-        """C_n, or a little less."""
+        """Return C_n, or a lower bound of it."""
         first, last = float(self.alone.ready_s[n]), float(edges[-1] - self.alone.air_s[n])
         borders = np.linspace(first, max(first, last), CELLS + 1)
         begins, ends = borders[:-1], borders[1:]
@@ -250,7 +250,7 @@ class _Prover:
     def pays(
         self, n: int, begins: Floats, ends: Floats, edges: Floats, price: Floats, weight: Floats,
     ) -> tuple[Floats, Floats]:
-        """The least that a device pays if it is ready between these times; the best of some l, each of them sure."""
+        """Return a lower bound on a device's payment if it is ready between these times, and the best l."""
         search = self.search
         snr, bits, devices = search.snr[n], search.bits[n], search.devices
         air = devices.budget[n] - devices.work[n] / np.square(np.minimum(ends, devices.slowest[n]))

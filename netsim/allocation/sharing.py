@@ -1,4 +1,4 @@
-"""The band shared anew at each start and end of an upload, without a simulation; and the shares that end together."""
+"""Reallocation of the band at each start and end of an upload, without a simulation; equal-finish bandwidths."""
 
 from __future__ import annotations
 
@@ -17,28 +17,48 @@ from netsim.base.arrays import Floats
 from netsim.base.tolerances import AMPLE, CONSTRAINT
 from netsim.physics import LN2, SHANNON, LinkModel, Shannon, best_hz
 
-LAST_STEP = 1e-8    # needs so near to the band that a straight line leads to it
-NO_BITS = 1e-100    # stands for what rounding has left of nothing, so that it still has a share, and an end
+LAST_STEP = 1e-8    # relative distance of the needs to the band below which one linear step is exact
+NO_BITS = 1e-100    # replaces 0 remaining bits (rounding), so that the job still has a bandwidth and an end
 
 
 @dataclass(frozen=True, eq=False)
 class Active:
-    """Those who want to send now, those who do first, then the first ready first: what a scheduler is shown."""
+    """Jobs that are ready to send: the input of a scheduler.
 
-    planned_hz: Floats            # what the plan gives each now; 0: its time has not come
+    Sending jobs come first, then waiting ones in order of readiness.
+
+    Parameters
+    ----------
+    planned_hz : array of float, shape (jobs,)
+        Bandwidth in Hz that the plan gives each job now; 0 before its planned start.
+    left_bits : array of float
+        Remaining bits.
+    snr_hz : array of float
+        J = h p / N0 at this instant, in Hz.
+    left_s : array of float
+        Seconds of sending that the energy budget still covers; NaN without a budget.
+    sending : array of float
+        Present bandwidth in Hz; 0 for a waiting job.
+    bandwidth_hz : float
+        Bandwidth of the cell in Hz.
+    link : LinkModel
+        Rate of a radio link.
+    """
+
+    planned_hz: Floats
     left_bits: Floats
-    snr_hz: Floats                # J = h p / N0 at this moment
-    left_s: Floats                # of sending that the budget still pays for; NaN: there is no budget
-    sending: Floats               # hertz that each has now; 0: still waiting
-    bandwidth_hz: float           # of the whole band
-    link: LinkModel = SHANNON     # what a bandwidth carries
+    snr_hz: Floats
+    left_s: Floats
+    sending: Floats
+    bandwidth_hz: float
+    link: LinkModel = SHANNON
 
 
 def shared_plan(problem: Problem, plan: Plan, share: Callable[[Active, float], Floats]) -> Plan:
-    """What becomes of a plan whose band is shared by a rule: the same CPUs and powers, the band as it is then divided.
+    """Return the plan that results if a rule reallocates the band of a plan; CPU frequencies and powers stay the same.
 
-    The rule gives hertz to each of those who want to send; it is asked at each start and end, and must not take a
-    share away again before the last bit is sent.
+    The rule returns the bandwidth in Hz of each active job, at each start and end of an upload. It must not take a
+    job's bandwidth away before its last bit is sent.
     """
     if not np.array_equal(plan.power_w, problem.power_w):
         problem = problem.with_power(plan.power_w)
@@ -55,7 +75,7 @@ def shared_plan(problem: Problem, plan: Plan, share: Callable[[Active, float], F
         ends = now + left[sending] / rate[sending]
         then = min(float(ends.min(initial=math.inf)), float(plan.compute_s[ready[0]]) if ready else math.inf)
         if then == math.inf:
-            raise ArithmeticError("those who wait for the band never get any")
+            raise ArithmeticError("waiting jobs never get any bandwidth")
         left[sending] -= rate[sending] * (then - now)
         sent_s[who[hertz[who] > 0.0]] += then - now
         gone = sending[ends <= then].tolist()
@@ -76,11 +96,11 @@ def shared_plan(problem: Problem, plan: Plan, share: Callable[[Active, float], F
 
 @np.errstate(all="ignore")
 def common_end(active: Active, now: float = 0.0) -> Floats:
-    """Hertz with which all who send end together, within what their budgets still pay for; the whole band in all.
+    """Return the bandwidths in Hz with which all jobs end together, within their budgets; they use the whole band.
 
-    In x seconds a device needs the b with Q(b) = left / min(x, what its budget pays for); x is where the needs add up
-    to the band. ``left_s`` may be NaN: no budget. A budget that even the whole band could not keep no longer counts;
-    where the budgets cannot all be kept, none does. By a link whose needs jump, a part of the band may stay free.
+    In x seconds a device needs the b with Q(b) = left / min(x, remaining budget in seconds); x is where the needs add
+    up to the band. ``left_s`` may be NaN: no budget. A budget that even the whole band cannot keep is ignored; if the
+    budgets cannot all be kept, all are ignored. With a link whose needs jump, part of the band may stay free.
     """
     snr_hz, left_s, link = active.snr_hz, active.left_s, active.link
     bits = np.maximum(active.left_bits, NO_BITS)
@@ -108,7 +128,7 @@ Needs = Callable[[Floats], tuple[Floats, Floats]]
 
 
 def _needs(bits: Floats, snr_hz: Floats, link: LinkModel) -> Needs:
-    """The bandwidths that send so many bits in so many seconds, and their elasticities (by other links 0)."""
+    """Return a function of seconds: bandwidths that send these bits in that time, and elasticities (Shannon only)."""
     if type(link) is Shannon:
         nats = bits * (LN2 / link.efficiency)
         return partial(link.need, nats, nats / snr_hz)
@@ -116,7 +136,7 @@ def _needs(bits: Floats, snr_hz: Floats, link: LinkModel) -> Needs:
 
 
 def _first_that_fits(needs: Needs, lasts: Floats, bandwidth_hz: float, low: float, high: float) -> Floats:
-    """The needs at the least x at which they fit the band, by bisection."""
+    """Return the needs at the least x at which they fit the band, by bisection."""
     def overfull(x: float) -> float:
         return float(needs(np.minimum(x, lasts))[0].sum()) / bandwidth_hz - 1.0
 
@@ -126,7 +146,7 @@ def _first_that_fits(needs: Needs, lasts: Floats, bandwidth_hz: float, low: floa
 def _filled(
     needs: Needs, lasts: Floats, bandwidth_hz: float, low: float, x: float, high: float, last_step: float,
 ) -> Floats:
-    """The needs at the x where they are the band: Newton on their reciprocal, nearly a straight line, in a bracket."""
+    """Return the needs at the x where they add up to the band: bracketed Newton on their nearly linear reciprocal."""
     x = x if low <= x <= high else math.sqrt(low * high)
     for _ in range(200):
         hertz, elasticity = needs(np.minimum(x, lasts))

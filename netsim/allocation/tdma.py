@@ -1,7 +1,7 @@
 """`tdma`: the whole band for one device after the other, each with a CPU frequency of its own.
 
 A device's time on the air, a = z/Q(B), depends on nothing else; the fastest CPU that the rest of its budget pays for
-makes it ready at r. What is left is one machine with release times, for which first ready, first served is optimal:
+makes it ready at r. The rest is one machine with release times, for which first ready, first served is optimal:
 T = max over k of r_k + the sum of a_j over those with r_j >= r_k. Then the same order is put as late as possible, and
 every CPU runs as slowly as that allows: the least energy for this T and order.
 """
@@ -27,7 +27,7 @@ Guard = Annotated[float, Measure("time", "not negative", bare=True), key("silenc
 
 @within_floats
 def solve(problem: Problem, guard: Guard = 0.0) -> Plan:
-    """The shortest round in which one device sends at a time, then the least energy for it; exact."""
+    """Return the shortest round in which one device sends at a time, then the least energy for it; exact."""
     alone = Alone.required(problem)
     starts = alone.turns(guard)
     return plan_in_slots(problem, np.arange(len(problem)), starts, alone.hertz, problem.cpu_for(starts))
@@ -35,11 +35,11 @@ def solve(problem: Problem, guard: Guard = 0.0) -> Plan:
 
 @dataclass(frozen=True, eq=False)
 class Alone:
-    """Each device with the whole band: the least time on the air, and how soon it can be ready for it."""
+    """Each device with the whole band: the least upload time, and the earliest start of the upload."""
 
-    hertz: Floats       # the part of the band that carries most: all of it by Shannon's link
+    hertz: Floats       # the bandwidth that carries most: the whole band for Shannon's link
     air_s: Floats       # z / Q(B)
-    ready_s: Floats     # with the CPU as fast as the rest of the budget allows; inf: its budget allows nothing
+    ready_s: Floats     # with the CPU as fast as the rest of the budget allows; inf: infeasible
 
     @classmethod
     @np.errstate(all="ignore")
@@ -50,7 +50,7 @@ class Alone:
 
     @classmethod
     def required(cls, problem: Problem) -> Alone:
-        """Raise :class:`Infeasible` exactly when no sharing in time keeps every budget: a device can't even alone."""
+        """Return the same; raise :class:`Infeasible` if and only if a device cannot keep its budget even alone."""
         alone = cls.of(problem)
         poor = np.isinf(alone.ready_s)
         if poor.any():
@@ -60,12 +60,11 @@ class Alone:
 
     @property
     def bound_s(self) -> float:
-        """The solo bound: to be ready sooner leaves less air time, and there is no shorter one; so no schedule ends
-        before the last of the devices would, were each alone."""
+        """Solo bound in seconds: an earlier start leaves less time to upload, so no schedule beats the slowest."""
         return float((self.ready_s + self.air_s).max())
 
     def turns(self, guard: float = 0.0) -> Floats:
-        """The latest starts, first ready first served and without a break, with which no round ends sooner."""
+        """Return the latest starts, first ready first served and without a break, that keep the shortest round."""
         order = np.argsort(self.ready_s, kind="stable")
         rest = np.cumsum(self.air_s[order][::-1] + guard)[::-1] - guard      # from each turn to the end of the last
         starts = np.empty(len(order))
@@ -74,13 +73,10 @@ class Alone:
 
 
 def solo_bound(problem: Problem, plan: Plan | None = None) -> float:
-    """Seconds that no round undercuts, however the band is shared in time; inf where no schedule keeps the budgets.
-
-    It holds for every plan, so that none needs to be given.
-    """
+    """Return a lower bound on the round in seconds, for any sharing of the band in time; inf if infeasible."""
     return Alone.of(problem).bound_s
 
 
 def kept(problem: Problem, **options: Any) -> Ints:
-    """Positions of those who can take part if the band is shared in time: all who could alone, whatever the options."""
+    """Return the positions of the devices that are feasible with sharing in time: all that are feasible alone."""
     return np.flatnonzero(np.isfinite(Alone.of(problem).ready_s))

@@ -1,4 +1,4 @@
-"""What to do when a cohort has no feasible plan: who takes part, and in which waves."""
+"""Plan a round: one wave if the cohort is feasible, else a part of it, several waves, or relaxed budgets."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError, YourCodeError
 from netsim.base.units import format
 
-MOST_SCALING = 1e9   # of budgets, before another obstacle must be at work
+MOST_SCALING = 1e9   # factor on budgets beyond which the budgets are not the limit
 
 
 @dataclass(frozen=True, eq=False)
 class Wave:
-    """Devices that share the band at the same time, with the problem that they pose and its plan."""
+    """Devices that share the band at the same time, with their problem and its plan."""
 
     devices: Ints
     problem: Problem
@@ -31,7 +31,7 @@ class Wave:
 
 @dataclass(frozen=True, eq=False)
 class Agenda:
-    """A round's waves, one after the other, and the devices that no plan could be found for."""
+    """The waves of a round, in order, and the devices without a feasible plan."""
 
     waves: tuple[Wave, ...]
     dropped: Ints
@@ -44,7 +44,7 @@ class Agenda:
 
 
 class Before(Protocol):
-    """What a job takes before the work that a plan is about, for devices with these channels: a download."""
+    """Seconds and joules that a job takes before the planned work (a download), for an array of gains."""
 
     def seconds(self, gain: Floats) -> Floats: ...
 
@@ -53,16 +53,16 @@ class Before(Protocol):
 
 @dataclass(frozen=True)
 class Planner:
-    """An allocation method bound to a cell, and told what holds there besides the budgets."""
+    """An allocation method bound to a cell, with its deadline, batteries and downloads."""
 
-    problem: Callable[[Ints], Problem]            # the problem of these devices
+    problem: Callable[[Ints], Problem]            # returns the problem of these devices
     allocate: Callable[[Problem], Plan]           # within the deadline; raises Infeasible
     largest: Callable[[Problem], Ints]            # positions of the largest part that has a plan
-    charge_j: Callable[[Ints], Floats] | None = None      # what their batteries hold; None: all on mains
-    before: Before | None = None                  # what comes before the work that is planned
+    charge_j: Callable[[Ints], Floats] | None = None      # charge of their batteries; None: all on mains
+    before: Before | None = None                  # download before the planned work
 
     def posed(self, devices: Ints, factor: float = 1.0) -> Problem:
-        """The problem of these devices with so many times their budgets, and no more than their batteries hold."""
+        """Return the problem of these devices, budgets times ``factor``, limited by their batteries."""
         problem = self.problem(devices)
         spent_j = None if self.before is None else self.before.joules(problem.gain)
         if self.charge_j is None and factor == 1.0 and spent_j is None:
@@ -71,18 +71,18 @@ class Planner:
         return problem.with_energy(charge_j, factor, spent_j)
 
     def one_wave(self, devices: Ints) -> Agenda:
-        """Everybody at once; raises Infeasible."""
+        """Plan all devices in one wave; raise Infeasible if there is no plan."""
         problem = self.posed(devices)
         return Agenda((Wave(devices, problem, self.allocate(problem)),), np.zeros(0, np.int64))
 
     def largest_part(self, devices: Ints) -> Agenda:
-        """As many as fit; the rest is left out."""
+        """Plan the largest feasible part of the devices and drop the rest."""
         kept = devices[np.sort(self.largest(self.posed(devices)))]
         dropped = np.setdiff1d(devices, kept)
         return Agenda(self.one_wave(kept).waves if len(kept) else (), dropped)
 
     def in_waves(self, devices: Ints, size: int) -> Agenda:
-        """Groups of ``size`` one after the other; where a group does not fit, what fits of it, then the rest."""
+        """Plan groups of ``size`` in sequence; of an infeasible group, its largest feasible part, then the rest."""
         waves: list[Wave] = []
         dropped: list[Ints] = []
         groups = [devices[i:i + size] for i in range(0, len(devices), size)]
@@ -96,14 +96,14 @@ class Planner:
                 if part.waves and len(part.dropped):
                     groups.insert(0, part.dropped)
                 else:
-                    dropped.append(part.dropped)      # not even one of them fits alone
+                    dropped.append(part.dropped)      # not feasible even alone
         return Agenda(tuple(waves), np.concatenate(dropped) if dropped else np.zeros(0, np.int64))
 
     def relaxed(self, devices: Ints, size: int) -> Agenda:
-        """Everybody at once, with all budgets raised by the least factor with which the method has a plan.
+        """Plan all devices in one wave, with all budgets raised by the least factor with which the method has a plan.
 
-        Where no factor helps, since it is not the budgets that stand in the way but batteries, clocks or the band, the
-        largest part that some factor does help.
+        If no factor helps, because batteries, CPUs or the band are the limit, plan the largest part that a factor
+        helps.
         """
         def plan_with(factor: float) -> Wave | None:
             raised = self.posed(devices, factor)
@@ -112,8 +112,8 @@ class Planner:
             except Infeasible:
                 return None
 
-        # what a device needs alone is the least that any method needs, and what `sao` needs the least with fixed bands;
-        # a hair more, so that rounding does not undo it
+        # the factor of a device alone is the least for any method, that of `sao` the least with fixed bandwidths;
+        # a billionth more, against rounding
         problem = self.problem(devices)
         low = high = alone_scaling(problem) * (1 + 1e-9)
         wave = plan_with(high)
@@ -134,7 +134,7 @@ class Planner:
         return Agenda((wave,), np.zeros(0, np.int64), relaxed=high)
 
     def agenda(self, devices: Ints, rule: str, size: int) -> Agenda:
-        """Everybody at once if that has a plan, else by the scenario's rule.
+        """Plan all devices in one wave if that is feasible, else by the scenario's rule.
 
         ``rule`` is "largest" (the largest part that fits), "waves", "relax" (raised budgets) or "error".
         """
@@ -154,7 +154,7 @@ class Planner:
 
 
 class MakePlanner(Protocol):
-    """Binds a method to a cell."""
+    """Function that binds a method to a cell."""
 
     def __call__(
         self, problem: Callable[[Ints], Problem], charge_j: Callable[[Ints], Floats] | None = None,
@@ -163,9 +163,9 @@ class MakePlanner(Protocol):
 
 
 def planner_of(method: str, options: Mapping[str, Any], within_s: float | None = None) -> MakePlanner:
-    """A planner by an allocation method, once it is known how a cell poses problems; the method is made once.
+    """Return a function that binds an allocation method to a cell; the method is constructed once.
 
-    ``within_s`` is the deadline of a wave: a plan that takes longer is none.
+    ``within_s`` is the deadline of a wave in seconds: a longer plan is infeasible.
     """
     solve = METHODS.make(method, options)
     own = method not in METHODS

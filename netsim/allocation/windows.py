@@ -1,9 +1,9 @@
-"""The best shares of the band when every device may send in a window of its own: a concave program, by its dual.
+"""The best division of the band if every device sends in a window of its own: a concave program, by its dual.
 
-Between two instants at which a window opens or closes the shares are constant, and all whose window is open send. The
-common factor theta, by which every device could send more than its bits, is the least over weights l (sum of l z = 1)
-of the value sum_k D_k max over shares of sum_n l_n Q_n(b_n): the weights price bits, and a price m_k the band of slot
-k, with l_n Q_n'(b) = m_k. A barrier keeps all weights positive where one device alone decides; Newton finds them.
+Between two instants at which a window opens or closes the bandwidths are constant, and all devices with an open window
+send. The common factor theta, by which every device could send more than its bits, is the least over weights l (sum of
+l z = 1) of sum_k D_k max over bandwidths of sum_n l_n Q_n(b_n): the weights price bits, and a price m_k the band of
+slot k, with l_n Q_n'(b) = m_k. A barrier keeps all weights positive where one device alone decides; Newton finds them.
 The band is 1 here, J and bits are divided by it.
 """
 
@@ -22,7 +22,7 @@ SMALL = 1e-12         # of the value: a gain so small is lost in its rounding, a
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """The best division of the band; arrays of slots have a row a slot, a column a device."""
+    """The best division of the band; arrays of slots have a row per slot, a column per device."""
 
     edges_s: Floats
     share: Floats           # of the band; 0 outside of the window
@@ -35,7 +35,7 @@ class Division:
 
     @property
     def last_second(self) -> float:
-        """How theta grows with the length of the last slot."""
+        """Derivative of theta with respect to the length of the last slot."""
         return float(self.weight @ self.rate[-1])
 
 
@@ -43,7 +43,7 @@ class Division:
 def divide(
     bits: Floats, snr: Floats, opens_s: Floats, closes_s: Floats, barrier: float, weight: Floats | None = None,
 ) -> Division:
-    """The division by which all could send the most, in proportion to their bits; ``weight`` is where to begin."""
+    """Return the division with the largest theta; ``weight`` is the start of the iteration."""
     edges = np.unique(np.concatenate([opens_s, closes_s]))
     lasts = np.diff(edges)
     open_ = (opens_s <= edges[:-1, None]) & (closes_s >= edges[1:, None])
@@ -60,7 +60,7 @@ def divide(
 
 @np.errstate(all="ignore")
 def worth(bits: Floats, snr: Floats, division: Division, slots: Ints) -> Floats:
-    """What a second in these slots is worth: for each device, that of its slot with it less that without it."""
+    """Return, for each device, the value of a second in its slot with it, less the value without it."""
     others = division.open[slots] & ~np.eye(len(bits), dtype=bool)
     some = others.any(axis=1)
     without = np.zeros(len(bits))
@@ -72,7 +72,7 @@ def worth(bits: Floats, snr: Floats, division: Division, slots: Ints) -> Floats:
 
 
 class _Market:
-    """The slots at given weights of the bits: shares, prices, and the derivatives of the value."""
+    """The slots at given weights of the bits: bandwidths, prices, and the derivatives of the value."""
 
     def __init__(self, bits: Floats, snr: Floats, lasts: Floats, open_: Bools) -> None:
         self.bits, self.snr, self.lasts = bits, snr, lasts
@@ -82,7 +82,7 @@ class _Market:
         self.price = np.zeros(len(lasts))
 
     def at(self, x: Floats) -> None:
-        """Find the prices at which all of the band is wanted."""
+        """Find the prices at which the devices want the whole band."""
         level = x / self.bits
         least = np.where(self.open, level * self.whole, 0.0).max(axis=1)
         most = np.where(self.open, level * self.part, 0.0).max(axis=1)
@@ -108,7 +108,7 @@ class _Market:
         self.value = float(self.sent @ x)
 
     def curvature(self, x: Floats) -> Floats:
-        """Second derivatives of the value by x."""
+        """Return the second derivatives of the value with respect to x."""
         level = x / self.bits
         slope = np.where(self.open, self.d / LN2, 0.0)                      # Q' of each, = m/l
         give = np.where(self.open, self.share * LN2 / np.square(np.expm1(-self.s)) / level, 0.0)      # -1/(l Q'')
@@ -118,7 +118,7 @@ class _Market:
 
 
 def _least(market: _Market, x: Floats, barrier: float) -> Floats:
-    """The weights x = l z of least value less the barrier, by Newton along sum x = 1."""
+    """Return the weights x = l z of least value less the barrier, by Newton along sum x = 1."""
     market.at(x)
     worth = market.value - barrier * np.log(x).sum()
     size = len(x)
@@ -148,7 +148,7 @@ def _least(market: _Market, x: Floats, barrier: float) -> Floats:
 
 
 def efficiency_at(d: Floats) -> Floats:
-    """The spectral efficiency s = ln(1 + J/b), in nats, at which Q'(b) = d / ln 2: s + e^-s - 1 = d, by Newton."""
+    """Return the spectral efficiency s = ln(1 + J/b) in nats at which Q'(b) = d / ln 2: s + e^-s - 1 = d, by Newton."""
     s = np.sqrt(2.0 * d) + d / 3.0
     for _ in range(4):
         decay = np.expm1(-s)

@@ -14,7 +14,7 @@ from netsim.selection.view import Choice, View
 
 @dataclass(frozen=True)
 class FedAvg(Method):
-    """S of the available devices, drawn uniformly without replacement.
+    """Draw S of the available devices uniformly without replacement.
 
     Source: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017.
     """
@@ -25,7 +25,7 @@ class FedAvg(Method):
 
 @dataclass(frozen=True)
 class RoundRobin(Method):
-    """The next S available devices by number, starting after the last one chosen; ``state["next"]`` says where."""
+    """Take the next S available devices by number, after the last one chosen; ``state["next"]`` holds the position."""
 
     def __call__(self, view: View, rng: np.random.Generator) -> Choice:
         there = np.flatnonzero(view.available)
@@ -38,10 +38,10 @@ class RoundRobin(Method):
 
 @dataclass(frozen=True)
 class ProportionalFair(Method):
-    """The S devices with the largest ratio of the signal-to-noise ratio now to its mean over the rounds so far.
+    """Take the S devices with the largest ratio of the present signal-to-noise ratio to its mean so far.
 
-    Power and noise cancel out, so the ratio is one of channel gains. It tells devices apart only where there is fading;
-    equals are taken by how long they were not used. ``state`` keeps the mean gain and the number of rounds in it.
+    Power and noise cancel out, so the ratio is one of channel gains. Without fading all ratios are equal; ties go to
+    the devices not used for longest. ``state`` keeps the mean gain and its number of rounds.
 
     Source: Yang et al., Scheduling Policies for Federated Learning in Wireless Networks, IEEE Transactions on
     Communications, 2020.
@@ -60,7 +60,7 @@ class ProportionalFair(Method):
 
 @dataclass(frozen=True)
 class PowerOfChoice(Method):
-    """Draws d candidates by the size of their data, and takes the S with the largest loss of the global model.
+    """Draw d candidates in proportion to their data, and take the S with the largest loss of the global model.
 
     d is ``candidates``, by default 2 S, and never below S.
 

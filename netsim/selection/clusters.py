@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from netsim.learning.favor import Policy
 
 Norm = Literal["l2", "l1"]
-CHUNK = 1 << 17     # values looked at together: 1 MB in double precision, which a cache holds
+CHUNK = 1 << 17     # values processed together: 1 MB in double precision, which fits a cache
 TRAIN = "train one with `netsim favor-train SCENARIO -o FILE`"
 
 
 @dataclass(frozen=True)
 class ModelMethod(Method):
-    """A method that compares the models of all devices: makes unknown ones known first, then chooses (``choose``).
+    """Base class of methods that compare the devices' models: collects unknown models first, then calls ``choose``.
 
-    After a first round with every device nothing is unknown; when the run starts with a cohort instead, devices that
-    were never asked come first, drawn uniformly, and known ones fill up. A device is asked once, so that one which
-    never answers delays no other. ``state["asked"]`` keeps the round in which each device was last chosen.
+    After a first round with all devices every model is known. If the run starts with a cohort instead, devices that
+    were never selected come first, drawn uniformly, and known ones fill up. A device is asked once for its model, so
+    that a device that never answers delays no other. ``state["asked"]`` keeps the round in which each device was last
+    chosen.
     """
 
     barrier: ClassVar[bool] = True
@@ -50,24 +51,24 @@ class ModelMethod(Method):
         return Choice(devices)
 
     def choose(self, view: View, rng: np.random.Generator) -> Ints:
-        """The devices of a round in which no model is left to make known."""
+        """Return the devices of a round in which all models are known."""
         raise NotImplementedError
 
 
 def known_models(view: View) -> Weights:
-    """The models last uploaded, (N, P); rows are valid where ``last_round > 0``."""
+    """Return the models last uploaded, shape (N, P); rows are valid where ``last_round > 0``."""
     if view.local_weights is None:
         raise InputError("needs", "selection.method", expected="learning: it compares the devices' models")
     return view.local_weights
 
 
 def features_of(view: View, layer: str) -> Weights:
-    """The columns of the devices' models that an option names: a layer, "all", or "last", the last one with weights."""
+    """Return the columns of the devices' models for an option: a layer, "all", or "last", the last with weights."""
     return known_models(view)[:, columns_of(view.layers, layer)]
 
 
 def columns_of(layers: Mapping[str, slice], layer: str) -> slice:
-    """Where these weights lie in a flat model."""
+    """Return the position of a layer in the flat weights."""
     if layer == "all":
         return slice(None)
     weights = [name for name in layers if name.endswith("weight")]
@@ -79,12 +80,12 @@ def columns_of(layers: Mapping[str, slice], layer: str) -> slice:
 
 @dataclass(frozen=True)
 class ClusterMethod(ModelMethod):
-    """Clusters the devices once by their models (Algorithm 2), then takes the highest ranked of each cluster.
+    """Base class of methods that cluster the devices once by their models (Algorithm 2) and take the best of each.
 
-    The clusters are made in the first round in which every device has been asked for a model: the second, after a
-    first round with all devices. ``state["clusters"]`` holds a number for each device, -1 where its model is
-    not known; a device whose model arrives later joins the cluster with the nearest mean. A method is
-    the ranking that it gives the devices (``rank``); how many come from each cluster is said in ``places``.
+    The clusters are computed in the first round in which every device has been asked for a model: the second, after a
+    first round with all devices. ``state["clusters"]`` holds a number for each device, -1 where its model is not known;
+    a device whose model arrives later joins the cluster with the nearest mean. A subclass defines the ranking of the
+    devices (``rank``); ``places`` distributes the cohort over the clusters.
     """
 
     clusters: Natural | None = None     # c; by default the number of classes in the data
@@ -100,11 +101,11 @@ class ClusterMethod(ModelMethod):
         return places(labels, self.rank(view, rng), view.available, view.cohort_size)
 
     def rank(self, view: View, rng: np.random.Generator) -> Floats:
-        """How much each of the N devices is wanted; the highest of a cluster are taken."""
+        """Return the rank of each of the N devices; the highest of a cluster are taken."""
         raise NotImplementedError
 
     def _labels(self, view: View, rng: np.random.Generator) -> Ints:
-        """The cluster of each device: made by K-means once, then kept, and joined by latecomers."""
+        """Return the cluster of each device: computed once by K-means, then kept; late models join."""
         known = view.last_round > 0
         features = features_of(view, self.layer)
         labels = self.state.get("clusters")
@@ -130,12 +131,12 @@ class ClusterMethod(ModelMethod):
 
 
 def places(labels: Ints, rank: Floats, available: Bools, size: int) -> Ints:
-    """Who of the clusters gets the S places, in three steps.
+    """Distribute the S places of a cohort over the clusters, in three steps.
 
     1. Each of the c clusters gives its s = S // c highest ranked available devices, or all it has.
-    2. The S mod c places that this leaves go to different clusters: those whose next device is ranked highest.
-       (Fixed clusters would shut the others out for good whenever S < c.)
-    3. What clusters too small left empty goes to the highest ranked devices of all that remain, in a cluster or not.
+    2. The remaining S mod c places go to different clusters: those whose next device is ranked highest.
+       (Fixed clusters would exclude the others permanently whenever S < c.)
+    3. Places that small clusters leave empty go to the highest ranked remaining devices, in a cluster or not.
     """
     share, extra = divmod(size, int(labels.max()) + 1)
     there = np.flatnonzero(available)
@@ -150,9 +151,9 @@ def places(labels: Ints, rank: Floats, available: Bools, size: int) -> Ints:
 
 @dataclass(frozen=True)
 class KMeans(ClusterMethod):
-    """s random devices from each cluster of similar models; places that clusters leave empty are drawn at random too.
+    """Draw s random devices from each cluster of similar models; places left empty are drawn at random too.
 
-    Source: Algorithms 2 and 3 of the paper; who gets the places when clusters don't divide S: ``clusters.places``.
+    Source: Algorithms 2 and 3 of the paper; ``clusters.places`` defines the cohort if c does not divide S.
     """
 
     def rank(self, view: View, rng: np.random.Generator) -> Floats:
@@ -161,10 +162,10 @@ class KMeans(ClusterMethod):
 
 @dataclass(frozen=True)
 class ClusterRoundRobin(ClusterMethod):
-    """From each cluster the s devices that were not chosen for longest; equals in the order of their numbers.
+    """Take from each cluster the s devices that were not chosen for longest; ties in the order of their numbers.
 
-    ``divergence`` without the divergence: the model that was uploaded longest ago is mostly also the farthest from
-    the global one, so the gain of ``divergence`` over this method is what the norm itself brings.
+    This is ``divergence`` without the divergence: the model uploaded longest ago is mostly also the farthest from
+    the global one, so the gain of ``divergence`` over this method is the contribution of the norm itself.
     """
 
     def rank(self, view: View, rng: np.random.Generator) -> Floats:
@@ -173,9 +174,9 @@ class ClusterRoundRobin(ClusterMethod):
 
 @dataclass(frozen=True)
 class Divergence(ClusterMethod):
-    """From each cluster the s devices with the largest weight divergence d_n = |w_n - w|, over all layers.
+    """Take from each cluster the s devices with the largest weight divergence d_n = |w_n - w|, over all layers.
 
-    Source: Algorithms 2 and 4 of the paper, which measures by the Euclidean norm ("l2"); a public implementation sums
+    Source: Algorithms 2 and 4 of the paper, with the Euclidean norm ("l2"); a public implementation sums
     absolute values ("l1"). Models are those last uploaded, so a device waits until its own is the stalest.
     """
 
@@ -184,13 +185,13 @@ class Divergence(ClusterMethod):
     def rank(self, view: View, rng: np.random.Generator) -> Floats:
         models, known = known_models(view), np.flatnonzero(view.last_round > 0)
         assert view.global_weights is not None
-        divergence = np.full(len(models), np.inf)      # of an unknown model nothing is known: first to fill a gap
+        divergence = np.full(len(models), np.inf)      # unknown models fill empty places first
         divergence[known] = distances(models, known, view.global_weights, self.norm)
         return divergence
 
 
 def distances(models: Weights, devices: Ints, reference: Weights, norm: Norm = "l2") -> Floats:
-    """How far these devices' models are from a reference: one pass, a few rows at a time, in double precision."""
+    """Return the distances of these devices' models to a reference, in double precision, a few rows at a time."""
     rows = max(1, CHUNK // models.shape[1])
     exact = reference.astype(np.float64)
     scratch = np.empty((rows, len(exact)))
@@ -198,7 +199,7 @@ def distances(models: Weights, devices: Ints, reference: Weights, norm: Norm = "
     for start in range(0, len(devices), rows):
         some = models[devices[start : start + rows]]
         difference = scratch[: len(some)]
-        difference[:] = some          # first to double precision: subtracting mixed ones is slower by half
+        difference[:] = some          # convert first: subtracting mixed precisions takes 1.5 times as long
         difference -= exact
         if norm == "l2":
             size = np.sqrt(np.einsum("np,np->n", difference, difference))
@@ -210,7 +211,7 @@ def distances(models: Weights, devices: Ints, reference: Weights, norm: Norm = "
 
 @dataclass(frozen=True)
 class KCenter(ModelMethod):
-    """A random device, then S - 1 times the one whose model is farthest from its nearest chosen one.
+    """Draw a random device, then add S - 1 times the one whose model is farthest from its nearest chosen one.
 
     Distances are Euclidean between the models last uploaded, over a ``layer`` or all. Devices whose model is not known
     come last.
@@ -240,9 +241,9 @@ class KCenter(ModelMethod):
 
 @dataclass(frozen=True)
 class Favor(ModelMethod):
-    """The S available devices with the largest Q in a double deep Q-network's eyes, which sees all models compressed.
+    """Take the S available devices that a trained double deep Q-network rates highest, from models compressed by PCA.
 
-    ``policy`` is the file with the trained network. A device whose model is not known counts as having the global one.
+    ``policy`` is the file with the trained network. A device without a known model counts as having the global one.
 
     Source: Wang et al., Optimizing Federated Learning on Non-IID Data with Reinforcement Learning, INFOCOM 2020; the
     agent and its training are in ``netsim.learning.favor``.
@@ -255,7 +256,7 @@ class Favor(ModelMethod):
             raise InputError("missing", "selection.policy", expected="the file of a trained policy", hint=TRAIN)
         if not Path(self.policy).is_file():
             raise InputError("no-such-file", "selection.policy", f'"{self.policy}"', hint=TRAIN)
-        _ = self._agent      # a broken file is found now, not when the first round is over
+        _ = self._agent      # raise now for a broken file, not after the first round
 
     @cached_property
     def _agent(self) -> Policy:

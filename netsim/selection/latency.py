@@ -1,4 +1,4 @@
-"""Selection by how long devices take: ``fedcs``, ``tifl``, ``oort`` and ``icas``."""
+"""Selection by the time that devices take: ``fedcs``, ``tifl``, ``oort`` and ``icas``."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from netsim.base.fields import Fraction, Natural, Time
 from netsim.selection.method import Method, compute_s, draw, equal_share_s, typical_s, upload_s
 from netsim.selection.view import Choice, View
 
-CUTOFF = 0.95       # devices within this of the last one's score take part in the draw
+CUTOFF = 0.95       # fraction of the last device's score from which devices take part in the draw
 STALENESS = 0.1     # weight of the rounds since a device was last used
-LONGEST_S = 1e9     # an upload that gets nowhere counts as this long
-LEAST = 1e-9        # of the largest norm: so that every device can be drawn
+LONGEST_S = 1e9     # time in seconds of an upload at rate 0
+LEAST = 1e-9        # minimum norm relative to the largest, so that every device can be drawn
 
 
 @dataclass(frozen=True)
 class FedCS(Method):
-    """Of random candidates repeatedly the one that adds least time to the round, while it fits the deadline.
+    """Add, of random candidates, repeatedly the one that lengthens the round least, while it meets the deadline.
 
-    The schedule: all compute at once at their highest frequency, and upload one after the other over the full band, so
-    a device adds its upload and, if it is not done computing by then, the wait for it. The cohort is as large as the
-    deadline allows, at most S; when not even one device fits, the quickest goes alone. Without a ``deadline`` it is the
-    median time that devices need with an equal share of the band. ``candidates`` is how many devices are asked for
-    their times, by default all.
+    The schedule: all compute in parallel at their maximum frequency, and upload in sequence over the full band, so a
+    device adds its upload and, if it is still computing, the wait for it. The cohort is as large as the deadline
+    allows, at most S; if no device meets it, the fastest takes part alone. The default ``deadline`` is the median time
+    of the devices with an equal share of the band. ``candidates`` is the number of devices asked for their times, by
+    default all.
 
     Source: Nishio and Yonetani, Client Selection for Federated Learning with Heterogeneous Resources in Mobile Edge,
     ICC 2019.
@@ -59,14 +59,14 @@ class FedCS(Method):
 
 @dataclass(frozen=True)
 class TiFL(Method):
-    """Draws a latency tier, then S random devices of it.
+    """Draw a latency tier, then S random devices of it.
 
-    Tiers of equal size are made once, by the time of a round with an equal share of the band. A draw costs its tier
-    one of its ``credits``; a tier without takes no part until all have spent theirs and get new ones. At first all
-    tiers are equally likely. Every ``interval`` rounds the global model's mean loss in each tier is measured; if that
-    of the tier drawn last has not fallen, tiers are ranked by loss: of m, the worst gets the probability (m - 1) / D,
-    the next (m - 2) / D and so on to 0, D = m (m - 1) / 2. (The source ranks by accuracy on the devices' test data.) A
-    tier too small for a cohort is filled up from its neighbours.
+    Tiers of equal size are formed once, by the time of a round with an equal share of the band. A draw costs its tier
+    one of its ``credits``; a tier without credits pauses until all tiers have spent theirs and are refilled. At first
+    all tiers are equally likely. Every ``interval`` rounds the global model's mean loss in each tier is measured; if
+    that of the tier drawn last has not fallen, tiers are ranked by loss: of m, the worst gets the probability (m - 1) /
+    D, the next (m - 2) / D and so on to 0, D = m (m - 1) / 2. (The source ranks by accuracy on the devices' test data.)
+    A tier too small for a cohort is filled up from its neighbours.
 
     Source: Chai et al., TiFL: A Tier-based Federated Learning System, HPDC 2020.
     """
@@ -94,7 +94,7 @@ class TiFL(Method):
         return Choice(there[near[: view.cohort_size]])
 
     def _measure(self, view: View) -> None:
-        """Look at each tier's loss, and rank the tiers anew when the last one drawn has made no progress."""
+        """Measure each tier's loss, and rank the tiers again if the last one drawn has made no progress."""
         assert view.local_loss is not None
         there = np.flatnonzero(view.available)
         each = view.local_loss(there)
@@ -106,7 +106,7 @@ class TiFL(Method):
         self.state["loss"] = loss
 
     def _draw_tier(self, view: View, rng: np.random.Generator) -> int:
-        """A tier that has devices and credit, by its probability; it pays."""
+        """Draw a tier with available devices and credits by its probability, and take one credit."""
         state = self.state
         credit = state["credits"]
         alive = np.isin(np.arange(len(credit)), state["tier"][view.available])
@@ -120,13 +120,13 @@ class TiFL(Method):
 
 
 def tiers_by_time(time_s: Floats, count: int) -> Ints:
-    """The tier of each device: 0 for the fastest 1/count of them, and so on."""
+    """Return the tier of each device: 0 for the fastest 1/count of them, and so on."""
     rank = np.argsort(np.argsort(time_s, kind="stable"), kind="stable")
     return rank * count // len(time_s)
 
 
 def by_rank(loss: Floats) -> Floats:
-    """Probabilities that fall with the rank, the largest loss first: (m - 1, m - 2, ..., 0) / D."""
+    """Return probabilities that fall with the rank, largest loss first: (m - 1, m - 2, ..., 0) / D."""
     rank = np.argsort(np.argsort(-loss, kind="stable"), kind="stable")
     weight: Floats = (len(loss) - 1 - rank).astype(np.float64)
     return weight / max(float(weight.sum()), 1.0)
@@ -134,17 +134,17 @@ def by_rank(loss: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Oort(Method):
-    """Exploits devices with a high score, explores a falling share of untried ones.
+    """Exploit devices with a high score, and explore a falling share of untried ones.
 
-    The score is the utility n_k * loss_k, brought to [0, 1] over the devices tried, plus sqrt(0.1 ln R / last round
+    The score is the utility n_k * loss_k, normalised to [0, 1] over the devices tried, plus sqrt(0.1 ln R / last round
     used), times (T_pref / t_k)^2 for a device slower than T_pref. The exploited share is drawn by score among the tried
     devices that reach 95 % of the score of the last one it has room for; the rest of the cohort is drawn from the
     untried by speed (1 / time with an equal share of the band). That rest is eps S, where eps starts at ``explore`` and
-    falls by the factor ``decay`` a round down to ``explore_least``. ``preferred`` is T_pref, by default the median time
-    of the devices tried.
+    falls by the factor ``decay`` per round down to ``explore_least``. ``preferred`` is T_pref, by default the median
+    time of the devices tried.
 
-    Utility takes the mean loss for the root mean square over samples, which a server does not get here. Scaling it is
-    what the authors' program does: on its own scale the staleness term would never count.
+    Utility uses the mean loss instead of the root mean square over samples, which the server does not receive here.
+    The authors' program normalises it too: without that the staleness term would have no effect.
 
     Source: Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021.
     """
@@ -174,7 +174,7 @@ class Oort(Method):
         return good[draw(score[enough], count, rng)]
 
     def scores(self, view: View, tried: Ints) -> Floats:
-        """The score of each device tried."""
+        """Return the score of each device tried."""
         utility = view.population.samples[tried] * np.nan_to_num(view.loss[tried])      # NaN where training diverged
         utility = (utility - utility.min()) / (np.ptp(utility) or 1.0)
         score = utility + np.sqrt(STALENESS * np.log(view.round) / view.last_round[tried])
@@ -187,10 +187,10 @@ class Oort(Method):
 
 @dataclass(frozen=True)
 class Icas(Method):
-    """S draws without replacement by p_k = (n_k/n) |g_k| sqrt(rho / ((1 - rho) T_k + lam)), where lam makes sum p = 1.
+    """Draw S devices without replacement by p_k = (n_k/n) |g_k| sqrt(rho / ((1 - rho) T_k + lam)), sum p = 1.
 
-    n_k/n is the device's share of the data, |g_k| the norm of its gradient when it last took part (a device that
-    never did counts as the largest known), T_k its upload time over the full band, rho the weight of importance.
+    n_k/n is the device's share of the data, |g_k| the norm of its gradient when it last took part (the largest known
+    norm for a device that never did), T_k its upload time over the full band, rho the weight of importance.
     ``Choice.probability`` is p_k in the order drawn, for ICAS's unbiased aggregation.
 
     Source: Ren et al., Scheduling for Cellular Federated Edge Learning with Importance and Channel Awareness, IEEE
@@ -216,7 +216,7 @@ class Icas(Method):
 
 
 def probabilities(importance: Floats, time_s: Floats, rho: float) -> Floats:
-    """p = importance sqrt(rho / ((1 - rho) T + lam)) with the one lam, possibly negative, for which they sum to 1.
+    """Return p = importance sqrt(rho / ((1 - rho) T + lam)) with the lam, possibly negative, for which they sum to 1.
 
     With mu = lam + (1 - rho) min T the sum falls in mu, and lies above 1 where the fastest device alone reaches 1,
     and below 1 where all devices together would not if all were as fast as the fastest.
@@ -230,6 +230,6 @@ def probabilities(importance: Floats, time_s: Floats, rho: float) -> Floats:
         return p
 
     fastest = importance[np.argmin(later)]
-    low, high = np.log(rho * fastest**2) - 1e-9, np.log(rho * importance.sum() ** 2) + 1e-9     # a hair, for rounding
+    low, high = np.log(rho * fastest**2) - 1e-9, np.log(rho * importance.sum() ** 2) + 1e-9     # margin for rounding
     p = given(brentq(lambda log_mu: given(log_mu).sum() - 1, low, high, xtol=1e-12))
     return p / float(p.sum())

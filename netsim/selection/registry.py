@@ -1,4 +1,4 @@
-"""Selection methods by name, made from a scenario's ``[selection]`` table, and the check of what they answer."""
+"""Registry of selection methods, their construction from a scenario's ``[selection]``, and checks of their choices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RRA = {"lambda": "weight"}     # the reward is called as it is by the allocation
 
 
 def _check_kind(name: str, found: Any) -> None:
-    """Nothing but a selection method is ever called."""
+    """Refuse anything but a selection method; nothing else is ever called."""
     callable_kind = isinstance(found, type) and any("__call__" in vars(kind) for kind in found.__mro__)
     if not (callable_kind and hasattr(found, "needs")):
         raise InputError("wrong-interface", "selection.method", f'"{name}"',
@@ -52,7 +52,7 @@ METHODS = Registry("selection method", "selection.method", {
 
 
 def make_selection(method: str, options: Mapping[str, Any]) -> Selection:
-    """The method named in a scenario, or ``"package.module:Name"`` for a user's own, with its options checked."""
+    """Return the named method, or ``"package.module:Name"`` for an own one, with its options checked."""
     selection: Selection = METHODS.make(method, options)
     if not isinstance(getattr(selection, "state", None), dict):
         raise InputError("wrong-interface", "selection.method", f"{method} without a dict called state", "",
@@ -61,7 +61,7 @@ def make_selection(method: str, options: Mapping[str, Any]) -> Selection:
 
 
 def check_choice(choice: Choice, view: View, method: str) -> Ints:
-    """The devices chosen, or an error that names the round, the method and the devices at fault."""
+    """Return the chosen devices; raise an error that names the round, the method and the invalid devices."""
     where = f"round {view.round}, selection {method}"
     if not isinstance(choice, Choice):
         raise InputError("wrong-answer", where, type(choice).__name__, "netsim.selection.Choice(devices)")
@@ -91,12 +91,12 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
 
 
 def varies(method: str) -> bool:
-    """Whether a method may choose any number of devices."""
+    """Return True if a method may choose any number of devices."""
     return bool(getattr(METHODS.find(method), "varies", False))
 
 
 def check_state(state: Mapping[str, Any], method: str) -> dict[str, Any]:
-    """What a method carries from round to round, as a checkpoint can keep it."""
+    """Return the state of a method, checked to be numeric arrays that a checkpoint can store."""
     for name, value in state.items():
         if np.asarray(value).dtype.kind not in "biuf":
             raise InputError("wrong-interface", "selection.method",
@@ -105,6 +105,6 @@ def check_state(state: Mapping[str, Any], method: str) -> dict[str, Any]:
 
 
 def _short(devices: Any) -> str:
-    """The first few of a list, for a message."""
+    """Return the first few of a list, for a message."""
     listed = [str(device) for device in devices] if np.ndim(devices) == 1 else [str(devices)]
     return ", ".join(listed[:10]) + (f" and {len(listed) - 10} more" if len(listed) > 10 else "")

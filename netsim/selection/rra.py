@@ -1,4 +1,4 @@
-"""Selection ``rra``: the devices that are worth their energy before a deadline; ``rra-as-run``: as in the paper."""
+"""Selection ``rra``: devices worth their energy before a deadline; ``rra-as-run``: as in the paper's experiments."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from netsim.base.fields import Energy, Time
 from netsim.selection.method import Method, equal_share_s, typical_s
 from netsim.selection.view import Choice, View
 
-TURNS = 2     # of the published iteration, in rra-as-run
+TURNS = 2     # iterations of the published algorithm in rra-as-run
 
 
 @dataclass(frozen=True)
 class Rra(Method):
-    """Those taken by the optimum of sending energy less a reward for each device, with shares of the band to match.
+    """Select the devices that the optimum of sending energy less a reward for each device takes.
 
-    All devices compute at their highest frequency and upload until the ``deadline``, by default three times the median
-    of what they need with an equal share of the band. ``weight`` is the reward in joules: it sets how many are worth
-    it, so the cohort's size varies and S plays no part. A device of which the relaxed optimum takes half or more is in.
-    When none is, the fastest goes alone. Without fading the set stays the same from round to round. (In the calibrated
-    ``paper`` scenario the defaults take about 56 of 100 devices, and ``rra-as-run`` about 40.)
+    All devices compute at their maximum frequency and upload until the ``deadline``, by default three times the median
+    time with an equal share of the band. ``weight`` is the reward in joules: it determines the size of the cohort,
+    which varies and does not depend on S. A device of which the relaxed optimum takes half or more is selected. If
+    there is none, the fastest takes part alone. Without fading the set stays the same from round to round. (In the
+    calibrated ``paper`` scenario the defaults take about 56 of 100 devices, and ``rra-as-run`` about 40.)
 
     Source: Zeng et al., Energy-Efficient Radio Resource Allocation for Federated Edge Learning, ICC Workshops 2020; the
     optimum itself is computed in ``netsim.allocation.rra``.
@@ -49,16 +49,16 @@ class Rra(Method):
         return Choice(there[np.argmin(equal_share_s(view)[there])][None])
 
     def parts(self, problem: Problem, deadline_s: float, rng: np.random.Generator) -> Floats:
-        """How much of each device the relaxed problem takes, in [0, 1]."""
+        """Return the part of each device that the relaxed problem takes, in [0, 1]."""
         return rra_shares(problem, deadline_s, self.weight).beta
 
 
 @dataclass(frozen=True)
 class RraAsRun(Rra):
-    """As ``rra``, but two turns of the published iteration from parts drawn uniformly in [0, 1], not the optimum.
+    """Select like ``rra``, but after two iterations of the published algorithm from parts drawn uniformly in [0, 1].
 
-    Half of the devices start below one half and few recover in two turns, so the set changes from round to round also
-    without fading: that fits what the paper reports of RRA, about 45 of 100 devices.
+    Half of the devices start below one half and few recover in two iterations, so the set changes from round to round
+    even without fading: that fits the paper's report on RRA, about 45 of 100 devices.
     """
 
     def parts(self, problem: Problem, deadline_s: float, rng: np.random.Generator) -> Floats:
@@ -69,7 +69,7 @@ class RraAsRun(Rra):
 
 
 def problem_of(view: View, devices: Ints) -> Problem:
-    """The cell's round with these devices, as an allocation method sees it."""
+    """Return the allocation problem of these devices."""
     kinds = view.population
     return Problem(
         bits=np.broadcast_to(view.bits, view.cycles.shape)[devices], cycles=view.cycles[devices],
