@@ -276,7 +276,7 @@ def trace() -> str:
         "## Rows, links and jobs\n", literal(netsim.trace.schema.__doc__),
         *(f"Types in `{table}/`: {columns}.\n" for table, columns in types.items()),
         f"Why a device of a cohort did not deliver: {', '.join(f'`{drop}`' for drop in DROPS)}; and `{OVER}`, which "
-        "does not count as a drop-out: with the end of the run nobody waited for it any more.\n",
+        "does not count as a drop-out: the run ended while the job was in progress.\n",
         "## `netsim.Run`\n", literal(Run.__doc__), "## `run.breakdown()`\n", literal(Breakdown.__doc__),
         "## `run.critical_path()`\n", literal(CriticalPath.__doc__),
         "## `run.explain()`\n", literal(Explanation.__doc__),

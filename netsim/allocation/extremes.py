@@ -38,7 +38,7 @@ def within_floats(solve: Solve[Options, Answer]) -> Solve[Options, Answer]:
 
 
 def beyond(problem: Problem, why: str) -> InputError:
-    """Return the error for values that differ by so many orders of magnitude that a plan is lost in rounding."""
+    """Return the error for values too many orders of magnitude apart for a plan in floating point."""
     spread = ((name, getattr(problem, name)) for name in SPREAD)
     ranges = ", ".join(f"{name} {array.min():.3g} to {array.max():.3g}" for name, array in spread)
     return InputError("too-large", "problem",
