@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import __future__
+
+import builtins
 import secrets
 import socket
 import sys
 import threading
 import webbrowser
-from contextlib import AbstractContextManager, chdir, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, chdir, contextmanager, suppress
 from importlib.resources import files
 from importlib.util import find_spec
+from typing import Any
 
 from netsim.base.errors import InputError
 from netsim.lab.guard import Guard
@@ -19,14 +24,14 @@ from netsim.lab.link import below
 HOST = "127.0.0.1"
 PORT = 2718
 PORTS_TO_TRY = 50
-SESSION_S = 10         # how long a page that was closed may come back to what it had
-PATIENCE_S = 1         # how long pages that are open may hold up the end
+SESSION_S = 10         # time for which the session of a closed page is kept
+PATIENCE_S = 1         # time for which open pages may delay the shutdown
 
 
 def serve(port: int = PORT, *, open_browser: bool = True, link: str | None = None) -> None:
-    """Show the lab at http://127.0.0.1:PORT/TOKEN/ and the lessons below it, until interrupted.
+    """Serve the lab at http://127.0.0.1:PORT/TOKEN/ and the lessons below it, until interrupted.
 
-    With a ``link`` the address is that of a page with the settings that the link holds.
+    ``link`` names a page and its settings: the printed address opens that page.
     """
     page = "" if link is None else below(link)
     needs_marimo()
@@ -36,36 +41,61 @@ def serve(port: int = PORT, *, open_browser: bool = True, link: str | None = Non
     taken = listening.getsockname()[1]
     if taken != port:
         print(f"port {port} is taken; using {taken}", file=sys.stderr)
-    listening.listen()         # from now on a browser waits until the pages are ready, however fast it is
-    token = secrets.token_urlsafe(16)      # in the address, and not to be guessed
+    listening.listen()         # a browser that connects early waits until the pages are ready
+    token = secrets.token_urlsafe(16)      # part of the address, cannot be guessed
     address = f"http://{HOST}:{taken}/{token}/{page}"
     print(f"netsim lab: {address}  (stop with Ctrl+C)", flush=True)
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
-    with suppress(KeyboardInterrupt), no_configuration():      # also while the pages are put together, for seconds
-        # between two programs of one machine, compression only takes time
+    with suppress(KeyboardInterrupt), no_configuration(), one_parse_at_a_time():
+        # building the pages takes seconds; compression between two programs of one machine only costs time
         uvicorn.Server(uvicorn.Config(
             pages(token, taken), log_level="error", ws_per_message_deflate=False, timeout_graceful_shutdown=PATIENCE_S,
         )).run(sockets=[listening])
 
 
-def no_configuration() -> AbstractContextManager[None]:
-    """Keep marimo from what the current folder and those above it hold: pyproject.toml, .marimo.toml, .env.
+@contextmanager
+def one_parse_at_a_time() -> Iterator[None]:
+    """Hold a lock during every call of ``compile``, and so of ``ast.parse``, in all threads.
 
-    They name code to import (``pythonpath``) and files to show (``custom_css``). marimo looks for them in the current
-    folder and above, when it is imported and whenever a page is opened; above ``/`` there is nothing.
+    CPython before 3.13 counts the depth of a syntax tree per interpreter: two threads that parse at the same time can
+    raise "SystemError: AST constructor recursion depth mismatch". marimo parses pages in the request thread and cells
+    in session threads, so a page could be answered with HTTP 500. The lock is reentrant, since a collection of garbage
+    during ``compile`` may run code that parses too.
+    """
+    unlocked, lock = builtins.compile, threading.RLock()
+
+    def locked(source: Any, filename: Any, mode: str, flags: int = 0, dont_inherit: bool = False, *more: Any,
+               **options: Any) -> Any:
+        if not dont_inherit:      # the caller's future statement, not that of this module
+            flags |= sys._getframe(1).f_code.co_flags & __future__.annotations.compiler_flag
+        with lock:
+            return unlocked(source, filename, mode, flags, True, *more, **options)
+
+    builtins.compile = locked      # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        builtins.compile = unlocked
+
+
+def no_configuration() -> AbstractContextManager[None]:
+    """Change to ``/``, so that marimo reads no pyproject.toml, .marimo.toml or .env of the user's folders.
+
+    These files name code to import (``pythonpath``) and files to show (``custom_css``). marimo searches the current
+    folder and its parents, when it is imported and whenever a page is opened.
     """
     return chdir("/")
 
 
 def needs_marimo() -> None:
-    """Say what to install, where marimo is missing."""
+    """Raise InputError with the command to install, if marimo is missing."""
     if find_spec("marimo") is None:
         raise InputError("needs", "netsim lab", "no marimo", hint="pip install 'netsim[lab]'")
 
 
 def free_socket(port: int) -> socket.socket:
-    """A socket bound to this port of the loopback interface, or to the next that is free."""
+    """Return a socket bound to this port of the loopback interface, or to the next free port."""
     for candidate in range(port, min(port + PORTS_TO_TRY, 65536)):
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -79,7 +109,7 @@ def free_socket(port: int) -> socket.socket:
 
 
 def pages(token: str, port: int) -> Guard:
-    """The lab at /TOKEN/ and each lesson at /TOKEN/lesson-N/, for those who have the address."""
+    """Return the web application: the lab at /TOKEN/, each lesson at /TOKEN/lesson-N/, all other requests refused."""
     import marimo
 
     script = files("netsim.lab").joinpath("page.js").read_text(encoding="utf-8")

@@ -74,7 +74,7 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, serve.one_parse_at_a_time():
         patch.setattr(serve, "SESSION_S", 1)
         patch.setitem(sys.modules, "__main__", sys.modules["__main__"])      # marimo puts a page's own there
         opened = Lab()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import gc
 import socket
 import sys
+import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -41,3 +46,51 @@ def test_no_port_at_all(monkeypatch):
         "SO_REUSEADDR": socket.SO_REUSEADDR}))
     with refused("busy", "--port"):
         serve.free_socket(65530)
+
+
+def parse_in_threads():
+    """Parse in four threads at once; a collection of garbage in mid-parse lets another thread run. Return the errors."""
+    source = "x = " + "+".join(f"f({i}, [a, (b, c)])" for i in range(20))
+    errors = []
+
+    def work():
+        for _ in range(5):
+            try:
+                ast.parse(source)
+            except SystemError as error:
+                errors.append(error)
+
+    def let_others_run(phase, info):
+        time.sleep(1e-4)
+
+    usual = gc.get_threshold()
+    gc.callbacks.append(let_others_run)
+    gc.set_threshold(50)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.set_threshold(*usual)
+        gc.callbacks.remove(let_others_run)
+    return errors
+
+
+def test_threads_parse_one_at_a_time():
+    """CPython before 3.13 raises SystemError where two threads parse at once: the lab answered with HTTP 500."""
+    plain = builtins.compile
+    with serve.one_parse_at_a_time():
+        assert parse_in_threads() == []
+    assert builtins.compile is plain
+
+
+def test_compile_keeps_to_the_future_statements_of_its_caller():
+    caller = "def make(): return compile('def f(x: y): pass', 'made', 'exec')"
+    for future in ("", "from __future__ import annotations\n"):
+        space = {}
+        exec(compile(future + caller, "caller", "exec", dont_inherit=True), space)
+        plain = space["make"]().co_code
+        with serve.one_parse_at_a_time():
+            assert space["make"]().co_code == plain
