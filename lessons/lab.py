@@ -37,8 +37,8 @@ def _(mo):
     mo.md("""
     # Why does one device hold up all the others?
 
-    A round of federated learning ends when the **last** upload is in. Move a slider and see who that is. Both methods
-    get the same devices, at the same places, with the same work to do.
+    A round of federated learning ends when the **last** upload has arrived. Move a slider and see which device is last.
+    Both methods have the same devices, at the same places, with the same work.
     """)
     return
 
@@ -72,10 +72,10 @@ def _(
         model_kbit=model.value, cpu_ghz=tuple(cpu.value), seed=seed.value or 0, methods=(left.value, right.value),
         sharing=sharing.value)
     view = look(settings.scenario(), settings.methods, settings.seed)
-    explained = f"""<p>{verdict(view)}</p><p>The bars are means over the cohort: an average device's time, computing,
-    sending, and waiting. Under each round, the band over time: what is empty is idle. On the maps, the area of a disc
-    is a device's share of the band; red is who sets the pace: whom the others wait for, or, where all end together, the
-    device of which more clock or budget would shorten the round most, if that is more than a wider band would.</p>"""
+    explained = f"""<p>{verdict(view)}</p><p>The bars are means over the cohort: the time of an average device for
+    computing, sending and waiting. Below each round is the band over time; white areas are unused. On the maps, the
+    area of a disc is a device's share of the band. Red marks the device that limits the round: the others wait for it,
+    or, if all finish together, raising its clock or budget would shorten the round more than a wider band.</p>"""
 
     # one output for all pictures, so that a slider redraws them in one go
     mo.Html(
@@ -90,7 +90,7 @@ def _(
 
 @app.cell(hide_code=True)
 def _(Settings, charts, cohort, look, mo, seed):
-    # made anew with another cohort only: a slider that moves leaves them and what was chosen as they are
+    # depends on the cohort only: moving other sliders keeps these controls and the chosen device
     slowest = "the slowest"
     _drawn = Settings(cohort=cohort.value, seed=seed.value or 0)
     _devices = look(_drawn.scenario(), (), _drawn.seed).devices

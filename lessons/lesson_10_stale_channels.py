@@ -33,11 +33,11 @@ def _():
 def _(pages):
     lesson = pages.Lesson(
         10, minutes=25,
-        aim="You can say when it is worth measuring the channel for a plan, and when the mean is the better advice.",
+        aim="You can say when to plan with the measured gain of a channel, and when with its mean.",
         steps=(
-            pages.Step({"coherence time (ms)": 1}, "An upload sees the mean of many draws: a plan on it loses little."),
-            pages.Step({"coherence time (ms)": 1000}, "It outlives the round: what was measured holds, budgets too."),
-            pages.Step({"draw": 15}, "Somebody is in a deep fade just now: on that gain there is no plan at all."),
+            pages.Step({"coherence time (ms)": 1}, "An upload sees many draws: a plan on the mean loses little."),
+            pages.Step({"coherence time (ms)": 1000}, "Longer than the round: the measurement holds, and the budgets."),
+            pages.Step({"draw": 15}, "A device is in a deep fade now: with that gain there is no plan at all."),
         ),
         exercise=pages.Exercise(
             "An average is not a law. With a coherence time of **10 ms or less**, find a draw in which the plan on the "
@@ -52,13 +52,13 @@ def _(mo):
     mo.md(r"""
     # 10. Stale channels
 
-    A plan is made when a round begins. It divides the band by the gains $h_n$ that it knows, and then a tenth of a
-    second passes in which everybody computes and sends. If people walk and cars drive, the channel fades meanwhile:
-    its gain is drawn anew after every **coherence time**, about $0.423\, c / (v f)$. At 2 GHz that is 63 ms for a
-    walker at 1 m/s and 6.3 ms for a car at 10 m/s; a round of 130 ms is 2 to 20 of them.
+    A plan is made when a round begins. It allocates the band by the known gains $h_n$. Then all devices compute and
+    send, which takes about a tenth of a second. If people walk and cars drive, the channel fades meanwhile: it has a
+    new gain after every **coherence time**, about $0.423\, c / (v f)$. At 2 GHz that is 63 ms for a walker at 1 m/s
+    and 6.3 ms for a car at 10 m/s; a round of 130 ms has 2 to 20 coherence times.
 
-    What should a plan believe? The gains **now**, as measured a moment ago; or the **mean** gains, which know nothing
-    of fading? Below are rounds as they really went, bands and clocks as planned.
+    Which gains should a plan use? The gains **now**, as just measured, or the **mean** gains, without fading? Below are
+    simulated rounds, with bandwidths and clocks as planned.
     """)
     return
 
@@ -77,11 +77,11 @@ def _(Answer, LabView, Settings, draw, faded_round, look, np):
     whole = look(Settings(seed=draw.value).scenario(), (), draw.value)
 
     def went(ms):
-        """The two rounds as they went while the channel changed so often, as answers that can be drawn."""
+        """Return the two rounds as simulated with this coherence time."""
         def _answer(believes):
             _found = faded_round(whole.problem, ms / 1e3, believes, draw.value)
             _name = f"planned on the gain {'now' if believes == 'now' else 'in the mean'}"
-            return Answer(_name, _found and _found[1], reason="somebody's channel is too bad just now")
+            return Answer(_name, _found and _found[1], reason="the current channel of a device is too bad")
 
         return LabView(whole.population, whole.devices, whole.problem, (_answer("now"), _answer("mean")))
 
@@ -159,19 +159,19 @@ def _(median, pages, predictions, questions, went):
         _now, _mean = _longer(1000)
         return pages.Outcome(_which(questions[1], 1000), f"""
         On the gain now the round is {_now:.0f} % longer than without fading, on the mean {_mean:.0f} %. A fade lasts
-        longer than the round, so what was measured at its beginning holds to its end. The plan on the mean gives too
-        little band to whoever is in a fade, and the round waits for that one. **Measure if the channel outlives the
-        round.**
+        longer than the round, so the measurement at its beginning holds to its end. The plan on the mean gives too
+        little bandwidth to a device in a fade, and the round waits for it. **Measure if the coherence time is longer
+        than the round.**
         """)
 
     def _broken():
         _now, _mean = (each.plan.over_budget.sum() if each.plan else 0 for each in went(1).answers)
         return pages.Outcome(int(_mean), f"""
         {_mean} of ten; {_now} under the plan on the gain now. The shortest plan uses every budget to its end, so that
-        any delay breaks it, and a rate that is averaged over fades is a little below that of the mean gain. One can
-        plan with a margin, so many per cent below the budget; end a job when its budget is spent
-        (`rounds.over_budget = "drop"`), and lose its work; or divide the band anew as uploads go on
-        (`allocation.sharing = "adaptive"`), which helps those behind.
+        any delay breaks it, and a rate that is averaged over fades is a little below that of the mean gain. Three
+        remedies: plan with a margin below the budget; end a job when its budget is spent
+        (`rounds.over_budget = "drop"`) and lose its work; or reallocate the band during uploads
+        (`allocation.sharing = "adaptive"`), which helps slow devices.
         """)
 
     answers = (_ten_ms, _a_second, _broken)

@@ -29,16 +29,16 @@ def _(pages):
         11, minutes=25,
         aim="You can say what devices that go and come back cost a server that waits, and what a deadline costs.",
         steps=(
-            pages.Step({"there for (s, mean)": 100}, "They hardly ever go: as if nobody did."),
-            pages.Step({"away for (s, mean)": 20}, "They stay away longer: the mean round grows, the median does not."),
-            pages.Step({"deadline (ms; 0: none)": 200}, "A deadline: nearly the time of before, for a few updates."),
-            pages.Step({"there for (s, mean)": 1}, "In most rounds somebody goes: now the median grows, too."),
+            pages.Step({"there for (s, mean)": 100}, "Phones hardly ever leave: the run is almost as short as without absences."),
+            pages.Step({"away for (s, mean)": 20}, "Phones stay away longer: the mean round time grows, the median does not."),
+            pages.Step({"deadline (ms; 0: none)": 200}, "A deadline restores almost the whole speed, at the cost of a few updates."),
+            pages.Step({"there for (s, mean)": 1}, "In most rounds a phone leaves: now the median grows, too."),
         ),
         exercise=pages.Exercise(
             "Phones stay for **4 s** and go for **2 s**. Get the 80 rounds done in less than **11 s**, with at least "
             "**775** of the 800 updates.", {"deadline (ms; 0: none)": 150, "the band is shared": "adaptive"}),
-        leads="That was the last lesson. In the lab you can put together a cell of your own, take it with you as a "
-              "scenario, and go on with `netsim run`.")
+        leads="That was the last lesson. In the lab you can design your own cell, download it as a scenario file, and "
+              "simulate it with `netsim run`.")
     pages.top(lesson)
     return (lesson,)
 
@@ -48,12 +48,12 @@ def _(mo):
     mo.md(r"""
     # 11. Who is there
 
-    Phones go into pockets, tunnels and aeroplane mode. Here each of them is by turns **there**, for a time of mean
-    $m_1$, and **away**, for one of mean $m_0$, both exponential. So at any moment the share $m_1 / (m_1 + m_0)$ of
-    them is there, and only they are chosen. Whoever is there now stays for another time $T$ with probability
-    $e^{-T/m_1}$, and all ten of a cohort do with $e^{-10\,T/m_1}$.
+    Phones go into pockets, tunnels and aeroplane mode. In this lesson each phone alternates between **there** and
+    **away**, with exponential durations of mean $m_1$ and $m_0$. At any moment a share $m_1 / (m_1 + m_0)$ of the
+    phones is there, and only these can be selected. A phone that is there now stays for another time $T$ with
+    probability $e^{-T/m_1}$, and all ten phones of a cohort stay with probability $e^{-10\,T/m_1}$.
 
-    A device that goes in mid-round pauses and goes on when it is back, or loses its work and starts over, or is
+    A device that leaves during a round pauses its job until it returns, or loses its work and starts over, or is
     dropped. A deadline ends the waiting.
     """)
     return
@@ -93,7 +93,7 @@ def _(math, mo, run, still, there):
     took_s, still_s = (each.rounds["t1"].max() for each in (run, still))
     usual_s = still.rounds["round_s"].median()
     arrived, dropped = int(run.rounds["arrived"].sum()), int(run.rounds["dropped"].sum())
-    now = (f"**{run.last_round} rounds take {took_s:.1f} s**; if nobody ever went, {still_s:.1f} s. The median round "
+    now = (f"**{run.last_round} rounds take {took_s:.1f} s**; without absences, {still_s:.1f} s. The median round "
            f"takes {1e3 * run.rounds['round_s'].median():.0f} ms, the mean one "
            f"{1e3 * run.rounds['round_s'].mean():.0f} ms. {arrived} updates arrive, {dropped} do not. In "
            f"{math.exp(-10 * usual_s / there.value):.0%} of the rounds all ten should stay.")
@@ -104,7 +104,7 @@ def _(math, mo, run, still, there):
 @app.cell(hide_code=True)
 def _(lines, mo, run, still):
     mo.Html(lines(run.rounds["round"], {"as it went": 1e3 * run.rounds["round_s"],
-                                        "if nobody went": 1e3 * still.rounds["round_s"]},
+                                        "without absences": 1e3 * still.rounds["round_s"]},
                   across="round", up="ms").svg()
             + lines(run.rounds["round"], {"updates that arrive": run.rounds["arrived"]}, across="round",
                     up="devices").svg())
@@ -120,7 +120,7 @@ def _(pages):
         pages.Question("Phones stay for 4 s and go for **20 s** instead of 2 s, without a deadline. Which becomes "
                        "several times as long?",
                        ("The median round and the mean round", "The median round only", "The mean round only",
-                        "Neither: only those who are there are chosen")),
+                        "Neither: only phones that are there are selected")),
         pages.Question("A job takes as long as a phone stays, on average. Phones that go can pause it, or lose their "
                        "work and start over. How many times as long does a job take on average if work is lost?",
                        unit="times", within=0.15),
@@ -136,10 +136,11 @@ def _(absent, math, pages, played, predictions, questions, still_s, there, took_
         _missing = int(_hurried.rounds["dropped"].sum())
         _of = _missing + int(_hurried.rounds["arrived"].sum())
         return pages.Outcome(100 * _missing / _of, f"""
-        {_missing} of {_of}. Who is away is not chosen; lost are only those who go in mid-round, and a round is short
-        against the {there.value:g} s that a phone stays. The run takes {_hurried.rounds['t1'].max():.1f} s; as
-        the page stands now {took_s:.1f} s, and {still_s:.1f} s if nobody ever went. But updates are not lost at random
-        if some devices go more often than others: their data is heard less. A server that does not wait (`fedbuff`) or
+        {_missing} of {_of}. A phone that is away is not selected. Only updates of phones that leave during a round are
+        lost, and a round is short compared with the {there.value:g} s that a phone stays. The run takes
+        {_hurried.rounds['t1'].max():.1f} s; with the current settings {took_s:.1f} s, and {still_s:.1f} s without
+        absences. But if some devices leave more often than others, updates are not lost at random: the model learns
+        less from their data. A server that does not wait (`fedbuff`) or
         that asks more than it needs (`first-k`) pays in other coin: stale updates, or work thrown away.
         """)
 
@@ -150,9 +151,9 @@ def _(absent, math, pages, played, predictions, questions, still_s, there, took_
         _what = {(True, True): 0, (True, False): 1, (False, True): 2, (False, False): 3}[_grown]
         return pages.Outcome(questions[1].choices[_what], f"""
         The median goes from {1e3 * _times[0][0]:.0f} to {1e3 * _times[1][0]:.0f} ms, the mean from
-        {1e3 * _times[0][1]:.0f} to {1e3 * _times[1][1]:.0f} ms. A round waits for its last device. Most rounds see
-        nobody go: {math.exp(-10 * usual_s / 4):.0%} of them. In the others it waits until the one is back. A few such
-        rounds are most of the run: where a few cases are that much worse than the rest, the mean and not the median is
+        {1e3 * _times[0][1]:.0f} to {1e3 * _times[1][1]:.0f} ms. A round waits for its last device. In most rounds,
+        {math.exp(-10 * usual_s / 4):.0%} of them, no phone leaves. The others wait until the phone returns. These few
+        rounds take most of the run: where a few cases are that much worse than the rest, the mean and not the median is
         what one pays.
         """)
 

@@ -185,9 +185,9 @@ def _(Settings, allocate, far_ms, look, near_ms, np, pages, pair, predictions, q
         return pages.Outcome(min(_took, key=_took.get), f"""
         {'. '.join(f'{what} ({_cuts[what]} % for the far one): {ms:.1f} ms' for what, ms in _took.items())}.
         Left of the crossing the far device is last, and a little more band for it shortens the round; right of it the
-        near one is last. Only where both end **together** nothing can be gained by moving band from one to the other.
-        The near device is done later than it could be, but nobody waits for it. In the larger cohort it is the same:
-        under SAO all bars end at one line.
+        near one is last. Only if both finish **together**, moving bandwidth from one to the other gains nothing.
+        The near device finishes later than it could, but no device waits for it. The same holds in the larger cohort:
+        under SAO all bars end at the same time.
         """)
 
     def _draw_3():

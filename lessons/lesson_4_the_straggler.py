@@ -2,7 +2,7 @@
 # [tool.marimo.display]
 # theme = "system"      # light or dark, as the reader's screen is
 # ///
-"""Lesson 4: who sets the pace of a whole run."""
+"""Lesson 4: the device that limits a whole run."""
 
 import marimo
 
@@ -25,13 +25,13 @@ def _():
 def _(pages):
     lesson = pages.Lesson(
         4, minutes=30,
-        aim="You can find out who sets the pace of a run, also where all seem to end together, and what would help.",
+        aim="You can find the device that limits a run, also if all devices finish together, and what would help.",
         steps=(
             pages.Step({"distance of the sensor (m)": 50}, "A better place for the sensor: hardly anything happens."),
             pages.Step({"highest clock of the sensor (GHz)": 0.8}, "A faster clock: this is what the run waited for."),
             pages.Step({"highest clock of the sensor (GHz)": 2.0},
-                       "Now somebody else is last: from here on the sensor's clock is worth nothing."),
-            pages.Step({"allocation": "sao"}, "All end together, and yet the sensor sets the pace: see its price."),
+                       "Now another device is last: a faster sensor no longer shortens the round."),
+            pages.Step({"allocation": "sao"}, "All finish together, but the sensor limits the round: see its price."),
         ),
         exercise=pages.Exercise(
             "The sensor stays at **280 m**, and its clock can't go beyond **0.8 GHz**. Get the ten rounds done in less "
@@ -48,8 +48,8 @@ def _(mo):
 
     Twelve phones and **one** old sensor with a slow CPU, far from the base station. Every round takes eight of them at
     random. The simulation is the real one, event by event; it leaves a trace that says what waited for what. The
-    longest chain in it, the **critical path**, is exactly as long as the run: whatever is not on it could take longer
-    without anybody noticing.
+    longest chain in it, the **critical path**, is exactly as long as the run. A step that is not on the path could
+    take a little longer without delaying the run.
     """)
     return
 
@@ -136,7 +136,7 @@ def _():
                  f"{1e3 * _held.next_s:.2f} of {1e3 * found.round_s:.0f} ms.")
         _best = found.best
         return _said if _best is None else (
-            f"{_said} What would help most: {_best.change}, {1e3 * _best.saves_s:.0f} ms shorter.")
+            f"{_said} {_best.sentence('the run')}")
 
     return (price,)
 
@@ -193,15 +193,15 @@ def _(pages, place, played, predictions, questions):
         The ends of the bars do not tell: SAO hands the band from one to the other until all end at the same moment, so
         each of them is on some longest chain. What tells is the **price**. One per cent more of the sensor's clock
         makes round {_found.round} shorter by {1e3 * _first.next_s:.2f} of {1e3 * _found.round_s:.0f} ms; of the band,
-        by {1e3 * _band:.3f} ms. So the sensor sets the pace, though it ends with all the others. Try it: with 0.8 GHz
+        by {1e3 * _band:.3f} ms. So the sensor limits the round, although all finish together. Try it: with 0.8 GHz
         the ten rounds take {_faster_ms:.0f} ms instead of {1e3 * _run.critical_path().length_s:.0f} ms.
         """)
 
     def _bad_days():
         return pages.Outcome(100 * (1 - 0.99 ** 100), f"""
         All hundred are well with probability 0.99<sup>100</sup> = {0.99 ** 100:.2f}. With a cohort of ten it is
-        {0.99 ** 10:.2f}: one round of ten waits. Not every round of a large cohort is held up, but most are; and each
-        has its own culprit, so that nobody looks slow on average.
+        {0.99 ** 10:.2f}: one round of ten waits. Most rounds of a large cohort are delayed, each
+        by a different device, so that no device is slow on average.
         """)
 
     answers = (_faster_sensor, _price, _bad_days)

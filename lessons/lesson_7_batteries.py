@@ -148,8 +148,8 @@ def _(pages, pl, played, predictions, questions):
         return pages.Outcome(questions[0].choices[0 if _ratio < 0.98 else 2 if _ratio > 1.02 else 1], f"""
         SAO: {_sao['simulated_s']:.2f} s, {1e3 * _sao['energy_j']:.0f} mJ; equal shares: {_equal['simulated_s']:.2f} s
         and {1e3 * _equal['energy_j']:.0f} mJ. With an equal share the near devices send quickly, compute at their
-        highest clock and end below their budget. SAO takes band away from them for those who are far, so they send for
-        longer and spend the rest of their budget as well: the far ones' time is bought with the near ones' energy.
+        highest clock and end below their budget. SAO moves bandwidth from them to the far devices, so they send for
+        longer and spend their whole budget: the time of the far devices is paid with the energy of the near ones.
         Within the budget, energy costs nothing in SAO's problem; a battery knows better.
         """)
 
@@ -160,8 +160,8 @@ def _(pages, pl, played, predictions, questions):
         {sum(_small.values()):.0f} mJ become {sum(_large.values()):.0f} mJ: {'; '.join(f'{kind}s {mj:.0f} to '
         f'{_large[kind]:.0f} mJ' for kind, mj in _small.items())}. What matters is who is chosen
         instead: while the sensors last, they take places that phones and then laptops would take, and those spend far
-        more on a job. For the same reason the first to go pull the others after them: whoever is left is chosen more
-        often. In the end only the laptops on mains are left.
+        more on a job. For the same reason each device that goes empty drains the others: the remaining devices are selected
+        more often. In the end only the laptops on mains are left.
         """)
 
     def _five_left():

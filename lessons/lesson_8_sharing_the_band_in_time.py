@@ -32,7 +32,7 @@ def _(pages):
         8, minutes=30,
         aim="You can say what SAO is the optimum of, when one after the other is shorter, and when it is not.",
         steps=(
-            pages.Step({"under SAO the band is shared": "adaptive"}, "What is free goes to those who send."),
+            pages.Step({"under SAO the band is shared": "adaptive"}, "Unused bandwidth goes to the active uploads."),
             pages.Step({"model size (kbit)": 1200}, "Larger uploads: slices that lie idle cost more and more."),
             pages.Step({"model size (kbit)": 3640, "budgets (times 15 to 30 mJ)": 4},
                        "Now the uploads fill the round: in turns, devices wait for each other, and it turns round."),
@@ -56,7 +56,7 @@ def _(mo):
     band is used.
 
     What if one device sends at a time, with the **whole** band? It is then on the air for
-    $a_n = z_n / Q_n(B)$, a few milliseconds. Whoever is ready first is served first, so that
+    $a_n = z_n / Q_n(B)$, a few milliseconds. The first device to finish computing is served first, so that
 
     $$T = \max_k \Bigl( r_k + \sum_{j:\, r_j \ge r_k} a_j \Bigr),$$
 

@@ -27,19 +27,18 @@ def _():
 def _(pages):
     lesson = pages.Lesson(
         9, minutes=30,
-        aim="You can say what it brings not to wait for the slowest, and in which coin it is paid: staleness, energy, "
-            "fairness.",
+        aim="You can say what an asynchronous server gains, and what it costs: staleness, energy, fairness.",
         steps=(
-            pages.Step({"most work over least work": 1}, "All have the same work: not waiting brings little."),
-            pages.Step({"most work over least work": 30}, "Widely spread work: now waiting is what takes the time."),
-            pages.Step({"updates that make a new model (K)": 1}, "A new model at each update: all of them are stale."),
-            pages.Step({"against": "first-k"}, "Rounds that end with the first five: the others have worked in vain."),
+            pages.Step({"most work over least work": 1}, "All devices have the same work: not waiting gains little."),
+            pages.Step({"most work over least work": 30}, "Very different work: now waiting takes most of the time."),
+            pages.Step({"updates that make a new model (K)": 1}, "A new model after each update: all are stale."),
+            pages.Step({"against": "first-k"}, "Rounds end with the first five updates: the others are discarded."),
         ),
         exercise=pages.Exercise(
             "Find a fleet and a K with which the server that does not wait takes in at least **4 times** as many "
             "updates a second, each with less energy than under the synchronous one, and with a staleness below **1** "
             "on average.", {"most work over least work": 10, "updates that make a new model (K)": 10}),
-        leads="While somebody works, others make new models. The channel does not wait either.")
+        leads="While a device works, the model changes. So does the channel.")
     pages.top(lesson)
     return (lesson,)
 
@@ -49,12 +48,12 @@ def _(mo):
     mo.md(r"""
     # 9. Waiting or not
 
-    A synchronous server waits for the slowest device of a round. **FedBuff** does not: whoever is done sends its update
-    and starts again at once, and every $K$ updates make a new model. **FedAsync** makes one of every single update.
-    **first-k** still goes in rounds, but ends each with the first $K$ who arrive; the others have worked in vain.
+    A synchronous server waits for the slowest device of a round. **FedBuff** does not: a device that has finished sends
+    its update and starts again at once, and every $K$ updates make a new model. **FedAsync** makes a new model of every
+    update. **first-k** has rounds, but ends each after the first $K$ arrivals and discards the other updates.
 
-    While a device works, others may make new models. How many of them is the **staleness** $\tau$ of its update: it
-    says how to improve a model that is no longer there. So it counts less, $s(\tau) = 1/\sqrt{1 + \tau}$.
+    While a device works, others may make new models. Their number is the **staleness** $\tau$ of its update, which
+    improves a model that has been replaced. So it has a smaller weight, $s(\tau) = 1/\sqrt{1 + \tau}$.
 
     Ten phones, all at work, for two simulated seconds; dark lines are new models.
     """)
@@ -76,7 +75,7 @@ def _(controls, dropdown, slider):
 @app.cell(hide_code=True)
 def _(allocation, buffer, draw, load_scenario, server, simulate, spread):
     def played(changes, ratio):
-        """Two seconds of ten phones of which one may have so many times the work of another."""
+        """Simulate ten phones for two seconds; the most work is up to ``ratio`` times the least."""
         _root = ratio ** 0.5
         _work = f'{{ dist = "lognormal", median = 2e4, sigma = 1.0, min = {2e4 / _root!r}, max = {2e4 * _root!r} }}'
         return simulate(load_scenario("lab", [
@@ -155,7 +154,7 @@ def _(pages):
                        "average?", unit="models"),
         pages.Question("The most work is **30 times** the least, and synchronous rounds are allocated by tdma. Who "
                        "takes more energy an update?",
-                       ("The synchronous server: its devices wait", "FedBuff: nobody waits",
+                       ("The synchronous server: its devices wait", "FedBuff: its devices never wait",
                         "Both the same: the work is the same")),
         pages.Question("first-k with K = 5 ends each round with the first five of ten. Compare the energy **an "
                        "update** with a synchronous server under SAO, with the spread and the draw as they are.",
@@ -171,10 +170,10 @@ def _(facts, other, pages, predictions, questions, synchronous):
         _found = {k: facts(other("fedbuff", k))["staleness, on average"] for k in (10, 5, 2, 1)}
         return pages.Outcome(float(_found[2]), f"""
         (10 − 1)/K, whatever the speeds are: {', '.join(f'{9 / k:g} with K = {k}' for k in _found)}; measured
-        {', '.join(f'{each:.2f}' for each in _found.values())}, a little less, since a run begins with nobody being
-        stale. A new model makes all jobs under way one older, but for the one whose arrival made it: nine of ten. That
-        is nine for every K updates, whoever they come from. A fast device's updates are fresh and many, a slow one's
-        are stale and few: the model leans to the data of the fast.
+        {', '.join(f'{each:.2f}' for each in _found.values())}, a little less, since the first updates of a run are not
+        stale. A new model raises the staleness of all running jobs by one, except the job that completed it: nine of
+        ten. That is nine for every K updates, from any device. The updates of a fast device are fresh and many, those
+        of a slow one stale and few: the model is biased to the data of fast devices.
         """)
 
     def _energy():
@@ -184,16 +183,16 @@ def _(facts, other, pages, predictions, questions, synchronous):
         return pages.Outcome(questions[1].choices[_what], f"""
         {_waits:.1f} mJ with waiting, {_comes:.1f} mJ without. Synchronous rounds last as long as the slowest device
         needs; all others have time, and under `tdma` they use it to compute slowly: computing costs the square of the
-        clock. Where nobody waits, nobody has time: each computes as fast as its budget allows. (Under `sao` everybody
-        spends the whole budget, {_sao:.1f} mJ, and not waiting takes less.)
+        clock. Without waiting there is no spare time: each device computes as fast as its budget allows. (Under `sao`
+        every device spends its whole budget, {_sao:.1f} mJ, and not waiting takes less.)
         """)
 
     def _in_vain():
         _waits, _first = facts(synchronous("sao")), facts(other("first-k", 5))
         _ratio = _first["mJ an update"] / _waits["mJ an update"]
         return pages.Outcome(questions[2].choices[0 if _ratio < 0.9 else 2 if _ratio > 1.1 else 1], f"""
-        {_first['mJ an update']:.1f} mJ against {_waits['mJ an update']:.1f} mJ. Ten devices work and five are taken in;
-        what the others have spent until then is spent in vain. Rounds are shorter, so that there are
+        {_first['mJ an update']:.1f} mJ against {_waits['mJ an update']:.1f} mJ. Ten devices work and five updates are
+        aggregated; the energy of the others is wasted. Rounds are shorter, so that there are
         {_first['updates a second']:.0f} updates a second instead of {_waits['updates a second']:.0f}; but one phone
         delivers {_first['most deliveries of a device']:.0f} of them in two seconds, and another
         {_first['fewest']:.0f}.

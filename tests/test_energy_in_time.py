@@ -319,11 +319,11 @@ def test_report_export_and_breakdown_show_it(netsim, tmp_path):
     assert {"download", "throttled", "idle", "harvest", "spilt", "packets"} <= {event["name"] for event in events}
     assert netsim("report", run.path, "--out", tmp_path / "page.html")[0] == 0
     page = (tmp_path / "page.html").read_text()
-    assert all(word in page for word in ("drawn at rest", "lost with full batteries", '"throttled"', "download_s"))
+    assert all(word in page for word in ("drawn when idle", "lost with full batteries", '"throttled"', "download_s"))
     code, out, _ = netsim("breakdown", run.path)
     assert code == 0
     assert "download" in out
-    assert "came in" in out
+    assert "lost to full batteries" in out
     code, out, _ = netsim("breakdown", run.path, "--json")
     assert {"idle_j", "harvest_j", "spilt_j", "download_j"} <= json.loads(out)["totals"].keys()
     run.figure("gantt", 2).savefig(tmp_path / "gantt.png")

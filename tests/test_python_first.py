@@ -264,7 +264,7 @@ def test_results_show_themselves_with_units() -> None:
         run._repr_html_(): ("scenario, seed 0: 4 rounds (finished)", " ms", " mJ"),
         run.breakdown()._repr_html_(): ("compute time", "band used", " %"),
         run.critical_path()._repr_html_(): ("what set the length of", "share of time"),
-        run.explain(1)._repr_html_(): ("what holds it up", "what would help", "bandwidth"),
+        run.explain(1)._repr_html_(): ("binding limits", "changes that would help", "bandwidth"),
     }
     for html, words in shown.items():
         assert html.startswith("<p><b>")

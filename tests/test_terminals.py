@@ -169,9 +169,9 @@ def test_progress_is_no_part_of_the_result(tmp_path: Path) -> None:
 def test_nothing_to_resume(tmp_path: Path) -> None:
     first = netsim(tmp_path, "run", "tiny", "--out", "run", "--resume")
     assert first.returncode == 0
-    assert b"run: no run to go on with, so a new one begins" in first.stderr
+    assert b"nothing to resume in run; starting a new run" in first.stderr
     again = netsim(tmp_path, "run", "tiny", "--out", "run", "--resume")
-    assert b"no run to go on with" not in again.stderr
+    assert b"nothing to resume" not in again.stderr
 
 
 LONG = {"run": ["run", "tiny", "--set", "end.rounds=100000000"],
@@ -199,7 +199,7 @@ def test_a_signal_says_how_to_go_on(tmp_path: Path, case: tuple[str, signal.Sign
         said = process.stderr.read()
     assert process.returncode == code, said
     assert "Traceback" not in said
-    found = re.search(rf"{word}; go on with:  netsim (.*)", said)
+    found = re.search(rf"{word}; resume with:  netsim (.*)", said)
     assert found, said
     assert found[1].startswith(words[0])
     assert ("--resume" in found[1]) == (words[0] == "run")
@@ -230,4 +230,4 @@ def test_want_of_memory_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys:
         cli.main()
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert re.fullmatch(r"error: not enough memory for this \(Unable to allocate .*\); take fewer devices.*\n", said)
+    assert re.fullmatch(r"error: out of memory \(Unable to allocate .*\); use fewer devices.*\n", said)

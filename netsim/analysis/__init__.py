@@ -1,1 +1,1 @@
-"""What a trace says about a run: where time and energy went, and what set its length. Never imports simpy or torch."""
+"""Analysis of traces: latency and energy breakdown, critical path, counterfactuals. Never imports simpy or torch."""

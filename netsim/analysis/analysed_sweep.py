@@ -1,4 +1,4 @@
-"""A sweep read back from its folder: its cells, its cases over seeds, what failed and why."""
+"""Results of a sweep, read from its folder: points, cases with statistics over seeds, failures with reasons."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from netsim.base.sealed import read_object
 ABOUT = "sweep.json"
 TABLE = "table.parquet"
 MOST_POINTS = 200        # of a mean curve
-OVER = {"rounds": "round", "time": "seconds", "energy": "joules"}      # what an accuracy is drawn against
+OVER = {"rounds": "round", "time": "seconds", "energy": "joules"}      # x axes of accuracy curves
 
-# what is told of a case: of which kind it is, the column of a cell's row, and whether it is a mean over rounds
+# measures of a case: the kind of quantity, the column of a point's row, and whether it is a mean over rounds
 MEASURES: dict[str, tuple[str, str, bool]] = {
     "accuracy": ("share", "accuracy", False), "round_s": ("time", "simulated_s", True),
     "simulated_s": ("time", "simulated_s", False), "energy_j": ("energy", "energy_j", False),
@@ -37,25 +37,25 @@ TARGETS = {"rounds": "count", "time_s": "time", "energy_j": "energy"}
 
 @dataclass(frozen=True, eq=False)
 class SweepCase:
-    """One setting of what a sweep varies, under each of its seeds."""
+    """One combination of the varied settings of a sweep, under each of its seeds."""
 
     label: str
     settings: dict[str, Any]
-    rows: dict[int, dict[str, Any]]      # of the cells that are finished, by seed
-    failed: dict[int, str]               # why others are not
+    rows: dict[int, dict[str, Any]]      # of the finished points, by seed
+    failed: dict[int, str]               # reasons of failed points, by seed
 
     def values(self, measure: str) -> dict[int, float]:
-        """A measure by seed, as far as it is known."""
+        """Return the known values of a measure, by seed."""
         _, column, of_round = MEASURES[measure]
         return {seed: float(row[column]) / (row["rounds"] if of_round else 1) for seed, row in self.rows.items()
                 if row[column] is not None and (row["rounds"] or not of_round)}
 
     def over(self, measure: str) -> Estimate:
-        """Its mean over seeds."""
+        """Return the mean of a measure over seeds, with its interval."""
         return estimate(list(self.values(measure).values()))
 
     def learned(self) -> Iterator[tuple[int, dict[str, Floats]]]:
-        """By seed, accuracy and where it was reached, in rounds, simulated seconds and joules since the start."""
+        """Yield for each seed the accuracy against rounds, simulated seconds and joules since the start."""
         for seed, row in self.rows.items():
             accuracy = np.array(row["round_accuracy"], np.float64)
             there = np.flatnonzero(~np.isnan(accuracy))
@@ -65,7 +65,7 @@ class SweepCase:
                              "joules": np.cumsum(row["round_energy_j"])[there]}
 
     def reached(self, target: float) -> dict[str, dict[int, float]]:
-        """What it took until an accuracy was first reached, by seed: of those that have."""
+        """Return rounds, seconds and joules until an accuracy was first reached, for the seeds that reached it."""
         found: dict[str, dict[int, float]] = {name: {} for name in TARGETS}
         for seed, curve in self.learned():
             at = next((place for place in records(curve["accuracy"].tolist()) if curve["accuracy"][place] >= target),
@@ -76,22 +76,23 @@ class SweepCase:
         return found
 
     def curve(self, over: str) -> tuple[Floats, list[Estimate]] | None:
-        """The mean accuracy against rounds, time or energy; None where nothing was learned."""
+        """Return the mean accuracy against rounds, time or energy; None without accuracies."""
         curves = [curve for _, curve in self.learned()]
         return mean_curve([curve[OVER[over]] for curve in curves], [curve["accuracy"] for curve in curves],
                           MOST_POINTS) if curves else None
 
 
 class AnalysedSweep:
-    """What a sweep came to: ``table`` has a row a cell, ``cases`` are named by what was varied."""
+    """Results of a sweep: ``table`` has a row per point, ``cases`` are labelled by the varied settings."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         try:
             self._about = read_object(self.folder / ABOUT, "what a sweep says of itself")
         except OSError:
-            raise InputError("missing", str(self.folder / ABOUT), hint="It is no folder of a sweep, or an unfinished "
-                             "one: start the sweep again, which writes the file and repeats no point") from None
+            raise InputError("missing", str(self.folder / ABOUT), hint="The folder belongs to no sweep or to an "
+                             "unfinished one: start the sweep again, which writes the file and repeats no point"
+                             ) from None
         self.name: str = self._about["name"]
         self.scenario: str = self._about["scenario"]
         self.seeds: list[int] = self._about["seeds"]
@@ -99,7 +100,7 @@ class AnalysedSweep:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """A row for each finished cell; the columns are those of the guide on sweeps."""
+        """A row for each finished point; the guide on sweeps lists the columns."""
         path = self.folder / TABLE
         try:
             return pl.read_parquet(path)
@@ -109,7 +110,7 @@ class AnalysedSweep:
 
     @cached_property
     def cases(self) -> list[SweepCase]:
-        """The cases in the order of the sweep, failed ones among them."""
+        """All cases, also failed ones, in the order of the sweep."""
         rows: dict[tuple[str, int], dict[str, Any]] = {}
         if self.table.height:
             rows = {(row["scenario_sha256"], row["seed"]): row for row in self.table.iter_rows(named=True)}
@@ -133,17 +134,17 @@ class AnalysedSweep:
 
     @property
     def learns(self) -> bool:
-        """Whether any cell has an accuracy."""
+        """True if any point has an accuracy."""
         return any(case.values("accuracy") for case in self.cases)
 
     @cached_property
     def measures(self) -> list[str]:
-        """What there is to tell: accuracy where there was learning, drop-outs where there were any."""
+        """Measures with values: accuracy only with learning, drop-outs only if there were any."""
         return [name for name in MEASURES if any(value or name not in ("accuracy", "dropped")
                                                  for case in self.cases for value in case.values(name).values())]
 
     def case(self, wanted: str | int | Mapping[str, Any] | None = None) -> SweepCase:
-        """A case by its label, its place, or what is set in it; without any, the first."""
+        """Return a case by its label, its index or its settings; by default the first."""
         if wanted is None or (isinstance(wanted, int) and -len(self.cases) <= wanted < len(self.cases)):
             return self.cases[wanted or 0]
         for case in self.cases:
@@ -153,21 +154,21 @@ class AnalysedSweep:
 
     @property
     def summary(self) -> pl.DataFrame:
-        """A row a case: what was varied, and each measure's mean with its 95 % interval over seeds (Student's t).
+        """A row per case: its settings, and the mean of each measure with its 95 % interval over seeds (Student's t).
 
-        ``compute_s``, ``upload_s`` and ``wait_s`` are of a round on average.
+        ``compute_s``, ``upload_s`` and ``wait_s`` are means over rounds.
         """
         return self._frame(lambda case, measure: case.over(measure))
 
     def differences(self, against: str | int | Mapping[str, Any] | None = None) -> pl.DataFrame:
-        """A row a case: by how much each measure is more than in another case, paired over the ``seeds`` of both."""
+        """Return a row per case: the difference of each measure from another case, paired over common ``seeds``."""
         other = self.case(against)
         common = pl.Series("seeds", [len(case.rows.keys() & other.rows.keys()) for case in self.cases])
         return self._frame(lambda case, measure: paired(case.values(measure), other.values(measure))
                            ).with_columns(common)
 
     def to_target(self, accuracy: float) -> pl.DataFrame:
-        """A row a case: rounds, time and energy until an accuracy was reached, over the seeds that have."""
+        """Return a row per case: rounds, time and energy until an accuracy was reached, over seeds that reached it."""
         if not 0 < accuracy <= 1:
             raise InputError("out-of-range", "accuracy", accuracy, "a share from 0 to 1, such as 0.9")
         rows = []
@@ -183,7 +184,7 @@ class AnalysedSweep:
                           | {"reason": next(iter(case.failed.values()), None)} for case in self.cases])
 
     def named(self, case: SweepCase) -> dict[str, Any]:
-        """How a row of a table begins: the case's label, what is set in it, as text, and its finished seeds."""
+        """Return the first columns of a table: label and settings of a case, and the number of finished seeds."""
         return {"case": case.label, **{key: _text(case.settings[key]) if key in case.settings else None
                                        for key in self.keys}, "seeds": len(case.rows)}
 
@@ -198,7 +199,7 @@ def _as_frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def labels(cases: Sequence[Mapping[str, Any]], alone: str) -> list[str]:
-    """Names of cases by what is set in each: values where they speak for themselves, else with their keys.
+    """Return the labels of cases: the values of their settings, with keys where values alone are ambiguous.
 
     >>> labels([{"allocation.method": "sao", "selection.cohort": 5}, {"allocation.method": "equal"}], "tiny")
     ['sao, cohort 5', 'equal']
@@ -210,7 +211,7 @@ def labels(cases: Sequence[Mapping[str, Any]], alone: str) -> list[str]:
 
 
 def _short(key: str, value: Any) -> str:
-    """A word or a quantity alone; a bare number with the last part of its key."""
+    """Return a text value alone, and a bare number with the last part of its key."""
     return _text(value) if isinstance(value, str) else f"{key.rpartition('.')[2].replace('_', ' ')} {_text(value)}"
 
 

@@ -1,4 +1,4 @@
-"""What could have been otherwise in a round: changes of one limit, of the band, of the cohort, of the method."""
+"""Counterfactual changes of a round: one limit of a device, the bandwidth, the cohort, the allocation method."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from netsim.cell.schedulers import SCHEDULERS
 from netsim.trace.schema import ARRIVED
 
 WITHOUT, CPU, BUDGET, POWER, BAND, METHOD = "without", "cpu_max", "budget", "power", "bandwidth", "method"
-BATTERY, DEADLINE = "battery", "deadline"          # limits that bind, but of which no what-if is reported
-RAISED = (CPU, BUDGET, POWER)                      # the limits of a device that can be raised
-LIMITS = {CPU: ("cpu_max_hz", "frequency", "CPU up to"), BUDGET: ("budget_j", "energy", "budget of"),
-          POWER: ("power_w", "power", "power of"), BAND: ("bandwidth_hz", "frequency", "a band of")}
-CHOOSE_POWER = frozenset({"sao-joint", "sao-common-power", "algorithm6"})      # by them the range's top is raised
-FREE = 1e3           # times as much of a limit stands for no limit
+BATTERY, DEADLINE = "battery", "deadline"          # limits that can bind, but have no what-if
+RAISED = (CPU, BUDGET, POWER)                      # limits of a device that a change can raise
+LIMITS = {CPU: ("cpu_max_hz", "frequency", "maximum CPU frequency"), BUDGET: ("budget_j", "energy", "energy budget"),
+          POWER: ("power_w", "power", "transmit power"), BAND: ("bandwidth_hz", "frequency", "the bandwidth")}
+CHOOSE_POWER = frozenset({"sao-joint", "sao-common-power", "algorithm6"})      # methods that choose the power
+FREE = 1e3           # factor on a limit that stands for no limit
 BEYOND = 1e-6        # relative: a limit that would have to be raised by less does not bind
-AGREES = 1e-6        # seconds, or parts of a longer round: a replay that differs by more is of another round
+AGREES = 1e-6        # seconds, or relative for rounds over 1 s: largest accepted difference between replay and trace
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing otherwise: ``factor`` times a limit, of a device or of the cell; another method; a device less."""
+    """One change: ``factor`` times a limit of a device or of the cell, another method, or one device removed."""
 
     key: str
     device: int | None = None
     factor: float | None = None
-    method: str | None = None          # of allocation
-    sharing: str | None = None         # or the scheduler by which the band is shared
-    to_the_point: bool = False         # raised just so far that it no longer binds
+    method: str | None = None          # another allocation method
+    sharing: str | None = None         # another scheduler
+    to_the_point: bool = False         # raised to the value from which it no longer binds
 
     def problem(self, problem: Problem, own_method: str) -> Problem:
-        """The round's problem with the change; ``own_method`` plans it."""
+        """Return the round's problem with the change; ``own_method`` is the allocation method that will plan it."""
         factor, at = self.factor or 1.0, _at(problem, self.device)
         if self.key == WITHOUT:
             return problem.subset(~at)
@@ -61,24 +61,29 @@ class Change:
         return replace(problem, power_w=more, power_max_w=np.maximum(problem.power_range_w[1], more))
 
     def words(self, names: dict[int, str], now: float | None) -> str:
-        """The change for people; ``now`` is the limit as it is."""
+        """Return the change as the subject of a sentence; ``now`` is the current limit in SI units.
+
+        Examples: "doubling phone 3's energy budget (to 20 mJ)", "leaving out phone 3", "allocation method tdma".
+        """
         whose = f"{names[self.device]}'s " if self.device is not None else ""
         if self.key == METHOD:
-            return f"allocation method {self.method}" if self.method else f"sharing the band by {self.sharing}"
+            return f"allocation method {self.method}" if self.method else f"scheduler {self.sharing}"
         if self.key == WITHOUT or now is None or self.factor is None:
-            return f"without {names[self.device or 0]}"
+            return f"leaving out {names[self.device or 0]}"
         _, dimension, what = LIMITS[self.key]
         much = units.format(now * self.factor, dimension)
         if self.to_the_point:
-            return f"{whose}{what} {much}, where it no longer binds"
-        times = f"x{self.factor:g}" if self.factor >= 2 else f"+{100 * (self.factor - 1):.3g} %"
-        return f"{whose}{what} {much} ({times})"
+            return f"raising {whose}{what} to {much}, where it no longer binds"
+        if self.factor == 2.0:
+            return f"doubling {whose}{what} (to {much})"
+        by = f"times {self.factor:g}" if self.factor > 2.0 else f"+{100 * (self.factor - 1):.3g} %"
+        return f"raising {whose}{what} to {much} ({by})"
 
 
 def _limits(problem: Problem, key: str, method: str) -> Floats:
-    """The limit of each device.
+    """Return the limit of each device, in SI units, shape (N,).
 
-    ``power`` is the power given, by the methods that take it as it is; by those that choose it, the top of its range.
+    The limit on power is the given power; for methods that choose the power, the maximum of its range.
     """
     found: Floats = (problem.power_range_w[1] if key == POWER and method in CHOOSE_POWER else
                      getattr(problem, LIMITS[key][0]))
@@ -86,7 +91,7 @@ def _limits(problem: Problem, key: str, method: str) -> Floats:
 
 
 def limit_now(problem: Problem, change: Change, method: str) -> float | None:
-    """The limit that a change is about, as it is; None where it is about none of the problem's."""
+    """Return the current value of the limit that a change raises; None if it raises no limit of the problem."""
     if change.key == BAND:
         return problem.bandwidth_hz
     if change.key not in RAISED:
@@ -96,29 +101,32 @@ def limit_now(problem: Problem, change: Change, method: str) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Laboratory:
-    """One round: the problem of its whole cohort, in the state in which it began, played as it was or with changes."""
+    """One round with the state in which it began; simulates it again, unchanged or with a change."""
 
     replays: Replays
     number: int
-    problem: Problem              # the devices by rising number, with their own budgets
-    charge_j: Floats              # what each battery held when the round began; inf on mains
-    deadline_s: float             # of a wave; inf where there is none
+    problem: Problem              # of the whole cohort: devices by rising number, with their own budgets
+    charge_j: Floats              # charge of each battery when the round began; inf on mains
+    deadline_s: float             # of a wave; inf without a deadline
     _known: dict[Change, float | None] = field(default_factory=dict, init=False)      # seconds that changes save
 
     @classmethod
     def of(cls, replays: Replays, number: int) -> Laboratory:
-        """A round by its number."""
+        """Return the round of this number."""
         jobs = replays.jobs_of(number)
         who, cell = jobs["device"].to_numpy(), replays.engine.begin(number)
         problem = cell.problem(who)
-        if replays.run.app is not None:             # which says itself what its clients compute and send
+        if replays.run.app is not None:             # a Flower app sets the work and the upload size of its clients
             problem = replace(problem, bits=jobs["bits"].to_numpy(), cycles=jobs["cycles"].to_numpy())
         within_s = replays.scenario.rounds.deadline
         deadline_s = math.inf if within_s is None else float(within_s)
         return cls(replays, number, problem, cell.batteries.level_j(who), deadline_s)
 
     def play(self, problem: Problem | None = None, method: str | None = None, sharing: str | None = None) -> Played:
-        """The round of this problem, by this method; raises InputError where it has no plan and that is an error."""
+        """Simulate the round with this problem, method and scheduler.
+
+        Raises InputError if it has no plan and ``rounds.infeasible`` makes that an error.
+        """
         posed, hurried = self.problem if problem is None else problem, self.deadline_s < math.inf
         found = self.replays.engine.play(
             self.number, posed, self.charge_of(np.asarray(posed.numbers)),
@@ -127,24 +135,24 @@ class Laboratory:
         return Played.of(found, self.deadline_s)
 
     def charge_of(self, devices: Ints) -> Floats:
-        """What the batteries of some devices held when the round began."""
+        """Return the charge in J of the batteries of some devices when the round began."""
         return self.charge_j[np.searchsorted(np.asarray(self.problem.numbers), devices)]
 
     @cached_property
     def was(self) -> Played:
-        """The round without a change; raises InputError where it does not take as long as it took."""
+        """The round without a change; raises InputError if its duration differs from the trace."""
         known = self.replays.engine.as_it_was(self.number)
         played = self.play() if known is None else Played.of(known, self.deadline_s)
         if abs(played.round_s - self.round_s) > AGREES * max(1.0, self.round_s):
             raise InputError(
                 "other-version", f"round {self.number}", f"{self.round_s:.6g} s",
                 f"{played.round_s:.6g} s, as it takes now",
-                "The run is of another version of netsim or of its methods, and cannot be explained")
+                "Another version of netsim or of its methods wrote the run, so it cannot be explained")
         return played
 
     @property
     def round_s(self) -> float:
-        """How long the round took."""
+        """Duration of the round in the trace."""
         return self.replays.lengths[self.number]
 
     @property
@@ -152,17 +160,19 @@ class Laboratory:
         return self.replays.method
 
     def limit(self, change: Change) -> float | None:
-        """The limit that a change is about, as it is; None where it is about none."""
+        """Return the current value of the limit that a change raises; None if it raises none."""
         if change.key == BATTERY:
             return float(self.charge_j[_at(self.problem, change.device)][0])
         return limit_now(self.problem, change, self.method)
 
     def words(self, change: Change) -> str:
-        """A change for people."""
         return change.words(self.replays.names, self.limit(change))
 
     def played(self, change: Change) -> Played | None:
-        """The round with the change; None where it has no plan, or one that keeps fewer devices or breaks budgets."""
+        """Return the round with the change; None without a plan.
+
+        Another method must also deliver every device that arrived, and exceed no budget that was kept.
+        """
         if change.key == WITHOUT and len(self.problem) == 1:
             return None
         there = self if change.key != BATTERY else replace(
@@ -179,14 +189,14 @@ class Laboratory:
 
     @cached_property
     def _recorded(self) -> tuple[frozenset[int], frozenset[int]]:
-        """The devices that arrived, and those that spent more than they may, by the trace."""
+        """Devices that arrived, and devices that exceeded their budget, in the trace."""
         jobs = self.replays.jobs[self.number]
         over = jobs.filter(pl.col("energy_j") > pl.col("budget_j") * (1 + CONSTRAINT))
         arrived = jobs.filter(pl.col("outcome") == ARRIVED)
         return frozenset(arrived["device"].to_list()), frozenset(over["device"].to_list())
 
     def saves(self, change: Change) -> float | None:
-        """The seconds that a change saves; None where it has no plan."""
+        """Return the seconds by which a change shortens the round; None without a plan."""
         if self._of_no_use(change):
             return 0.0
         if change not in self._known:
@@ -195,7 +205,7 @@ class Laboratory:
         return self._known[change]
 
     def left_out_by_deadline(self) -> frozenset[int]:
-        """Devices without a plan that would have had one if there were no deadline."""
+        """Return the devices without a plan that have one without the deadline."""
         out = self.was.agenda.dropped
         if not len(out) or self.deadline_s == math.inf:
             return frozenset()
@@ -203,13 +213,13 @@ class Laboratory:
 
     @cached_property
     def unhurried(self) -> Played:
-        """The round as it would be without a deadline."""
+        """The round without the deadline."""
         return replace(self, deadline_s=math.inf).play()
 
     def prices(self) -> list[Prices | None]:
-        """What a little more would bring, wave by wave; None by a method that has no prices, or with other shares.
+        """Return the sensitivities of each wave; None for methods without them, and if rounds do not follow the plan.
 
-        Energy is worth something where it is scarcer, in the budget or in the battery.
+        Energy has the sensitivity of the smaller limit, budget or battery.
         """
         whole, found = self.problem, []
         for wave in self.was.agenda.waves:
@@ -222,19 +232,19 @@ class Laboratory:
         return found
 
     def _of_no_use(self, change: Change) -> bool:
-        """Whether it is plain that more changes nothing: an optimum whose limit is not reached."""
+        """Return True if raising the limit cannot help: the plan is optimal and does not reach the limit."""
         if change.key not in (CPU, BUDGET) or self.method not in ("sao", "equal") or not self.replays.as_planned:
             return False
         found = None if change.device is None else self.was.place(change.device)
         if found is None or len(found[0].devices) < len(self.problem) or self.was.agenda.relaxed != 1.0:
-            return False                            # who fits, and what budgets are relaxed to, depends on all of them
+            return False            # the feasible part and the relaxed budgets depend on all devices
         wave, n = found
         if change.key == CPU:
             return bool(wave.plan.cpu_hz[n] < wave.problem.cpu_max_hz[n] * (1 - BEYOND))
         return bool(wave.plan.device_energy_j[n] < wave.problem.budget_j[n] * (1 - BEYOND))
 
     def candidates(self) -> list[int]:
-        """The devices whose changes are worth a look: all of a small cohort, else those with the dearest limits."""
+        """Return the devices whose changes are simulated: a small cohort, or the devices with the largest prices."""
         numbers: list[int] = np.asarray(self.problem.numbers).tolist()
         most = self.replays.most_devices
         if len(numbers) <= most:
@@ -247,7 +257,7 @@ class Laboratory:
         return sorted(sorted(numbers, key=lambda device: -weight[device])[:most])
 
     def standing(self) -> Iterator[Change]:
-        """The changes that mean the same in every round."""
+        """Yield the changes that are tried in every round."""
         for factor in (1.1, 2.0):
             yield Change(BAND, factor=factor)
         for method in self.replays.other_methods:
@@ -261,7 +271,7 @@ class Laboratory:
                 yield Change(key, device, 2.0)
 
     def to_the_point(self, key: str, device: int) -> Change | None:
-        """A limit of a device raised just so far that it no longer binds: as far as it is used where there is none."""
+        """Return the change that raises a limit to the value used without a limit, from which it no longer binds."""
         free = Change(key, device, FREE)
         found = self.played(free)
         place = None if found is None else found.place(device)
@@ -274,7 +284,7 @@ class Laboratory:
 
 
 def _worth(problem: Problem, prices: Prices) -> Floats:
-    """What a little more of all its limits is worth at each device, as parts of the limits."""
+    """Return the seconds per relative increase of all limits of each device, shape (N,)."""
     energy = prices.budget_s_per_j + prices.battery_s_per_j
     found: Floats = np.nan_to_num(
         np.maximum(-prices.cpu_max_s_per_hz * problem.cpu_max_hz, 0.0)
@@ -283,5 +293,4 @@ def _worth(problem: Problem, prices: Prices) -> Floats:
 
 
 def _at(problem: Problem, device: int | None) -> Bools:
-    """Where a device stands in the problem."""
     return np.asarray(problem.numbers == device)

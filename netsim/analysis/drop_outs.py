@@ -1,4 +1,4 @@
-"""Who did not arrive in a round, why, and what would have kept them."""
+"""Devices that did not arrive in a round, the reasons, and the remedies."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from netsim.analysis.changes import BAND, BUDGET, CPU, Change, Laboratory
 from netsim.base import units
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY, DEADLINE
 
-FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0, 10.0)      # of a limit, tried one after the other
-MOST_SAVED = 5           # drop-outs for whom a remedy is looked for
+FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0, 10.0)      # on a limit, tried in this order
+MOST_SAVED = 5           # drop-outs whose remedies are computed
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class DropOut:
     device: int
     name: str
     reason: str               # as in the trace: "battery empty", "deadline", "infeasible"
-    kept_by: tuple[str, ...]    # changes that would have kept it, in words
+    kept_by: tuple[str, ...]    # remedies in words: with each of them it arrives
 
 
 def drop_outs(there: Laboratory) -> tuple[DropOut, ...]:
-    """All who did not arrive; each remedy has been tried."""
+    """Return all devices that did not arrive; every remedy was simulated."""
     jobs = there.replays.jobs[there.number]
     lost = [(row["device"], row["outcome"]) for row in jobs.iter_rows(named=True) if row["outcome"] != ARRIVED]
     kept = [_remedies(there, device, reason) for device, reason in lost[:MOST_SAVED]]
@@ -37,7 +37,7 @@ def drop_outs(there: Laboratory) -> tuple[DropOut, ...]:
 
 
 def _remedies(there: Laboratory, device: int, reason: str) -> tuple[str, ...]:
-    """What would have kept a device: the charge or the time that it lacked, or the least raised limit that does."""
+    """Return the battery charge, the deadline, and the smallest raised limits with which a device arrives."""
     said = [*_charge(there, device, reason), *_time(there, device, reason)]
     raised = {BATTERY_EMPTY: (), DEADLINE: ((CPU, device), (BAND, None))}
     for key, whose in raised.get(reason, ((BUDGET, device), (CPU, device), (BAND, None))):
@@ -48,7 +48,7 @@ def _remedies(there: Laboratory, device: int, reason: str) -> tuple[str, ...]:
 
 
 def _charge(there: Laboratory, device: int, reason: str) -> list[str]:
-    """The battery that would have been enough: tried without an end to it, and as large as its job then is."""
+    """Return the sufficient battery charge: the energy of its job with an unlimited battery."""
     here = np.asarray(there.problem.numbers) == device
     if reason == DEADLINE or there.charge_j[here][0] == math.inf or device in there.left_out_by_deadline():
         return []
@@ -62,14 +62,14 @@ def _charge(there: Laboratory, device: int, reason: str) -> list[str]:
 
 
 def _time(there: Laboratory, device: int, reason: str) -> list[str]:
-    """The deadline that would have been enough for it and all others: as long as they take without one."""
+    """Return the sufficient deadline: the longest wave without a deadline."""
     if there.deadline_s == math.inf or reason == BATTERY_EMPTY or device not in there.unhurried.arrived:
         return []
     return [f"a deadline of {units.format(there.unhurried.longest_s, 'time', up=True)}"]
 
 
 def _least(there: Laboratory, device: int, key: str, whose: int | None) -> Change | None:
-    """The first of some factors on a limit with which the device arrives, if it does with the largest."""
+    """Return the change with the smallest factor on a limit with which the device arrives; None if none suffices."""
     def arrives(factor: float) -> bool:
         found = there.played(Change(key, whose, factor))
         return found is not None and device in found.arrived

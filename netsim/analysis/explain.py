@@ -1,4 +1,4 @@
-"""Why a round took so long, and what would have made it shorter: each answer is a plan made anew, and played."""
+"""Explanation of a round: the limits that bind, and the changes that shorten it, each planned and simulated again."""
 
 from __future__ import annotations
 
@@ -32,53 +32,60 @@ from netsim.cell.schedulers import SCHEDULERS
 if TYPE_CHECKING:
     from netsim.run import Run
 
-MOST_PLANS = 4_000       # for the run as a whole; of a longer one, some rounds say which changes matter
-MOST_CHANGES = 12        # that are then played in all its rounds
-MOST_IN_TIME = 6         # and where rounds do not go as planned: each takes ten times as long to play
-HALF = 0.5               # of what leaving a device out saves: where a limit of its own brings that, it is the answer
-LITTLE = 1e-6            # of a round: what a limit brings that is worth less does not bind
-NEXT = 1.01              # times a limit: what its next per cent brings
-MOST_HELD = 6            # limits of which that is told
+MOST_PLANS = 4_000       # for a whole run; a longer run first tries all changes in a sample of its rounds,
+MOST_CHANGES = 12        # then this number of changes in all rounds,
+MOST_IN_TIME = 6         # or this number where rounds do not follow the plan: simulating them takes ten times as long
+HALF = 0.5               # of the saving of leaving a device out: a limit of the device that saves this replaces it
+LITTLE = 1e-6            # of a round: a limit that saves less does not bind
+NEXT = 1.01              # factor on a limit: one per cent more
+MOST_HELD = 6            # binding limits for which the saving of one per cent more is computed
 FEW = 4                  # devices that a sentence names
-NOTABLE_DB = 1.0         # a smaller change of a gain is not worth a word
+NOTABLE_DB = 1.0         # smallest difference of a gain that is reported
 
 
 @dataclass(frozen=True)
 class Binding:
-    """A limit that holds the round up: a little more of it, and the round would be shorter."""
+    """A limit that binds: raising it a little would shorten the round."""
 
     device: int | None          # None: of the cell
     name: str
     limit: str                  # "cpu_max", "budget", "battery", "power", "bandwidth" or "deadline"
     price_s_per_unit: float     # seconds for each Hz, J, W or s more; negative: shorter
-    worth_s: float              # the price times the limit, by which they are ranked
-    next_s: float | None = None     # what one per cent more really saves, planned anew; of the first few
+    worth_s: float              # minus the price times the limit; limits are ranked by it
+    next_s: float | None = None     # seconds that one per cent more saves, simulated; only of the first few limits
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The round, or the run, with one thing changed."""
+    """The round, or the run, with one change."""
 
-    change: str                 # in words
-    device: int | None          # None: about the cell
+    change: str                 # in words, the subject of a sentence
+    device: int | None          # None: of the cell
     key: str                    # "without", "cpu_max", "budget", "power", "bandwidth" or "method"
-    factor: float | None        # times as much as there was
+    factor: float | None        # on the limit
     round_s: float
     saves_s: float
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    def sentence(self, shortened: str, digits: int = 3) -> str:
+        """Return "Doubling ... would shorten the round by 46.1 ms (30.2%).", ``shortened`` being "the round"."""
+        share = f" ({self.saves_s / (self.round_s + self.saves_s):.1%})"
+        comma = "," if "," in self.change else ""
+        return (f"{self.change[0].upper()}{self.change[1:]}{comma} would shorten {shortened} by "
+                f"{units.format(self.saves_s, 'time', digits)}{share}.")
+
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a round, or a whole run (``round`` is None), took so long; ``what_if`` with the largest saving first.
+    """Explanation of a round, or of a whole run (``round`` is None); ``what_if`` with the largest saving first.
 
-    ``binding``   the limits that hold it up, the one that matters most first; a deadline that binds last
-    ``dropped``   who did not arrive, why, and what would have kept them
+    ``binding``   the limits that bind, the most important first; a deadline that binds last
+    ``dropped``   devices that did not arrive, with reasons and remedies
     ``relaxed``   the factor by which all budgets had to be raised
-    ``differs``   what is different from the median round of the run, in sentences
-    ``whole``     the run as a whole; None where one round was asked for
+    ``differs``   differences from the median round of the run, in sentences
+    ``whole``     the run as a whole; None if one round was requested
     """
 
     round: int | None
@@ -93,21 +100,20 @@ class Explanation:
     def _repr_html_(self) -> str:
         title = "the run as a whole" if self.round is None else f"round {self.round}"
         took = html.cell("round_s", self.round_s)
-        held = html.table(f"{title}: {took}; what holds it up, and what 1 % more of it saves",
-                          ["device", "limit", "saves_s"],
+        held = html.table(f"{title}: {took}; binding limits, and the saving of 1 % more", ["device", "limit", "saves_s"],
                           [(each.name, each.limit, each.next_s) for each in self.binding])
-        changes = html.table("what would help", ["change", "round_s", "saves_s"],
+        changes = html.table("changes that would help", ["change", "round_s", "saves_s"],
                              [(each.change, each.round_s, each.saves_s) for each in self.what_if])
         return held + changes + ("" if self.whole is None else self.whole._repr_html_())
 
     @property
     def best(self) -> WhatIf | None:
-        """What would help most; None where nothing would."""
+        """The change with the largest saving; None if no change helps."""
         top = self.what_if[0] if self.what_if else None
         return top if top is not None and top.saves_s > LITTLE * self.round_s else None
 
     def as_json(self) -> dict[str, Any]:
-        """As ``netsim explain --json`` prints it; of a whole run, its slowest round with ``run`` beside it."""
+        """Return the object that ``netsim explain --json`` prints; of a whole run, its slowest round and ``run``."""
         told: dict[str, Any] = {
             "round": self.round, "round_s": self.round_s,
             "binding": [{"device": each.device, "name": each.name, "limit": each.limit,
@@ -120,9 +126,9 @@ class Explanation:
 def explain(
     run: Run, round: int | None = None, *, allow_import: bool = False, methods: bool = True,
 ) -> Explanation:
-    """One round, by default the slowest one with the run as a whole beside it.
+    """Explain one round; by default the slowest round and the run as a whole.
 
-    ``methods=False`` leaves other allocation methods out, some of which take much longer than all the rest.
+    ``methods=False`` leaves out other allocation methods, some of which are slow.
     """
     replays = Replays(run, allow_import=allow_import, methods=methods)
     number = replays.slowest if round is None else round
@@ -131,7 +137,7 @@ def explain(
     lost = drop_outs(there)
     if not was.agenda.waves:
         kept = next((each for each in lost if each.kept_by), None)
-        remedy = f" {kept.name} would have had one with {' or '.join(kept.kept_by)}." if kept else ""
+        remedy = f" Remedies for {kept.name}: {'; '.join(kept.kept_by)}." if kept else ""
         others = f" Rounds with a plan: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}."
         raise InputError("infeasible", f"round {number}", "no device with a plan",
                          hint=f"There is nothing to shorten.{remedy}{others if planned else ''}")
@@ -143,7 +149,7 @@ def explain(
 
 
 def what_ifs(there: Laboratory) -> tuple[WhatIf, ...]:
-    """All changes of a round that have a plan, the largest saving first."""
+    """Return all changes of a round that have a plan, the largest saving first."""
     found: dict[Change, float] = {}
     for change in there.standing():
         saves = there.saves(change)
@@ -159,10 +165,10 @@ def what_ifs(there: Laboratory) -> tuple[WhatIf, ...]:
 
 
 def ranked(found: dict[Change, float], round_s: float, words: Callable[[Change], str]) -> tuple[WhatIf, ...]:
-    """The changes by what they save.
+    """Rank changes by their saving.
 
-    Without a device a round is always shorter than with a better one, which is no answer to what is wrong with it. So
-    that is left out where a limit of its own brings at least half as much, and more than any change of the cell.
+    Leaving a device out always saves more than improving it, but does not say what to improve. So it is not listed
+    where raising a limit of the device saves at least half as much, and more than any change of the cell.
     """
     own: dict[int | None, float] = {}
     for change, saves in found.items():
@@ -179,10 +185,10 @@ def ranked(found: dict[Change, float], round_s: float, words: Callable[[Change],
 
 
 def bindings(there: Laboratory) -> tuple[Binding, ...]:
-    """Which limits hold the round up, the dearest first; what is worth next to nothing, or has no price, does not.
+    """Return the limits that bind, the largest saving first.
 
-    The deadline comes last, where waves end on it, or it leaves devices out. Its price is that of a little more: each
-    wave that ends on it would be longer by just that.
+    The deadline is last, if waves end on it or it excludes devices. Its price is the number of waves that end on it:
+    each of them would be longer by as much as the deadline.
     """
     names, held = there.replays.names, []
     for limit, price in _priced_limits(there):
@@ -199,7 +205,7 @@ def bindings(there: Laboratory) -> tuple[Binding, ...]:
 
 
 def _priced_limits(there: Laboratory) -> list[tuple[Change, float]]:
-    """Limits with their prices in seconds per unit: by a method without prices, by what the next per cent brings."""
+    """Return limits with prices in seconds per unit; for methods without prices, by simulating one per cent more."""
     found: list[tuple[Change, float]] = []
     band = 0.0
     for wave, prices in zip(there.was.agenda.waves, there.prices(), strict=True):
@@ -226,7 +232,7 @@ def _measured_limits(there: Laboratory) -> list[tuple[Change, float]]:
 
 
 def whole_run(slowest: Laboratory) -> Explanation:
-    """The same changes over all rounds, each with its own cohort and plan; those of the slowest are known."""
+    """Explain a whole run: the same changes in all rounds, each with its own cohort and plan."""
     replays = slowest.replays
     numbers = sorted(replays.jobs)
     plans = sum(4 * replays.jobs[number].height + len(replays.other_methods) + len(SCHEDULERS) for number in numbers)
@@ -244,7 +250,7 @@ def whole_run(slowest: Laboratory) -> Explanation:
 def _summed(
     replays: Replays, numbers: list[int], wanted: list[Change] | None, known: dict[int, Laboratory],
 ) -> tuple[dict[Change, float], dict[Change, float]]:
-    """What changes save in some rounds together, and the limits that they are about.
+    """Return the sums over some rounds of the seconds that changes save, and the limits that they raise.
 
     A change without a plan in some round is left out; a device that is not in a cohort changes nothing there.
     """
@@ -271,13 +277,13 @@ def _summed(
 
 
 def differences(replays: Replays, number: int, device: int | None) -> tuple[str, ...]:
-    """What differs from the median round, in sentences; ``device`` is the one that sets the pace, if there is one."""
+    """Return the differences from the median round, in sentences; ``device`` limits the round, if one does."""
     lengths = {each: length for each, length in replays.lengths.items() if each in replays.jobs}
     if len(lengths) < 2:
         return ()
     median = sorted(lengths, key=lambda each: (lengths[each], each))[(len(lengths) - 1) // 2]
     now, usual = (units.format(lengths[each], "time") for each in (number, median))
-    told = [f"The median round, {median}, took {usual}; this one {now}."]
+    told = [f"Round {number} took {now}; the median round ({median}) took {usual}."]
     if median != number:
         told.append(_other_devices(replays, number, median, device))
     if device is not None:
@@ -286,26 +292,27 @@ def differences(replays: Replays, number: int, device: int | None) -> tuple[str,
 
 
 def _other_devices(replays: Replays, number: int, median: int, device: int | None) -> str:
-    """Who is here and was not there, the device that sets the pace first."""
+    """Name the devices that took part in this round and not in the median round, the limiting device first."""
     here, there = (set(replays.jobs[each]["device"].to_list()) for each in (number, median))
     new, gone = sorted(here - there, key=lambda each: (each != device, each)), there - here
     if not new:
-        return f"{counted(len(gone), 'device')} fewer than then." if gone else "The cohort is the same."
+        return (f"The cohort has {counted(len(gone), 'device')} fewer than in the median round." if gone else
+                "Both rounds have the same cohort.")
     more = f" and {len(new) - FEW} more" if len(new) > FEW else ""
-    return f"This time and not then: {', '.join(replays.names[each] for each in new[:FEW])}{more}."
+    return f"Not in the median round: {', '.join(replays.names[each] for each in new[:FEW])}{more}."
 
 
 def _about_device(replays: Replays, number: int, lengths: dict[int, float], device: int) -> Iterator[str]:
-    """How long rounds are with a device, and without it; its channel this time against its usual one."""
+    """Compare rounds with and without a device, and its gain in this round with its median gain."""
     name, gains = replays.names[device], dict(replays.run.jobs.filter(pl.col("device") == device).select(
         "round", "gain").iter_rows())
     with_it = [length for each, length in lengths.items() if each in gains]
     without = [length for each, length in lengths.items() if each not in gains]
     if with_it and without:
         mean = [units.format(sum(some) / len(some), "time") for some in (with_it, without)]
-        yield (f"Rounds with {name} take {mean[0]} on average ({len(with_it)} of {len(lengths)}), "
-               f"those without {mean[1]}.")
+        yield (f"Rounds with {name} ({len(with_it)} of {len(lengths)}) take {mean[0]} on average, "
+               f"rounds without it {mean[1]}.")
     usual = float(np.median(list(gains.values())))
     better = units.db(gains[number]) - units.db(usual) if usual > 0.0 else 0.0
     if abs(better) >= NOTABLE_DB:
-        yield f"Its channel: {name}'s gain is {abs(better):.1f} dB {'above' if better > 0 else 'below'} its own median."
+        yield f"The gain of {name} is {abs(better):.1f} dB {'above' if better > 0 else 'below'} its median in this run."

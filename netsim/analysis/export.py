@@ -1,4 +1,4 @@
-"""A run for other tools: Perfetto, CSV, Parquet."""
+"""Export of a trace to other tools: Perfetto, CSV, Parquet."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ FORMATS = Registry("export format", "--format", {
 
 
 def export(run: Run, format: str, path: Path) -> None:
-    """Write a run to a file, whole or not at all.
+    """Write a run to a file atomically.
 
-    ``format`` is a name in :data:`FORMATS`, or ``"package.module:function"`` for the user's own: a function of a run
-    and of a file that is open to be written.
+    ``format`` is a name in :data:`FORMATS`, or ``"package.module:function"``: a function of a run and a writable
+    binary file.
     """
     write = FORMATS.make(format, {})
     try:
@@ -41,8 +41,8 @@ def export(run: Run, format: str, path: Path) -> None:
 
 
 def each_part(run: Run) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """The rows and the links of each part of the trace in turn; a link lies in the part of the row that it leads to."""
-    run.scan()           # both complain about a damaged trace
+    """Yield the rows and the links of each part of the trace; a link is in the part of the row that it leads to."""
+    run.scan()           # both raise InputError for a damaged trace
     run.scan_links()
     rows, links = (part_files(run.path, kind, run.last_round) for kind in ("trace", "links"))
     if [file.name for file in rows] != [file.name for file in links]:
@@ -52,9 +52,9 @@ def each_part(run: Run) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
 
 
 def job_facts(run: Run) -> pl.DataFrame:
-    """The decision behind a slice of the trace, a row a job: job, outcome and the FACTS; null without a plan.
+    """Return a row per job: job, outcome and the FACTS of its plan; null without a plan.
 
-    The rate is that of the upload: as it went, or, where it did not arrive, as it was planned.
+    The rate is the mean rate of the upload, or the planned rate of a job that did not arrive.
     """
     arrived = (pl.col("outcome") == ARRIVED) & (pl.col("upload_s") > 0.0)
     upload_s = pl.when(arrived).then("upload_s").otherwise(pl.col("planned_s") - pl.col("cycles") / pl.col("cpu_hz"))
@@ -66,7 +66,7 @@ def job_facts(run: Run) -> pl.DataFrame:
 
 
 def _tables(run: Run) -> Iterator[pl.DataFrame]:
-    """The trace with the devices' names, and in ``after`` the rows that a row had to wait for."""
+    """Yield the trace with the devices' names, and in ``after`` the rows that a row waited for."""
     names = all_names(run.devices).rename({"name": "device_name"})
     for rows, links in each_part(run):
         causes = links.group_by("dst", maintain_order=True).agg(pl.col("src").alias("after"))
@@ -79,12 +79,12 @@ def _tables(run: Run) -> Iterator[pl.DataFrame]:
 
 
 def write_csv(run: Run, file: IO[bytes]) -> None:
-    """The rows as text, the causes of a row separated by spaces."""
+    """Write the rows as CSV; the causes of a row are separated by spaces."""
     for number, table in enumerate(_tables(run)):
         spaced = pl.col("after").list.eval(pl.element().cast(pl.String)).list.join(" ").fill_null("")
         safe_table(table.with_columns(spaced)).write_csv(file, include_header=number == 0)
 
 
 def write_parquet(run: Run, file: IO[bytes]) -> None:
-    """The rows as one table."""
+    """Write the rows as one Parquet table."""
     packed(partial(pl.concat(_tables(run)).write_parquet, compression="zstd"))(file)

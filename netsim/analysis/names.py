@@ -1,4 +1,4 @@
-"""What devices are called."""
+"""Display names of devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from netsim.trace.schema import CELL, SERVER
 
 
 def device_names(devices: pl.DataFrame) -> pl.DataFrame:
-    """``device, name``: the name that a fleet gave it, else its kind and number, such as "phone 12"."""
+    """Return the columns ``device, name``: the name in the CSV table, or kind and number, such as "phone 12"."""
     number = pl.col("device").cast(pl.Int32)
     numbered = pl.format("{} {}", "kind", "device")
     name = pl.coalesce(pl.col("name"), numbered) if "name" in devices.columns else numbered
@@ -16,6 +16,6 @@ def device_names(devices: pl.DataFrame) -> pl.DataFrame:
 
 
 def all_names(devices: pl.DataFrame) -> pl.DataFrame:
-    """The same, with the server and the cell."""
+    """Return the names of the devices, the server and the cell."""
     others = pl.DataFrame({"device": [SERVER, CELL], "name": ["server", "cell"]}, schema_overrides={"device": pl.Int32})
     return pl.concat([others, device_names(devices)])

@@ -1,7 +1,6 @@
-"""Means over seeds with how sure they are: Student's t, 95 %, which takes the seeds for independent draws.
+"""Means over seeds with 95 % intervals (Student's t; seeds are treated as independent draws).
 
-Paired differences take a seed at a time: two cases under one seed meet the same world, so what the world does to both
-cancels out.
+Differences are paired by seed: two cases under one seed have the same environment, so their common variation cancels.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over so many seeds, and half the width of its interval: None where one seed cannot tell."""
+    """Mean over ``count`` seeds, and half the width of its interval; None for a single seed."""
 
     mean: float | None
     half: float | None
@@ -35,14 +34,14 @@ class Estimate:
 
 
 def quantile(count: int) -> float:
-    """By how many standard errors a mean over so many seeds may be off: 12.7 of two, 4.30 of three, 1.96 of many."""
+    """Return the half width of the interval in standard errors: 12.7 for two seeds, 4.30 for three, 1.96 for many."""
     from scipy.special import stdtrit
 
     return float(stdtrit(count - 1, 0.5 + LEVEL / 2))
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The mean with its interval, of what seeds came to.
+    """Return the mean of values, one per seed, with its interval.
 
     >>> found = estimate([1.0, 2.0, 3.0])      # 4.303 * 1 / sqrt(3)
     >>> found.mean, round(found.half, 3)
@@ -59,12 +58,12 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def paired(values: Mapping[int, float], against: Mapping[int, float]) -> Estimate:
-    """The difference of two cases, seed by seed, over the seeds that both have."""
+    """Return the mean difference of two cases over their common seeds."""
     return estimate([value - against[seed] for seed, value in values.items() if seed in against])
 
 
 def records(accuracy: Sequence[float | None]) -> list[int]:
-    """The places at which an accuracy is higher than all before: there, and only there, targets are reached first."""
+    """Return the indices at which the accuracy exceeds all earlier values: only there a target is first reached."""
     best, found = -math.inf, []
     for place, value in enumerate(accuracy):
         if value is not None and value > best:
@@ -74,9 +73,9 @@ def records(accuracy: Sequence[float | None]) -> list[int]:
 
 
 def mean_curve(xs: Sequence[Floats], ys: Sequence[Floats], most: int) -> tuple[Floats, list[Estimate]]:
-    """The mean over seeds of curves that step at places of their own, at up to so many places.
+    """Return the mean of step functions, one per seed, at up to ``most`` points.
 
-    A curve has no value before its first place, and keeps its last one: a run that has ended keeps its model.
+    A curve has no value before its first point, and keeps its last value: a finished run keeps its model.
     """
     first, last = max(x[0] for x in xs), max(x[-1] for x in xs)
     places = np.unique(np.concatenate([x[(x >= first) & (x <= last)] for x in xs]))

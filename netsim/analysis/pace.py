@@ -1,4 +1,7 @@
-"""Who sets the pace of a round: the trace does not show it where all end together, plans made anew do."""
+"""Bottleneck of a round: the limit whose increase shortens the round most, found by planning the round again.
+
+The trace alone does not show it where all devices finish together.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from netsim.allocation import METHODS, Infeasible
-from netsim.analysis.changes import METHOD, WITHOUT, Laboratory
+from netsim.analysis.changes import METHOD, Laboratory
 from netsim.analysis.explain import LITTLE, WhatIf, what_ifs
 from netsim.analysis.replay import Replays
-from netsim.base import units
 from netsim.base.errors import InputError
 
 if TYPE_CHECKING:
     from netsim.run import Run
 
-MOST_PLANS = 2_000      # for many rounds: a few seconds of work
+MOST_PLANS = 2_000      # for all rounds together: a few seconds
 
 
 @dataclass(frozen=True)
 class Pace:
-    """What holds a round up, by plans made anew; ``changes`` with the largest saving first."""
+    """Bottleneck of a round; ``changes`` with the largest saving first."""
 
     round: int
     round_s: float
     names: dict[int, str]
     changes: tuple[WhatIf, ...]
-    last: int | None            # who ends clearly after all others; None where several end together
+    last: int | None            # device that finishes clearly last; None where several finish together
 
     @property
     def helpful(self) -> list[WhatIf]:
@@ -41,7 +43,7 @@ class Pace:
 
     @property
     def devices(self) -> list[int]:
-        """Who sets the pace: whom the best change is about; where that is the band, who ends last, if it is one."""
+        """The devices that limit the round: those of the best change; if that is the bandwidth, the last device."""
         best = self.best
         if best is None or best.device is None:
             return [] if self.last is None else [self.last]
@@ -50,30 +52,24 @@ class Pace:
 
     @property
     def sentence(self) -> str:
-        """Who sets the pace, and what would help."""
+        """Sentences for people: the devices that limit the round, and the changes that shorten it most."""
         which, best = f"round {self.round}", self.best
         who = " and ".join(self.names[device] for device in self.devices[:2])
         who += f" and {len(self.devices) - 2} more" if len(self.devices) > 2 else ""
         if best is None:
-            told = f"No change of one limit would shorten {which}."
+            said = [f"No change of one limit would shorten {which}."]
         elif best.device is None:
-            told = f"It is the band that holds up {which}{f', in which {who} ends last' if who else ''}: "
+            said = [f"The bandwidth limits {which}{f'; {who} finishes last' if who else ''}.", best.sentence("it")]
         else:
-            told = f"{who} {'set' if len(self.devices) > 1 else 'sets'} the pace in {which}: "
+            said = [f"{who} {'limit' if len(self.devices) > 1 else 'limits'} {which}.", best.sentence("it")]
         top = next(iter(self.helpful), None)
-        said = [told + (f"{self._would(best)}." if best else "")]
         if top is not None and top.key == METHOD:
-            said.append(f"W{self._would(top)[1:]}.")
+            said.append(top.sentence("it"))
         return " ".join(said)
-
-    def _would(self, change: WhatIf) -> str:
-        shorter = f"{units.format(change.saves_s, 'time', 3)} ({change.saves_s / self.round_s:.1%}) shorter"
-        comma = "," if "," in change.change else ""
-        return f"{'' if change.key == WITHOUT else 'with '}{change.change}{comma} it would be {shorter}"
 
 
 def paces(run: Run, rounds: Iterable[int], left: int = MOST_PLANS) -> dict[int, Pace]:
-    """What holds up many rounds, as far as so many plans reach; a round that cannot be planned again is left out."""
+    """Return the bottlenecks of some rounds, up to a cost of ``left`` plans; rounds without a replay are left out."""
     try:
         replays = Replays(run)
     except InputError:

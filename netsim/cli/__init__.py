@@ -1,4 +1,4 @@
-"""The command line: parses, calls, prints. Heavy modules are imported inside the commands that use them."""
+"""Command line of netsim. Slow imports are inside the commands that use them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ for group in ("simulating", "looking", "describing", "experimenting", "teaching"
 
 
 def main() -> None:
-    """Run the command line; the user's mistakes end in one message and exit code 2."""
+    """Run the command line; input errors end with one message and exit code 2."""
     prepare_streams()
     try:
         try:
@@ -28,14 +28,13 @@ def main() -> None:
     except InputError as error:
         _end(str(error))
     except WorkerError as error:
-        _end(f"{error}; what was complete is kept, and an interrupted run goes on with --resume", SOME_FAILED)
+        _end(f"{error}; finished work is kept; resume an interrupted run with --resume", SOME_FAILED)
     except MemoryError as error:
         what = f" ({error})" if str(error) else ""
-        _end(f"not enough memory for this{what}; take fewer devices, or smaller files")
+        _end(f"out of memory{what}; use fewer devices or smaller files")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _end(f"{where}{error.strerror or error}; nothing that was complete is lost, and an interrupted run goes on "
-             "with --resume")
+        _end(f"{where}{error.strerror or error}; finished work is kept; resume an interrupted run with --resume")
 
 
 def _end(message: str, code: int = INPUT_AT_FAULT) -> NoReturn:

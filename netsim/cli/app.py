@@ -1,4 +1,4 @@
-"""The program that the commands belong to, and what several of them share: options, exit codes, files to write."""
+"""The typer application, and the options, exit codes and output folders that commands share."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def program(
     version: Annotated[bool, typer.Option(
-        "--version", callback=_say_version, is_eager=True, help="Say which netsim this is, and exit.")] = False,
+        "--version", callback=_say_version, is_eager=True, help="Show the version and exit.")] = False,
 ) -> None:
-    """Federated learning in one wireless cell, simulated event by event.
+    """Simulate federated learning in one wireless cell.
 
     Start with:  netsim run quickstart
     """
 
 
 def names_at(place: str) -> Callable[[str], list[str]]:
-    """What the Tab key offers as values: the names in a table, or in what a function returns, at "package.module:Name".
+    """Return a shell completion: the names in the table, or returned by the function, at "package.module:Name".
 
-    Where none begins with what was typed, shells offer files.
+    If no name matches, shells complete file names.
     """
     def complete(incomplete: str) -> list[str]:
         from netsim.base.registry import load
@@ -76,19 +76,19 @@ Overrides = Annotated[list[str], typer.Option(
     "--set", metavar="KEY=VALUE", help="Change one key, e.g. --set cell.bandwidth=10MHz or "
     "--set population.phone.budget=30mJ. May be repeated.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of every random draw: the same seed, the same run.", min=0)]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that a run left.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE if it is there.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE if it exists.")]
 AllowImport = Annotated[bool, typer.Option(
-    "--allow-import", help="Import, and so run, code that is named even if its package is not made for netsim.")]
+    "--allow-import", help="Import, and so run, code that the scenario names even if its package is not made for netsim.")]
 Against = Annotated[str | None, typer.Option(
-    metavar="CASE", help="Of a sweep, the case that the others are compared with, by its name in the table.",
+    metavar="CASE", help="Baseline case of a sweep, by its name in the table; the other cases are compared with it.",
     show_default="the first")]
-Every = Annotated[bool, typer.Option("--all", help="Show long tables whole.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output and nothing else there.")]
+Every = Annotated[bool, typer.Option("--all", help="Show all rows of long tables.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value to standard output, and nothing else there.")]
 
 
 def writable(path: Path, *, force: bool) -> Path:
-    """A path that may be written: an existing file is not overwritten unless forced."""
+    """Return the path if it may be written; raise InputError for an existing file, unless forced."""
     if path.is_dir():
         raise InputError("unwritable", str(path), "a folder", "the name of a file")
     if path.exists() and not path.is_file():
@@ -101,20 +101,20 @@ def writable(path: Path, *, force: bool) -> Path:
 
 
 def print_report(results: SweepResults, file: Path, against: str | None) -> None:
-    """Write the page about a sweep, and say where it and what belongs to it is."""
+    """Write the report of a sweep and print its path."""
     page = results.report(file, against)
-    print(f"report: {page}; beside it the folders tables and figures")
+    print(f"report: {page}; with the folders tables and figures beside it")
 
 
 class Terminated(KeyboardInterrupt):
-    """Somebody asked this process to end (SIGTERM): it ends as by Ctrl-C, but says so."""
+    """SIGTERM, handled like Ctrl-C but with its own message and exit code."""
 
 
 @contextmanager
 def resumable(again: str) -> Iterator[None]:
-    """Ctrl-C or SIGTERM end what is under way, and say by which command it goes on."""
+    """On Ctrl-C or SIGTERM, stop and print the command that resumes, ``again``."""
     def stop(number: int, frame: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)      # who asks again means at once
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)      # a second SIGTERM ends the process at once
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, stop)
@@ -122,7 +122,7 @@ def resumable(again: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stopped:
         word, code = ("terminated", TERMINATED) if isinstance(stopped, Terminated) else ("interrupted", INTERRUPTED)
-        print(f"\n{word}; go on with:  netsim {again}", file=sys.stderr)
+        print(f"\n{word}; resume with:  netsim {again}", file=sys.stderr)
         raise typer.Exit(code) from None
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -130,7 +130,7 @@ def resumable(again: str) -> Iterator[None]:
 
 @contextmanager
 def run_folder(out: Path | None, name: str, *, resume: bool) -> Iterator[Path]:
-    """The folder for a run: the one given, or the next free one in ``results``; an interruption names the way on."""
+    """Yield the folder of a run: ``out``, or the next free one in ``results``; an interruption prints how to resume."""
     from netsim.trace.run_directory import next_free
 
     with (nullcontext(out) if out else next_free(results_folder(), name, resume=resume)) as folder:
@@ -140,8 +140,7 @@ def run_folder(out: Path | None, name: str, *, resume: bool) -> Iterator[Path]:
 
 
 def results_folder(*names: str) -> Path:
-    """``results`` in the current folder, or one of these names below it, where commands write unless another place is
-    given; none of them may be a link."""
+    """Return ``results`` in the current folder, or a folder below it: the default output; raise InputError for a link."""
     folder = RESULTS.joinpath(*names)
     for place in (RESULTS, folder):
         refuse_link(place)

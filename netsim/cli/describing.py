@@ -19,7 +19,7 @@ def check(
     as_toml: Annotated[bool, typer.Option("--toml", help="Print the scenario with all defaults filled in.")] = False,
     allow_import: AllowImport = False,
 ) -> None:
-    """Validate a scenario without running it; a model that it names is built and tried."""
+    """Validate a scenario without running it; a model that it names is built and tested."""
     from netsim.cli.show_runs import print_scenario
     from netsim.prepare import check_whole
     from netsim.scenario import load_scenario
@@ -34,7 +34,7 @@ def check(
 
 @describing()
 def schema() -> None:
-    """Print the JSON Schema of scenario files, for editors that complete and check them."""
+    """Print the JSON Schema of scenario files, for completion and checks in editors."""
     from netsim.scenario import json_schema
 
     print(json.dumps(json_schema(), indent=2))
@@ -47,36 +47,36 @@ def scenarios() -> None:
     from netsim.scenario import builtin_scenarios, load_scenario
 
     known = (load_scenario(name) for name in builtin_scenarios())
-    print_names(("name", "devices", "what it shows"),
+    print_names(("name", "devices", "description"),
                 [(scenario.name, str(scenario.size), scenario.description) for scenario in known])
 
 
 @describing()
 def models() -> None:
-    """List the networks that devices can train, for `learning.model`."""
+    """List the models that devices can train, for `learning.model`."""
     from netsim.cli.show_runs import print_names
     from netsim.learning.named import MODELS
 
-    print_names(("learning.model", "what it is"), [(name, entry.summary) for name, entry in MODELS.items()])
-    print('one of your own: "package.module:Class", see the guides')
+    print_names(("learning.model", "description"), [(name, entry.summary) for name, entry in MODELS.items()])
+    print('your own model: "package.module:Class", see the guides')
 
 
 @describing()
 def datasets() -> None:
-    """List the data that devices can learn from, for `learning.dataset`."""
+    """List the datasets that devices can train on, for `learning.dataset`."""
     from netsim.cli.show_runs import print_names
     from netsim.learning.named import DATASETS
 
-    print_names(("learning.dataset", "what it is"), [(name, entry.summary) for name, entry in DATASETS.items()])
-    print("`netsim data NAME` fetches and checks one")
+    print_names(("learning.dataset", "description"), [(name, entry.summary) for name, entry in DATASETS.items()])
+    print("`netsim data NAME` downloads and checks a dataset")
 
 
 @describing()
 def data(
     name: Annotated[str, typer.Argument(
-        metavar="NAME", help="digits (always there), mnist, fashion-mnist, cifar10, or image-folder.",
+        metavar="NAME", help="digits (built in), mnist, fashion-mnist, cifar10, or image-folder.",
         autocompletion=names_at("netsim.learning.datasets:DATASETS"))],
-    root: Annotated[Path, typer.Option(metavar="DIR", help="Where the data lie, or are put.")] = Path("data"),
+    root: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the data.")] = Path("data"),
     partition: Annotated[str | None, typer.Option(
         metavar="KIND", help="Split the training data over devices, e.g. majority:sigma=0.8, two-class, iid, "
         "dirichlet:alpha=0.5, shards:per_device=2 or file:path=split.json.")] = None,
@@ -89,7 +89,7 @@ def data(
     allow_import: AllowImport = False,
     force: Force = False,
 ) -> None:
-    """Fetch and check a dataset; say in one line what is there, or what to do without a network."""
+    """Download and check a dataset, and describe it in one line; without a network, explain what to do."""
     from netsim.learning.datasets import DATASETS, describe, fetch
 
     DATASETS.permit(name, allow_import=allow_import)

@@ -32,9 +32,9 @@ from netsim.cli.app import (
 @experimenting()
 def favor_train(
     scenario: ScenarioName,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the trained policy goes.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the trained policy.")],
     overrides: Overrides = [],  # noqa: B006
-    episodes: Annotated[int, typer.Option(min=1, metavar="N", help="Training runs to learn from.")] = 50,
+    episodes: Annotated[int, typer.Option(min=1, metavar="N", help="Number of training episodes, each a run.")] = 50,
     seed: Seed = 0,
     workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes that train devices.")] = None,
     allow_import: AllowImport = False,
@@ -56,17 +56,17 @@ def favor_train(
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (TOML): a scenario, keys to vary, seeds.")],
     workers: Annotated[int | None, typer.Option(
-        min=1, metavar="N", help="Cells to run at a time on this machine.", show_default="one a core")] = None,
+        min=1, metavar="N", help="Points to run at a time on this machine.", show_default="one per core")] = None,
     cluster: Annotated[str | None, typer.Option(
-        metavar="ADDRESS", help="Run the cells on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
-    status: Annotated[bool, typer.Option("--status", help="Only show how far the sweep is.")] = False,
+        metavar="ADDRESS", help="Run the points on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
+    status: Annotated[bool, typer.Option("--status", help="Only show the progress of the sweep.")] = False,
     every: Every = False,
     report: Annotated[bool, typer.Option(
-        "--report", help="Write a page with its answers at the end, and tables and figures beside it.")] = False,
+        "--report", help="At the end, write an HTML report with tables and figures.")] = False,
     against: Against = None,
     allow_import: AllowImport = False,
 ) -> None:
-    """Run many scenarios, each cell once: a sweep that was stopped, or that has grown, goes on where it was.
+    """Run many scenarios. A sweep that was stopped or extended runs only its missing points.
 
     Start with a file such as this one:
 
@@ -106,27 +106,27 @@ def reproduce(
     targets: Annotated[list[str] | None, typer.Argument(       # an empty list is no default to the oldest typer
         metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices, or all of these; sharing, asynchronous.",
         show_default="all", autocompletion=names_at("netsim.paper.reproduce:NAMES"))] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version of each, on the digits data.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a small version of each, on the digits data.")] = False,
     trials: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Trials of learning, or layouts of an allocation target.", show_default="its own",
     )] = None,
     data: Annotated[Path, typer.Option(
         metavar="DIR", help="Folder with the datasets, and the published splits in DIR/partitions.")] = Path("data"),
     out: Annotated[Path | None, typer.Option(
-        "--out", "-o", metavar="DIR", help="Where results go.",
+        "--out", "-o", metavar="DIR", help="Folder for the results.",
         show_default="results/paper, of sharing and asynchronous results/beyond; with --quick, results/quick")] = None,
     workers: Annotated[int | None, typer.Option(
-        min=1, metavar="N", help="Processes.", show_default="one a core")] = None,
+        min=1, metavar="N", help="Processes.", show_default="one per core")] = None,
     cluster: Annotated[str | None, typer.Option(
         metavar="ADDRESS", help="Run the trials of fig10 to fig13, table3 and asynchronous on a Dask cluster, "
         "e.g. tcp://host:8786.")] = None,
     datasets: Annotated[list[str], typer.Option(
-        "--dataset", metavar="NAME", help="Train on this dataset alone, and draw the others from what is stored: "
+        "--dataset", metavar="NAME", help="Train on this dataset only, and use stored trials of the others: "
         "mnist, fashion-mnist or cifar10. May be repeated.", show_default="all")] = [],  # noqa: B006
     stored: Annotated[bool, typer.Option(
-        "--stored", help="Start no training: draw from the trials that are stored already.")] = False,
+        "--stored", help="Start no training: use only stored trials.")] = False,
 ) -> None:
-    """Measure the paper's tables and figures again; finished trials are kept, and an interrupted call goes on.
+    """Reproduce the paper's tables and figures. Finished trials are kept, so an interrupted call can be resumed.
 
     Start with:  netsim reproduce --quick all
 

@@ -1,6 +1,6 @@
-"""What a command says of itself: its help page and its entry in the reference, both from its signature.
+"""Help pages of commands and their entries in the reference, both from the signatures of the commands.
 
-Typer parses; how it shows options and arguments changes from version to version, so the pages are written here.
+The layout of typer's own help changes between versions, so the pages are formatted here.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ PARAGRAPH = re.compile(r"\n\s*\n")
 
 @dataclass(frozen=True)
 class ParameterText:
-    """An argument or an option as a user sees it."""
+    """Description of an argument or an option."""
 
     names: tuple[str, ...]        # of an option; an argument has none
     takes: str                    # the word for its value; a flag has none
     meaning: str
-    default: str                  # empty where there is none, or none worth showing
+    default: str                  # empty if there is none, or it is not shown
     required: bool
 
 
 @dataclass(frozen=True)
 class CommandText:
-    """A command as a user sees it; the first paragraph says what it does, the others keep their lines."""
+    """Description of a command; the first paragraph is a summary, the others keep their line breaks."""
 
     name: str
     panel: str
@@ -50,12 +50,12 @@ class CommandText:
 
 
 def command_texts(app: typer.Typer) -> list[CommandText]:
-    """All commands of a program, in the order of its help page."""
+    """Return all commands of a program, in the order of its help page."""
     return [command_text(info.callback, str(info.rich_help_panel)) for info in app.registered_commands if info.callback]
 
 
 def command_text(function: Callable[..., Any], panel: str = "") -> CommandText:
-    """What a command's function says: its docstring, and the notes at its parameters."""
+    """Return the description of a command from the docstring and the annotations of its function."""
     hints = get_type_hints(function, include_extras=True)
     first, *more = PARAGRAPH.split(inspect.getdoc(function) or "")
     parameters = inspect.signature(function).parameters.values()
@@ -65,7 +65,7 @@ def command_text(function: Callable[..., Any], panel: str = "") -> CommandText:
 
 
 def parameter_text(name: str, hint: Any, default: Any) -> ParameterText:
-    """A parameter by its annotation ``Annotated[type, typer.Option(…)]``."""
+    """Return the description of a parameter from its annotation ``Annotated[type, typer.Option(…)]``."""
     kind, info = get_args(hint)
     argument = isinstance(info, ArgumentInfo)
     required = default is inspect.Parameter.empty
@@ -79,7 +79,7 @@ def parameter_text(name: str, hint: Any, default: Any) -> ParameterText:
 
 
 class HelpPage(TyperCommand):
-    """A command with a help page of ours."""
+    """A command with a help page of this module."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         text = self.text
@@ -109,12 +109,12 @@ class HelpPages(TyperGroup):
 
 
 HELP = ("--help, -h", "", "Show this message and exit.")
-OF_THE_PROGRAM = (("--version", "", "Say which netsim this is, and exit."),
-                  ("--install-completion", "", "Let this shell complete commands and options with the Tab key."))
+OF_THE_PROGRAM = (("--version", "", "Show the version and exit."),
+                  ("--install-completion", "", "Install completion of commands and options for this shell."))
 
 
 def row(parameter: ParameterText) -> tuple[str, str, str]:
-    """A line of a panel: how it is written, what it takes, what it means."""
+    """Return a line of a panel: spelling, value, meaning."""
     note = " [required]" if parameter.required else f" [default: {parameter.default}]" if parameter.default else ""
     written, takes = (", ".join(parameter.names), parameter.takes) if parameter.names else (parameter.takes, "")
     return written, takes, parameter.meaning + note
@@ -125,7 +125,7 @@ def usage(ctx: Any, pieces: list[str]) -> str:
 
 
 def show(paragraphs: list[str], panels: list[tuple[str, list[Any]]]) -> None:
-    """Print a page: paragraphs, then panels with a table in each; as it stands, square brackets are no markup here."""
+    """Print a page: paragraphs, then panels with a table in each; square brackets are not markup."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.panel import Panel

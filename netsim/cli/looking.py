@@ -1,4 +1,4 @@
-"""The commands that look into a run: `explain`, `breakdown`, `critical-path`, `export`, `report`."""
+"""The commands that analyse a run: `explain`, `breakdown`, `critical-path`, `export`, `report`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def explain(
     allow_import: AllowImport = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say why a round took so long, and what would shorten it: each answer is planned and played anew."""
+    """Explain which limit determines a round, and what would shorten it. Each change is planned and simulated again."""
     from netsim.cli.show_analysis import print_explanation
     from netsim.run import load_run
 
@@ -57,7 +57,7 @@ def breakdown(
         metavar="FILE", help="Also draw it (PNG, SVG or PDF); with --round as a Gantt chart.")] = None,
     force: Force = False,
 ) -> None:
-    """Show where the time, the energy and the band of a run went."""
+    """Show the time, energy and bandwidth of a run by round, device and part."""
     from netsim.cli.show_analysis import print_breakdown, print_shares
     from netsim.run import load_run
 
@@ -87,7 +87,7 @@ def critical_path(
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the path's steps as CSV on standard output.")] = False,
 ) -> None:
-    """Show the chain of causes that set a run's length, and what would shorten it."""
+    """Show the chain of causes that determines the length of a run, and what would shorten it."""
     from netsim.cli.show_analysis import print_critical_path
     from netsim.run import load_run
 
@@ -134,9 +134,9 @@ def report(
     against: Against = None,
     force: Force = False,
 ) -> None:
-    """Write one HTML page about a run, several side by side, or a sweep; it needs no network.
+    """Write one self-contained HTML page about a run, several runs side by side, or a sweep.
 
-    Of a sweep, tables (CSV, JSON, LaTeX) and figures (PNG, SVG, PDF) are written beside it.
+    For a sweep, tables (CSV, JSON, LaTeX) and figures (PNG, SVG, PDF) are written beside it.
     """
     from netsim.report.page import write_report
     from netsim.run import load_run

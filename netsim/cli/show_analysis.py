@@ -1,4 +1,4 @@
-"""What the analysis commands show in a terminal."""
+"""Terminal output of the analysis commands."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from netsim.run import Run
 
 MOST_LINES = 20      # of a table in a terminal; --all shows the rest
-MOST_CHANGES = 10    # of those that were tried
+MOST_CHANGES = 10    # what-ifs that are shown
 MOST_LOST = 8        # drop-outs that are named
 WORDS = {"cpu_max": "CPU", "budget": "budget", "battery": "battery", "power": "power", "bandwidth": "band"}
-# A table's columns: the heading, and the name of a frame's column or what makes the text of a row.
+# A table's columns: the heading, and the name of a frame's column or a function from a row to text.
 Columns = Mapping[str, str | Callable[[Mapping[str, Any]], str]]
 NAMES = ("name", "device", "part")
 SENTENCES = ("straggler", "outcome")
 
 
 def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
-    """A run in three tables: as a whole, its rounds, its devices."""
+    """Print a run in three tables: totals, rounds, devices."""
     totals = breakdown.totals
     whole = totals["makespan_s"] or 1.0
     table = listing(run.title)
@@ -41,12 +41,12 @@ def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
     for part in breakdown.parts:
         table.add_row(f"  {part}", f"{totals[f'{part}_s'] / whole:6.1%}  of a device's time, on average")
     table.add_row("band in use", f"{totals['band_used']:6.1%}  of {units.format(breakdown.bandwidth_hz, 'frequency')}; "
-                  f"nobody on the air {totals['silent_s'] / whole:.1%} of the time")
+                  f"no device transmits {totals['silent_s'] / whole:.1%} of the time")
     spent = ", ".join(f"{part} {joules(totals[f'{part}_j'])}" for part in breakdown.parts if part != "wait")
     table.add_row("energy", f"{joules(totals['energy_j'])}: {spent}")
     if "idle_j" in totals:
-        table.add_row("at rest", f"{joules(totals['idle_j'])} drawn from batteries; {joules(totals['harvest_j'])} came "
-                      f"in, of which {joules(totals['spilt_j'])} were lost when they were full")
+        table.add_row("idle", f"{joules(totals['idle_j'])} drawn from batteries; {joules(totals['harvest_j'])} charged, "
+                      f"of which {joules(totals['spilt_j'])} were lost to full batteries")
     if totals["dropped"]:
         table.add_row("dropped out", times(int(totals["dropped"])))
     screen().print(table)
@@ -58,7 +58,7 @@ def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
 
 
 def print_rounds(rounds: pl.DataFrame, parts: Mapping[str, str], *, every: bool) -> None:
-    """A line a round: evenly picked ones of a long run."""
+    """Print a line per round; for a long run, a sample of evenly spread rounds."""
     from netsim.report.figures import sample
 
     def straggler(row: Mapping[str, Any]) -> str:
@@ -74,7 +74,7 @@ def print_rounds(rounds: pl.DataFrame, parts: Mapping[str, str], *, every: bool)
 
 
 def print_kinds(kinds: pl.DataFrame, parts: Mapping[str, str]) -> None:
-    """A line a kind of devices, with what a device of it did in a round on average."""
+    """Print a line per kind of devices, with means over its devices and rounds."""
     means = kinds.with_columns(pl.col(*parts.values(), "energy_j") / pl.max_horizontal("rounds", 1))
     print_table("kinds: means over the devices in a round", means, {
         "name": "kind", "devices": lambda row: f"{row['devices']:,}", "jobs": lambda row: f"{row['rounds']:,}",
@@ -82,7 +82,7 @@ def print_kinds(kinds: pl.DataFrame, parts: Mapping[str, str]) -> None:
 
 
 def print_devices(devices: pl.DataFrame, parts: Mapping[str, str], *, every: bool) -> None:
-    """A line a device, those that held up most rounds first, then those that worked longest."""
+    """Print a line per device: stragglers first, then by working time."""
     took_part = devices.filter((pl.col("rounds") > 0) | (pl.col("dropped") > 0))
     worked = pl.col("compute_s") + pl.col("upload_s")
     rows = took_part.sort(["straggler_rounds", worked], descending=True)
@@ -95,7 +95,7 @@ def print_devices(devices: pl.DataFrame, parts: Mapping[str, str], *, every: boo
 
 
 def print_shares(shares: pl.DataFrame, title: str, *, every: bool) -> None:
-    """The devices of a round, or the rounds of a device."""
+    """Print the devices of a round, or the rounds of a device."""
     parts = {part: f"{part}_s" for part in ALL_PARTS if f"{part}_s" in shares.columns}
     print_table(title, shares, {
         "round": "round", "device": "name", **parts,
@@ -105,7 +105,7 @@ def print_shares(shares: pl.DataFrame, title: str, *, every: bool) -> None:
 
 
 def print_critical_path(run: Run, path: CriticalPath, *, every: bool) -> None:
-    """What set a run's length, and what would shorten it."""
+    """Print the critical path of a run and what would shorten it."""
     console = screen()
     number = path.steps["round"][0]
     part = f"all of round {number}" if run.in_rounds else f"what round {number} waited for"
@@ -124,52 +124,50 @@ def print_critical_path(run: Run, path: CriticalPath, *, every: bool) -> None:
 
 
 def print_explanation(run: Run, found: Explanation, *, every: bool) -> None:
-    """A round, and the run where it was asked for as a whole: what held it up, and what would help."""
+    """Print the explanation of a round, and of the whole run if requested."""
     console = screen()
     slowest = ", the slowest," if found.whole else ""
     console.print(f"{run.title}: round {found.round}{slowest} took {seconds(found.round_s, 4)}.")
     best = found.best
-    console.print("None of the changes that were tried would make it shorter." if best is None else
-                  f"What would help most: {best.change}. It saves {seconds(best.saves_s, 4)} "
-                  f"({best.saves_s / found.round_s:.1%}).")
+    console.print("No change that was tried would shorten it." if best is None else best.sentence("it", 4))
     print_bindings(found, console)
     if found.relaxed != 1.0:
         console.print(f"All budgets had to be raised to {found.relaxed:.4g} times what they are.")
     print_drop_outs(found, console, every=every)
     for sentence in found.differs:
         console.print(sentence)
-    print_what_ifs(f"round {found.round} with one thing changed", found, console, every=every)
+    print_what_ifs(f"round {found.round} with one change", found, console, every=every)
     if found.whole:
         whole = f"{counted(run.last_round, 'round')}, {seconds(found.whole.round_s, 4)}"
-        print_what_ifs(f"the whole run, {whole}, with one thing changed", found.whole, console, every=every)
+        print_what_ifs(f"the whole run, {whole}, with one change", found.whole, console, every=every)
 
 
 def print_bindings(found: Explanation, console: Console) -> None:
-    """The limits that hold the round up, with what the next per cent of each saves."""
+    """Print the limits that bind, with the saving of one per cent more."""
     named = [("the" if each.device is None else f"{each.name}'s")
              + f" {WORDS[each.limit]} (1 % more saves {units.format(each.next_s, 'time', 3)})"
              for each in found.binding if each.next_s is not None]
     deadline = next((each for each in found.binding if each.limit == "deadline"), None)
     more = len(found.binding) - len(named) - (deadline is not None)
     if named:
-        console.print(f"What holds it up: {'; '.join(named)}{f'; and {more} more' if more else ''}.")
+        console.print(f"Limiting factors: {'; '.join(named)}{f'; and {more} more' if more else ''}.")
     if deadline is not None:
-        console.print("The deadline binds: " + ("the round ends on it." if deadline.price_s_per_unit else
-                                                "who would make it longer is left out."))
+        console.print("The deadline binds: " + ("the round ends at the deadline." if deadline.price_s_per_unit else
+                                                "devices that cannot meet it are left out."))
 
 
 def print_drop_outs(found: Explanation, console: Console, *, every: bool) -> None:
-    """Who did not arrive, and what would have kept them."""
+    """Print the devices that did not arrive, with reasons and remedies."""
     named = found.dropped if every else found.dropped[:MOST_LOST]
     for lost in named:
-        kept = f"; it would have arrived with {', or '.join(lost.kept_by)}" if lost.kept_by else ""
-        console.print(f"{lost.name} did not arrive: {lost.reason}{kept}.")
+        kept = f" Remedies: {'; '.join(lost.kept_by)}." if lost.kept_by else ""
+        console.print(f"{lost.name} did not arrive: {lost.reason}.{kept}")
     if len(named) < len(found.dropped):
         console.print(f"{len(found.dropped) - len(named)} more did not arrive; all with --all.")
 
 
 def print_what_ifs(title: str, found: Explanation, console: Console, *, every: bool) -> None:
-    """A line a change, the largest saving first."""
+    """Print a line per change, the largest saving first."""
     shown = found.what_if if every else found.what_if[:MOST_CHANGES]
     table = Table("change", title=title, title_justify="left")
     for column in ("takes", "saves", "of it"):
@@ -183,7 +181,7 @@ def print_what_ifs(title: str, found: Explanation, console: Console, *, every: b
 
 
 def print_table(title: str, rows: pl.DataFrame, columns: Columns, shown: pl.DataFrame | None = None) -> None:
-    """A line a row: of those that are shown, if not all are; numbers stand on the right."""
+    """Print a table of the shown rows, numbers aligned to the right."""
     shown = rows if shown is None else shown
     left_out = "" if shown.height == rows.height else f" ({shown.height} of {rows.height:,}; all with --all)"
     table = Table(title=f"{title}{left_out}", title_justify="left")
@@ -196,7 +194,7 @@ def print_table(title: str, rows: pl.DataFrame, columns: Columns, shown: pl.Data
 
 
 def cell(name: str, value: Any) -> str:
-    """A value as the ending of its column's name says; other fractions are shares."""
+    """Format a value by the ending of its column's name; other floats are shares."""
     if name.endswith("_s"):
         return seconds(value)
     if name.endswith("_j"):
@@ -205,20 +203,19 @@ def cell(name: str, value: Any) -> str:
 
 
 def seconds(value: float, digits: int = 3) -> str:
-    """A time for people; what is only rounding shows as 0."""
+    """Format a time; rounding errors show as 0."""
     return units.format(value if value > SHOWN_S else 0.0, "time", digits)
 
 
 def joules(value: float) -> str:
-    """An energy for people."""
     return units.format(value, "energy", 3)
 
 
 def budget_used(spent_j: float, budget_j: float | None) -> str:
-    """A round's energy as a share of the budget."""
+    """Format the energy of a round as a share of the budget."""
     return f"{spent_j / budget_j:.1%}" if budget_j else ""
 
 
 def signed(value: float) -> str:
-    """A saving; a change that makes it longer has a minus."""
+    """Format a saving; a change that lengthens the round has a minus."""
     return seconds(value, 4) if value > -SHOWN_S else f"-{seconds(-value, 4)}"

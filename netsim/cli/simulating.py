@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 @simulating()
 def run(
     scenario: ScenarioName,
-    overrides: Overrides = [],  # noqa: B006  (typer reads the default, nobody changes it)
+    overrides: Overrides = [],  # noqa: B006  (typer only reads the default)
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(
         "--out", "-o", metavar="DIR", help="Folder for the run.",
         show_default="the next free results/SCENARIO-seedN")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR after an interruption.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted run in DIR.")] = False,
     workers: Annotated[int | None, typer.Option(
-        min=1, metavar="N", help="Processes that train devices. Changes the speed only.",
-        show_default="one a core")] = None,
-    no_learning: Annotated[bool, typer.Option("--no-learning", help="Play the rounds without training.")] = False,
+        min=1, metavar="N", help="Processes that train devices. Changes only the speed.",
+        show_default="one per core")] = None,
+    no_learning: Annotated[bool, typer.Option("--no-learning", help="Simulate the rounds without training.")] = False,
     allow_import: AllowImport = False,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a scenario; leaves a run directory and prints where the time went."""
+    """Simulate a scenario, write a run directory and print a summary."""
     from netsim.cli.show_runs import progress_bar
     from netsim.prepare import refuse_untrained
     from netsim.scenario import load_scenario
@@ -55,7 +55,7 @@ def run(
         refuse_untrained(loaded)
     with run_folder(out, f"{loaded.name}-seed{seed}", resume=resume) as folder, progress_bar(loaded.name) as progress:
         if resume and not (folder / "run.json").exists():
-            print(f"{folder}: no run to go on with, so a new one begins", file=sys.stderr)
+            print(f"nothing to resume in {folder}; starting a new run", file=sys.stderr)
         result = simulate(
             loaded, folder, seed, learning=not no_learning, workers=workers, resume=resume, progress=progress,
             allow_import=allow_import)
@@ -78,7 +78,7 @@ def allocate(
     allow_import: AllowImport = False,
     as_json: AsJson = False,
 ) -> None:
-    """One round's plan for one random cohort: bandwidth, CPU frequency, times and energies, methods side by side."""
+    """Plan one round of a random cohort: bandwidth, CPU frequency, times and energies, methods side by side."""
     from netsim.cli.show_runs import print_comparison
     from netsim.random_cohort import compare_methods
     from netsim.scenario import load_scenario
@@ -96,7 +96,7 @@ def allocate(
             print(f"figure: {figure}")
         if not any(result.feasible for result in results):
             raise InputError("infeasible", "allocation.method", "no plan for this cohort", hint="Raise the budgets or "
-                             "the bandwidth, or shrink selection.cohort")
+                             "the bandwidth, or lower selection.cohort")
 
 
 @simulating()
@@ -112,20 +112,20 @@ def flower(
     out: Annotated[Path | None, typer.Option(
         "--out", "-o", metavar="DIR", help="Folder for the run.",
         show_default="the next free results/APP-SCENARIO-seedN")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR after an interruption: the app "
-                                         "begins anew, and hears the replies that are kept there.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted run in DIR: the app starts again "
+                                         "and receives the stored replies.")] = False,
     workers: Annotated[int | None, typer.Option(
-        min=1, metavar="N", help="Processes that run ClientApps. Changes the speed only.",
-        show_default="one a core")] = None,
+        min=1, metavar="N", help="Processes that run ClientApps. Changes only the speed.",
+        show_default="one per core")] = None,
     run_config: Annotated[list[str], typer.Option(
         "--run-config", metavar="KEY=VALUE", help="Change one key of the app's own configuration. May be "
         "repeated.")] = [],  # noqa: B006
     allow_import: AllowImport = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a Flower app, as it is, in a scenario's cell: it learns, netsim says how long that takes and who drops out.
+    """Run an unmodified Flower app in a scenario's cell: simulated time, energy, and devices that drop out.
 
-    What the scenario says of selection, learning, server and number of rounds is the app's business here.
+    The app decides on selection, learning, server and number of rounds, instead of the scenario.
     """
     from netsim.cli.show_runs import progress_bar
     from netsim.flower.cell_alone import refuse_without_effect

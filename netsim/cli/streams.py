@@ -1,4 +1,4 @@
-"""Standard output and error that no reader and no locale bring down."""
+"""Standard output and error that survive a closed reader and a limited locale."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN = str.maketrans({
 
 
 def plain(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What stands for characters that a terminal can't show: the nearest of ASCII, or their number."""
+    """Replace characters that the terminal cannot show by similar ASCII, or by their escape sequence."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     character = error.object[error.start]
@@ -30,7 +30,7 @@ def plain(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 class Outlet(io.FileIO):
-    """A file descriptor to print to; once its reader has gone, such as `head`, the rest goes nowhere."""
+    """File descriptor for printing; after its reader has closed it, such as `head`, output is discarded."""
 
     _gone = False
 
@@ -39,18 +39,18 @@ class Outlet(io.FileIO):
             try:
                 return super().write(data)
             except OSError as error:
-                self._gone = True             # a full disk is told once, and not again at the very end
+                self._gone = True             # a full disk is reported once, not again at exit
                 if not isinstance(error, BrokenPipeError):
                     raise
         return memoryview(data).nbytes
 
 
 def prepare_streams() -> None:
-    """Make both streams such outlets, unless somebody else has put something in their place."""
+    """Replace both standard streams by outlets, unless other code has replaced them already."""
     codecs.register_error("netsim-plain", plain)
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream: TextIO | None = getattr(sys, name)
-        if stream is None:                    # closed before we began
+        if stream is None:                    # closed before the program started
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))      # noqa: SIM115
         elif stream is getattr(sys, f"__{name}__"):
             stream.flush()

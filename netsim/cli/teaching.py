@@ -17,16 +17,16 @@ from netsim.cli.app import teaching, writable
 @teaching()
 def lab(
     port: Annotated[int, typer.Option(
-        min=1, max=65535, metavar="N", help="Port of the page; where it is taken, the next free one.")] = 2718,
+        min=1, max=65535, metavar="N", help="Port of the page; if it is in use, the next free one.")] = 2718,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     link: Annotated[str | None, typer.Option(
-        metavar="LINK", help="Open a page with its settings: 'bandwidth=10&left=sao', as the page shows it.")] = None,
+        metavar="LINK", help="Open a page with settings, such as 'bandwidth=10&left=sao'; the page shows its link.")] = None,
     sheets: Annotated[Path | None, typer.Option(
-        metavar="DIR", help="Write sheets to print instead: DIR/teacher.html with figures, answers and solutions, "
-        "DIR/students.html with room to write.", show_default=False)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite sheets that are there.")] = False,
+        metavar="DIR", help="Write printable sheets instead: DIR/teacher.html with figures, answers and solutions, "
+        "DIR/students.html with space for answers.", show_default=False)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing sheets.")] = False,
 ) -> None:
-    """Open the teaching page: one round under two methods, with sliders, and the lessons. For this machine only."""
+    """Open the teaching lab: one round under two methods, with sliders, and lessons. Only reachable on this machine."""
     from netsim.base.files import PassingFolder
     from netsim.lab.serve import needs_marimo, serve
 
@@ -36,15 +36,15 @@ def lab(
     if sheets is not None:
         _write(sheets, force=force)
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)      # it ends as by Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)      # handled like Ctrl-C
     serve(port, open_browser=not no_browser, link=link)
     sys.stdout.flush()
     PassingFolder.remove_all()
-    os._exit(0)      # a page may still be computing in a thread of its own, and nobody waits for it any more
+    os._exit(0)      # without waiting for the threads of pages that still compute
 
 
 def _write(folder: Path, *, force: bool) -> None:
-    """Write the sheets, and say where they are."""
+    """Write the sheets and print their paths."""
     from netsim.base.files import make_folder
     from netsim.lab.serve import no_configuration
 
@@ -52,7 +52,7 @@ def _write(folder: Path, *, force: bool) -> None:
         raise InputError("exists", str(folder), "a file", "a folder, or a new name")
     make_folder(folder)
     place = folder.absolute()
-    with no_configuration():      # which marimo would read already when it is imported
+    with no_configuration():      # marimo reads it when it is imported
         from netsim.lab.sheets import NAMES, write_sheets
 
         for name in NAMES:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import __future__
-
 import builtins
 import secrets
 import socket
@@ -14,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, chdir, contextmanager, suppress
 from importlib.resources import files
 from importlib.util import find_spec
+from inspect import currentframe
 from typing import Any
 
 from netsim.base.errors import InputError
@@ -67,8 +66,9 @@ def one_parse_at_a_time() -> Iterator[None]:
 
     def locked(source: Any, filename: Any, mode: str, flags: int = 0, dont_inherit: bool = False, *more: Any,
                **options: Any) -> Any:
-        if not dont_inherit:      # the caller's future statement, not that of this module
-            flags |= sys._getframe(1).f_code.co_flags & __future__.annotations.compiler_flag
+        frame = currentframe()
+        if not dont_inherit and frame and frame.f_back:      # the future statement of the caller, not of this module
+            flags |= frame.f_back.f_code.co_flags & annotations.compiler_flag
         with lock:
             return unlocked(source, filename, mode, flags, True, *more, **options)
 

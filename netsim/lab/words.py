@@ -1,4 +1,4 @@
-"""The lab's sentences: a method's round in large letters, or why there is none."""
+"""Captions of the lab: the round time of a method, the device that limits it, or the reason for having no plan."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from netsim.lab.view import Answer, LabView, last_alone
 
 
 def headline(view: LabView, answer: Answer) -> str:
-    """A method's round in large letters and who held it up, or which devices can't take part and why."""
+    """Return as HTML a method's round time and the device that limits it, or the reason for having no plan."""
     method = escape(answer.method)
     if answer.plan is None:
         return (f'<div class="headline stuck" data-method="{method}"><b>{method}</b> <span class="time">no plan</span>'
                 f"<p>{escape(answer.reason)}</p></div>")
     plan, last = answer.plan, last_alone(answer.plan)
     if last is None:
-        pace = "all end together" if len(plan) > 1 else "one device alone"
+        pace = "all devices finish together" if len(plan) > 1 else "one device alone"
     else:
         pace = f"waits for device {view.devices[last]}, {view.distance_m[last]:.0f} m away"
     helped = f"<p>{escape(what_helps(view, answer))}</p>" if answer.pace else ""
@@ -29,21 +29,21 @@ def headline(view: LabView, answer: Answer) -> str:
 
 
 def what_helps(view: LabView, answer: Answer) -> str:
-    """Who sets the pace, and at what price; or that it is no single one."""
+    """Name the device that limits the round, if one does, and the saving of the best change."""
     found, last = answer.pace, None if answer.plan is None else last_alone(answer.plan)
     assert found is not None
     number = view.devices[last if found.device is None and last is not None else found.device or 0]
     change = found.change.replace(f"device {number}'s ", "its ")
-    price = (f"with {change} it is {format(found.saves_s, 'time', 3)} shorter "
-             f"(the next 1 %: {format(found.next_s, 'time', 3)})")
+    price = (f"{change[0].upper()}{change[1:]} would shorten the round by {format(found.saves_s, 'time', 3)}; "
+             f"1 % more, by {format(found.next_s, 'time', 3)}.")
     if found.device is not None:
-        return f"{'and yet ' if last is None else ''}device {number} sets the pace: {price}"
-    return (f"no single device sets the pace: {price}" if last is None
-            else f"more for device {number} alone would help less than for all: {price}")
+        return f"Device {number} limits the round. {price}"
+    return (f"No single device limits the round. {price}" if last is None
+            else f"Raising the limits of device {number} alone would help less. {price}")
 
 
 def verdict(view: LabView) -> str:
-    """The two methods against each other in a sentence."""
+    """Compare the two methods in a sentence."""
     if len(view.plans) < 2 or view.plans[0].round_s <= 0.0:
         return ""
     left, right = view.answers[0].method, view.answers[-1].method
@@ -54,7 +54,7 @@ def verdict(view: LabView) -> str:
 
 
 def rounds(view: LabView) -> str:
-    """Each method's round in plain words, and the two against each other."""
+    """Return each method's round time and energy in a sentence, and compare the two."""
     said = [f"**{answer.method}** has no plan ({answer.reason})" if answer.plan is None else
             f"**{answer.method}** takes {1e3 * answer.plan.round_s:.1f} ms and {1e3 * answer.plan.energy_j:.0f} mJ"
             for answer in view.answers]
@@ -62,6 +62,6 @@ def rounds(view: LabView) -> str:
 
 
 def stuck(view: LabView, answer: Answer) -> str:
-    """Which devices keep a method from having a plan; nothing where it has one."""
+    """Name the devices that make the method infeasible; return an empty text if it has a plan."""
     return "" if answer.plan else "There is no plan: " + listed(
         [f"device {view.devices[n]} can't keep its budget" for n in answer.stuck])

@@ -1,4 +1,4 @@
-"""What the page that compares runs shows, as plain data."""
+"""Data of the page that compares runs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ SCENARIO, MOST_BYTES = "scenario.toml", 500 * MEGABYTE
 LONGEST = 80            # characters of a value
 MOST_KEYS = 200         # changed keys that a page lists
 NOT_SET = "not set"
-PROSE = ("name", "description")     # keys that change nothing
+PROSE = ("name", "description")     # keys without an effect on results
 
 
 def comparison_data(runs: Sequence[Run], labels: list[str]) -> dict[str, Any]:
-    """Everything that the page draws, run by run."""
+    """Return the data of the page, run by run."""
     longest = max(run.last_round for run in runs)
     changed = changed_keys(runs)
     notes = {
         "times": left_out(min(longest, MOST_ROUNDS), longest, "rounds, evenly spread"),
         "changed": left_out(min(len(changed), MOST_KEYS), len(changed), "changed keys"),
         "world": "" if same_world(runs) else
-        "These runs do not share one world: their devices or seeds differ, so what differs below is not the methods' "
-        "doing alone.",
+        "The devices or seeds of these runs differ, so the differences below are not caused by the methods alone.",
     }
     told = [one(run, label) for run, label in zip(runs, labels, strict=True)]
     return {
@@ -52,7 +51,7 @@ def comparison_data(runs: Sequence[Run], labels: list[str]) -> dict[str, Any]:
 
 
 def one(run: Run, label: str) -> dict[str, Any]:
-    """One run's part of the comparison."""
+    """Return the data of one run of the comparison."""
     breakdown = run.breakdown()
     rounds = sample(breakdown.rounds.with_columns(
         spent_j=pl.col("energy_j").cum_sum(), updates=pl.col("arrived").cum_sum()), MOST_ROUNDS)
@@ -73,7 +72,7 @@ def one(run: Run, label: str) -> dict[str, Any]:
 
 
 def numbers(told: list[dict[str, Any]]) -> list[list[str]]:
-    """The runs in numbers, as a table of texts: each but the first with how it differs from the first."""
+    """Return a table of texts: the figures of each run, and the difference of each later run from the first."""
     def total(name: str) -> Callable[[dict[str, Any]], Any]:
         return lambda run: run["totals"][name]
 
@@ -83,13 +82,13 @@ def numbers(told: list[dict[str, Any]]) -> list[list[str]]:
     stale = any(run["staleness"] for run in told)
     rows: list[tuple[str, str, Callable[[dict[str, Any]], Any]]] = [
         ("selection", "", lambda run: run["selection"]), ("allocation", "", lambda run: run["allocation"]),
-        ("server", "", lambda run: run["server"]), ("updates taken in", "count", lambda run: run["updates"]),
-        ("updates a second", "rate", lambda run: _over(run["updates"], run["totals"]["makespan_s"])),
-        ("energy an update", "energy", lambda run: _over(run["totals"]["energy_j"], run["updates"])),
-        ("staleness, on average", "rate", lambda run: run["staleness"] if stale else None),
+        ("server", "", lambda run: run["server"]), ("aggregated updates", "count", lambda run: run["updates"]),
+        ("updates per second", "rate", lambda run: _over(run["updates"], run["totals"]["makespan_s"])),
+        ("energy per update", "energy", lambda run: _over(run["totals"]["energy_j"], run["updates"])),
+        ("mean staleness", "rate", lambda run: run["staleness"] if stale else None),
         ("rounds", "count", total("rounds")), ("simulated time", "time", total("makespan_s")),
-        ("a round, on average", "time", mean("makespan_s")), ("energy", "energy", total("energy_j")),
-        ("energy a round", "energy", mean("energy_j")), ("accuracy at the end", "share", lambda run: run["last"]),
+        ("mean round time", "time", mean("makespan_s")), ("energy", "energy", total("energy_j")),
+        ("energy per round", "energy", mean("energy_j")), ("final accuracy", "share", lambda run: run["last"]),
         ("best accuracy", "share", lambda run: run["best"]),
         *((part, "time", mean(f"{part}_s")) for part in ALL_PARTS),
         ("band in use", "share", total("band_used")), ("dropped out", "count", total("dropped")),
@@ -121,9 +120,9 @@ def _text(value: Any, kind: str) -> str:
 
 
 def _difference(first: Any, other: Any, kind: str) -> str:
-    """By how much a number is larger or smaller than the first run's; of shares, in points."""
+    """Return the difference from the first run: in per cent, of shares in points, of counts as a number."""
     if not kind or first is None or other is None:
-        return "" if kind or first == other else "another"
+        return "" if kind or first == other else "differs"
     if kind == "share":
         return f"{100 * (other - first):+.2f} points" if abs(other - first) > SHOWN_POINTS else "="
     if kind == "count":
@@ -134,7 +133,7 @@ def _difference(first: Any, other: Any, kind: str) -> str:
 
 
 def gantts(runs: Sequence[Run], labels: list[str], notes: dict[str, str]) -> list[dict[str, Any]]:
-    """The same rounds of each of the first few runs, as far as all of them have these."""
+    """Return the Gantt charts of the same rounds of the first few runs, for rounds that all of them have."""
     shown = runs[:MOST_GANTTS]
     last = min(run.last_round for run in shown)
     fits = min((choose_rounds(run, MOST_JOBS // len(shown), last) for run in shown), key=lambda chosen: chosen.height)
@@ -152,14 +151,14 @@ def gantts(runs: Sequence[Run], labels: list[str], notes: dict[str, str]) -> lis
 
 
 def same_world(runs: Sequence[Run]) -> bool:
-    """Whether all runs drew the very same devices from the same seed; their data count where all runs learn."""
+    """Return True if all runs have the same seed and the same devices, with the same data if all runs learn."""
     shared = [name for name in runs[0].devices.columns if all(name in run.devices.columns for run in runs)]
     first = runs[0].devices.select(shared)
     return all(run.info["seed"] == runs[0].info["seed"] and run.devices.select(shared).equals(first) for run in runs)
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:
-    """The names of the runs' folders, with as much of the path as tells them apart."""
+    """Return the shortest distinct paths of the runs' folders."""
     paths = [run.path.resolve().parts for run in runs]
     deepest = max(map(len, paths))
     for depth in range(1, deepest + 1):
@@ -170,7 +169,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
 
 
 def changed_keys(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """The keys that are not alike in all runs, each with its value in every run, and how the runs were started."""
+    """Return the keys and command-line options that differ, each with its value in every run."""
     found = [{"--seed": str(run.info["seed"]), "--no-learning": "no" if run.info.get("learning", True) else "yes",
               "app": run.app or NOT_SET,
               **dict(_flat(read_toml(run.path / SCENARIO, "a scenario", MOST_BYTES)))} for run in runs]
@@ -181,7 +180,7 @@ def changed_keys(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
 
 
 def _flat(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Every key with the tables that it is in; populations go by their names, where these tell them apart."""
+    """Yield every key with its path; populations are named by their name, if it is unique."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{above}{key}.")
@@ -195,7 +194,7 @@ def _flat(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _meaning(value: str) -> object:
-    """What a text stands for: "2 MHz" and "2000kHz" are alike."""
+    """Return the value of a text: "2 MHz" and "2000kHz" are equal."""
     for dimension in units.DIMENSIONS:
         with suppress(InputError):
             return dimension, units.parse(value, dimension)

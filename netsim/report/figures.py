@@ -1,4 +1,4 @@
-"""Figures of a run for papers and notebooks, drawn with matplotlib, and what figures and pages show of long tables."""
+"""Figures of a run for papers and notebooks, drawn with matplotlib, and the sampling of long tables for pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLOURS = {"download": "#4f9d86", "compute": "#3d6fb4", "throttled": "#8fb0dd", 
            "off": "#7a7f87"}
 CRITICAL = "#b3261e"
 LEARNED = "#6a4fc4"
-MOST_ROWS = 60          # devices in a Gantt chart or bars in a diagram that one can still tell apart
+MOST_ROWS = 60          # devices in a Gantt chart
 MOST_BARS = 300
 STEPS = {"time": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")), "energy": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")),
          "share": ((0.01, "%"),), "count": ((1.0, ""),)}
@@ -32,11 +32,11 @@ Columns = dict[str, list[Any]]
 
 
 def draw(run: Run, kind: str, round: int | None = None) -> Figure:
-    """A figure by name; "gantt" needs a ``round``, the others show the whole run."""
+    """Draw a figure by name; "gantt" needs a ``round``, the others show the whole run."""
     if kind not in FIGURES:
         raise unknown("figure", kind, FIGURES)
     if kind == "gantt" and round is None:
-        raise InputError("missing", "round", hint=f'The figure "{kind}" shows one round: say which')
+        raise InputError("missing", "round", hint=f'The figure "{kind}" shows one round; give its number')
     if kind != "gantt" and round is not None:
         raise InputError("no-effect", "round", round, hint=f'The figure "{kind}" shows all rounds')
     figure = new_figure(8.0, 4.0)
@@ -45,7 +45,7 @@ def draw(run: Run, kind: str, round: int | None = None) -> Figure:
 
 
 def gantt(run: Run, axes: Axes, round: int) -> None:
-    """What each device of a round did when, the slowest on top; outlined is who sets the pace."""
+    """Draw the spans of each device of a round, the slowest on top; the device that limits the round is outlined."""
     from matplotlib.patches import Patch
 
     outlined, what = outline(run, round)
@@ -56,7 +56,7 @@ def gantt(run: Run, axes: Axes, round: int) -> None:
     axes.get_figure().set_size_inches(8.0, 1.2 + 0.22 * max(len(rows), 3))      # type: ignore[union-attr]
     scale, unit = scale_of(shown["round_s"], "time")
     spans = run.spans.filter((pl.col("round") == round) & pl.col("device").is_in(list(rows)))
-    drawn = [name for name in COLOURS if name in PARTS or name in spans["name"]]      # nobody may have been off
+    drawn = [name for name in COLOURS if name in PARTS or name in spans["name"]]      # "off" only where a device was off
     for name in drawn:
         of = spans.filter(pl.col("name") == name)
         axes.barh([rows[device] for device in of["device"]], (of["t1"] - of["t0"]) / scale,
@@ -77,12 +77,12 @@ def gantt(run: Run, axes: Axes, round: int) -> None:
 
 
 def outline(run: Run, round: int) -> tuple[pl.DataFrame, str]:
-    """What a Gantt chart outlines, as device, t0 and t1, and what that means.
+    """Return the outlined intervals of a Gantt chart (device, t0, t1) and their label.
 
-    It is the work of those whom plans made anew name; of a round that cannot be planned again, the critical path, if
-    one device ends last.
+    These are the work of the devices that limit the round; in a round that cannot be planned again, the critical path,
+    if one device finishes last.
     """
-    from netsim.analysis.pace import paces  # plans, and so scipy
+    from netsim.analysis.pace import paces  # imports scipy
 
     found = paces(run, [round]).get(round)
     if found is None:
@@ -92,24 +92,24 @@ def outline(run: Run, round: int) -> tuple[pl.DataFrame, str]:
         return steps.select("device", "t0", "t1"), "critical path"
     work = run.spans.filter((pl.col("round") == round) & pl.col("device").is_in(found.devices)
                             & pl.col("name").is_in(WORK))
-    return work.group_by("device", maintain_order=True).agg(pl.col("t0").min(), pl.col("t1").max()), "sets the pace"
+    return work.group_by("device", maintain_order=True).agg(pl.col("t0").min(), pl.col("t1").max()), "limits the round"
 
 
 def breakdown(run: Run, axes: Axes) -> None:
-    """Where the time of each round went."""
+    """Draw the mean time per part of each round."""
     scale, unit = scale_of(run.rounds["round_s"], "time")
     _stacked(run, axes, {part: f"{part}_s" for part in run.parts}, scale)
     axes.set_ylabel(f"mean over the devices ({unit})")
 
 
 def energy(run: Run, axes: Axes) -> None:
-    """What each round cost, by cause."""
+    """Draw the energy per part of each round."""
     _stacked(run, axes, {part: f"{part}_j" for part in spends(run)})
     axes.set_ylabel("energy of all devices (J)")
 
 
 def _stacked(run: Run, axes: Axes, heights: dict[str, str], scale: float = 1.0) -> None:
-    """A bar a round, of parts that add up."""
+    """Draw a stacked bar per round."""
     rounds = sample(run.breakdown().rounds, MOST_BARS)
     width = 0.8 * float(rounds["round"][-1] - rounds["round"][0] + 1) / rounds.height
     bottom = pl.zeros(rounds.height, eager=True)
@@ -122,7 +122,7 @@ def _stacked(run: Run, axes: Axes, heights: dict[str, str], scale: float = 1.0) 
 
 
 def band(run: Run, axes: Axes) -> None:
-    """How much of the band was in use, round by round."""
+    """Draw the share of the band in use in each round."""
     rounds = run.breakdown().rounds
     axes.plot(rounds["round"], 100 * rounds["band_used"], color=COLOURS["upload"])
     axes.set_ylim(0, 100)
@@ -131,7 +131,7 @@ def band(run: Run, axes: Axes) -> None:
 
 
 def accuracy(run: Run, axes: Axes) -> None:
-    """Accuracy against simulated time."""
+    """Draw the accuracy against simulated time."""
     rounds = run.rounds.drop_nulls("accuracy")
     if rounds.is_empty():
         raise InputError("needs", "figure", '"accuracy"', "a run that was evaluated")
@@ -142,25 +142,25 @@ def accuracy(run: Run, axes: Axes) -> None:
 
 
 def sample(frame: pl.DataFrame, most: int) -> pl.DataFrame:
-    """At most so many rows, evenly spread, the first and the last among them."""
+    """Return at most ``most`` rows, evenly spread, including the first and the last."""
     if frame.height <= most:
         return frame
     return frame[[i * (frame.height - 1) // (most - 1) for i in range(most)]]
 
 
 def columns(frame: pl.DataFrame) -> Columns:
-    """A table as lists; what is not a number becomes null, which JSON can hold."""
+    """Return a table as lists; non-finite numbers become null, for JSON."""
     return frame.with_columns(
         pl.when(pl.col(pl.Float64).is_finite()).then(pl.col(pl.Float64))).to_dict(as_series=False)
 
 
 def left_out(shown: int, there: int, what: str) -> str:
-    """A sentence for the reader, where a chart shows a part only."""
+    """Return a note for the reader if only a part is shown, else an empty text."""
     return f"Shows {shown:,} of {there:,} {what}." if shown < there else ""
 
 
 def scale_of(values: pl.Series, kind: str) -> tuple[float, str]:
-    """The unit in which the largest number of a column is short."""
+    """Return the factor and the name of the unit that suits the largest number of a column."""
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     steps = STEPS[kind]
     return next((step for step in steps if largest >= step[0]), steps[-1])

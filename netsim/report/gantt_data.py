@@ -1,4 +1,4 @@
-"""Rounds as bars: who did what when, what was decided for it, and who set the pace."""
+"""Data of the Gantt charts: spans of each device, the decisions of its plan, and the device that limits the round."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 MOST_JOBS = 5000           # in all Gantt charts of a page together
 MOST_ROWS = 60             # devices in one of them
 MOST_LANES = 80            # devices in the timeline of the whole run
-MOST_CHANGES = 5           # of what would help in a round
-FEWEST = 10                # rounds, however many devices they have
-DIGITS, FACT_DIGITS = 7, 5     # of times in a round, and of what a slice tells: more than one can see
+MOST_CHANGES = 5           # helpful changes of a round
+FEWEST = 10                # rounds, also if they have many devices
+DIGITS, FACT_DIGITS = 7, 5     # significant digits of times and of decisions
 
 
 def slowest(run: Run, last: int | None = None) -> int:
-    """The longest round, or the longest until some round; of several, the first."""
+    """Return the longest round up to round ``last``; of several, the first."""
     return int(_by_length(_until(run, last))["round"][0])
 
 
 def choose_rounds(run: Run, most_jobs: int, last: int | None = None) -> pl.DataFrame:
-    """The rounds that fit the page: evenly spread ones, and the longest."""
+    """Return the rounds that fit the page: evenly spread ones, and the longest."""
     rounds = _until(run, last)
     sizes = run.breakdown().shares.group_by("round").len()["len"].clip(upper_bound=MOST_ROWS)
     each = max(sizes.sum() / max(run.rounds.height, 1), 1.0)
@@ -52,9 +52,9 @@ def _by_length(rounds: pl.DataFrame) -> pl.DataFrame:
 def gantt(
     run: Run, chosen: pl.DataFrame, notes: dict[str, str], *, last: int | None = None, share: float = 1.0,
 ) -> dict[str, Any]:
-    """The chosen rounds with their devices, those that waited least on top; ``notes`` says what was left out.
+    """Return the data of the chosen rounds, devices with the least waiting time first; adds omissions to ``notes``.
 
-    ``last`` is the last round that could have been chosen, ``share`` the part of the work for a page that may go here.
+    ``last`` is the last round that could have been chosen, ``share`` the part of the page's replay cost to use here.
     """
     found = paces(run, _by_length(chosen)["round"].to_list(), int(share * MOST_PLANS))
     everyone, shown = _participants(run, chosen, found)
@@ -89,22 +89,22 @@ def gantt(
 
 
 def _how_outlined(paced: int, rounds: int) -> str:
-    """What the outline means in rounds that were not planned again."""
+    """Explain the outline in rounds that were not planned again."""
     if paced == rounds:
         return ""
     if not paced:
-        return ("The rounds of this run can't be planned again: where one device ends last, the critical path is "
-                "outlined.")
-    return (f"Who sets the pace was looked for in {counted(paced, 'round')}, the longest with a plan; in the others, "
-            "the critical path is outlined where one device ends last.")
+        return ("The rounds of this run cannot be planned again. The outline shows the critical path, in rounds where "
+                "one device finishes last.")
+    return (f"The limiting device was computed for {counted(paced, 'round')}, the longest with a plan. In the others the "
+            "outline shows the critical path, if one device finishes last.")
 
 
 def _participants(
     run: Run, chosen: pl.DataFrame, found: dict[int, Pace],
 ) -> tuple[int, pl.DataFrame]:
-    """How many there were, and round and device of those that are shown, row by row.
+    """Return the number of participants, and round and device of those that are shown.
 
-    Those that set the pace, those that waited least, and last those without a plan.
+    Preferred are devices that limit the round, then devices with the least waiting time, then devices without a plan.
     """
     took_part = run.breakdown().shares.select("round", "device", "wait_s")
     lost = run.collect(run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(DROPS)).select(
@@ -120,7 +120,7 @@ def _participants(
 
 
 def _bars(run: Run, chosen: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
-    """What the devices did, in seconds from the beginning of the round."""
+    """Return the spans of the devices, in seconds from the start of the round."""
     began = chosen.select("round", began="t0").lazy()
     since = ((pl.col(time) - pl.col("began")).round_sig_figs(DIGITS) for time in ("t0", "t1"))
     return run.collect(
@@ -130,7 +130,7 @@ def _bars(run: Run, chosen: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
 
 
 def _paths(run: Run, chosen: pl.DataFrame) -> dict[str, Columns]:
-    """The critical path in those of some rounds in which one device ends last: where several do, it could be any."""
+    """Return the critical path of rounds in which one device finishes last; with several, it is ambiguous."""
     alone = run.breakdown().rounds.drop_nulls("straggler").select("round", began="t0")
     steps = run.critical_path().steps.filter(pl.col("name").is_in(WORK)).join(
         alone.join(chosen, on="round", how="semi"), on="round").with_columns(

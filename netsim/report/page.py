@@ -20,39 +20,39 @@ from netsim.report.run_data import run_data
 if TYPE_CHECKING:
     from netsim.run import Run
 
-# id of a chart, key of its data, heading, what one sees
+# id of a chart, key of its data, heading, explanation
 CHARTS = (
     ("latency", "breakdown", "Where the time of each round went",
      "Means over the devices that took part; the parts add up to the round’s time. A click on a bar opens its round."),
-    ("gantt", "gantt", "A round, device by device", "Bars show who did what when. Outlined is who sets the pace: plans "
-     "made anew say whose limit, raised, would shorten the round most."),
+    ("gantt", "gantt", "A round, device by device", "What each device did over time. The outlined device limits the "
+     "round: raising one of its limits would shorten the round most. netsim found this by planning the round again."),
     ("timeline", "gantt", "The whole run", "Wheel, two fingers or + and − zoom, dragging moves; 0 shows all again."),
     ("accuracy-rounds", "accuracy", "Accuracy against rounds", ""),
     ("accuracy-seconds", "accuracy", "Accuracy against simulated time", ""),
-    ("accuracy-joules", "accuracy", "Accuracy against energy", "All devices together, until then."),
-    ("staleness", "staleness", "How stale updates were", "Updates by the number of new models that were made between "
-     "the start of their job and their arrival; the dashed line is the mean."),
-    ("delivered", "delivered", "Who delivered how often", "Devices from the fastest, by how long a job of theirs was "
-     "planned to take, to the slowest; those that never began one are not there."),
+    ("accuracy-joules", "accuracy", "Accuracy against energy", "Energy of all devices up to then."),
+    ("staleness", "staleness", "Staleness of updates", "Number of updates by their staleness: the number of new models "
+     "between the start of a job and its arrival. The dashed line is the mean."),
+    ("delivered", "delivered", "Updates per device", "Devices from the fastest to the slowest, by their planned job "
+     "time; devices that never started a job are not shown."),
     ("map", "map", "The cell", "The base station is in the middle."),
-    ("budgets", "budgets", "Energy against budget", "A device’s round on average (bars), its most expensive one (dots) "
-     "and what it may spend (lines)."),
+    ("budgets", "budgets", "Energy against budget", "Mean energy of a device in a round (bars), its largest (dots) and "
+     "its budget (lines)."),
     ("spectrum", "band", "Band in use over time", "The dashed line is the whole band."),
-    ("band", "breakdown", "Band in use, round by round", "Share of the band times the round’s time that was on lease."),
+    ("band", "breakdown", "Band in use, round by round", "Allocated share of bandwidth times time."),
     ("batteries", "batteries", "Batteries over time",
-     "What is left of a full one; where that is nearly all, what was taken."),
-    ("clusters", "clusters", "Clusters and classes", "Devices in each cluster, by the class that they hold most of."),
-    ("classes", "classes", "Who holds which classes", "Training samples of each class, the more the stronger; devices "
-     "in the order of their clusters, where there are any."),
+     "Share of the battery that is left; for nearly full batteries, the energy taken."),
+    ("clusters", "clusters", "Clusters and classes", "Devices in each cluster, by their most frequent class."),
+    ("classes", "classes", "Classes of each device", "Training samples of each class; a darker cell means more. Devices "
+     "are sorted by cluster, if there are clusters."),
 )
 COMPARED = (
     ("compare-latency", "Where the time went", "Mean over the rounds; the parts add up to the mean round time."),
     ("compare-energy", "Energy", "All devices, whole run."),
     ("compare-accuracy-seconds", "Accuracy against simulated time", ""),
-    ("compare-accuracy-joules", "Accuracy against energy", "All devices together, until then."),
-    ("compare-updates", "Updates taken in against simulated time", ""),
-    ("compare-spent", "Energy spent against simulated time", "All devices together, until then."),
-    ("compare-done", "Rounds done against simulated time", ""),
+    ("compare-accuracy-joules", "Accuracy against energy", "Energy of all devices up to then."),
+    ("compare-updates", "Aggregated updates against simulated time", ""),
+    ("compare-spent", "Energy against simulated time", "Energy of all devices up to then."),
+    ("compare-done", "Finished rounds against simulated time", ""),
     ("compare-accuracy-rounds", "Accuracy against rounds", ""),
     ("compare-times", "Time of each round", ""),
     ("compare-band", "Band in use, round by round", ""),
@@ -71,7 +71,7 @@ def write_report(runs: Sequence[Run], path: Path) -> None:
 
 
 def run_page(run: Run) -> str:
-    """The page about one run."""
+    """Return the page about one run as HTML."""
     data = run_data(run)
     notes = data["notes"]
     totals = data["breakdown"]["totals"]
@@ -84,7 +84,7 @@ def run_page(run: Run) -> str:
         ("band in use", f"{totals['band_used']:.1%}"),
     ]
     if "idle_j" in totals:
-        figures += [("drawn at rest", units.format(totals["idle_j"], "energy")),
+        figures += [("drawn when idle", units.format(totals["idle_j"], "energy")),
                     ("charged", units.format(totals["harvest_j"], "energy")),
                     ("lost with full batteries", units.format(totals["spilt_j"], "energy"))]
     if totals["dropped"]:
@@ -103,7 +103,7 @@ def run_page(run: Run) -> str:
         f"<p class=sub>{methods(run)}; seed {escape(str(run.info['seed']))}{interrupted}</p>",
         '<div class="figures">', *(f"<div><b>{escape(value)}</b>{name}</div>" for name, value in figures), "</div>",
         f'<section><h2>A device’s time, on average</h2><div class="shares">{shares}</div><p>{words}</p></section>',
-        "<section><h2>What set the pace</h2><p>The critical path is the chain of causes from the first selection to "
+        "<section><h2>Critical path</h2><p>The critical path is the chain of causes from the first selection to "
         f"the last aggregation; it is as long as the run, {units.format(data['path']['length_s'], 'time')}.</p>",
         *(f"<p>{escape(sentence)}</p>" for sentence in data["path"]["advice"]),
         '<div class="pair"><div id="causes"></div><div id="slack"></div></div></section>',
@@ -120,7 +120,7 @@ def run_page(run: Run) -> str:
 
 
 def comparison_page(runs: Sequence[Run]) -> str:
-    """The page that compares runs."""
+    """Return the page that compares runs as HTML."""
     labels = labels_of(runs)
     data = comparison_data(runs, labels)
     trained = any(run["accuracy"] for run in data["runs"])
@@ -132,13 +132,13 @@ def comparison_page(runs: Sequence[Run]) -> str:
         f"<p class=warning>{escape(notes['world'])}</p>" if "world" in notes else
         "<p class=sub>The same devices, at the same places, from the same seed.</p>",
         f'<div class="pair{" many" if len(runs) > 2 else ""}">',
-        '<section><h2>What was changed</h2><p>Keys of the scenario that are not alike.</p>'
+        '<section><h2>What was changed</h2><p>Scenario keys with different values.</p>'
         if data["changed"] else "<section><h2>What was changed</h2><p>Nothing: the scenarios are the same.</p>",
         f'<div id="changed" class="scroll"></div><p class=note>{escape(notes.get("changed", ""))}</p></section>',
         '<section><h2>In numbers</h2><div id="comparison" class="wide"></div></section>',
         "</div>",
-        '<section><h2>The same round, device by device</h2><p>All on one scale of time. Outlined is who sets the pace: '
-        "plans made anew say whose limit, raised, would shorten the round most.</p>"
+        '<section><h2>The same round, device by device</h2><p>All charts have the same time scale. The outlined device '
+        "limits the round: raising one of its limits would shorten the round most.</p>"
         '<div class="controls" id="compare-gantts-controls"></div><div class="pair">',
         *(side(at, escape(label)) for at, label in enumerate(labels[:len(data["gantts"])])),
         f'</div><p class=note>{escape(notes.get("gantts", ""))}</p></section>',
@@ -151,7 +151,7 @@ def comparison_page(runs: Sequence[Run]) -> str:
 
 
 def side(at: int, label: str) -> str:
-    """A place for one run's round beside those of the others."""
+    """Return the element for one run's round beside those of the others."""
     name = f"compare-gantt-{at}"
     return (f'<div><h3><i style="border-color:var(--g{at})"></i>{label}</h3>'
             f'<div class="chart" id="{name}" data-name="A round of {label}"></div>'
@@ -159,14 +159,14 @@ def side(at: int, label: str) -> str:
 
 
 def chart(name: str, title: str, text: str, note: str) -> str:
-    """A place for a chart; the script fills it."""
+    """Return the element that the script fills with a chart."""
     return (f'<section class="card"><h2>{title}</h2><p>{text}</p><div class="controls" id="{name}-controls"></div>'
             f'<div class="chart" id="{name}"></div><div class="said" id="{name}-said"></div>'
             f"<p class=note>{escape(note)}</p></section>")
 
 
 def methods(run: Run) -> str:
-    """Who selects, who allocates and who aggregates, in words."""
+    """Return the methods of selection, allocation and aggregation in words."""
     selection, allocation, server = run.scenario.selection, run.scenario.allocation, run.scenario.server
     cohorts = (f"cohorts of {selection.cohort} by <b>{escape(selection.method)}</b>" if run.app is None
                else f"cohorts and learning by the app <b>{escape(run.app)}</b>")
@@ -175,15 +175,15 @@ def methods(run: Run) -> str:
 
 
 def scenario_text(run: Run) -> str:
-    """The scenario as it was run, defaults filled in; cut where it is too long for a page, as with a large fleet."""
+    """Return the scenario with all defaults, cut after LONGEST_TEXT characters."""
     text = read_text(run.path / SCENARIO, "a scenario", MOST_BYTES)
     return text if len(text) < LONGEST_TEXT else text[:LONGEST_TEXT] + "\n… (the rest is in scenario.toml)\n"
 
 
 def page(title: str, body: list[str], data: dict[str, Any]) -> str:
-    """The whole page; a part of the data, such as the breakdown, stands in an element like ``data-breakdown``.
+    """Return a whole page; each part of the data has an element of its own, such as ``data-breakdown``.
 
-    The policy lets the script below run and nothing else, and no request leave.
+    The security policy allows only the script of the page, and no requests.
     """
     style, *scripts = (files("netsim.report").joinpath(name).read_text(encoding="utf-8")
                        for name in ("page.css", *SCRIPTS))
@@ -202,5 +202,5 @@ def page(title: str, body: list[str], data: dict[str, Any]) -> str:
 
 
 def as_json(part: Any) -> str:
-    """Data to stand in the page; an unescaped "<" in a name could end the element that it stands in."""
+    """Return data as JSON for a script element; an unescaped "<" in a name could close the element."""
     return json.dumps(part, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -49,7 +49,7 @@ function gantt(run, round, earliest, longest) {
     x: seconds("time in the round", { lo: earliest, hi: longest || 1 }),
     y: { lo: Math.max(devices.length, 3), hi: 0, bare: true, ticks: devices.map((device, at) => [at + 0.5, run.named(device)]),
       bold: (at) => set.has(devices[at - 0.5]) },
-    legend: [...keysOf(source), ...(outlined.length ? [{ name: source.pace[round] ? "sets the pace" : "critical path", colour: "pace", kind: "outline" }] : []),
+    legend: [...keysOf(source), ...(outlined.length ? [{ name: source.pace[round] ? "limits the round" : "critical path", colour: "pace", kind: "outline" }] : []),
       ...(drops.length ? [{ name: "dropped out", colour: "lost", kind: "cross" }] : []),
       ...(earliest < 0 ? [{ name: "the round begins", colour: "limit", kind: "line", dash: "5 4" }] : [])],
     layers: (x, y, view) => [
@@ -88,7 +88,7 @@ function timeline(run, { row, slices }, state) {
     height: 60 + pitch * (lanes.length + 1), near: "box", zoom: true,
     x: seconds("simulated time", { lo: start, hi: Math.max(rounds.t1[last], start + 1e-9) }),
     y: { lo: lanes.length + 1, hi: 0, bare: true, ticks: [[0.5, "rounds"], ...named] },
-    legend: [...keysOf(source), ...(Object.keys(source.pace).length ? [{ name: "sets the pace", colour: "pace", kind: "outline" }] : []),
+    legend: [...keysOf(source), ...(Object.keys(source.pace).length ? [{ name: "limits the round", colour: "pace", kind: "outline" }] : []),
       ...(dropped ? [{ name: "dropped out", colour: "lost", kind: "cross" }] : []),
       { name: "round", colour: "round" }, { name: "the open one", colour: "open" }],
     layers: (x, y, view) => {
@@ -172,7 +172,7 @@ function tellRound(element, source, round, at) {
   const { rounds, pace } = source, found = pace[round], dropped = rounds.dropped[at];
   const lines = [make("p", {}, `Round ${round} took ${si(rounds.round_s[at], "s", 4)} and ${si(rounds.energy_j[at], "J", 4)}; ${rounds.arrived[at]} arrived${
     dropped ? `, ${dropped} dropped out` : ""}.`)];
-  if (!found && Object.keys(pace).length) lines.push(make("p", {}, `Who sets the pace was not looked for in this round: netsim explain RUN --round ${round} does.`));
+  if (!found && Object.keys(pace).length) lines.push(make("p", {}, `The device that limits this round was not computed: use netsim explain RUN --round ${round}.`));
   if (found) lines.push(make("p", { class: "sentence" }, found.sentence));
   if (found && found.changes.length > 1) {
     const list = make("ul");

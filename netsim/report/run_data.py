@@ -1,4 +1,4 @@
-"""What the page about a run shows, as plain data: nothing is computed in the page that is not computed here."""
+"""Data of the page about a run; the script of the page only draws it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_ROUNDS = ("round", "t0", "t1", "round_s", "band_used", "energy_j", "arrived",
 
 
 def run_data(run: Run) -> dict[str, Any]:
-    """Everything that the page about one run draws; ``notes`` says for each chart what it had to leave out."""
+    """Return the data of the page about one run; ``notes`` holds what each chart omits."""
     breakdown = run.breakdown()
     longest = breakdown.rounds.filter(pl.col("round") == slowest(run))
     rounds = pl.concat([sample(breakdown.rounds, MOST_ROUNDS), longest]).unique("round").sort("round")
@@ -61,7 +61,7 @@ def run_data(run: Run) -> dict[str, Any]:
 
 
 def map_of_cell(run: Run, notes: dict[str, str]) -> dict[str, Any]:
-    """Where the devices are, and what one may colour them by."""
+    """Return positions of the devices, and the values to colour them by."""
     did = run.breakdown().devices.select("device", "name", "kind", "rounds", "energy_j", "straggler_rounds")
     place = run.devices.select(pl.col("device").cast(pl.Int32), "x_m", "y_m", gain_db=10 * pl.col("gain").log10(),
                                **({"class": pl.col("majority_class")} if "majority_class" in run.devices else {}))
@@ -74,14 +74,14 @@ def map_of_cell(run: Run, notes: dict[str, str]) -> dict[str, Any]:
 
 
 def cluster_numbers(run: Run) -> pl.DataFrame:
-    """The cluster that each device was in at the end, where the selection method made clusters."""
+    """Return the last cluster of each device, if the selection method made clusters."""
     return run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "cluster"))
         .group_by("device", maintain_order=True).agg(pl.col("value").last().cast(pl.Int64).alias("cluster")))
 
 
 def budgets(run: Run, notes: dict[str, str]) -> Columns:
-    """A device's energy in a round, on average and at most, beside what it may spend."""
+    """Return the mean and the largest energy in J of each device in a round, and its budget."""
     took_part = run.breakdown().devices.filter(pl.col("rounds") > 0)
     shown = took_part.sort("most_j", descending=True, maintain_order=True).head(MOST_BARS).sort("device")
     notes["budgets"] = left_out(shown.height, took_part.height, "devices, those with the most expensive rounds")
@@ -91,7 +91,7 @@ def budgets(run: Run, notes: dict[str, str]) -> Columns:
 
 
 def band_over_time(run: Run, notes: dict[str, str]) -> Columns:
-    """Bandwidth in use: every change, or means over equal windows where there are too many."""
+    """Return the bandwidth in use in Hz: every change, or means over equal windows if there are too many changes."""
     changes = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth")).select("t0", "value"))
     start, end = float(run.rounds["t0"][0]), float(run.rounds["t1"][-1])
@@ -107,9 +107,9 @@ def band_over_time(run: Run, notes: dict[str, str]) -> Columns:
 
 
 def batteries(run: Run, notes: dict[str, str]) -> dict[str, Any]:
-    """What is left in the batteries over time, for the devices that used the largest share of theirs.
+    """Return battery levels over time, for the devices that used the largest share of their battery.
 
-    ``quantity`` is "left", a share of the full battery, or "taken", in J, where hardly any of it is gone.
+    ``quantity`` is "left", a share of the full battery, or, for nearly full batteries, "taken", in J.
     """
     left = pl.col("left_j") / pl.col("battery_j")
     powered = run.breakdown().devices.filter((pl.col("battery_j") > 0) & (pl.col("rounds") > 0)).with_columns(left=left)
@@ -131,7 +131,7 @@ def batteries(run: Run, notes: dict[str, str]) -> dict[str, Any]:
 
 
 def accuracy(run: Run) -> dict[str, Any]:
-    """Accuracy and loss after each round that was evaluated, and what had been spent by then."""
+    """Return accuracy and loss of each evaluated round, with the energy in J spent up to then."""
     spent = run.rounds.with_columns(spent_j=pl.col("energy_j").cum_sum())
     evaluated = sample(spent.drop_nulls("accuracy"), MOST_POINTS)
     if evaluated.is_empty():
@@ -141,7 +141,7 @@ def accuracy(run: Run) -> dict[str, Any]:
 
 
 def staleness(run: Run) -> dict[str, Any]:
-    """How many updates arrived how stale, in bins of whole numbers; nothing where a server waits for all."""
+    """Return a histogram of the staleness of updates; empty for synchronous servers."""
     tau = run.jobs.filter(pl.col("outcome") == ARRIVED)["staleness"].to_numpy()
     most = int(tau.max(initial=0))
     if not most:
@@ -153,7 +153,7 @@ def staleness(run: Run) -> dict[str, Any]:
 
 
 def delivered(run: Run, notes: dict[str, str]) -> dict[str, Any]:
-    """How often each device delivered, from the fastest to the slowest; nothing where a server waits for all."""
+    """Return the number of updates of each device, the fastest first; empty for synchronous servers."""
     if not staleness(run):
         return {}
     jobs = run.jobs.group_by("device", maintain_order=True).agg(
@@ -168,7 +168,7 @@ def delivered(run: Run, notes: dict[str, str]) -> dict[str, Any]:
 
 
 def classes(run: Run, notes: dict[str, str]) -> dict[str, Any]:
-    """How many samples of each class each device holds; devices in the order of their clusters."""
+    """Return the number of samples per class of each device, sorted by cluster."""
     labels = [name for name in run.devices.columns if name.startswith("class_")]
     if not labels:
         return {}
@@ -183,7 +183,7 @@ def classes(run: Run, notes: dict[str, str]) -> dict[str, Any]:
 
 
 def clusters(run: Run) -> dict[str, Any]:
-    """How many devices with which majority class each cluster holds."""
+    """Return the number of devices in each cluster by majority class."""
     found = cluster_numbers(run)
     if found.is_empty() or "majority_class" not in run.devices.columns:
         return {}

@@ -1,4 +1,4 @@
-"""A sweep's figures as papers want them: one column wide, 8 point, fonts that print."""
+"""Figures of a sweep for papers: one column wide, 8 point, embedded fonts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from netsim.analysis.analysed_sweep import AnalysedSweep
 
-COLUMN_IN = 3.4          # of the usual two
-MOST_LINES = 12          # that one can still tell apart
+COLUMN_IN = 3.4          # width of a column in inches
+MOST_LINES = 12          # distinguishable lines
 FORMATS = ("png", "svg", "pdf")
 # Type 42: printers and publishers refuse matplotlib's own Type 3 fonts
 PRINT: Any = {
@@ -30,13 +30,13 @@ PRINT: Any = {
     "legend.fontsize": 7, "lines.linewidth": 1.2, "axes.linewidth": 0.6, "pdf.fonttype": 42, "ps.fonttype": 42,
     "svg.hashsalt": "netsim",
 }
-# colours that a reader who confuses red and green tells apart (Okabe and Ito), and lines that print in grey
+# colours for readers with red-green colour blindness (Okabe and Ito), and dashes for grey prints
 COLOUR = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.")
 
 
 def draw_sweep(sweep: AnalysedSweep, kind: str) -> Figure:
-    """A figure by name: "accuracy-rounds", "accuracy-time", "accuracy-energy", "round-time" or "energy"."""
+    """Draw a figure by name: "accuracy-rounds", "accuracy-time", "accuracy-energy", "round-time" or "energy"."""
     if kind not in KINDS:
         raise unknown("figure", kind, KINDS)
     if not any(case.rows for case in sweep.cases):
@@ -50,7 +50,7 @@ def draw_sweep(sweep: AnalysedSweep, kind: str) -> Figure:
 
 
 def write_figures(sweep: AnalysedSweep, folder: Path) -> list[Path]:
-    """All figures that the sweep has, as PNG, SVG and PDF."""
+    """Write all figures of a sweep as PNG, SVG and PDF; return their paths."""
     make_folder(folder)
     written = []
     for kind in KINDS:
@@ -68,11 +68,11 @@ def write_figures(sweep: AnalysedSweep, folder: Path) -> list[Path]:
 
 def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
     def draw(sweep: AnalysedSweep, axes: Axes) -> None:
-        """The mean over seeds, in a band of its 95 % interval."""
+        """Draw the mean over seeds with its 95 % interval."""
         drawn = [(case, curve) for case in sweep.cases if (curve := case.curve(over))]
         kind = {"time": "time", "energy": "energy"}.get(over)
         scale, unit = scale_of(pl.Series([curve[0][-1] for _, curve in drawn]), kind) if kind else (1.0, "")
-        step: Any = "post" if kind else None      # a mean of curves that step, each at times of its own, steps
+        step: Any = "post" if kind else None      # the mean of step functions is a step function
         for at, (case, (places, found)) in enumerate(drawn[:MOST_LINES]):
             colour, dash = COLOUR[at % len(COLOUR)], DASHES[at // len(COLOUR) % len(DASHES)]
             axes.plot(places / scale, [100 * one.mean for one in found if one.mean is not None], color=colour,
@@ -83,10 +83,10 @@ def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
                                   step=step)
         axes.set_xlabel(f"{label} ({unit})" if unit else label)
         if not kind:
-            axes.locator_params(axis="x", integer=True)      # there is no round 2.5
+            axes.locator_params(axis="x", integer=True)      # rounds are whole numbers
         axes.set_ylabel("test accuracy (%)")
         low, high = axes.get_ylim()
-        axes.set_ylim(max(low, 0), min(high, 100))      # an interval of few seeds may reach beyond what there is
+        axes.set_ylim(max(low, 0), min(high, 100))      # an interval of few seeds may exceed 0 to 100 %
         axes.grid(alpha=0.3, linewidth=0.4)
         axes.legend(frameon=False, loc="best")
         _left_out(axes, len(drawn))
@@ -95,7 +95,7 @@ def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
 
 
 def _bars(measure: str, kind: str, label: str, parts: dict[str, str]) -> Callable[[AnalysedSweep, Axes], None]:
-    """A bar a case, of measures in their colours that add up, with the interval of the whole."""
+    """Return a function that draws a stacked bar of measures per case, with the interval of the sum."""
     def draw(sweep: AnalysedSweep, axes: Axes) -> None:
         drawn = [case for case in sweep.cases if case.rows]
         cases = drawn[:MOST_LINES]

@@ -1,6 +1,6 @@
-"""A sweep as one HTML page that needs nothing but itself, with its figures and tables beside it.
+"""Report of a sweep: one self-contained HTML page, with figures and tables beside it.
 
-Tables are CSV, JSON and LaTeX: numbers as they are in the first two, for people in the last.
+Tables are CSV and JSON with full precision, and LaTeX with rounded numbers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from netsim.analysis.analysed_sweep import AnalysedSweep
 
 MOST_CASES = 500         # rows of a table
-MOST_CURVES = 18         # lines that one can still tell apart
+MOST_CURVES = 18         # distinguishable lines
 MOST_FAILURES = 20
 KINDS = {**{name: kind for name, (kind, *_) in MEASURES.items()}, **TARGETS}
 WORDS = {"accuracy": "accuracy", "round_s": "a round", "simulated_s": "simulated time", "energy_j": "energy",
@@ -36,11 +36,11 @@ WORDS = {"accuracy": "accuracy", "round_s": "a round", "simulated_s": "simulated
          "time_s": "time"}
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "µ": r"\textmu{}",
            **{mark: f"\\{mark}" for mark in "&%$#_{}"}}
-# id of a chart, whether it shows what was learned, heading, what one sees
+# id of a chart, whether it needs accuracies, heading, explanation
 CHARTS = (
     ("sweep-rounds", True, "Accuracy against rounds", ""),
     ("sweep-time", True, "Accuracy against simulated time", ""),
-    ("sweep-energy", True, "Accuracy against energy", "Of all devices together, until then."),
+    ("sweep-energy", True, "Accuracy against energy", "Energy of all devices up to then."),
     ("sweep-parts", False, "Where the time of a round went", "Means over rounds and seeds; the parts add up."),
     ("sweep-joules", False, "Energy", "All devices, whole run."),
     ("sweep-times", False, "Time of each round", ""),
@@ -48,7 +48,7 @@ CHARTS = (
 
 
 def write_sweep_report(sweep: AnalysedSweep, path: Path, against: str | None = None) -> list[Path]:
-    """The page at ``path``, and beside it the folders ``tables`` and ``figures``; returns all files."""
+    """Write the page to ``path``, and beside it the folders ``tables`` and ``figures``; return all paths."""
     text = sweep_page(sweep, against)
     try:
         replace_text(path, text)
@@ -59,7 +59,7 @@ def write_sweep_report(sweep: AnalysedSweep, path: Path, against: str | None = N
 
 
 def sweep_page(sweep: AnalysedSweep, against: str | None = None) -> str:
-    """The page itself; ``against`` is the case that others are compared with at first."""
+    """Return the page as HTML; ``against`` is the label of the baseline case that is selected at first."""
     data = sweep_data(sweep, against)
     cases, failed = sweep.cases, sum(len(case.failed) for case in sweep.cases)
     seeds = len(sweep.seeds)
@@ -71,16 +71,16 @@ def sweep_page(sweep: AnalysedSweep, against: str | None = None) -> str:
         f"<p class=lead>{escape(sweep.scenario)}: {told}</p>",
         failures(cases, len(cases) * seeds) if failed else "",
         f"<p class=warning>{counted(missing, 'point')} not finished yet.</p>" if missing else "",
-        "<p class=sub>Means over seeds, with the half width of their 95 % interval (Student’s t; seeds are taken for "
+        "<p class=sub>Means over seeds, with the half width of their 95 % interval (Student’s t; seeds are treated as "
         "independent draws). One seed has no interval.</p>",
         '<section><h2>The cases</h2><div id="cases" class="scroll"></div>'
         f'<p class=note>{escape(left_out(min(MOST_CASES, len(cases)), len(cases), "cases, the first ones"))}</p>'
         "</section>",
-        "<section><h2>Differences, seed by seed</h2><p>Two cases under one seed meet the same devices and channels, so "
-        "that what the world does to both cancels out. Bold: the interval does not hold zero.</p>"
+        "<section><h2>Differences, seed by seed</h2><p>Two cases under one seed have the same devices and channels, so "
+        "their common variation cancels out. Bold: the interval does not contain zero.</p>"
         '<div class="controls" id="differences-controls"></div><div id="differences" class="scroll"></div></section>',
-        *([('<section><h2>To a target</h2><p>What it took until the accuracy was first reached: means over those seeds '
-            "that have, so a case that not all seeds have reached looks better than it is.</p>"
+        *([('<section><h2>To a target</h2><p>Rounds, time and energy until the accuracy was first reached: means over '
+            "the seeds that reached it, so a case that some seeds did not reach looks better than it is.</p>"
             '<div class="controls" id="target-controls"></div><div id="target" class="scroll"></div></section>')]
           if sweep.learns else []),
         '<div class="charts">',
@@ -92,7 +92,7 @@ def sweep_page(sweep: AnalysedSweep, against: str | None = None) -> str:
 
 
 def failures(cases: Sequence[SweepCase], cells: int) -> str:
-    """Which cases failed, and why: the first reason of each."""
+    """Return the failed cases as HTML, each with its first reason."""
     failed = [case for case in cases if case.failed]
     told = [f"<li>{escape(case.label)}: {len(case.failed)} of {counted(len(case.failed) + len(case.rows), 'seed')}: "
             f"{escape(next(iter(case.failed.values())))}</li>" for case in failed[:MOST_FAILURES]]
@@ -106,7 +106,7 @@ BANDS = "Lines are means over seeds, bands their intervals; a run that has ended
 
 
 def sweep_data(sweep: AnalysedSweep, against: str | None = None) -> dict[str, Any]:
-    """What the page's script is given: numbers by seed, for tables that follow what the reader chooses."""
+    """Return the data of the page's script: numbers by seed, from which it computes the tables."""
     shown = sweep.cases[:MOST_CASES]
     chosen = sweep.case(against)
     if chosen not in shown:
@@ -144,7 +144,7 @@ def _curves(case: SweepCase) -> dict[str, Any]:
 
 
 def write_tables(sweep: AnalysedSweep, folder: Path, against: str | None) -> list[Path]:
-    """``cases`` and ``differences``, each as .csv, .json and .tex."""
+    """Write ``cases`` and ``differences``, each as .csv, .json and .tex; return the paths."""
     make_folder(folder)
     writers: dict[str, Callable[[pl.DataFrame], str]] = {
         "csv": lambda table: safe_table(table).write_csv(),
@@ -159,7 +159,7 @@ def write_tables(sweep: AnalysedSweep, folder: Path, against: str | None) -> lis
 
 
 def latex(table: pl.DataFrame) -> str:
-    r"""A tabular of means with their intervals, to be read in with ``\input``; it needs no package."""
+    r"""Return a LaTeX tabular of means with intervals, for ``\input``; it needs no package."""
     measures = [name for name in KINDS if name in table.columns and table[name].null_count() < table.height]
     scales = {name: scale_of(table[name], KINDS[name]) for name in measures}
     heads = ["case", "seeds", *(f"{WORDS[name]} ({scales[name][1]})" if scales[name][1] else WORDS[name]
@@ -177,7 +177,7 @@ def latex(table: pl.DataFrame) -> str:
 
 
 def with_interval(mean: float | None, high: float | None, scale: float) -> str:
-    r"""A number in LaTeX, to as many digits as its interval tells apart.
+    r"""Return a number in LaTeX, with the digits that its interval supports.
 
     >>> with_interval(0.15234, 0.15534, 1e-3), with_interval(2.0, None, 1.0), with_interval(None, None, 1.0)
     ('$152.3 \\pm 3.0$', '$2$', '--')
@@ -192,5 +192,5 @@ def with_interval(mean: float | None, high: float | None, scale: float) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that LaTeX prints as it is."""
+    """Escape the special characters of LaTeX."""
     return "".join(SPECIAL.get(mark, mark) for mark in text)

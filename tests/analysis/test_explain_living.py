@@ -118,7 +118,7 @@ def changed_cell(patch: pytest.MonkeyPatch, scenario: Scenario, row: dict[str, A
     patch.setattr(radio_cell, "RoundProblems", Problems)
     if what == "allocation method":
         patch.setattr(radio_cell, "planner_of", lambda method, options, within: planner_of(other, {}, within))
-    if what == "sharing the band by":
+    if what == "scheduler":
         patch.setattr(radio_cell, "SCHEDULERS", SimpleNamespace(make=lambda name, _: SCHEDULERS.make(other, {})))
     if row["key"] == "without":
         for name in ("choose", "everybody"):

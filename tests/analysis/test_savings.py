@@ -30,7 +30,7 @@ from netsim.run import Run
 pytestmark = pytest.mark.slow
 
 PARTS = 4          # of 25 rounds each
-ALL = {"without", "cpu_max", "budget", "power", "bandwidth", "method", "allocation method", "sharing the band by"}
+ALL = {"without", "cpu_max", "budget", "power", "bandwidth", "method", "allocation method", "scheduler"}
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def check_every_row(run: Run, number: int, seen: Counter[str]) -> None:
         row = each.as_json()
         what, _, other = row["change"].rpartition(" ") if row["key"] == "method" else ("", "", "")
         other_method = other if what == "allocation method" else None
-        sharing = other if what == "sharing the band by" else scenario.allocation.sharing or "planned"
+        sharing = other if what == "scheduler" else scenario.allocation.sharing or "planned"
         problem = changed(replay.problem, row, method)
         numbers = problem.numbers
         planner = planner_of(other_method or method, {} if other_method else options, scenario.rounds.deadline)(

@@ -150,15 +150,16 @@ def test_all_end_together_and_yet_one_sets_the_pace():
     wider = replace(view.problem, bandwidth_hz=2 * view.problem.bandwidth_hz)
     assert answer.plan.round_s - allocate(wider).round_s < answer.pace.saves_s
     said = words.headline(view, answer)
-    assert "all end together" in said
-    assert "and yet device 73 sets the pace: with its budget of 34.65 mJ (x2) it is 46.1 ms shorter" in said
+    assert "all devices finish together" in said
+    assert ("Device 73 limits the round. Doubling its energy budget (to 34.65 mJ) would shorten the round by 46.1 ms"
+            in said)
 
 
 def test_where_no_single_one_does_it_is_said():
     rich = Settings(budget_mj=(60, 60))
     view = look(rich.scenario(), ("equal", "sao", "fedl"), rich.seed)
     equal, sao, fedl = (words.headline(view, answer) for answer in view.answers)
-    assert "more for device 73 alone would help less than for all: with a band of 40 MHz (x2)" in equal
-    assert "no single device sets the pace: with a band of 40 MHz (x2)" in sao
-    assert "sets the pace" not in fedl                       # which has no prices
+    assert "Raising the limits of device 73 alone would help less. Doubling the bandwidth (to 40 MHz) would" in equal
+    assert "No single device limits the round. Doubling the bandwidth (to 40 MHz) would shorten" in sao
+    assert "limits the round" not in fedl                    # which has no prices
     assert view.answers[1].sets_pace is None

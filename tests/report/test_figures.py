@@ -38,7 +38,7 @@ def test_a_gantt_chart_outlines_whom_plans_made_anew_name(tmp_path: Path) -> Non
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert [names[round(bar.get_y() + bar.get_height() / 2)] for bar in outlined] == [f"poor {device}"]
     assert outlined[0].get_width() == pytest.approx(1e3 * run.rounds["round_s"][0])       # it works all the time
-    assert [text.get_text() for text in axes.get_legend().get_texts()][-1] == "sets the pace"
+    assert [text.get_text() for text in axes.get_legend().get_texts()][-1] == "limits the round"
 
 
 def test_of_a_round_that_cannot_be_planned_again_the_critical_path_is_outlined(two: Run) -> None:

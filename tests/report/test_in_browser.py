@@ -139,7 +139,7 @@ def test_the_device_that_plans_made_anew_name_is_outlined(browser: Browser, plan
     outlined = "[...document.querySelectorAll('#gantt .outlined')].map(each => Number(each.dataset.device))"
     assert page.evaluate(outlined) == [device]
     assert page.evaluate("document.querySelector('#gantt .axes .bold').textContent") == f"poor {device}"
-    assert f"poor {device} sets the pace" in page.evaluate("document.getElementById('gantt-said').innerText")
+    assert f"poor {device} limits round" in page.evaluate("document.getElementById('gantt-said').innerText")
     page.close()
 
 

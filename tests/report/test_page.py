@@ -58,8 +58,8 @@ def test_the_page_holds_the_breakdown_to_the_last_digit(two: Run, tmp_path: Path
     assert data["path"]["length_s"] == two.critical_path().length_s
     assert data["gantt"]["order"] == {"1": [0, 1], "2": [1, 0, 2]}      # device 2 had no plan
     assert data["batteries"]["lines"][0]["y"] == pytest.approx([1.0, 0.8, 0.7, 0.575])
-    assert data["notes"] == {"gantt": "The rounds of this run can't be planned again: where one device ends last, the "
-                             "critical path is outlined."}
+    assert data["notes"] == {"gantt": "The rounds of this run cannot be planned again. The outline shows the critical "
+                             "path, in rounds where one device finishes last."}
     assert data["gantt"]["path"]["2"] == {"device": [1, 1], "t0": [0.0, 2.0], "t1": [2.0, 5.0]}
 
 
@@ -111,13 +111,13 @@ def test_an_interrupted_run_is_shown_as_one(two: Run, tmp_path: Path) -> None:
 def test_runs_of_one_world_are_compared_and_others_marked(two: Run, tmp_path: Path) -> None:
     other = store(tmp_path / "elsewhere" / "two", *two_rounds(), rounds=2)
     write_report([two, other], tmp_path / "page.html")
-    assert "do not share one world" not in (tmp_path / "page.html").read_text()
+    assert "devices or seeds of these runs differ" not in (tmp_path / "page.html").read_text()
     assert [run["totals"] for run in data_of(tmp_path / "page.html")["runs"]] == [two.breakdown().totals] * 2
     devices = pl.read_parquet(other.path / "devices.parquet")
     devices.with_columns(gain=pl.col("gain") * 2).write_parquet(other.path / "devices.parquet")
     sign(other.path)
     write_report([two, Run(other.path)], tmp_path / "page.html")
-    assert "do not share one world" in (tmp_path / "page.html").read_text()
+    assert "devices or seeds of these runs differ" in (tmp_path / "page.html").read_text()
 
 
 def test_labels_take_as_much_of_the_path_as_tells_runs_apart(two: Run, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_the_page_tells_who_sets_the_pace_and_what_was_decided_for_each_slice(pl
     gantt = data_of(tmp_path / "page.html")["gantt"]
     assert gantt["pace"]["1"]["devices"] == [device]
     told = gantt["pace"]["1"]["sentence"]
-    assert told.startswith(f"poor {device} sets the pace in round 1: with poor {device}'s CPU")
+    assert told.startswith(f"poor {device} limits round 1. Raising poor {device}'s maximum CPU frequency to")
     assert gantt["path"] == {}
     jobs = planted.jobs.sort("job")
     facts = pl.DataFrame(gantt["facts"]).sort("job")
@@ -165,7 +165,7 @@ def test_where_plans_run_out_the_longest_rounds_are_looked_at(
     notes: dict[str, str] = {}
     found = gantt_data.gantt(planted, planted.rounds, notes, share=1 / pace.MOST_PLANS)
     assert list(found["pace"]) == [str(gantt_data.slowest(planted))]
-    assert "looked for in 1 round," in notes["gantt"]
+    assert "computed for 1 round," in notes["gantt"]
     assert found["path"] == {}                          # all end together, so the critical path could be any
 
 
@@ -229,7 +229,7 @@ def test_differences_are_against_the_first_run(planted: Run, tmp_path: Path) -> 
     longer = equal.summary["simulated_s"] / planted.summary["simulated_s"] - 1
     assert rows["simulated time"][2] == f"{100 * longer:+.1f} %"
     assert rows["rounds"] == ["2", "2", "="]
-    assert rows["allocation"] == ["sao", "equal", "another"]
+    assert rows["allocation"] == ["sao", "equal", "differs"]
     assert "best accuracy" not in rows
     assert [gantt["rounds"]["round"] for gantt in data["gantts"]] == [[1, 2]] * 2
 
@@ -301,15 +301,15 @@ def test_servers_side_by_side(as_they_come: Run, tmp_path: Path) -> None:
     waiting = simulate(load_scenario("lab", changes), tmp_path / "synchronous", seed=1)
     data = comparison_data([waiting, as_they_come], ["synchronous", "fedbuff"])
     rows = {name: cells for name, *cells in data["numbers"]}
-    assert rows["server"] == ["synchronous", "fedbuff", "another"]
-    assert rows["updates taken in"] == ["120", "120", "="]
-    assert rows["staleness, on average"][0] == "0"
+    assert rows["server"] == ["synchronous", "fedbuff", "differs"]
+    assert rows["aggregated updates"] == ["120", "120", "="]
+    assert rows["mean staleness"][0] == "0"
     assert data["runs"][1]["rounds"]["updates"] == list(range(2, 122, 2))
     faster = waiting.summary["simulated_s"] / as_they_come.summary["simulated_s"] - 1
-    assert rows["updates a second"][2] == f"{100 * faster:+.1f} %"
+    assert rows["updates per second"][2] == f"{100 * faster:+.1f} %"
     assert "world" not in data["notes"]
     alone = comparison_data([waiting, waiting], ["one", "two"])
-    assert not any(name == "staleness, on average" for name, *_ in alone["numbers"])
+    assert not any(name == "mean staleness" for name, *_ in alone["numbers"])
 
 
 def test_a_page_written_twice_is_the_same(tmp_path: Path) -> None:
