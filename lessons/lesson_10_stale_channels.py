@@ -113,7 +113,7 @@ def _(Settings, allocate, faded_round, np, one_round):
 
     @cache
     def median(believes, ms):
-        """How many times as long as without fading a round is, in the median over the draws that have a plan."""
+        """Return the median over feasible draws of the round time relative to the round without fading."""
         _rounds = [(faded_round(problem, ms / 1e3, believes, seed), still_s) for seed, problem, still_s in drawn()]
         return float(np.median([found[1].round_s / still_s for found, still_s in _rounds if found]))
 
@@ -182,7 +182,7 @@ def _(median, pages, predictions, questions, went):
 @app.cell(hide_code=True)
 def _(lines, median, mo, np, pages, predictions):
     def curve():
-        """How much longer rounds get, over the coherence time."""
+        """Draw the relative round time against the coherence time."""
         _ms = [3, 10, 30, 100, 300]
         _longer = {f"plan on the gain {'now' if which == 'now' else 'in the mean'}":
                    [100 * (median(which, ms) - 1) for ms in _ms] for which in ("now", "mean")}

@@ -137,7 +137,7 @@ def test_formulas_of_the_site(browser: Browser, tmp_path: Path) -> None:
 # The link that holds the settings.
 
 VALUES = "Object.fromEntries(deep('[data-key]').map((place) => [place.dataset.key, place.dataset.value]))"
-TOLD = "deep('.told').map((line) => line.innerText).filter(Boolean)"
+TOLD = "deep('.notice').map((line) => line.innerText).filter(Boolean)"
 
 
 def opened(browser: Browser, address: str) -> Page:

@@ -1,4 +1,4 @@
-"""Where the time, the energy and the band of a run went."""
+"""Breakdown of a run: time, energy and bandwidth by round, device and part."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from netsim.run import Run
 
 WORK = ("download", "compute", "throttled", "upload")      # spans in which a device spends energy
-TOGETHER = 1e-3                   # devices that end within this share of the round's time end together
+TOGETHER = 1e-3                   # devices that finish within this share of the round's time finish together
 
 
 @dataclass(frozen=True, eq=False)
 class Breakdown:
-    """A run taken apart; seconds, joules, and shares between 0 and 1.
+    """Breakdown of a run; times in s, energies in J, shares between 0 and 1.
 
-    ``rounds``    a row a round: round, t0, t1, round_s, cohort, arrived, dropped;
+    ``rounds``    a row per round: round, t0, t1, round_s, cohort, arrived, dropped;
                   compute_s, upload_s, wait_s: means over the devices that took part, which sum to round_s (of jobs that
-                  reach from one round into the next, the part that lies in the round);
-                  band_used: share of band times time that was on lease, idle_band_s: the rest of round_s,
-                  silent_s: time with nobody on the air; compute_j, upload_j, energy_j;
-                  straggler, straggler_name: who ended last, if it was clearly one; margin_s: how much later than the
-                  next (null if it was alone), last_together: how many ended within a thousandth of the round's time
-                  in runs with a downlink download_s and download_j; where batteries draw at rest or are charged
-                  harvest_j (came in), idle_j (drawn at rest) and spilt_j (lost, with full batteries) of all devices
-    ``devices``   a row a device: device, name, kind, rounds, arrived, dropped; compute_s, upload_s, wait_s, compute_j,
+                  extend over several rounds, the part within the round);
+                  band_used: allocated share of bandwidth times time, idle_band_s: the rest of round_s,
+                  silent_s: time without any transmission; compute_j, upload_j, energy_j;
+                  straggler, straggler_name: the last device, if it is clearly last; margin_s: delay after the
+                  device before (null if alone), last_together: devices within a thousandth of the round's time;
+                  with a downlink download_s and download_j; with idle power or charging, of all devices
+                  harvest_j (charged), idle_j (drawn when idle) and spilt_j (lost to full batteries)
+    ``devices``   per device: device, name, kind, rounds, arrived, dropped; compute_s, upload_s, wait_s, compute_j,
                   upload_j, energy_j: sums over its rounds; budget_j, most_j: its largest round; battery_j (null
                   on mains), left_j: after its last job; straggler_rounds, straggler_share: of its rounds
-    ``kinds``     a row a kind of devices: kind, devices, and sums of the above
+    ``kinds``     a row per kind of devices: kind, devices, and sums of the above
     ``shares``    a row for each device that took part in a round: round, device, name, compute_s, upload_s, wait_s,
                   round_s, compute_j, upload_j, energy_j, budget_j, outcome ("arrived" or why it dropped out);
                   jobs that reach from one round into the next count whole, where they ended
@@ -58,12 +58,12 @@ class Breakdown:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Where a device's time goes."""
+        """Parts of a device's time, such as "compute" and "upload"."""
         return tuple(part for part in ALL_PARTS if f"{part}_s" in self.rounds.columns)
 
     @property
     def totals(self) -> dict[str, float]:
-        """The run as a whole: the parts of the time sum to ``makespan_s``."""
+        """Sums over the run; the parts of the time sum to ``makespan_s``."""
         more = ("download_s", "download_j", *(f"{name}_j" for name in BOOKS))
         summed = ("compute_s", "upload_s", "wait_s", "idle_band_s", "silent_s", "compute_j", "upload_j", "energy_j",
                   *(name for name in more if name in self.rounds.columns))
@@ -74,16 +74,16 @@ class Breakdown:
                 "dropped": int(self.rounds["dropped"].sum())}
 
     def round(self, number: int) -> pl.DataFrame:
-        """The devices of one round, the slowest first."""
+        """Return the devices of one round, the slowest first."""
         return self.only(round=number)
 
     def device(self, number: int | str) -> pl.DataFrame:
-        """The rounds of one device, by its number or its name."""
+        """Return the rounds of one device, by its number or its name."""
         return self.only(device=number)
 
     @property
     def kinds(self) -> pl.DataFrame:
-        """A row a kind of devices: kind, devices, and sums over them of what ``devices`` has of each."""
+        """A row per kind of devices: kind, devices, and sums of the columns of ``devices``."""
         summed = [name for name in self.devices.columns if name.removesuffix("_s") in self.parts or name in (
             "rounds", "arrived", "dropped", "straggler_rounds", "energy_j", *(f"{part}_j" for part in self.parts))]
         return self.devices.group_by("kind", maintain_order=True).agg(
@@ -92,7 +92,7 @@ class Breakdown:
     def only(
         self, round: int | None = None, device: int | str | None = None, kind: str | None = None,
     ) -> pl.DataFrame:
-        """The part of ``shares`` that is about a round, a device, a kind of devices, or all of these."""
+        """Return the rows of ``shares`` of a round, a device, a kind of devices, or their intersection."""
         shares = self.shares
         number = self._number(device) if isinstance(device, str) else device
         for what, wanted, there in (("round", round, self.rounds), ("device", number, self.devices)):
@@ -110,7 +110,6 @@ class Breakdown:
         return shares.sort("round", "wait_s", "device")
 
     def _number(self, name: str) -> int:
-        """The number of the device that is called so."""
         found = self.devices.filter(pl.col("name") == name)["device"]
         if found.is_empty() and not name.isdecimal():
             near = get_close_matches(name, self.devices["name"].to_list(), n=1, cutoff=0.5)
@@ -119,13 +118,13 @@ class Breakdown:
         return int(name) if found.is_empty() else int(found[0])
 
     def as_json(self) -> dict[str, Any]:
-        """All of it but ``shares``, as ``netsim breakdown --json`` prints it."""
+        """Return the object that ``netsim breakdown --json`` prints: all but ``shares``."""
         return {"totals": self.totals, "bandwidth_hz": self.bandwidth_hz,
                 "rounds": self.rounds.to_dicts(), "devices": self.devices.to_dicts(), "kinds": self.kinds.to_dicts()}
 
 
 def break_down(run: Run) -> Breakdown:
-    """Take a run apart."""
+    """Compute the breakdown of a run."""
     if not run.last_round:
         raise InputError("empty", str(run.path), hint="No round is complete yet, so there is nothing to show")
     rounds = run.rounds
@@ -142,7 +141,7 @@ def break_down(run: Run) -> Breakdown:
 
 
 def _shares(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Each device's time and energy in each round that it took part in."""
+    """Return time and energy of each device in each round in which it took part."""
     name, length = pl.col("name"), pl.col("t1") - pl.col("t0")
     played = run.collect(
         run.scan().filter((pl.col("kind") == "span") & (pl.col("device") >= 0))
@@ -163,25 +162,25 @@ def _shares(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame
 
 
 def spends(run: Run) -> tuple[str, ...]:
-    """The parts of its time in which a device spends energy."""
+    """Return the parts of a device's time in which it spends energy."""
     return tuple(part for part in run.parts if part != "wait")
 
 
 def _undelivered(run: Run, reasons: Sequence[str]) -> pl.DataFrame:
-    """Who did not deliver in which round for one of these reasons, and why."""
+    """Return round, device and outcome of jobs that failed for one of these reasons."""
     return run.collect(
         run.scan().filter((pl.col("kind") == "instant") & pl.col("name").is_in(reasons))
         .select("round", "device", pl.col("name").alias("outcome")))
 
 
 def _band(run: Run, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
-    """How much of the band was on lease in each round, and for how long nobody was on the air."""
+    """Return the allocated share of the band in each round, and the time without any transmission."""
     counter = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "bandwidth") & (pl.col("device") == CELL))
         .select("t0", "value"))
     t, hertz = counter["t0"].to_numpy(), counter["value"].to_numpy()
     within = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
-    # a value holds until the next one, also where that is of a later round
+    # a value holds until the next one, also into later rounds
     used = pl.Series(held_within(t, hertz, *within))
     busy_s = pl.Series(held_within(t, (hertz > 0.0).astype(float), *within))
     round_s = pl.col("round_s")
@@ -191,7 +190,7 @@ def _band(run: Run, rounds: pl.DataFrame, bandwidth_hz: float) -> pl.DataFrame:
 
 
 def _books(run: Run, rounds: pl.DataFrame) -> pl.DataFrame:
-    """What came into all batteries in each round, what was drawn at rest, and what was lost; nothing where none do."""
+    """Return per round the joules charged, drawn when idle and lost, of all batteries; no columns without them."""
     told = run.collect(
         run.scan().filter((pl.col("kind") == "counter") & (pl.col("device") == CELL) & pl.col("name").is_in(BOOKS))
         .select("round", "name", "value"))
@@ -205,7 +204,7 @@ def _books(run: Run, rounds: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Who ended last in each round, and how long after the one before; nobody where several ended together."""
+    """Return the last device of each round and its delay after the device before; null if several finished together."""
     ends = run.collect(
         run.scan().filter((pl.col("kind") == "span") & pl.col("name").is_in(WORK))
         .group_by("round", "device", maintain_order=True).agg(pl.col("t1").max().alias("ended")))
@@ -222,7 +221,7 @@ def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataF
 
 
 def _devices(run: Run, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """What each device of the population did in the whole run."""
+    """Return the totals of each device of the population over the run."""
     summed = [*(f"{part}_s" for part in run.parts), *(f"{part}_j" for part in spends(run)), "energy_j"]
     did = shares.group_by("device", maintain_order=True).agg(
         pl.len().alias("rounds"), (pl.col("outcome") == "arrived").sum().alias("arrived"),

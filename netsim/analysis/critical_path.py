@@ -1,4 +1,4 @@
-"""The chain of causes that set a run's length."""
+"""Critical path: the chain of causes that determines the length of a run."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CriticalPath:
-    """The longest chain of rows in which each began the moment that the one before it ended.
+    """The longest chain of trace rows in which each row begins when the one before it ends.
 
     ``steps``    the chain: seq, round, name, device, device_name, t0, t1, length_s
-    ``causes``   what the chain is made of: device, device_name, part, rounds, share_of_rounds, seconds, share_of_time;
-                 gain_s: how much shorter the run would be at most if this part took no time and the plan stayed
+    ``causes``   parts of the chain: device, device_name, part, rounds, share_of_rounds, seconds, share_of_time;
+                 gain_s: upper bound of the saving if this part took no time and the plan stayed
                  as it is, since then another device would be the last
-    ``slack``    a row a device that took part: device, name, rounds, critical_rounds, least_s, mean_s: how much longer
+    ``slack``    per device that took part: device, name, rounds, critical_rounds, least_s, mean_s: how much longer
                  its work could have taken without making a round longer
     ``together`` share of the rounds in which another device ended within a thousandth of the round's time of the
-                 last: there, the allocation lets all end together, and ``run.explain()`` finds what holds them up
+                 last; ``run.explain()`` finds the limits of these rounds
     """
 
     steps: pl.DataFrame
@@ -49,12 +49,12 @@ class CriticalPath:
 
     @property
     def start_s(self) -> float:
-        """When the chain begins."""
+        """Simulated time at which the chain begins."""
         return float(self.steps["t0"][0])
 
     @property
     def end_s(self) -> float:
-        """When it ends."""
+        """Simulated time at which the chain ends."""
         return float(self.steps["t1"][-1])
 
     @property
@@ -63,7 +63,7 @@ class CriticalPath:
         return self.end_s - self.start_s
 
     def advice(self) -> list[str]:
-        """What would shorten the run, in sentences."""
+        """Return sentences on the critical path and on what would shorten the run."""
         said = []
         if not self.causes.is_empty():
             top = self.causes.row(0, named=True)
@@ -80,13 +80,13 @@ class CriticalPath:
         return said
 
     def as_json(self) -> dict[str, Any]:
-        """As ``netsim critical-path --json`` prints it."""
+        """Return the object that ``netsim critical-path --json`` prints."""
         return {"length_s": self.length_s, "start_s": self.start_s, "end_s": self.end_s, "together": self.together,
                 "causes": self.causes.to_dicts(), "slack": self.slack.to_dicts(), "steps": self.steps.to_dicts()}
 
 
 def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
-    """The critical path of a run, or of one round: the work in it that its aggregation waited for.
+    """Return the critical path of a run, or of one round: the work that its aggregation waited for.
 
     A link says that a row could not begin before another had ended. It is tight when the row did begin
     at that very instant. No chain can be longer than the time between its ends, so every chain
@@ -131,7 +131,7 @@ def _noun(part: str) -> str:
 
 
 def causal_graph(run: Run, round: int | None = None) -> nx.DiGraph:
-    """The links of a run, or of one round, as a networkx graph.
+    """Return the links of a run, or of one round, as a networkx graph.
 
     Nodes are rows of the trace (by ``seq``) with round, name, device, t0 and t1; the weight of an edge
     is the length in seconds of the row that it leads to.
@@ -153,12 +153,12 @@ def causal_graph(run: Run, round: int | None = None) -> nx.DiGraph:
 
 
 def _chain(src: Ints, dst: Ints, t0: Floats, first: float, sink: int) -> list[int] | None:
-    """A chain of tight links from a row that begins at ``first`` to ``sink``, if there is one.
+    """Return a chain of tight links from a row that begins at ``first`` to ``sink``; None if there is none.
 
     Of the tight links into a row any will do whose cause itself hangs on the start; the first is taken. That is
     networkx's longest path over ``causal_graph`` in one pass over the links, which a million spans need.
     """
-    order = np.argsort(dst, kind="stable")          # causes before what they caused
+    order = np.argsort(dst, kind="stable")          # causes before effects
     parent: list[int | None] = [None] * len(t0)
     has_cause = np.zeros(len(t0), bool)
     has_cause[dst] = True
@@ -175,7 +175,7 @@ def _chain(src: Ints, dst: Ints, t0: Floats, first: float, sink: int) -> list[in
 
 
 def _slack(src: Ints, dst: Ints, t0: Floats, t1: Floats, ends: Ints) -> Floats:
-    """How much later each row could have ended without making its round longer.
+    """Return by how many seconds each row could end later without lengthening its round.
 
     Rounds hang together by their aggregations only, so each aggregation is where the slack of a round is counted from.
     """
@@ -191,7 +191,7 @@ def _slack(src: Ints, dst: Ints, t0: Floats, t1: Floats, ends: Ints) -> Floats:
 
 
 def _worked(acts: pl.DataFrame, links: pl.DataFrame, slack: Floats) -> pl.DataFrame:
-    """A row for each device that took part in a round: round, device, wave (the row that allocated it), slack_s.
+    """Return a row per device and round: round, device, wave (the row that allocated it), slack_s.
 
     Work that nothing waited for, since the run ended before it did, is left out.
     """
@@ -205,7 +205,7 @@ def _worked(acts: pl.DataFrame, links: pl.DataFrame, slack: Floats) -> pl.DataFr
 
 
 def _causes(steps: pl.DataFrame, worked: pl.DataFrame, rounds: int) -> pl.DataFrame:
-    """What the chain is made of, the longest first."""
+    """Return the parts of the chain, the longest first."""
     work = steps.filter(pl.col("name").is_in((*WORK, "off"))).join(worked, on=["round", "device"], how="left")
     beside = worked.join(work, on=["round", "device"], how="anti").group_by("wave").agg(
         pl.col("slack_s").min().alias("next_s"))

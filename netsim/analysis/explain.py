@@ -100,7 +100,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         title = "the run as a whole" if self.round is None else f"round {self.round}"
         took = html.cell("round_s", self.round_s)
-        held = html.table(f"{title}: {took}; binding limits, and the saving of 1 % more", ["device", "limit", "saves_s"],
+        held = html.table(f"{title}: {took}; binding limits, saving of 1 % more", ["device", "limit", "saves_s"],
                           [(each.name, each.limit, each.next_s) for each in self.binding])
         changes = html.table("changes that would help", ["change", "round_s", "saves_s"],
                              [(each.change, each.round_s, each.saves_s) for each in self.what_if])

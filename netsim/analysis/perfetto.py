@@ -1,4 +1,4 @@
-"""A run as a trace that ui.perfetto.dev and chrome://tracing open.
+"""Export of a run as Chrome trace JSON, for ui.perfetto.dev and chrome://tracing.
 
 A process a device, with a slice for each round that it took part in and its compute, upload and wait inside, which
 tell band, clock, rate, gain and energy when they are pointed at; the server's rounds and aggregations, with an arrow
@@ -23,7 +23,7 @@ from netsim.trace.schema import CELL, SERVER, UNDELIVERED
 if TYPE_CHECKING:
     from netsim.run import Run
 
-# what a counter counts, where it is no plain number
+# units of counters
 UNITS = {"battery": "J", "bandwidth": "Hz", "harvest": "J", "idle": "J", "spilt": "J"}
 FIRST = 10                                      # process of device 0; 0 would be the viewer's own
 PIDS = {CELL: 1, SERVER: 2}
@@ -56,7 +56,7 @@ def write_perfetto(run: Run, file: IO[bytes]) -> None:
 
 
 def _metadata(device: int, name: str) -> Iterator[str]:
-    """What a process and its tracks are called, and where they are shown."""
+    """Yield the metadata events that name and sort a process and its tracks."""
     pid = PIDS.get(device, FIRST + device)
 
     def event(kind: str, tid: int = pid, **args: Any) -> str:
@@ -72,7 +72,7 @@ def _metadata(device: int, name: str) -> Iterator[str]:
 
 
 def _events(rows: pl.DataFrame, *, in_rounds: bool) -> pl.Series:
-    """The events of some rounds, a line each, in the order of time; those that begin together, outermost first."""
+    """Return the events of some rounds, a line each, sorted by time; of simultaneous events the outermost first."""
     quoted = {name: json.dumps(name) for name in rows["name"].unique()}
     pid = pl.col("device").replace_strict(PIDS, default=pl.col("device") + FIRST)
     step = (pl.col("device") == SERVER) & (pl.col("name") != "round")
@@ -98,14 +98,14 @@ def _events(rows: pl.DataFrame, *, in_rounds: bool) -> pl.Series:
 
 
 def _told() -> pl.Expr:
-    """What is known of a slice's job, to stand behind its other arguments; nothing where it has none."""
+    """Return the job and its FACTS as further arguments of a slice; empty for slices without a job."""
     known = [pl.format(f',"{name}":{{}}', pl.col(name)) for name in FACTS]
     told = pl.concat_str(pl.format(',"job":{}', pl.col("job")), *known, ignore_nulls=True)
     return pl.when(pl.col("outcome").is_not_null()).then(told).otherwise(pl.lit(""))
 
 
 def _fill(template: str, *values: pl.Expr | str) -> pl.Expr:
-    """A text with a value of the row in the place of each question mark."""
+    """Replace each question mark of a template by a value of the row."""
     first, *texts = template.split("?")
     columns = (pl.col(value) if isinstance(value, str) else value for value in values)
     return pl.concat_str(pl.lit(first), *(
@@ -121,7 +121,7 @@ def _lines(rows: pl.DataFrame, order: int, line: pl.Expr) -> pl.DataFrame:
 
 
 def _round_slices(rows: pl.DataFrame, *, in_rounds: bool) -> pl.DataFrame:
-    """The server's rounds, and each of them once more for every device that took part.
+    """Return the server's rounds, and a copy of each for every device that took part.
 
     Where jobs reach from one round into the next, a device has none: slices that overlap are not drawn.
     """
@@ -134,7 +134,7 @@ def _round_slices(rows: pl.DataFrame, *, in_rounds: bool) -> pl.DataFrame:
 
 
 def _arrows(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """From each upload that arrived to the aggregation of its round; the arrow's number is the upload's row."""
+    """Yield the arrows from each upload that arrived to its aggregation; the id is the row of the upload."""
     span, name = pl.col("kind") == "span", pl.col("name")
     undelivered = rows.filter((pl.col("kind") == "instant") & name.is_in(UNDELIVERED)).select("round", "device", "job")
     uploads = rows.filter(span & (name == "upload")).join(undelivered, on=["round", "device", "job"], how="anti")

@@ -1,4 +1,4 @@
-"""The rounds of a run, planned and played again on the real cell: as they were, or with something changed."""
+"""Replay of the rounds of a run on the simulated cell, unchanged or with a change."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from netsim.run import Run
 
 DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10,
-        "sao-adaptive": 2_000}      # plans of `sao` that one costs
-PLAYED, IN_TIME = 3, 20             # and that playing a round costs: as planned, and while its world changes
-MOST_DEVICES = 32    # of a cohort, the changes of so many are played: of those that a little more would help most
-MOST_IN_TIME = 16    # and where rounds do not go as planned, of those that ended last
+        "sao-adaptive": 2_000}      # cost of a plan, in plans of `sao`
+PLAYED, IN_TIME = 3, 20             # cost of simulating a round: as planned, and in a time-varying environment
+MOST_DEVICES = 32    # devices of a cohort whose changes are simulated: those with the largest prices,
+MOST_IN_TIME = 16    # or, where rounds do not follow the plan, those that finished last
 
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """A round as it goes by a plan."""
+    """A simulated round with its plan."""
 
     round_s: float
     agenda: Agenda
@@ -46,14 +46,14 @@ class Played:
 
     @property
     def over_budget(self) -> frozenset[int]:
-        """The devices that spend more than they may."""
+        """The devices that exceed their budget."""
         return frozenset(
             device for wave in self.agenda.waves
             for device, may_j in zip(wave.devices.tolist(), wave.problem.budget_j.tolist(), strict=True)
             if self.spent_j[device] > may_j * (1 + CONSTRAINT))
 
     def place(self, device: int) -> tuple[Wave, int] | None:
-        """The wave that a device is in, and its position there; None where it has no plan."""
+        """Return the wave of a device and its position there; None without a plan."""
         for wave in self.agenda.waves:
             found = np.flatnonzero(wave.devices == device)
             if found.size:
@@ -62,7 +62,7 @@ class Played:
 
     @classmethod
     def of(cls, found: ReplayedRound, deadline_s: float) -> Played:
-        """What the jobs of a replayed round say."""
+        """Summarize the jobs of a replayed round."""
         device, t0, t1, outcome, energy_j = (
             found.part.column("jobs", name) for name in ("device", "t0", "t1", "outcome", "energy_j"))
         waves: dict[float, float] = {}         # when each began, and how long it took
@@ -78,7 +78,7 @@ class Played:
 
 
 class Replays:
-    """The rounds of one run, each rebuilt when it is asked for."""
+    """The rounds of one run, each rebuilt on demand."""
 
     def __init__(self, run: Run, *, allow_import: bool = False, methods: bool = True) -> None:
         if run.jobs.is_empty():
@@ -95,13 +95,13 @@ class Replays:
 
     @cached_property
     def other_methods(self) -> list[str]:
-        """The allocation methods that are tried."""
+        """The allocation methods to try."""
         link = self.engine.parts.problems.link
         return [each for each, method in METHODS.items() if self._methods and each != self.method and not method.dear
                 and takes_link(method.links, link)]
 
     def _check_server(self) -> None:
-        """Raise InputError for a run whose rounds do not stand alone."""
+        """Raise InputError for a run whose rounds are not independent."""
         server = self.scenario.server
         waits = server is None or getattr(SERVERS.find(server.kind), "waits", True)
         if not waits or not (self.run.in_rounds or server):
@@ -112,7 +112,7 @@ class Replays:
 
     @cached_property
     def engine(self) -> RunReplay:
-        """The rounds in their cell, each with what the trace says of the state in which it began."""
+        """The replay engine, with the state of each round at its start from the trace."""
         began = dict(self.run.rounds.select("round", "t0").iter_rows())
         dispatched, found = 0, {}
         for number, jobs in self.jobs.items():
@@ -123,7 +123,7 @@ class Replays:
         return RunReplay(self.scenario, int(self.run.info["seed"]), samples, float(self.run.jobs["bits"][0]), found)
 
     def _levels(self, number: int) -> Floats:
-        """What all batteries held when a round began: as the last job of each device left them."""
+        """Return the charge of all batteries in J when a round began, shape (N,)."""
         level_j: Floats = self.engine.parts.population.battery_j.copy()
         last = self._charges.filter(pl.col("round") < number).group_by("device").agg(pl.col("value").last())
         level_j[last["device"].to_numpy()] = last["value"].to_numpy()
@@ -137,7 +137,7 @@ class Replays:
 
     @property
     def as_planned(self) -> bool:
-        """Whether rounds go as their plans say, but for batteries and deadlines."""
+        """True if rounds follow their plans, except for batteries and deadlines."""
         return self.engine.as_planned
 
     @property
@@ -160,7 +160,7 @@ class Replays:
         return self.scenario.allocation.sharing or "planned"
 
     def planner(self, method: str, *, hurried: bool) -> MakePlanner:
-        """A method bound to its options, those of the run for its own and the defaults for others, and the deadline."""
+        """Return a method bound to the deadline and its options: those of the run, or the defaults of other methods."""
         if (method, hurried) not in self._planners:
             options: Mapping[str, Any] = self.scenario.allocation.options if method == self.method else {}
             self._planners[method, hurried] = planner_of(
@@ -169,17 +169,17 @@ class Replays:
 
     @cached_property
     def lengths(self) -> dict[int, float]:
-        """How long each round took."""
+        """Duration of each round in s."""
         return dict(self.run.rounds.select("round", "round_s").iter_rows())
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """What devices are called."""
+        """Names of the devices."""
         return dict(device_names(self.run.devices).iter_rows())
 
     @cached_property
     def planned(self) -> list[int]:
-        """The rounds in which some device had a plan."""
+        """The rounds in which a device had a plan."""
         return sorted(self.run.jobs.filter(pl.col("cpu_hz").is_not_nan())["round"].unique().to_list())
 
     @property
@@ -189,12 +189,12 @@ class Replays:
 
     @cached_property
     def jobs(self) -> dict[int, pl.DataFrame]:
-        """The jobs of each round by rising device."""
+        """The jobs of each round, by rising device number."""
         rounds = self.run.jobs.sort("round", "device")
         return {int(key[0]): jobs for key, jobs in rounds.partition_by("round", as_dict=True).items()}
 
     def jobs_of(self, number: int) -> pl.DataFrame:
-        """The jobs of a round, one for each device; raises InputError where there is no such round."""
+        """Return the jobs of a round, one per device; raise InputError if there is no such round."""
         if number not in self.lengths:
             raise InputError("out-of-range", "round", str(number), f"1 to {self.run.last_round}")
         if number not in self.jobs:

@@ -1,1 +1,1 @@
-"""What every other room leans on; it leans on none of them."""
+"""Errors, units, fields, registry, files and random streams. Imports no other package of netsim."""

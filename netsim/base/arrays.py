@@ -1,4 +1,4 @@
-"""The array types that the modules pass to each other."""
+"""Array types of the package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ State = dict[str, NDArray[Any]]  # named arrays, as a checkpoint stores them
 
 
 def as_floats(answer: Any) -> Floats:
-    """What a user's code returned, as an array; an empty one where it is no numbers."""
+    """Convert a value returned by user code to an array; return an empty array if it holds no numbers."""
     try:
         return np.asarray(answer, dtype=np.float64)
     except (TypeError, ValueError):
@@ -23,11 +23,11 @@ def as_floats(answer: Any) -> Floats:
 
 
 def frozen(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
-    """A read-only array that shares no memory with ``values``."""
+    """Return a read-only copy as an array."""
     return read_only(np.array(values, dtype=dtype))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The array itself, from now on read-only."""
+    """Make an array read-only and return it."""
     array.flags.writeable = False
     return array

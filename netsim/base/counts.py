@@ -1,10 +1,10 @@
-"""How many of something, in words."""
+"""Numbers with nouns, singular or plural."""
 
 from __future__ import annotations
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """A number and its noun, which is singular for one alone.
+    """Return a number and its noun, singular or plural.
 
     >>> counted(1, "device"), counted(0, "device"), counted(1442, "entry", "entries")
     ('1 device', '0 devices', '1,442 entries')
@@ -13,7 +13,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def times(number: int) -> str:
-    """How often.
+    """Return "once" or "N times".
 
     >>> times(1), times(1000)
     ('once', '1,000 times')

@@ -1,7 +1,7 @@
 """Every kind of :class:`~netsim.base.errors.InputError`: its code and the problem that it states.
 
-``docs/reference/errors.md`` is made from this table. What differs from case to case (the value found, what is
-allowed, what to do) belongs to the error, not to the code.
+``docs/reference/errors.md`` is made from this table. Details of a case (the value found, what is
+allowed, what to do) belong to the error, not to the code.
 """
 
 from __future__ import annotations

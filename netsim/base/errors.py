@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: one clear message, exit code 2, no traceback."""
+"""Input errors: one clear message, exit code 2, no traceback."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from netsim.base.error_codes import ERROR_CODES
 
-MOST_TOLD = 10             # complaints about one thing; then only how many more
+MOST_TOLD = 10             # errors that one message lists
 MOST_CHARACTERS = 1_990    # of a message, so that it stays below 2,000 with "error: " before it
 ROOM = 50                  # characters for line ends and how many more there are
 _HEAD = 1_400
@@ -20,7 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 
 class InputError(ValueError):
-    """Something that the user gave is at fault; the program ends with exit code 2 and this message.
+    """Error in the input of a user; the program ends with exit code 2 and this message.
 
     The message is ``source: key: problem (found X; expected Y). Hint.``; the problem is that of the code.
 
@@ -57,7 +57,7 @@ class InputError(ValueError):
         return readable(self.text())
 
     def text(self) -> str:
-        """The message as one sentence, and the hint as another."""
+        """Return the message and the hint as sentences."""
         given = None if self.found is None else self.found if isinstance(self.found, str) else repr(self.found)
         details = [f"found {given}"] * bool(given) + [f"expected {self.expected}"] * bool(self.expected)
         problem = ERROR_CODES[self.code] + (f" ({'; '.join(details)})" if details else "")
@@ -65,13 +65,13 @@ class InputError(ValueError):
         return f"{message}. {self.hint}{'' if self.hint[-1] in '.?!' else '.'}" if self.hint else message
 
     def at(self, key: str | None = None, source: str = "") -> InputError:
-        """The same fault at another key or of another source: a reader of values does not know where they stand."""
+        """Return the same error with another key or source, which the function that parsed the value does not know."""
         where = self.key if key is None else key
         return type(self)(self.code, where, self.found, self.expected, self.hint, source or self.source)
 
 
 class SeveralInputErrors(InputError):  # noqa: N818 - several
-    """Several faults at once, a line each; code, key and so on are those of the first.
+    """Several errors, a line each; code, key and so on are those of the first.
 
     ``there`` counts them all, where only the first are given: a CSV file may be wrong in each of a million rows.
     """
@@ -99,7 +99,7 @@ def unknown(
     key: str, name: object, allowed: Iterable[str], code: str = "unknown-name", hint: str = "", source: str = "",
     *, secret: bool = False,
 ) -> InputError:
-    """The error for a name that is none of those allowed: lists them, and asks after the nearest.
+    """Return the error for an unknown name: lists the allowed names and suggests the nearest.
 
     A ``secret`` name is not repeated: any file may be named as a table, and its first line read as names.
 
@@ -114,7 +114,7 @@ def unknown(
 
 
 class YourCodeError(InputError):
-    """Something that a user brought has failed: what, where in it and how, without our own frames."""
+    """Error in code of a user, with its file, line and message, without frames of netsim."""
 
     @classmethod
     def of(cls, what: str, error: BaseException, function: Any = None, at: float | None = None) -> Self:
@@ -135,13 +135,13 @@ class YourCodeError(InputError):
         return f"{self.source}{': ' if self.source else ''}{self.key}{self.found}"
 
     def in_round(self, number: int) -> YourCodeError:
-        """The same with the round before it, unless it says that already."""
+        """Return the same error with the number of the round, unless it has one."""
         return self if self.key.startswith("round ") else YourCodeError(
             self.code, f"round {number}, {self.key}", self.found)
 
 
 def ask(what: str, call: Callable[..., Any], *arguments: Any, at: float | None = None) -> Any:
-    """Call what a user brought; an error in it becomes a YourCodeError about ``what``."""
+    """Call a function of the user; an exception in it becomes a YourCodeError about ``what``."""
     try:
         return call(*arguments)
     except InputError:
@@ -151,16 +151,16 @@ def ask(what: str, call: Callable[..., Any], *arguments: Any, at: float | None =
 
 
 def _file(name: str) -> str:
-    """A file as a user knows it; a cell of a notebook has a made-up one."""
+    """Return the name of a file; cells of notebooks have generated names."""
     return "the notebook's cell" if "ipykernel" in name or name.startswith("<") else name
 
 
 class WorkerError(RuntimeError):
-    """A worker process ended without an answer, most often for want of memory."""
+    """A worker process ended without a result, most often for lack of memory."""
 
 
 def readable(message: str) -> str:
-    """A message that may quote a stranger's file: without what would steer a terminal, cut in the middle if long."""
+    """Escape the control characters of a message that may quote an untrusted file, and shorten it."""
     text = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), message)
     if len(text) <= MOST_CHARACTERS:
         return text
@@ -169,7 +169,7 @@ def readable(message: str) -> str:
 
 
 def found(value: object) -> str:
-    """What somebody gave in the place of something else, in a few words.
+    """Describe a value by its type and its shortened repr.
 
     >>> found(3)
     'int 3'
@@ -179,7 +179,7 @@ def found(value: object) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as a TOML file has it, cut where it is long.
+    """Return a value as TOML writes it, shortened.
 
     >>> quoted("sao"), quoted(True), quoted(0.5)
     ('"sao"', 'true', '0.5')
@@ -194,7 +194,7 @@ def either(names: Sequence[str]) -> str:
 
 
 def nearest(found: str, allowed: Sequence[str]) -> str | None:
-    """The name that was probably meant; capitals do not count: "mhz" means MHz, not Hz."""
+    """Return the most similar name, ignoring case: "mhz" means MHz, not Hz; None if none is similar."""
     same = [name for name in allowed if name.casefold() == found.casefold()]
     return next(iter(same or get_close_matches(found, allowed, n=1, cutoff=0.5)), None)
 

@@ -1,4 +1,4 @@
-"""The values that a scenario's keys take, and pydantic's complaints about them as InputError."""
+"""Types of scenario values, and the conversion of pydantic errors to InputError."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from netsim.base.counts import counted
 from netsim.base.error_codes import ERROR_CODES
 from netsim.base.errors import OWN_CODE, InputError, quoted, unknown
 
-TYPES = {      # what pydantic's commonest complaints expect, in words that fit a TOML file
+TYPES = {      # expected values of pydantic's error types, in words that fit a TOML file
     "model_type": "a table", "model_attributes_type": "a table", "dict_type": "a table", "int_type": "a whole number",
     "int_from_float": "a whole number", "float_type": "a number", "string_type": "text", "tuple_type": "a list",
     "list_type": "a list", "bool_type": "true or false",
@@ -40,21 +40,21 @@ LENGTHS = {"too_short": ("at least", "min_length"), "too_long": ("at most", "max
 def field_error(
     code: str, *at: str | int, found: object = None, expected: str = "", hint: str = "",
 ) -> PydanticCustomError:
-    """A fault for a validator to raise; ``at`` leads from the table that complains to the key at fault.
+    """Return an error for a validator to raise; ``at`` is the path from the validated table to the wrong key.
 
-    Where nothing is said of what was found, it is the value of that key.
+    By default ``found`` is the value of that key.
     """
     return PydanticCustomError(code, "{problem}", {     # the type of a fault is its code
         "problem": ERROR_CODES[code], "at": at, "found": found, "expected": expected, "hint": hint})
 
 
 def as_field_error(error: InputError) -> PydanticCustomError:
-    """The fault of a value, read by a function that raises InputError, for a validator to raise."""
+    """Convert an InputError about a value to an error that a validator can raise."""
     return field_error(error.code, found=error.found, expected=error.expected, hint=error.hint)
 
 
 def input_error(error: ErrorDetails, value: Any) -> InputError:
-    """One of pydantic's complaints about a value, without the key at which the value stands."""
+    """Convert one of pydantic's errors about a value to an InputError without a key."""
     kind, context = str(error["type"]), error.get("ctx", {})
     found = None if value is None or isinstance(value, dict | list) else quoted(value)
     if kind in ERROR_CODES:
@@ -76,19 +76,19 @@ def input_error(error: ErrorDetails, value: Any) -> InputError:
 
 
 def merged(errors: Sequence[InputError]) -> InputError:
-    """Several complaints about one value, which fits none of the forms that it may have."""
+    """Merge the errors of a value that matches none of its allowed forms."""
     expected = "; or ".join(dict.fromkeys(error.expected for error in errors if error.expected))
     hints = " ".join(dict.fromkeys(error.hint for error in errors if error.hint))
     return InputError(errors[0].code, errors[0].key, errors[0].found, expected, hints)
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a message of pydantic's."""
+    """Return the quoted names in a message of pydantic."""
     return re.findall(r"'([^']*)'", text)
 
 
 def key(description: str) -> Any:
-    """What a key means, for the JSON Schema and for messages."""
+    """Return a field with a description, for the JSON Schema and messages."""
     return Field(description=description)
 
 
@@ -97,34 +97,34 @@ class Model(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    @model_validator(mode="wrap")       # before the validators that may go on with a copy
+    @model_validator(mode="wrap")       # before validators that may replace the data by a copy
     @classmethod
     def _note_class(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        """Leave word which class checked which table, so that an error can say what that class allows."""
+        """Record the class that validates each table, so that an error can list its keys."""
         if info.context is not None and isinstance(data, dict):
             info.context[id(data)] = cls
         return handler(data)
 
 
 class OpenTable(Model):
-    """A table that names something; the keys that it does not know are options, which the named thing checks."""
+    """A table that names an object; its unknown keys are options, which the named object checks."""
 
     model_config = ConfigDict(extra="allow")
 
     @property
     def options(self) -> dict[str, Any]:
-        """The keys that belong to what is named."""
+        """The options of the named object."""
         return dict(self.model_extra or {})
 
 
 def options_in(table: Model | None, name: str = "model") -> dict[str, Any]:
-    """All keys that a table gives but the one that names a thing: the options of that."""
+    """Return all set keys of a table, except the key ``name``: the options of the named object."""
     given = {} if table is None else dict(table)
     return {key: value for key, value in given.items() if key != name and value is not None}
 
 
 def named_in(table: Any, name: str, usual: str | None = None) -> Any:
-    """What a table of one of several forms is called at the key ``name``; "own" for what the user brings."""
+    """Return the value of the key ``name`` of a table; "own" for an import path of the user."""
     kind = (table.get(name) if isinstance(table, Mapping) else getattr(table, name, None)) or usual
     return "own" if isinstance(kind, str) and ":" in kind else kind
 
@@ -150,7 +150,7 @@ class Quantity(float):
 AS_WRITTEN = core_schema.plain_serializer_function_ser_schema(lambda quantity: quantity.text, when_used="json")
 
 
-LARGEST = 1e60      # no honest value is beyond it, and products of such values are still numbers
+LARGEST = 1e60      # largest magnitude of a value; products of such values are still finite
 MOST_DB = 500
 MOST = 1_000_000_000
 
@@ -214,7 +214,7 @@ class Named:
 
 
 def default(text: str, dimension: str) -> Quantity:
-    """A quantity to stand where a scenario says nothing."""
+    """Return a quantity for use as a default."""
     return Measure(dimension, "any").read(text)
 
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, through no link; strangers' files, read within bounds; safe CSV."""
+"""Atomic writes without following links, bounded reads of untrusted files, safe CSV."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 MEGABYTE = 1_000_000
-MOST_BYTES = 64 * MEGABYTE       # of a file that is read whole, where the reader says nothing else
-MOST_NESTED = 50                 # tables or lists inside each other, in a file of a stranger
-LET_GO_S = 3.0                   # in which workers of a process that was killed notice it, and hold its locks no more
+MOST_BYTES = 64 * MEGABYTE       # default size limit of a file that is read whole
+MOST_NESTED = 50                 # nested tables or lists in an untrusted file
+LET_GO_S = 3.0                   # time for workers of a killed process to release its locks
 
 
 class PassingFolder:
-    """A folder that lives as long as this object does, and then goes without a word.
+    """Temporary folder that is removed with this object, without a warning.
 
-    A ``TemporaryDirectory`` that nobody closes warns when it is collected, and here nobody is meant to close it.
+    A ``TemporaryDirectory`` that is not closed warns when it is collected, and this one is never closed.
     """
 
     _there: ClassVar[WeakSet[PassingFolder]] = WeakSet()
@@ -45,13 +45,13 @@ class PassingFolder:
 
     @classmethod
     def remove_all(cls) -> None:
-        """For who ends a process at once: nothing is collected then."""
+        """Remove all folders, before a process ends without garbage collection."""
         for folder in list(cls._there):
             folder._remove()
 
 
 def folder_for(out: Path | str | None) -> tuple[Path, PassingFolder | None]:
-    """The folder that was asked for; or where none was, one that lives as long as what is answered with it."""
+    """Return the folder ``out``, or a temporary one that lives as long as the second return value."""
     keep = PassingFolder() if out is None else None
     return keep.path if keep else Path(str(out)), keep
 
@@ -70,7 +70,7 @@ def open_to_write(path: Path, *, keep: bool = False) -> IO[bytes]:
     Whatever writes into a folder that may come from a stranger opens its files here, or by ``replace_file``.
     """
     refuse_link(path)
-    nonblocking = getattr(os, "O_NONBLOCK", 0)      # a pipe that nobody reads would make us wait for ever
+    nonblocking = getattr(os, "O_NONBLOCK", 0)      # a pipe without a reader would block
     flags = os.O_RDWR | os.O_CREAT | _NO_LINK | nonblocking
     try:
         number = os.open(path, flags, 0o666)
@@ -125,13 +125,13 @@ def _is_link(path: Path) -> InputError:
 
 
 def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Let ``write`` fill a temporary file, flush it to the disk, then give it its name.
+    """Write a temporary file with ``write``, flush it to the disk, then rename it to ``path``.
 
     A crash at any moment leaves the old file or the new one, never a piece. A link of that name is replaced too.
     """
     temporary = path.with_name(path.name + ".tmp")
     try:
-        temporary.unlink(missing_ok=True)      # what a crash left, or a link into somebody's files
+        temporary.unlink(missing_ok=True)      # left by a crash, or a link to another file
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
         with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
             write(file)
@@ -164,7 +164,7 @@ def allocate_file(path: Path, size: int) -> None:
 
 
 def packed(write: Callable[[IO[bytes]], Any]) -> Callable[[IO[bytes]], Any]:
-    """Let ``write`` fill memory first, for libraries that turn a full disk into an error of their own."""
+    """Return a function that writes to memory first, for libraries that hide the error of a full disk."""
     def write_at_once(file: IO[bytes]) -> None:
         content = BytesIO()
         write(content)
@@ -174,16 +174,16 @@ def packed(write: Callable[[IO[bytes]], Any]) -> Callable[[IO[bytes]], Any]:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """The same for a text."""
+    """Replace a text file atomically."""
     replace_file(path, lambda file: file.write(text.encode()))
 
 
-# Reading: what a stranger may have written is a plain file of a bounded size, or it is refused in one sentence.
+# Reading: an untrusted file is a plain file of bounded size, or an InputError is raised.
 
 def open_to_read(path: Path, what: str, most: int = MOST_BYTES) -> IO[bytes]:
-    """Open a plain file of at most so many bytes; ``what`` it should be, for the message: "a scenario".
+    """Open a plain file of at most ``most`` bytes; ``what`` describes it in messages: "a scenario".
 
-    OSError where it is missing or may not be read; InputError for a pipe, a device, a folder and what is too large.
+    Raises OSError for a missing or unreadable file; InputError for a pipe, a device, a folder or a larger file.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
     try:

@@ -1,4 +1,4 @@
-"""Users' code by import path: among what is installed only, and for a scenario only what is made for netsim.
+"""Import of user code by path: installed code only, and for a scenario only packages made for netsim.
 
 Importing a module runs it, so a scenario that names ``"package.module:Name"`` could run anything that is installed. It
 gets what belongs to a package made for netsim: one whose distribution lists netsim among its requirements, or has an
@@ -84,10 +84,10 @@ def _installed_code_only() -> Iterator[None]:
 
 
 def _files_run(module: str, path: str, key: str) -> Iterator[tuple[str, Path | None]]:
-    """The packages around a module and the module itself, each with the file that importing it runs, if it has one.
+    """Yield the parent packages of a module and the module itself, with the file that importing each runs, if any.
 
-    A folder without ``__init__.py`` runs nothing. What is there already is taken as it is: importing it again would
-    give just that.
+    A folder without ``__init__.py`` runs nothing. Imported modules are taken from sys.modules: importing
+    them again would return the same.
     """
     search: Any = None
     steps = module.split(".")
@@ -106,7 +106,7 @@ def _files_run(module: str, path: str, key: str) -> Iterator[tuple[str, Path | N
 
 
 def _spec(name: str, search: Any) -> ModuleSpec | None:
-    """Where Python would find a module; unlike ``importlib.util.find_spec`` this never imports the package around."""
+    """Find the spec of a module; unlike ``importlib.util.find_spec`` this never imports the parent package."""
     for finder in sys.meta_path:
         if finder is PathFinder and search is not None:
             spec = _spec_below(name, search)
@@ -133,7 +133,7 @@ def _spec_below(name: str, folders: Iterable[str]) -> ModuleSpec | None:
 
 
 def _made_for_netsim(distribution: Distribution) -> bool:
-    """Whether netsim is among its requirements, or it has an entry point for netsim."""
+    """Return True if netsim is among its requirements, or it has an entry point for netsim."""
     try:
         if _plain(distribution.name) == US:
             return False      # an editable netsim would answer for everything that lies in its folder
@@ -149,7 +149,7 @@ def _plain(name: str | None) -> str:
 
 
 def _holds(distribution: Distribution, file: Path, top: str) -> bool:
-    """Whether a file is one that the distribution has brought, or lies in the folder that it was installed from."""
+    """Return True if the file belongs to the distribution, or to the folder of its editable installation."""
     if any(entry.name == file.name and Path(str(distribution.locate_file(entry))).resolve() == file
            for entry in distribution.files or ()):
         return True
@@ -160,7 +160,7 @@ def _holds(distribution: Distribution, file: Path, top: str) -> bool:
 
 
 def _editable_folder(distribution: Distribution) -> Path | None:
-    """Where ``pip install -e`` found it."""
+    """Return the source folder of an editable installation."""
     text = distribution.read_text("direct_url.json")
     with suppress(ValueError, KeyError, AttributeError):      # written by other tools than pip too
         origin = json.loads(text or "{}")
@@ -170,7 +170,7 @@ def _editable_folder(distribution: Distribution) -> Path | None:
 
 
 def _stranger(name: str, file: Path | None, top: str, ours: list[Distribution]) -> str:
-    """Why a module is not held to be made for netsim."""
+    """Explain why a module does not count as made for netsim."""
     owners: list[str] = []
     with suppress(Exception):      # as above
         owners = sorted(set(packages_distributions().get(top, ())))

@@ -18,13 +18,13 @@ OBJECTS = 200_000      # made between two collections; with Python's own 700 all
 
 @cache
 def versions() -> dict[str, str]:
-    """What the run was made with; looked up once, since a run writes it down after every round."""
+    """Return the versions of Python and of the libraries; cached, since a run records them after every round."""
     return {"python": platform.python_version(), **{name: version(name) for name in VERSIONS}}
 
 
 @cache
 def processor() -> str:
-    """The processor's name and widest vector unit; on another one torch adds up in another order."""
+    """Return the processor's name and widest vector unit, on which the order of torch's sums depends."""
     with suppress(OSError, KeyError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
         about = dict(re.findall(r"^(model name|flags)\s*: (.*)", text, re.MULTILINE))
@@ -34,7 +34,7 @@ def processor() -> str:
 
 
 def available_memory() -> int:
-    """Bytes that a new array may take without swapping; where the system does not say, a number larger than any."""
+    """Return the bytes of available memory; a very large number if the system does not report it."""
     with suppress(OSError, ValueError, TypeError, AttributeError):
         text = Path("/proc/meminfo").read_text(encoding="ascii")
         return 1024 * int(re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)[1])      # type: ignore[index]
@@ -45,7 +45,7 @@ def available_memory() -> int:
 
 @contextmanager
 def fewer_collections() -> Iterator[None]:
-    """Collect less often meanwhile: processes and events are many, short-lived, and in no cycles."""
+    """Reduce garbage collection: processes and events are many, short-lived, and in no cycles."""
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], OBJECTS) if before[0] else 0, *before[1:])
     try:

@@ -1,4 +1,4 @@
-"""Options of what a user brings: the fields of a dataclass or the arguments of a function, checked by their types."""
+"""Options of user objects: the fields of a dataclass or the arguments of a function, checked by their types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Option:
 
     @property
     def description(self) -> str:
-        """What the type says of it, if anything."""
+        """Description in the type annotation, or an empty text."""
         return _marked(self.hint, "description")
 
     @property
@@ -40,7 +40,7 @@ class Option:
 
 @lru_cache(maxsize=256)
 def options_of(thing: Callable[..., Any], given: int = 0) -> tuple[Option, ...]:
-    """What can be set of a function or class: all arguments but the first ``given``, which netsim gives itself.
+    """Return the options of a function or class: all arguments except the first ``given``, which netsim passes.
 
     ``Annotated[float, Field(alias="lambda")]`` is an argument that the user knows by another name.
     """
@@ -55,7 +55,7 @@ def checked(
     thing: Callable[..., Any], options: Mapping[str, Any], given: int, table: str, who: str,
     renamed: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The arguments that the options become; InputError says which is wrong, what was found and what is allowed.
+    """Return the checked options as arguments; raise InputError for a wrong option.
 
     ``table`` is where the options stand in a scenario, ``who`` has them, ``renamed`` are other names for them.
     """
@@ -81,7 +81,7 @@ def checked(
 
 @lru_cache(maxsize=256)
 def _model(thing: Callable[..., Any], given: int) -> type[BaseModel]:
-    """The options as a pydantic model; the fields have names of their own, since an option may be called anything."""
+    """Return the options as a pydantic model; its fields have generated names, since an option may have any name."""
     fields: dict[str, Any] = {
         f"field_{place}": (option.hint, Field(... if option.needed else option.default, alias=option.name))
         for place, option in enumerate(options_of(thing, given))}
@@ -89,7 +89,7 @@ def _model(thing: Callable[..., Any], given: int) -> type[BaseModel]:
 
 
 def _hints(thing: Callable[..., Any]) -> dict[str, Any]:
-    """The types of the arguments; none where they are written in names that are not there at run time."""
+    """Return the types of the arguments; empty if their names cannot be resolved."""
     maker: Any = thing
     if isinstance(maker, type) and not dataclasses.is_dataclass(maker):
         maker = inspect.getattr_static(maker, "__init__")
@@ -100,13 +100,13 @@ def _hints(thing: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _marked(hint: Any, attribute: str) -> str:
-    """What pydantic's marks at a type say."""
+    """Return an attribute of the pydantic annotations of a type, or an empty text."""
     marks = [getattr(mark, attribute) for mark in get_args(hint) if isinstance(mark, FieldInfo)]
     return next(filter(None, marks), "")
 
 
 def _first_fault(problem: ValidationError, options: Mapping[str, Any], table: str, who: str) -> InputError:
-    """All that is wrong with the first option at fault; of a value with several forms, why it is none of them."""
+    """Return all errors of the first wrong option, merged."""
     errors = problem.errors()
     first = _place(errors[0]["loc"], options)
     value: Any = options
@@ -119,7 +119,7 @@ def _first_fault(problem: ValidationError, options: Mapping[str, Any], table: st
 
 
 def _place(loc: Sequence[int | str], options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys that lead to what a complaint is about; pydantic puts the forms that a value may have between them."""
+    """Return the keys that lead to the wrong value; pydantic adds the names of alternative types between them."""
     keys, found = [], options
     for key in map(str, loc):
         if isinstance(found, Mapping) and key in found:
@@ -152,7 +152,7 @@ def with_options(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def toml_value(text: str) -> Any:
-    """A value as TOML where it is TOML, else as the text it is: ``10MHz`` needs no quotes."""
+    """Return the value of a TOML text, or the text itself: ``10MHz`` needs no quotes."""
     try:
         table = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):      # not TOML, or a number of thousands of digits

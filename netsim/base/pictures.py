@@ -1,4 +1,4 @@
-"""Figures as files, in the format that the file's name asks for."""
+"""Figures of matplotlib, and files in the format of their name."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def library() -> ModuleType:
 
 
 def as_it_stands(text: str) -> str:
-    """A text for a figure in which ``$`` is a dollar sign, not the beginning of a formula."""
+    """Escape ``$`` in a text for a figure, which would start a formula."""
     return text.replace("$", r"\$")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure that notebooks show as it is, without a line of magic: nobody has to have loaded pyplot before."""
+    """Return a figure that notebooks display without pyplot."""
     from base64 import b64encode
     from io import BytesIO
 
@@ -42,7 +42,7 @@ def new_figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     class ShownFigure(Figure):
-        """Says of itself what it looks like, to Jupyter and to marimo."""
+        """Figure with the display methods of Jupyter and marimo."""
 
         def _repr_png_(self) -> bytes:
             picture = BytesIO()
@@ -56,7 +56,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path, **options: Any) -> None:
-    """Draw a figure into a file, whole or not at all, and through no link."""
+    """Write a figure to a file atomically, without following links."""
     kind = path.suffix[1:].lower()
     allowed = figure.canvas.get_supported_filetypes()
     if kind not in allowed:

@@ -24,14 +24,14 @@ from netsim.base.options import checked
 
 @dataclass(frozen=True)
 class Entry:
-    """Something built in: where it lives and what it does; a kind of thing that declares more has a subclass."""
+    """A built-in object; kinds of objects with more properties have a subclass."""
 
     place: str                                                   # "package.module:Name", imported when first used
     summary: str                                                 # in a line
     renamed: Mapping[str, str] = field(default_factory=dict)     # other names for options, and the right ones
 
 
-SESSION = "session:"       # begins the names of objects that live in this Python session alone
+SESSION = "session:"       # prefix of the names of objects of this Python session
 E = TypeVar("E", bound=Entry)
 
 
@@ -58,9 +58,9 @@ class Registry(dict[str, E], Generic[E]):
         self._lent: dict[str, Any] = {}
 
     def permit(self, name: str, *, allow_import: bool = False) -> None:
-        """Raise InputError for a name that is unknown, or for code not made for netsim that nobody has allowed.
+        """Raise InputError for an unknown name, and for code that is neither made for netsim nor allowed.
 
-        Whoever executes a scenario asks first. Nothing is imported.
+        Called before a scenario is executed. Imports nothing.
         """
         if name in self._lent:
             return
@@ -74,14 +74,14 @@ class Registry(dict[str, E], Generic[E]):
             check_made_for_netsim(name, self.key)
 
     def find(self, name: str) -> Any:
-        """The object behind a name or import path; who calls this with an import path means it."""
+        """Return the object of a name or import path, without asking for permission."""
         if name in self:
             return load(self[name].place)
         self.permit(name, allow_import=True)
         return self._fitting(name, self._lent[name] if name in self._lent else installed_object(name, self.key))
 
     def _fitting(self, name: str, thing: Any) -> Any:
-        """What a user brought, adapted, once it is known to be of the right kind."""
+        """Return an object of the user, adapted and checked."""
         found = self._adapt(thing) if self._adapt else thing
         if self._check:
             self._check(name, found)
@@ -89,7 +89,7 @@ class Registry(dict[str, E], Generic[E]):
 
     @contextmanager
     def lend(self, thing: Any) -> Iterator[str]:
-        """A name for an object of this session, such as a function of a notebook, as long as the block lasts."""
+        """Yield a name for an object of this session, such as a function of a notebook, valid within the block."""
         name = SESSION + str(getattr(thing, "__name__", type(thing).__name__))
         self._fitting(name, thing)
         self._lent[name] = thing
@@ -99,18 +99,18 @@ class Registry(dict[str, E], Generic[E]):
             del self._lent[name]
 
     def options(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options, checked, as the arguments that they become."""
+        """Return the checked options as arguments."""
         renamed = self[name].renamed if name in self else {}
         return checked(self.find(name), options, self.given, self.table, f"{self.what} {name}", renamed)
 
     def make(self, name: str, options: Mapping[str, Any]) -> Any:
-        """The thing with its options: a new object, or, where netsim gives some arguments, a function of those."""
+        """Return a new object with its options, or a partial function if netsim passes the first arguments."""
         arguments, found = self.options(name, options), self.find(name)
         return partial(found, **arguments) if self.given else found(**arguments)
 
 
 def first_called(parameter: str, key: str) -> Callable[[str, Any], None]:
-    """A check for functions that netsim calls: by the name of its first parameter one says what it is made for."""
+    """Return a check that the first parameter of a function has this name, which tells what it is made for."""
 
     def check(name: str, found: Any) -> None:
         try:
@@ -125,6 +125,6 @@ def first_called(parameter: str, key: str) -> Callable[[str, Any], None]:
 
 
 def load(place: str) -> Any:
-    """One of our own objects, by ``"package.module:Name"``."""
+    """Return an object of netsim by ``"package.module:Name"``."""
     module, _, name = place.partition(":")
     return getattr(sys.modules.get(module) or import_module(module), name)

@@ -1,4 +1,4 @@
-"""Files that know whether they are whole: named arrays, or a JSON object, with a checksum over all that they say."""
+"""Checksummed files: named arrays (.npz) or a JSON object."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEAL = "sha256"
 
 
 def write_arrays(path: Path, state: State) -> None:
-    """Named arrays as an .npz file, whole or not at all."""
+    """Write named arrays to an .npz file atomically, with a checksum."""
     import numpy as np
 
     seal = np.frombuffer(_of_arrays(state).encode(), "u1")
@@ -33,7 +33,7 @@ def write_arrays(path: Path, state: State) -> None:
 
 
 def read_arrays(path: Path) -> State:
-    """The arrays that ``write_arrays`` wrote; ValueError and others where the file is anything else."""
+    """Read the arrays of ``write_arrays``; raises ValueError and others for any other file."""
     state = arrays_in(path)
     if bytes(state.pop(SEAL)).decode("ascii") != _of_arrays(state):
         raise ValueError("its checksum differs from what it holds")
@@ -41,7 +41,7 @@ def read_arrays(path: Path) -> State:
 
 
 def arrays_in(file: Path | IO[bytes]) -> State:
-    """The arrays of an .npz file that netsim wrote; each is read to its end, which verifies its CRC-32.
+    """Read the arrays of an .npz file of netsim; each is read to its end, which verifies its CRC-32.
 
     netsim packs nothing, so together they take the memory that the file takes on the disk. A file that would unpack to
     more, or an array that says to be larger than it is, raises ValueError before memory is taken for it.
@@ -56,7 +56,7 @@ def arrays_in(file: Path | IO[bytes]) -> State:
 
 
 def _array(content: bytes) -> NDArray[Any]:
-    """One array of an .npz file; numpy would take memory for as many entries as its header says."""
+    """Read one array of an .npz file; numpy would allocate the size that the header claims."""
     import numpy as np
     from numpy.lib import format as npy
 
@@ -81,12 +81,12 @@ def _of_arrays(state: State) -> str:
 
 
 def write_object(path: Path, content: Mapping[str, Any]) -> None:
-    """A JSON object with its checksum as the last entry, whole or not at all."""
+    """Write a JSON object with its checksum as the last entry, atomically."""
     replace_text(path, json.dumps({**content, SEAL: seal_of(content)}, indent=2) + "\n")
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:
-    """The object that ``write_object`` wrote; InputError where it is damaged, OSError where it cannot be read."""
+    """Read the object of ``write_object``; raises InputError if it is damaged, OSError if it cannot be read."""
     found = read_json(path, what)
     if not isinstance(found, dict):
         raise InputError("damaged", str(path), expected=what)
@@ -94,12 +94,12 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
 
 
 def opened(path: Path, content: dict[str, Any], seal: object) -> dict[str, Any]:
-    """The content of a file if its seal is not broken."""
+    """Return the content if its checksum is right, else raise InputError."""
     if seal != seal_of(content):
         raise InputError("damaged", str(path), "a checksum that differs from what it says", "what netsim wrote")
     return content
 
 
 def seal_of(content: Mapping[str, Any]) -> str:
-    """The checksum of an object, whatever the order and the layout in which it is written."""
+    """Return the checksum of an object, independent of the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

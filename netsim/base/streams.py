@@ -1,7 +1,7 @@
-"""Named random streams: who draws what never depends on who else draws.
+"""Named random streams: each draw depends only on the seed, the name of its stream, round and device.
 
 Every draw in a run comes from ``stream(seed, name, round, device)``. Names stand for fixed integers, so a stream
-is the same in every version, process and order of calls, and two methods under one seed meet the same world.
+is the same in every version, process and order of calls, and two methods under one seed have the same environment.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ STREAM: Mapping[str, int] = MappingProxyType({
 
 
 def stream(seed: int, name: str, round: int = 0, device: int = 0) -> np.random.Generator:
-    """The random generator of one purpose, in one round, for one device."""
+    """Return the random generator of one purpose, in one round, for one device."""
     import numpy as np
 
     if name not in STREAM:
         raise KeyError(f'no random stream "{name}"; {one_of(name, STREAM)}')
-    # SeedSequence(seed, spawn_key=(name, round, device)), its words put together here: that takes half the time
+    # same as SeedSequence(seed, spawn_key=(name, round, device)), in half the time
     words = [*_words(seed), 0, 0, 0][:max(POOL, len(_words(seed)))]
     for number in (STREAM[name], round, device):
         words += _words(number)
@@ -68,7 +68,7 @@ POOL = 4      # words that a seed fills up to before the key of a stream follows
 
 
 def _words(number: int) -> list[int]:
-    """A whole number as words of 32 bits, the lowest first."""
+    """Return a whole number as words of 32 bits, the lowest first."""
     if 0 <= number < 1 << 32:
         return [number]
     if number < 0:
@@ -77,10 +77,10 @@ def _words(number: int) -> list[int]:
 
 
 def follow(steps: int, what: str, t: float) -> None:
-    """Raise InputError where it would take for ever to follow what is drawn step by step up to an instant ``t``.
+    """Raise InputError if too many steps would have to be drawn up to the time ``t`` in s.
 
-    ``steps`` counts from the beginning of the run, so that a run that is taken up again ends where it would have.
+    ``steps`` counts from the beginning of the run, so that a resumed run fails at the same step.
     """
     if steps > MOST_STEPS:
         raise InputError("too-large", f"{t:.6g} s ahead", f"{what} more than {MOST_STEPS:,} times until then",
-                         hint="Let that happen less often, or let nothing take so long")
+                         hint="Make these changes less frequent, or the run shorter")

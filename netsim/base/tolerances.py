@@ -1,4 +1,4 @@
-"""How far numbers may differ and still count as equal, with the reason for each; relative unless a unit says otherwise.
+"""Tolerances for rounding, each with its reason; relative unless a unit is given.
 
 A tolerance stands here if it absorbs rounding, so that one reason has one value everywhere. Where a search stops
 (the step of a solver, the width of a bracket) belongs to the search.

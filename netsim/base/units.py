@@ -17,22 +17,22 @@ from netsim.base.errors import InputError, either, nearest, quoted
 
 
 def linear(decibels: float) -> float:
-    """The ratio that a number of decibels stands for: 3 dB is about 2."""
+    """Convert decibels to a ratio: 3 dB is about 2."""
     return float(10.0 ** (decibels / 10.0))
 
 
 def db(ratio: float) -> float:
-    """A ratio in decibels; zero is minus infinity."""
+    """Convert a ratio to decibels; zero becomes minus infinity."""
     return 10.0 * math.log10(ratio) if ratio > 0 else -math.inf
 
 
 def watts_from_dbm(dbm: float) -> float:
-    """Power in watts from its level above one milliwatt: 23 dBm is about 0.2 W."""
+    """Convert dBm to watts: 23 dBm is about 0.2 W."""
     return linear(dbm) / 1e3
 
 
 def dbm_from_watts(watts: float) -> float:
-    """The level of a power above one milliwatt."""
+    """Convert watts to dBm."""
     return db(watts * 1e3)
 
 
@@ -64,13 +64,13 @@ _ALIKE = str.maketrans({"−": "-", "μ": "µ"})     # minus sign and Greek mu, 
 
 
 def pattern(dimension: str) -> str:
-    """A regular expression for the spellings that ``parse`` takes, for the JSON Schema."""
+    """Return a regular expression for the spellings that ``parse`` accepts, for the JSON Schema."""
     units = "|".join(sorted(DIMENSIONS[dimension], key=lambda unit: (-len(unit), unit)))
     return rf"^\s*{NUMBER}\s*({units})\s*$"
 
 
 def parse(value: object, dimension: str) -> float:
-    """The SI value of a text such as ``"20 MHz"``; the space is optional.
+    """Return the SI value of a text such as ``"20 MHz"``; the space is optional.
 
     >>> parse("30mJ", "energy")
     0.03
@@ -104,7 +104,7 @@ def _parse(text: str, dimension: str) -> float:
 
 
 def example(dimension: str) -> str:
-    """A spelling to show in messages, quoted."""
+    """Return a quoted example of a dimension, for messages."""
     return f'"{_EXAMPLES[dimension]}"'
 
 
@@ -139,7 +139,7 @@ MOST_PLACES = 9      # before the point, or behind it
 
 
 def format(value: float, dimension: str, digits: int = 4, *, up: bool = False) -> str:
-    """An SI value for people, with the unit that keeps the number short; ``up``: and no less than the value.
+    """Format an SI value with a suitable unit; ``up`` rounds up.
 
     >>> format(0.11184, "time")
     '111.8 ms'
@@ -160,7 +160,7 @@ def format(value: float, dimension: str, digits: int = 4, *, up: bool = False) -
 
 
 def short_up(number: float | Decimal, digits: int = 4) -> str:
-    """A positive number rounded up to so many significant digits: what is printed is enough when it is typed in.
+    """Format a positive number, rounded up to ``digits`` significant digits.
 
     >>> short_up(3.14159, 3)
     '3.15'
@@ -171,7 +171,7 @@ def short_up(number: float | Decimal, digits: int = 4) -> str:
 
 
 def _short(number: float, digits: int) -> str:
-    """A number to so many significant digits, and at least to the point."""
+    """Format a number to ``digits`` significant digits, and at least to the decimal point."""
     if not math.isfinite(number) or number == 0:
         return f"{number:g}"
     rounded = Decimal(f"{number:.{digits}g}")
@@ -180,6 +180,6 @@ def _short(number: float, digits: int) -> str:
 
 
 def _spelled(number: Decimal) -> str:
-    """Without trailing zeros, and with an exponent only where nobody would count the digits."""
+    """Format without trailing zeros, with an exponent only beyond MOST_PLACES places."""
     number = number.normalize()
     return f"{number:f}" if abs(number.adjusted()) <= MOST_PLACES else f"{number:e}".replace("e+", "e")

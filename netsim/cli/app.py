@@ -79,12 +79,12 @@ Seed = Annotated[int, typer.Option(metavar="N", help="Seed of every random draw:
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE if it exists.")]
 AllowImport = Annotated[bool, typer.Option(
-    "--allow-import", help="Import, and so run, code that the scenario names even if its package is not made for netsim.")]
+    "--allow-import", help="Import, and so run, named code even if its package is not made for netsim.")]
 Against = Annotated[str | None, typer.Option(
     metavar="CASE", help="Baseline case of a sweep, by its name in the table; the other cases are compared with it.",
     show_default="the first")]
 Every = Annotated[bool, typer.Option("--all", help="Show all rows of long tables.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value to standard output, and nothing else there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value to standard output and nothing else.")]
 
 
 def writable(path: Path, *, force: bool) -> Path:
@@ -140,7 +140,7 @@ def run_folder(out: Path | None, name: str, *, resume: bool) -> Iterator[Path]:
 
 
 def results_folder(*names: str) -> Path:
-    """Return ``results`` in the current folder, or a folder below it: the default output; raise InputError for a link."""
+    """Return ``results`` in the current folder, or a folder below it; raise InputError for a link."""
     folder = RESULTS.joinpath(*names)
     for place in (RESULTS, folder):
         refuse_link(place)

@@ -45,8 +45,8 @@ def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
     spent = ", ".join(f"{part} {joules(totals[f'{part}_j'])}" for part in breakdown.parts if part != "wait")
     table.add_row("energy", f"{joules(totals['energy_j'])}: {spent}")
     if "idle_j" in totals:
-        table.add_row("idle", f"{joules(totals['idle_j'])} drawn from batteries; {joules(totals['harvest_j'])} charged, "
-                      f"of which {joules(totals['spilt_j'])} were lost to full batteries")
+        table.add_row("idle", f"{joules(totals['idle_j'])} drawn from batteries; {joules(totals['harvest_j'])} "
+                      f"charged, of which {joules(totals['spilt_j'])} were lost to full batteries")
     if totals["dropped"]:
         table.add_row("dropped out", times(int(totals["dropped"])))
     screen().print(table)

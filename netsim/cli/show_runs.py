@@ -1,4 +1,4 @@
-"""What the command line shows in a terminal: progress, tables."""
+"""Terminal output of runs, scenarios and allocations: progress bars and tables."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LINES = 20   # of progress where there is no terminal to redraw a bar on
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Callable[[RunProgress], None]]:
-    """A live bar with round, simulated time, accuracy and energy; without a terminal, some lines of text."""
+    """Show a progress bar with round, simulated time, accuracy and energy; without a terminal, lines of text."""
     if not Console(stderr=True).is_terminal:
         yield print_line
         return
@@ -56,7 +56,7 @@ def progress_bar(name: str) -> Iterator[Callable[[RunProgress], None]]:
 
 @contextmanager
 def episode_bar(episodes: int) -> Iterator[Callable[[Episode], None]]:
-    """A bar over the episodes of an agent's training, with the reward of the last."""
+    """Show a progress bar of the episodes of an agent's training, with the last reward."""
     with _bar("episodes", TimeRemainingColumn(), episodes) as update:
         yield lambda at: update(
             completed=at.episode, now=f"{counted(at.steps, 'step')}, reward {at.total_reward:.2f}")
@@ -64,20 +64,20 @@ def episode_bar(episodes: int) -> Iterator[Callable[[Episode], None]]:
 
 @contextmanager
 def _bar(name: str, time: ProgressColumn, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """On standard error: standard output is for the result alone."""
+    """Show a progress bar on standard error; standard output is for the result."""
     with Bar(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
              TextColumn("{task.fields[now]}"), time, console=Console(stderr=True)) as bar:
         yield partial(bar.update, bar.add_task(name, total=total, now="starting"))
 
 
 def print_line(at: RunProgress) -> None:
-    """One line of progress, about twenty in a run."""
+    """Print a line of progress, about twenty per run."""
     if at.round == 1 or at.round == at.rounds or at.round % math.ceil(at.rounds / LINES) == 0:
         print(f"round {at.round}/{at.rounds}  {describe(at)}", file=sys.stderr, flush=True)
 
 
 def describe(at: RunProgress) -> str:
-    """Simulated time, energy and accuracy in words."""
+    """Return simulated time, energy and accuracy as text."""
     parts = [f"{units.format(at.time_s, 'time')} simulated", units.format(at.energy_j, "energy")]
     if not math.isnan(at.accuracy):
         goal = f" of {at.target:.1%}" if at.target is not None else ""
@@ -86,7 +86,7 @@ def describe(at: RunProgress) -> str:
 
 
 def print_summary(run: Run) -> None:
-    """The closing table of a run."""
+    """Print the summary of a run."""
     summary = run.summary
     table = listing(run.title)
     table.add_row("rounds", str(summary["rounds"]))
@@ -122,7 +122,7 @@ def _print_with_warnings(table: Table, scenario: Scenario) -> None:
 
 
 def ended_early(run: Run) -> str | None:
-    """Why a run is over although neither rounds nor time are used up, nor its target reached; None where they are."""
+    """Return the reason if a run ended before its rounds, time or target; else None."""
     summary, end = run.summary, run.scenario.end
     if "app" in summary:                    # how many rounds there are was the app's to say
         return str(summary["ended"]) if summary["ended"] else None
@@ -132,7 +132,7 @@ def ended_early(run: Run) -> str | None:
 
 
 def sparkline(values: list[float], width: int = 40) -> str:
-    """A row of bars from the smallest value to the largest."""
+    """Return a row of bars, scaled from the smallest value to the largest."""
     if len(values) > width:
         values = [values[round(i * (len(values) - 1) / (width - 1))] for i in range(width)]
     low, high = min(values), max(values)
@@ -140,7 +140,7 @@ def sparkline(values: list[float], width: int = 40) -> str:
 
 
 def print_names(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """What may be named, a line each."""
+    """Print a table of names."""
     table = Table(*columns)
     for row in rows:
         table.add_row(*row)
@@ -148,7 +148,7 @@ def print_names(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_scenario(scenario: Scenario) -> None:
-    """A valid scenario in a few lines."""
+    """Print a valid scenario in a few lines."""
     from netsim.scenario.devices import IN_TIME
 
     learning = scenario.learning
@@ -174,7 +174,7 @@ def print_scenario(scenario: Scenario) -> None:
 
 
 def print_comparison(results: list[Result], *, every: bool) -> None:
-    """Allocation methods side by side, each device's compute and upload time, and what a little more would bring."""
+    """Print allocation methods side by side, the times of each device, and the savings of small changes."""
     console = screen(WIDE)
     table = Table("method", "round time", "total energy", "over budget", "band used", "solved in")
     for result in results:
@@ -206,7 +206,7 @@ def print_comparison(results: list[Result], *, every: bool) -> None:
 
 
 def print_device_bars(result: Result, longest_s: float, console: Console, *, every: bool) -> None:
-    """A bar for each device, compute then upload, on the same scale for all methods."""
+    """Print a bar per device, compute then upload, on the same scale for all methods."""
     plan = result.plan
     assert plan is not None
     width = max(10, min(40, console.width - NUMBERS_WIDTH))
@@ -232,7 +232,7 @@ def print_device_bars(result: Result, longest_s: float, console: Console, *, eve
 
 
 def print_savings(result: Result, console: Console) -> None:
-    """What a little more bandwidth, energy or CPU would save."""
+    """Print the savings of a little more bandwidth, energy or CPU frequency."""
     said = "; ".join(f"{saving.change} saves {units.format(saving.seconds, 'time')}" for saving in result.savings
                      if saving.seconds > SHOWN_SAVING_S)
     console.print(f"{result.method}: {said or 'a little more of anything would not help'}")

@@ -1,5 +1,5 @@
 """The teaching lab: one round of one cohort under two methods, as pictures, formulas and slow motion.
 
-The pages themselves are marimo notebooks in ``lessons/``; here is what they lean on. Nothing here needs marimo but
-``serve``, so the charts also work in other notebooks.
+The pages are marimo notebooks in ``lessons/``, which use this package. Only ``serve``, ``pages``, ``sheets`` and
+``widgets`` need marimo, so the charts also work in other notebooks.
 """

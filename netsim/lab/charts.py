@@ -1,4 +1,4 @@
-"""The lab's pictures of one round, drawn as SVG.
+"""Charts of one round for the lab, drawn as SVG.
 
 A slider redraws all of them at once. As text they cost a few milliseconds, where as many interactive charts take longer
 than one is willing to wait while dragging.
@@ -19,14 +19,14 @@ from netsim.lab.view import Answer, LabView, part_of_band
 
 WIDTH = 440.0
 LEFT = 62.0                 # where bars begin, right of the devices' names
-MOST_ROWS = 40              # devices that one can still tell apart
+MOST_ROWS = 40              # distinguishable rows
 IDLE, PALE, CRITICAL = map(paint, ("idle", "pale", "critical"))
 Row = tuple[float, float]   # top and height
 PARTS = {part: paint(part) for part in ("compute", "upload", "wait")}
 
 
 def gantt(view: LabView, answer: Answer) -> Canvas:
-    """Who computes and uploads when: the slowest device on top, the one that sets the pace marked."""
+    """Draw the computing and upload times of each device, the slowest on top; the limiting device is marked."""
     canvas, rows, scale = _bars(view, "time in the round (ms)", 1e3 * view.longest_s)
     canvas.label, canvas.says = f"Who computes, uploads and waits when under {answer.method}", words.stuck(view, answer)
     legend(canvas, LEFT, 12, PARTS)
@@ -41,7 +41,7 @@ def gantt(view: LabView, answer: Answer) -> Canvas:
 
 
 def band(view: LabView, answer: Answer) -> Canvas:
-    """The band over time: an area a device, as high as its share; what is white lies idle."""
+    """Draw the allocated band over time, an area per device; white areas are unused."""
     canvas = Canvas(WIDTH, 150.0, f"The band over time under {answer.method}", words.stuck(view, answer))
     scale = Scale(LEFT, WIDTH - 12, 1.02e3 * (view.longest_s or 1.0))
     axis(canvas, scale, 20, canvas.height - 34, "time in the round (ms)")
@@ -69,7 +69,7 @@ def band(view: LabView, answer: Answer) -> Canvas:
 
 
 def shares_over_time(plan: Plan) -> tuple[Floats, Floats]:
-    """When shares change, and the hertz of each device (a column) from each of these times but the last on."""
+    """Return the times of changes, shape (K,), and the bandwidth of each device in each interval, shape (K - 1, N)."""
     slots = plan.slots
     rows = ((plan.start_s, plan.end_s, np.arange(len(plan)), plan.bandwidth_hz) if slots is None else
             (slots.t0_s, slots.t1_s, slots.device, slots.hertz))
@@ -84,7 +84,7 @@ def timeline(
     names: Sequence[str], compute_s: Sequence[float], upload_s: Sequence[float], round_s: float,
     pace: str | None = None,
 ) -> Canvas:
-    """The same for a round of a run: what each device did, the slowest on top; ``pace`` is the name of who sets it."""
+    """Draw a round of a run, the slowest device on top; ``pace`` is the name of the device that limits it."""
     canvas, rows, scale = _rows(names, "time in the round (ms)", 1e3 * round_s)
     canvas.label = "Who computes, uploads and waits when"
     legend(canvas, LEFT, 12, PARTS)
@@ -98,7 +98,7 @@ def timeline(
 def schedule(
     names: Sequence[str], spans: Iterable[tuple[int, str, float, float]], models: Iterable[float], until_s: float,
 ) -> Canvas:
-    """The beginning of a run: what each device did when, and a line wherever a new model was made.
+    """Draw the beginning of a run: spans of each device, and a line at every new model.
 
     A span is the device's place in ``names``, a part, and its seconds from and to.
     """
@@ -119,7 +119,7 @@ def schedule(
 
 
 def energy(view: LabView, answer: Answer) -> Canvas:
-    """What each device spends, against the budget that it may not exceed."""
+    """Draw the energy of each device against its budget."""
     plan, budget = answer.plan, (1e3 * view.problem.budget_j).tolist()
     spent = [1e3 * float(other.device_energy_j.max()) for other in view.plans]
     canvas, rows, scale = _bars(view, "energy (mJ)", max([*budget, *spent]))
@@ -140,7 +140,7 @@ def energy(view: LabView, answer: Answer) -> Canvas:
 
 
 def latency(view: LabView) -> Canvas:
-    """Where the time of an average device goes, a bar a method; the parts add up to the round."""
+    """Draw the mean times of the cohort, a bar per method; the parts add up to the round."""
     canvas = Canvas(WIDTH, 62.0 + 26 * len(view.answers), "Mean compute, upload and waiting time, method by method",
                     "" if view.plans else "There is no plan.")
     scale = Scale(LEFT, WIDTH - 12, 1.02e3 * (view.longest_s or 1.0))
@@ -163,7 +163,7 @@ def latency(view: LabView) -> Canvas:
 
 
 def cell_map(view: LabView, answer: Answer) -> Canvas:
-    """The cell from above: a disc a device of the cohort, its area the share of the band that it gets."""
+    """Draw a map of the cell: a disc per device of the cohort, its area the share of the band."""
     side = 300.0
     canvas = Canvas(WIDTH, side, f"Map of the cell under {answer.method}", words.stuck(view, answer))
     x_m, y_m = view.population.x_m, view.population.y_m
@@ -191,7 +191,7 @@ def cell_map(view: LabView, answer: Answer) -> Canvas:
 
 
 def sheet(view: LabView) -> str:
-    """All pictures on one page, to be kept."""
+    """Return all charts on one page as SVG, for download."""
     page = Canvas(2 * WIDTH + 40, 0, "one round under two methods")
     bottom = 0.0
     for column, answer in enumerate(view.answers):
@@ -210,13 +210,13 @@ def sheet(view: LabView) -> str:
 
 
 def parts_ms(plan: Plan) -> tuple[float, float, float]:
-    """Mean compute, upload and waiting time in milliseconds; they add up to the round."""
+    """Return mean compute, upload and waiting time in ms; they add up to the round."""
     compute, upload = 1e3 * float(plan.compute_s.mean()), 1e3 * float(plan.upload_s.mean())
     return compute, upload, 1e3 * plan.round_s - compute - upload
 
 
 def describe(view: LabView, answer: Answer, n: int) -> str:
-    """A device of the cohort in a few words."""
+    """Describe a device of the cohort."""
     gain = format(float(view.problem.gain[n]), "gain")
     said = f"device {view.devices[n]}, {view.distance_m[n]:.0f} m away, gain {gain}"
     if answer.plan is None:
@@ -228,8 +228,8 @@ def describe(view: LabView, answer: Answer, n: int) -> str:
 
 
 def _work(canvas: Canvas, scale: Scale, row: Row, ms: Floats, name: str, *, outlined: bool) -> None:
-    """One device's bars, by its time of computing, the start of its upload, its length, and the round's; outlined if it
-    sets the pace.
+    """Draw the bars of one device: compute time, upload start, upload time and round time in ms; outlined if it
+    limits the round.
     """
     (y, height), (compute, start, upload, whole) = row, ms.tolist()
     outline = {"stroke": CRITICAL} if outlined else {}
@@ -250,7 +250,7 @@ def _end(canvas: Canvas, scale: Scale, round_ms: float) -> None:
 
 
 def _bars(view: LabView, counts: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
-    """An empty bar chart of the cohort, slowest device on top: the canvas, the rows by position, the scale."""
+    """Return an empty bar chart of the cohort, the slowest device on top: canvas, rows by position, scale."""
     shown = view.order[:MOST_ROWS].tolist()
     canvas, rows, scale = _rows([f"device {view.devices[n]}" for n in shown], counts, most)
     if len(view.devices) > MOST_ROWS:
@@ -259,7 +259,7 @@ def _bars(view: LabView, counts: str, most: float) -> tuple[Canvas, dict[int, Ro
 
 
 def _rows(names: Sequence[str], counts: str, most: float) -> tuple[Canvas, dict[int, Row], Scale]:
-    """An empty bar chart with a row for each name."""
+    """Return an empty bar chart with a row for each name."""
     pitch = 20.0 if len(names) <= 12 else 11.0
     canvas = Canvas(WIDTH, 60.0 + max(pitch * len(names), 60.0), f"Bars, a row a device: {counts}")
     scale = Scale(LEFT, WIDTH - 12, 1.02 * most or 1.0)

@@ -9,7 +9,7 @@ from netsim.base import units
 
 
 def device_formulas(problem: Problem, plan: Plan, n: int, *, budget: bool = True) -> str:
-    """How the device at position ``n`` comes to its time and energy under this plan, and if that keeps its budget."""
+    """Return the formulas of time and energy of the device at position ``n``, with numbers, and its budget."""
     z, cycles, f = float(problem.bits[n]), float(problem.cycles[n]), float(plan.cpu_hz[n])
     b, power = float(plan.bandwidth_hz[n]), float(plan.power_w[n])
     snr_hz = float(problem.gain[n]) * power / problem.noise_w_per_hz

@@ -1,4 +1,4 @@
-"""Who may talk to the lab: whoever has its address, from a page of its own, about what its pages need."""
+"""Access control of the lab: only requests with the token, from its own pages, to the paths that they need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# What the pages ask for, below their own address. Nothing here names a file of this machine by its path.
+# Paths that the pages request, below their own address. None names a file of this machine by its path.
 NEEDED = re.compile(r"""
       (lesson-\d+/?)?                                       # a page
     ( | ws | health
@@ -30,7 +30,7 @@ HEADERS = ((b"referrer-policy", b"same-origin"), (b"x-content-type-options", b"n
 
 
 class Guard:
-    """Stands before the pages: everything else is refused before they see it.
+    """Refuses all requests that do not come from the lab's own pages.
 
     A page elsewhere in the same browser can send requests here, also by a name of its own that leads to this machine,
     and so can every program of this machine. The first is known by its Origin and Host, and neither has the token.
@@ -54,11 +54,11 @@ class Guard:
             await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
             await send({"type": "http.response.body", "body": b"Open the lab by the address that it printed.\n"})
         else:
-            await receive()                        # the wish to connect
+            await receive()                        # the connection request
             await send({"type": "websocket.close", "code": 1008})
 
     def lets_in(self, scope: Scope) -> bool:
-        """Whether a request has the token, comes from a page of ours, and asks for what pages need."""
+        """Return True if a request has the token, comes from a page of the lab, and has an allowed path."""
         headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1").lower())

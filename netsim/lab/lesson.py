@@ -1,4 +1,4 @@
-"""What a lesson knows about itself: its place among the others, its aim, what to show, to predict, and to try."""
+"""Descriptions of lessons: number, aim, demonstration steps, questions and an exercise."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from netsim.base.tolerances import ROUNDING
 
-Positions = Mapping[str, "str | float"]      # where controls stand, by their labels
+Positions = Mapping[str, "str | float"]      # positions of controls, by their labels
 
 
 @dataclass(frozen=True)
 class Step:
-    """Something to show: controls moved from where they stand at first, and what to point out (Markdown)."""
+    """A demonstration step: positions of controls, and what to point out (Markdown)."""
 
     moves: Positions
     point: str
@@ -24,7 +24,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Exercise:
-    """Something to reach with the controls (Markdown), and one way to reach it."""
+    """A task for the controls (Markdown), and one solution."""
 
     text: str
     solution: Positions
@@ -32,7 +32,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Condition:
-    """Part of what an exercise asks for, whether it is met, and how things stand, with a unit."""
+    """A condition of an exercise, whether it is met, and the current value with a unit."""
 
     text: str
     met: bool
@@ -41,7 +41,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Question:
-    """What to predict: one of the ``choices``, or a number in a ``unit``, right if it is off by ``within`` at most.
+    """A prediction: one of the ``choices``, or a number in a ``unit``, correct within a relative error ``within``.
 
     Texts are Markdown without formulas in LaTeX, so that they can be printed as well.
     """
@@ -56,25 +56,25 @@ class Question:
             raise ValueError(f"a question has two choices and more, or a unit, and not both: {self.text!r}")
 
     def is_right(self, said: str | float, answer: Outcome) -> bool:
-        """Whether what was said is what turns out."""
+        """Return True if the prediction is correct."""
         if self.choices:
             return said == answer.right
         return abs(float(said) - float(answer.right)) <= self.within * abs(float(answer.right)) + ROUNDING
 
     def in_words(self, value: str | float) -> str:
-        """A choice as it is, a number with its unit."""
+        """Return a choice unchanged, a number with its unit."""
         return str(value) if self.choices else f"{digits(float(value))} {self.unit}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What turns out, a choice or a number as the program finds it, and why (Markdown)."""
+    """The correct answer, a choice or a computed number, with an explanation (Markdown)."""
 
     right: str | float
     why: str
 
     def checked(self, question: Question) -> Outcome:
-        """The same, if it can be an answer to this question."""
+        """Return self if it is a valid answer to this question, else raise ValueError."""
         if question.choices and self.right not in question.choices:
             raise ValueError(f"{self.right!r} is none of the choices of {question.text!r}")
         if not question.choices and not math.isfinite(float(self.right)):
@@ -83,13 +83,13 @@ class Outcome:
 
 
 def digits(value: float) -> str:
-    """Three digits that count, never as a power of ten: 0.0123, 45.6, 1230."""
+    """Format to three significant digits without an exponent: 0.0123, 45.6, 1230."""
     return f"{float(f'{value:.3g}'):.10f}".rstrip("0").rstrip(".")
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What stands at its top and on the teacher's sheet, which runs the lesson for the figures."""
+    """A lesson, as described at its top and on the teacher's sheet."""
 
     number: int
     minutes: int
@@ -104,16 +104,16 @@ class Lesson:
 
 
 def folder() -> Path:
-    """Where the notebooks lie."""
+    """Return the folder of the notebooks."""
     return Path(str(files("netsim.lessons")))
 
 
 def lessons() -> list[Path]:
-    """The lessons, in their order."""
+    """Return the paths of the lessons in their order."""
     return sorted(folder().glob("lesson_*.py"), key=lambda path: int(path.stem.split("_")[1]))
 
 
 def titles() -> dict[int, str]:
-    """The name of each lesson by its number, as its notebook says: ``2: "Sharing a band"``."""
+    """Return the title of each lesson by its number, read from its notebook: ``2: "Sharing a band"``."""
     found = (re.search(r'app_title="(\d+)\. (.+?)"', path.read_text(encoding="utf-8")) for path in lessons())
     return {int(match[1]): match[2] for match in found if match}

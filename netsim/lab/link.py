@@ -1,4 +1,4 @@
-"""What a link says about the controls of a page: only values that they offer are taken from it, the rest is told."""
+"""Settings of controls in the address of a page; values that a control does not offer are reported."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from netsim.base.errors import InputError
 Choice = TypeVar("Choice", float, str)
 SETTING = r"[\w.~%+-]+=[\w.~%+-]*"
 LINK = re.compile(rf"(?:https?://[^/\s]+/[\w-]+/)?(?P<lesson>lesson-\d+/)?\??(?P<settings>(?:{SETTING}(?:&{SETTING})*)?)")
-MOST_LETTERS = 40                       # of what is repeated to the reader
+MOST_LETTERS = 40                       # of a quoted value
 
 
 def key_of(label: str) -> str:
-    """What a control is called in a link: its label without the unit, as in ``transmit-power``."""
+    """Return the key of a control in a link: its label without the unit, as in ``transmit-power``."""
     return re.sub(r"[^a-z0-9]+", "-", label.split("(")[0].lower()).strip("-")
 
 
 def text_of(value: float | str | Sequence[float]) -> str:
-    """A value as it stands in a link; both ends of a range, as in ``15-30``."""
+    """Return a value as written in a link; both ends of a range, as in ``15-30``."""
     if isinstance(value, str):
         return value
     return f"{value:g}" if isinstance(value, (int, float)) else "-".join(f"{end:g}" for end in value)
 
 
 def pick(found: str | None, offered: Sequence[Choice], start: Choice) -> tuple[Choice, str]:
-    """The one of those ``offered`` that a link names; else ``start``, and a sentence for the reader."""
+    """Return the offered value that a link names; else ``start`` and a sentence for the reader."""
     named = {text_of(each): each for each in offered}
     if found is None:
         return start, ""
@@ -38,7 +38,7 @@ def pick(found: str | None, offered: Sequence[Choice], start: Choice) -> tuple[C
 
 
 def pick_range(found: str | None, steps: Sequence[float], start: Sequence[float]) -> tuple[list[float], str]:
-    """The two ends that a link names, each a step; else ``start``, and a sentence for the reader."""
+    """Return the two ends that a link names, each a step; else ``start`` and a sentence for the reader."""
     named = {text_of(step): step for step in steps}
     ends = (found or "").split("-")
     if len(ends) == 2 and all(end in named for end in ends) and named[ends[0]] <= named[ends[1]]:
@@ -48,7 +48,7 @@ def pick_range(found: str | None, steps: Sequence[float], start: Sequence[float]
 
 
 def below(link: str) -> str:
-    """The part of a link that comes after a lab's own address: ``lesson-2/?draw=7``; words of another lab fall away."""
+    """Return the part of a link after the lab's own address: ``lesson-2/?draw=7``."""
     found = LINK.fullmatch(link.strip())
     if found is None or not (found["lesson"] or found["settings"]):
         raise InputError("malformed", "--link", _shown(link), "a link to settings, as the page shows it, such as "

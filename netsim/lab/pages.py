@@ -1,5 +1,7 @@
-"""What every lesson has on its page: ways to the others, questions that want a prediction, an exercise that checks
-itself. Needs marimo. A lesson imports this alone, so what it describes itself with can be had from here too."""
+"""Common parts of the lessons' pages: navigation, questions with predictions, exercises that are checked.
+
+Needs marimo. Lessons import only this module, so it also exports the descriptions of lessons.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,18 @@ __all__ = ["Condition", "Exercise", "Lesson", "Outcome", "Question", "Step", "af
 
 
 def top(lesson: Lesson) -> Any:
-    """The first lines of a lesson: where to go, what it is about, how long it takes."""
+    """Return the top of a lesson: navigation, aim and duration."""
     aim = mo.md(f"**Aim.** {lesson.aim} *About {lesson.minutes} minutes.*")
     return mo.Html(f'{navigation(lesson.number, "top")}<div class="aim">{aim.text}</div>')
 
 
 def end(lesson: Lesson) -> Any:
-    """The last lines: what comes next, and where to go."""
+    """Return the end of a lesson: the next topic and navigation."""
     return mo.Html(f'<div class="leads">{mo.md(lesson.leads).text}</div>{navigation(lesson.number, "end")}')
 
 
 def navigation(number: int, place: str) -> str:
-    """Links to the lab, the lesson before and the next; names alone where the lab does not serve this page."""
+    """Return links to the lab and to the previous and next lesson; plain text if the lab does not serve this page."""
     names = {n: f"{n}. {escape(name)}" for n, name in titles().items()}
     before, after = names.get(number - 1), names.get(number + 1)
     if served_by_the_lab(number):
@@ -41,13 +43,13 @@ def navigation(number: int, place: str) -> str:
 
 
 def served_by_the_lab(number: int) -> bool:
-    """Whether this page stands beside the others; opened alone (`marimo run FILE`), a link would lead nowhere."""
+    """Return True if the lab serves this page; with `marimo run FILE` the links would lead nowhere."""
     request = mo.app_meta().request
     return request is not None and f"/lesson-{number}" in str(request.url.get("path", ""))
 
 
 def ask(questions: Sequence[Question]) -> Any:
-    """A form a question, to commit to a prediction; values are None until then."""
+    """Return a form per question, for a prediction; values are None until it is submitted."""
     return mo.ui.array([_field(question).form(submit_button_label="That is my prediction", bordered=False)
                         for question in questions])
 
@@ -59,7 +61,7 @@ def _field(question: Question) -> Any:
 
 
 def replies(questions: Sequence[Question], predictions: Any, answers: Sequence[Callable[[], Outcome]]) -> Any:
-    """Each question with its form or, once there is a prediction, with what turns out; nothing is asked for before."""
+    """Show each question with its form, and after the prediction with the answer, computed only then."""
     return mo.Html("<h2>Questions</h2>" + "".join(
         f'<section class="question" aria-label="Question {n + 1}">{mo.md(f"**{n + 1}.** {question.text}").text}'
         + (f"{predictions[n]}" if predictions.value[n] is None else reply(question, predictions.value[n], answers[n]()))
@@ -68,7 +70,7 @@ def replies(questions: Sequence[Question], predictions: Any, answers: Sequence[C
 
 
 def reply(question: Question, said: str | float, answer: Outcome) -> str:
-    """Whether a prediction was right, and why."""
+    """Return the verdict on a prediction, with the explanation."""
     right = question.is_right(said, answer.checked(question))
     verdict = "Right" if right else "Not so"
     told = f"You said “{question.in_words(said)}”" + (
@@ -78,20 +80,20 @@ def reply(question: Question, said: str | float, answer: Outcome) -> str:
 
 
 def after(predictions: Any, number: int, picture: Callable[[], Any]) -> Any:
-    """A picture that would give a question away, once that question has its prediction."""
+    """Show a chart only after the prediction of the question that it would answer."""
     if predictions.value[number - 1] is None:
         return mo.Html(f'<p class="later">Once you have predicted question {number}, a curve stands here.</p>')
     return picture()
 
 
 def exercise(lesson: Lesson, *controls: Any) -> Any:
-    """What is to be reached, and the controls once more, to have them at hand."""
+    """Show the task of an exercise, with a copy of the controls."""
     again = "".join(f"{each}" for each in controls)
     return mo.Html(f'<h2>Exercise</h2><div class="exercise">{mo.md(lesson.exercise.text).text}</div>{again}')
 
 
 def check(conditions: Sequence[Condition]) -> Any:
-    """Done, or not yet and why: what is met of an exercise, and how things stand."""
+    """Show which conditions of an exercise are met, with the current values."""
     done = all(condition.met for condition in conditions)
     each = "".join(f'<li class="{"met" if condition.met else "open"}">{"✓" if condition.met else "✗"} '
                    f"{escape(condition.text)}: {escape(condition.now)}</li>" for condition in conditions)

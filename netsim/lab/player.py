@@ -1,4 +1,4 @@
-"""A round in slow motion: the trace of a simulated round as a small page that plays it back, event by event."""
+"""Slow motion: a page that plays back the trace of a simulated round."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_DEVICES = 40           # rows that one can follow: the slowest
 
 
 def player(view: LabView) -> str:
-    """The page, whole and on its own: it plays every answer that has a plan, side by side on one clock."""
+    """Return a self-contained page that plays all answers with a plan side by side."""
     reach_m = float(np.hypot(view.population.x_m, view.population.y_m).max())
     data = {"rounds": [playback(view, answer) for answer in view.answers if answer.plan is not None],
             "colours": {name: paint(name) for name in LIGHT}, "reach_m": max(reach_m, 1.0)}
@@ -32,9 +32,9 @@ def player(view: LabView) -> str:
 
 
 def playback(view: LabView, answer: Answer) -> dict[str, Any]:
-    """The trace of a round as the page wants it: milliseconds, spans by device, and what to say when."""
+    """Return the trace of a round as the page's data: milliseconds, spans by device, and captions."""
     assert answer.plan is not None
-    rows = play_wave(Wave(view.devices, view.problem, answer.plan)).rows      # simulated event by event
+    rows = play_wave(Wave(view.devices, view.problem, answer.plan)).rows      # discrete-event simulation
     shown = view.devices[view.order[:MOST_DEVICES]].tolist()
     spans: dict[int, list[dict[str, Any]]] = {device: [] for device in shown}
     start = f"the server gives {counted(len(view.devices), 'device')} band and CPU frequency; all start to compute"
@@ -58,7 +58,7 @@ def playback(view: LabView, answer: Answer) -> dict[str, Any]:
 
 
 def said(name: str, device: int, t: float, bandwidth_hz: float, *, fixed: bool = True) -> str:
-    """What the end of a span means; without a band, a device has to wait."""
+    """Return the caption of the end of a span; a device without bandwidth has to wait."""
     clock = format(t, "time")
     if device == SERVER:
         return f"{clock}: the last upload is in; the server makes the new global model"

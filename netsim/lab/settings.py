@@ -1,4 +1,4 @@
-"""What the sliders of the lab say, and the scenario that they describe."""
+"""Positions of the lab's sliders, and the scenario that they describe."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from netsim.scenario import Scenario, load_scenario
 
 BASE = "lab"                # the built-in scenario that the sliders change
-LEAST_POWER_DBM = 10.0      # how far down the methods may go that choose the power themselves
+LEAST_POWER_DBM = 10.0      # lower bound for methods that choose the power
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Settings:
     cpu_ghz: tuple[float, float] = (0.2, 2.0)
     seed: int = 4
     methods: tuple[str, ...] = ("equal", "sao")
-    sharing: str = "planned"                           # how those who send share the band
+    sharing: str = "planned"                           # the scheduler
 
     @property
     def overrides(self) -> list[str]:
-        """The sliders as the ``--set`` options that do the same to the scenario ``lab``."""
+        """The sliders as ``--set`` options for the scenario ``lab``."""
         low, high = self.budget_mj
         budget = f'{{ dist = "uniform", low = "{low:g} mJ", high = "{high:g} mJ" }}' if low < high else f"{low:g} mJ"
         return [

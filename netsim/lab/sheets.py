@@ -27,19 +27,19 @@ LINE = '<div class="line"></div>'      # to write on
 
 @dataclass(frozen=True)
 class LessonRun:
-    """A lesson that was run: as it opens, after each of its steps, and with its exercise solved."""
+    """Results of a lesson: at the start, after each step, and with its exercise solved."""
 
     lesson: Lesson
     questions: tuple[Question, ...]
     answers: tuple[Outcome, ...]
-    opens: str                            # what it says at first
-    steps: tuple[str, ...]                # and after each step
+    opens: str                            # text at the start
+    steps: tuple[str, ...]                # text after each step
     at_first: tuple[Condition, ...]
     solved: tuple[Condition, ...]
 
 
 def write_sheets(folder: Path, tell: Callable[[str], object] = lambda text: None) -> list[Path]:
-    """Write both sheets into a folder, and say on the way which lesson is run."""
+    """Write both sheets into a folder; ``tell`` receives progress messages."""
     played = []
     for number, path in enumerate(lessons(), start=1):
         tell(f"lesson {number} of {len(lessons())}: {titles()[number]}")
@@ -51,7 +51,7 @@ def write_sheets(folder: Path, tell: Callable[[str], object] = lambda text: None
 
 
 def run(path: Path, moves: Positions) -> dict[str, Any]:
-    """What a lesson defines when its controls stand so."""
+    """Run a lesson with controls at these positions; return its variables."""
     with moved(moves):
         _, names = runpy.run_path(str(path))["app"].run()
     return dict(names)

@@ -22,17 +22,17 @@ LIGHT = {
     "on-compute": "#ffffff", "on-upload": "#1c2430", "on-wait": "#1c2430",  # what is written on them
     "c0": "#3d6fb4", "c1": "#e0862c", "c2": "#5f9e5a", "c3": "#8a5fb0",    # curves
 }
-MOST_TOLD = 12          # facts, for those who listen to a picture
+MOST_TOLD = 12          # facts in the description for screen readers
 PAINTED = re.compile(r"var\(--net-[\w-]+, (#\w+)\)")
 
 
 def paint(name: str) -> str:
-    """A colour as it stands in a drawing."""
+    """Return a colour as a CSS variable with a default."""
     return f"var(--net-{name}, {LIGHT[name]})"
 
 
 def fixed(drawing: str) -> str:
-    """A drawing for programs that know no styles of pages: every colour is that of a light page."""
+    """Replace CSS variables by the colours of a light page, for programs without CSS."""
     return PAINTED.sub(r"\1", drawing)
 
 
@@ -45,10 +45,10 @@ class Canvas:
 
     width: float
     height: float
-    label: str                                        # what it is, for those who can't see it
-    says: str = ""                                    # what one sees, in words and numbers; else what its tips say
+    label: str                                        # accessible name
+    says: str = ""                                    # accessible description; by default the tips
     parts: list[str] = field(default_factory=list)
-    tips: list[str] = field(default_factory=list)     # what shows under the mouse
+    tips: list[str] = field(default_factory=list)     # tooltips
 
     def rect(self, x: float, y: float, width: float, height: float, fill: str, tip: str = "", **more: str) -> None:
         """A bar; ``tip`` shows under the mouse, ``name`` is a class to find it by; ``more`` are attributes of SVG."""
@@ -56,7 +56,7 @@ class Canvas:
 
     @contextmanager
     def group(self, tip: str) -> Iterator[None]:
-        """What is drawn inside shows one ``tip`` under the mouse."""
+        """Give all shapes drawn inside one tooltip."""
         self.tips.append(tip)
         self.parts.append(f"<g><title>{escape(tip)}</title>")
         yield
@@ -124,7 +124,7 @@ class Scale:
         return self.start + (self.end - self.start) * (value - self.least) / (self.most - self.least)
 
     def ticks(self, about: int = 5) -> list[float]:
-        """Round numbers, about so many."""
+        """Return about ``about`` round numbers."""
         rough = (self.most - self.least) / about
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough * 0.999)

@@ -1,4 +1,4 @@
-"""One round of one cohort, as the lab shows it: each method's plan or what stands in its way, and who sets the pace."""
+"""Model of the lab: one round of one cohort, with each method's plan or its infeasibility, and the limiting device."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 TWICE, NEXT = 2.0, 1.01      # times a limit
-LITTLE = 1e-3                # of a round: what saves less is not worth a word
+LITTLE = 1e-3                # of a round: smaller savings are not shown
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class BestChange:
     device: int | None      # position in the cohort; None: no single one
     change: str             # in words
     saves_s: float
-    next_s: float           # what the next per cent of it saves: its price
+    next_s: float           # saving of one per cent more
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a method says: a plan, or which devices can't and why."""
+    """Answer of a method: a plan, or the devices that make it infeasible and the reason."""
 
     method: str
     plan: Plan | None
@@ -53,14 +53,14 @@ class Answer:
 
     @property
     def sets_pace(self) -> int | None:
-        """The position of whom the others wait for, or of who sets the pace though all end together, if it is one."""
+        """Position of the device that limits the round: the last, or, if all finish together, of the best change."""
         last = None if self.plan is None else last_alone(self.plan)
         return self.pace.device if last is None and self.pace is not None else last
 
 
 @dataclass(frozen=True, eq=False)
 class LabView:
-    """A cohort with the answers of some methods; every array goes by position in the cohort."""
+    """A cohort with the answers of some methods; arrays are by position in the cohort."""
 
     population: Population
     devices: Ints               # their numbers in the population
@@ -69,7 +69,7 @@ class LabView:
 
     @property
     def plans(self) -> list[Plan]:
-        """The plans that there are."""
+        """The plans of feasible methods."""
         return [answer.plan for answer in self.answers if answer.plan is not None]
 
     @property
@@ -79,37 +79,37 @@ class LabView:
 
     @property
     def order(self) -> Ints:
-        """Positions, the slowest first under the first method that has a plan: one order for all pictures."""
+        """Positions, the slowest first under the first feasible method; one order for all charts."""
         slow = self.plans[0].end_s if self.plans else -self.problem.gain
         return np.argsort(-slow, kind="stable")
 
     @property
     def distance_m(self) -> Floats:
-        """How far from the base station each device is."""
+        """Distance of each device from the base station."""
         return np.hypot(self.population.x_m, self.population.y_m)[self.devices]
 
 
 def part_of_band(plan: Plan, bandwidth_hz: float) -> Floats:
-    """Each device's part of the band; of bands that change in time, its part of what is used of it, over the round."""
+    """Return each device's share of the band; for time-varying plans, its share of the used band over the round."""
     used = plan.bandwidth_hz if plan.slots is None else plan.bandwidth_hz * plan.upload_s
     return np.asarray(used / (bandwidth_hz if plan.slots is None else used.sum()))
 
 
 def last_alone(plan: Plan) -> int | None:
-    """The position of the device that the others wait for; None where several end together."""
+    """Return the position of the device that finishes last; None if several finish together."""
     ends = np.sort(plan.end_s)
     return int(np.argmax(plan.end_s)) if len(ends) > 1 and ends[-1] - ends[-2] > TOGETHER * plan.round_s else None
 
 
 def look(scenario: Scenario, methods: Sequence[str], seed: int) -> LabView:
-    """The round that ``netsim allocate`` shows for the same scenario, methods and seed."""
+    """Return the round that ``netsim allocate`` shows for the same scenario, methods and seed."""
     drawn = one_round(scenario, seed)
     drawn = replace(drawn, problem=replace(drawn.problem, names=None))      # of one kind: they go by their numbers
     population = draw_population(scenario, seed, samples_without_learning(scenario, seed))
     sharing = scenario.allocation.sharing or "planned"
 
     def ask(method: str) -> Answer:
-        """Its plan, and what becomes of that if the band is shared otherwise."""
+        """Return the method's plan, simulated with the scheduler of the scenario."""
         try:
             plan = allocate(drawn.problem, method)
         except Infeasible as refusal:
@@ -122,9 +122,9 @@ def look(scenario: Scenario, methods: Sequence[str], seed: int) -> LabView:
 
 
 def pace_of(problem: Problem, plan: Plan, method: str) -> BestChange | None:
-    """Twice the band against twice the dearest limit of a device, each planned again; None where neither helps.
+    """Compare doubling the band with doubling the most valuable limit of a device; None if neither helps.
 
-    The dearest is the limit of which the next per cent is worth most, though all devices may end together.
+    The most valuable limit has the largest saving per relative increase, also if all devices finish together.
     """
     prices = prices_of(problem, plan, method)
     if prices is None or len(problem) < 2:
@@ -164,9 +164,9 @@ class FadingAir:
 
 
 def faded_round(problem: Problem, coherence_s: float, believes: str, seed: int) -> tuple[Plan, Plan] | None:
-    """What a plan promises, and what becomes of it while the channels fade; None where there is no plan.
+    """Return a plan and the simulated round with fading channels; None if there is no plan.
 
-    The plan takes the gains of the first moment (``"now"``) or those without fading (``"mean"``) for all time.
+    The plan uses the gains at the start (``"now"``) or the gains without fading (``"mean"``).
     """
     devices = np.arange(len(problem))
     air = FadingAir(BlockFading(seed, devices.tolist(), None, coherence_s), problem.gain)

@@ -27,7 +27,7 @@ _moved: ContextVar[dict[str, Any]] = ContextVar("moved")
 
 @contextmanager
 def moved(positions: Positions) -> Iterator[None]:
-    """Controls that are made inside stand at these positions instead, given by label: a lesson run as if by hand."""
+    """Create controls inside the block at these positions, given by label."""
     left = dict(positions)
     token = _moved.set(left)
     try:
@@ -39,36 +39,36 @@ def moved(positions: Positions) -> Iterator[None]:
 
 
 def slider(label: str, steps: Iterable[float], value: float, *, debounce: bool = False) -> Any:
-    """A slider with its value beside it; ``debounce`` waits until it is let go, for what takes a while."""
+    """Return a slider with its value; ``debounce`` updates only when it is released, for slow computations."""
     offered = list(steps)
     return _linked(label, value, partial(pick, offered=offered), lambda start: mo.ui.slider(
         steps=offered, value=start, label=label, show_value=True, full_width=True, debounce=debounce))
 
 
 def between(label: str, steps: Iterable[float], value: Sequence[float]) -> Any:
-    """A slider with two ends."""
+    """Return a slider with two ends."""
     offered = list(steps)
     return _linked(label, value, partial(pick_range, steps=offered), lambda start: mo.ui.range_slider(
         steps=offered, value=start, label=label, show_value=True, full_width=True))
 
 
 def dropdown(label: str, options: Iterable[str], value: str) -> Any:
-    """One of several names."""
+    """Return a choice of names."""
     offered = list(options)
     return _linked(label, value, partial(pick, offered=offered), lambda start: mo.ui.dropdown(
         offered, value=start, label=label))
 
 
 def number(label: str, least: int, most: int, value: int) -> Any:
-    """A whole number."""
+    """Return a field for a whole number."""
     return _linked(label, value, partial(pick, offered=range(least, most + 1)), lambda start: mo.ui.number(
         least, most, value=int(start), label=label))
 
 
 def _linked(label: str, value: Any, choose: Callable[..., tuple[Any, str]], make: Callable[[Any], Any]) -> Any:
-    """A control that starts as the address says, the last time if often, as browsers have it; else at ``value``.
+    """Return a control that starts at the last value in the page's address, or else at ``value``.
 
-    The address is asked without a name of its own, so that marimo makes no control again when it changes.
+    The address is not bound to a variable, so that marimo does not recreate controls when it changes.
     """
     asked = next(reversed(mo.query_params().get_all(key_of(label))), None)
     start, told = choose(asked, start=_moved.get({}).pop(label, value))
@@ -78,22 +78,22 @@ def _linked(label: str, value: Any, choose: Callable[..., tuple[Any, str]], make
 
 
 def controls(*sliders: Any, row: Sequence[Any] = ()) -> Any:
-    """Sliders in as many columns as there is room for, smaller controls in a row below, and a link that holds them."""
+    """Lay out sliders in columns, smaller controls in a row below, and a link to the settings."""
     below = f'<div class="row">{"".join(map(_placed, row))}</div>' if row else ""
     return mo.Html(f'<div class="controls">{"".join(map(_placed, sliders))}{below}</div>'
-                   f'<p class="told unknown" role="status"></p>{LINK}')
+                   f'<p class="notice unknown" role="status"></p>{LINK}')
 
 
 def side_by_side(pieces: Iterable[str]) -> str:
-    """Pieces of HTML in two columns, or below each other where there is no room."""
+    """Lay out pieces of HTML in two columns, or below each other on a narrow screen."""
     return '<div class="pair">' + "".join(f"<div>{piece}</div>" for piece in pieces) + "</div>"
 
 
 def _placed(element: Any) -> str:
-    """A control in its place; the page's script keeps what stands here up to date, and makes the link of it."""
+    """Return the element of a control; the page's script updates its value and the link."""
     start = getattr(element, "in_link", None)
     if not isinstance(start, tuple):
         return f"<div>{element}</div>"
     key, text, refused = start
-    told = f'<p class="told" role="status">{escape(refused)}</p>' if refused else ""
+    told = f'<p class="notice" role="status">{escape(refused)}</p>' if refused else ""
     return f'<div data-key="{key}" data-value="{escape(text)}">{element}{told}</div>'

@@ -56,7 +56,7 @@ def gantt(run: Run, axes: Axes, round: int) -> None:
     axes.get_figure().set_size_inches(8.0, 1.2 + 0.22 * max(len(rows), 3))      # type: ignore[union-attr]
     scale, unit = scale_of(shown["round_s"], "time")
     spans = run.spans.filter((pl.col("round") == round) & pl.col("device").is_in(list(rows)))
-    drawn = [name for name in COLOURS if name in PARTS or name in spans["name"]]      # "off" only where a device was off
+    drawn = [name for name in COLOURS if name in PARTS or name in spans["name"]]      # "off" is optional
     for name in drawn:
         of = spans.filter(pl.col("name") == name)
         axes.barh([rows[device] for device in of["device"]], (of["t1"] - of["t0"]) / scale,

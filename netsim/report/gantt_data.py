@@ -95,8 +95,8 @@ def _how_outlined(paced: int, rounds: int) -> str:
     if not paced:
         return ("The rounds of this run cannot be planned again. The outline shows the critical path, in rounds where "
                 "one device finishes last.")
-    return (f"The limiting device was computed for {counted(paced, 'round')}, the longest with a plan. In the others the "
-            "outline shows the critical path, if one device finishes last.")
+    return (f"The limiting device was computed for {counted(paced, 'round')}, the longest with a plan. In the others "
+            "the outline shows the critical path, if one device finishes last.")
 
 
 def _participants(

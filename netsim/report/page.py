@@ -42,7 +42,7 @@ CHARTS = (
     ("batteries", "batteries", "Batteries over time",
      "Share of the battery that is left; for nearly full batteries, the energy taken."),
     ("clusters", "clusters", "Clusters and classes", "Devices in each cluster, by their most frequent class."),
-    ("classes", "classes", "Classes of each device", "Training samples of each class; a darker cell means more. Devices "
+    ("classes", "classes", "Classes of each device", "Training samples of each class; darker means more. Devices "
      "are sorted by cluster, if there are clusters."),
 )
 COMPARED = (

@@ -49,7 +49,7 @@ def test_no_port_at_all(monkeypatch):
 
 
 def parse_in_threads():
-    """Parse in four threads at once; a collection of garbage in mid-parse lets another thread run. Return the errors."""
+    """Parse in four threads and return the errors; a garbage collection during a parse lets another thread run."""
     source = "x = " + "+".join(f"f({i}, [a, (b, c)])" for i in range(20))
     errors = []
 
