@@ -20,7 +20,7 @@ def lab(
         min=1, max=65535, metavar="N", help="Port of the page; if it is in use, the next free one.")] = 2718,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     link: Annotated[str | None, typer.Option(
-        metavar="LINK", help="Open a page with settings, such as 'bandwidth=10as in 'bandwidth=10&left=sao'; pages show their linkleft=sao', as pages show it.")] = None,
+        metavar="LINK", help="Open a page with settings, such as 'bandwidth=10&left=sao'; pages show it.")] = None,
     sheets: Annotated[Path | None, typer.Option(
         metavar="DIR", help="Write printable sheets instead: DIR/teacher.html with figures, answers and solutions, "
         "DIR/students.html with space for answers.", show_default=False)] = None,
