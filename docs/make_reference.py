@@ -310,9 +310,9 @@ PUBLIC = {
     "netsim.physics": ("path_gain", "fdma_rate", "bandwidth_for_rate", "compute_time", "compute_energy", "upload_time",
                        "upload_energy"),
 }
-MEMBERS = {         # of classes whose other methods serve the cell itself
+MEMBERS = {         # of classes whose other methods serve netsim itself
     "Device": ("perform", "interrupt"), "Uplink": ("transmit",), "Battery": ("level_j",),
-    "Job": ("arrived", "energy_j", "upload_j"),
+    "Job": ("arrived", "energy_j", "upload_j"), "Prices": (),
 }
 PLUG_INS = (        # what is implemented, how a scenario names it, and where it is described
     ("Allocation method", "`allocation.method`", "a function of a problem that returns a plan, see `allocate`",
