@@ -144,7 +144,17 @@ class AnalysedSweep:
                                                  for case in self.cases for value in case.values(name).values())]
 
     def case(self, wanted: str | int | Mapping[str, Any] | None = None) -> SweepCase:
-        """Return a case by its label, its index or its settings; by default the first."""
+        """Find a case of the sweep.
+
+        Parameters
+        ----------
+        wanted : str, int or mapping, optional
+            Its label, its index or its settings; by default the first case.
+
+        Returns
+        -------
+        SweepCase
+        """
         if wanted is None or (isinstance(wanted, int) and -len(self.cases) <= wanted < len(self.cases)):
             return self.cases[wanted or 0]
         for case in self.cases:
@@ -161,14 +171,36 @@ class AnalysedSweep:
         return self._frame(lambda case, measure: case.over(measure))
 
     def differences(self, against: str | int | Mapping[str, Any] | None = None) -> pl.DataFrame:
-        """Return a row per case: the difference of each measure from another case, paired over common ``seeds``."""
+        """Compare all cases with one of them, seed by seed.
+
+        Parameters
+        ----------
+        against : str, int or mapping, optional
+            The other case, as for :meth:`case`.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row per case: the paired difference of each measure over ``seeds`` common seeds.
+        """
         other = self.case(against)
         common = pl.Series("seeds", [len(case.rows.keys() & other.rows.keys()) for case in self.cases])
         return self._frame(lambda case, measure: paired(case.values(measure), other.values(measure))
                            ).with_columns(common)
 
     def to_target(self, accuracy: float) -> pl.DataFrame:
-        """Return a row per case: rounds, time and energy until an accuracy was reached, over seeds that reached it."""
+        """Compute the cost of reaching a test accuracy.
+
+        Parameters
+        ----------
+        accuracy : float
+            The target, from 0 to 1.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row per case: rounds, simulated time and energy until then, over the seeds that reached it.
+        """
         if not 0 < accuracy <= 1:
             raise InputError("out-of-range", "accuracy", accuracy, "a share from 0 to 1, such as 0.9")
         rows = []
@@ -184,7 +216,17 @@ class AnalysedSweep:
                           | {"reason": next(iter(case.failed.values()), None)} for case in self.cases])
 
     def named(self, case: SweepCase) -> dict[str, Any]:
-        """Return the first columns of a table: label and settings of a case, and the number of finished seeds."""
+        """Name a case in a table.
+
+        Parameters
+        ----------
+        case : SweepCase
+
+        Returns
+        -------
+        dict
+            The first columns of a table: label, settings, and the number of finished seeds.
+        """
         return {"case": case.label, **{key: _text(case.settings[key]) if key in case.settings else None
                                        for key in self.keys}, "seeds": len(case.rows)}
 

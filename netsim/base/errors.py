@@ -65,7 +65,20 @@ class InputError(ValueError):
         return f"{message}. {self.hint}{'' if self.hint[-1] in '.?!' else '.'}" if self.hint else message
 
     def at(self, key: str | None = None, source: str = "") -> InputError:
-        """Return the same error with another key or source, which the function that parsed the value does not know."""
+        """Place the error: the function that parsed a value does not know its key or source.
+
+        Parameters
+        ----------
+        key : str, optional
+            The key; by default as it is.
+        source : str, optional
+            The file or option; by default as it is.
+
+        Returns
+        -------
+        InputError
+            The same error, there.
+        """
         where = self.key if key is None else key
         return type(self)(self.code, where, self.found, self.expected, self.hint, source or self.source)
 

@@ -72,7 +72,7 @@ def one_parse_at_a_time() -> Iterator[None]:
         with lock:
             return unlocked(source, filename, mode, flags, True, *more, **options)
 
-    builtins.compile = locked      # type: ignore[assignment]
+    builtins.compile = locked
     try:
         yield
     finally:

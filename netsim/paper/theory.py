@@ -1,4 +1,4 @@
-"""What the paper's theory says of the optimum: Theorem 1, the complexity of Algorithm 5, and the effect of S."""
+"""Theory of the optimum, measured: Theorem 1, the complexity of Algorithm 5, and the effect of S."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _inside(problem: Problem, plan: Plan) -> Bools:
 def _of_theorem(rows: list[dict[str, Any]]) -> list[Finding]:
     def share(part: str, whole: str, budget: float | str) -> float:
         own = [row for row in rows if row["budget_mj"] == budget]
-        return 100 * sum(row[part] for row in own) / max(sum(row[whole] for row in own), 1)
+        return float(100 * sum(row[part] for row in own) / max(sum(row[whole] for row in own), 1))
 
     budgets = list(dict.fromkeys(row["budget_mj"] for row in rows))
     named = {budget: "15 to 30 mJ" if budget == "own" else f"{budget:g} mJ" for budget in budgets}
@@ -156,8 +156,9 @@ def _draw(rows: list[dict[str, Any]], rounds: dict[int, tuple[Floats, Floats]], 
     left.set(xticks=range(len(budgets)), xlabel="budget of a device (mJ)", ylabel="devices (%)", title="Theorem 1")
     left.set_xticklabels(["15 to 30" if budget == "own" else f"{budget:g}" for budget in budgets])
     left.legend()
-    for part, label in ((0, "delay T_k (s)"), (1, "energy E_k (J)")):
-        middle.plot(list(rounds), [np.nanmedian(values[part]) for values in rounds.values()], marker="o", label=label)
+    for place, label in enumerate(("delay T_k (s)", "energy E_k (J)")):
+        medians = [np.nanmedian(values[place]) for values in rounds.values()]
+        middle.plot(list(rounds), medians, marker="o", label=label)
     middle.set(xlabel="S", title="A round of S devices, medians", yscale="log")
     middle.legend()
     sizes = [float(size) for size in seconds]

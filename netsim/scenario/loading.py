@@ -56,12 +56,28 @@ Overrides = Sequence[str] | Mapping[str, Any]      # "key.path=value", or values
 
 
 def load_scenario(name_or_path: str | Path, overrides: Overrides = (), on_top: Overrides = ()) -> Scenario:
-    """A built-in scenario by name, or one from a file, with overrides: ``key.path=value``, or values by key path.
+    """Load a scenario.
 
-    Those ``on_top`` override the overrides, as a case of a sweep does what is set for all cases.
+    Parameters
+    ----------
+    name_or_path : str or Path
+        Name of a built-in scenario, or path of a TOML file.
+    overrides : sequence of str, or mapping
+        ``key.path=value`` each, or values by key path.
+    on_top : sequence of str, or mapping
+        Overrides of the overrides: the settings of one case of a sweep.
 
-    Raises InputError for anything that is wrong with it, naming file, key, value and what is allowed.
+    Returns
+    -------
+    Scenario
 
+    Raises
+    ------
+    InputError
+        For invalid input; names file, key, value and what is allowed.
+
+    Examples
+    --------
     >>> load_scenario("tiny", ["cell.bandwidth=10MHz"]).cell.bandwidth
     10000000.0
     >>> load_scenario("tiny", {"cell.bandwidth": "10 MHz"}).cell.bandwidth
