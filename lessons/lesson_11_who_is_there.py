@@ -29,9 +29,12 @@ def _(pages):
         11, minutes=25,
         aim="You can say what devices that go and come back cost a server that waits, and what a deadline costs.",
         steps=(
-            pages.Step({"there for (s, mean)": 100}, "Phones hardly ever leave: the run is almost as short as without absences."),
-            pages.Step({"away for (s, mean)": 20}, "Phones stay away longer: the mean round time grows, the median does not."),
-            pages.Step({"deadline (ms; 0: none)": 200}, "A deadline restores almost the whole speed, at the cost of a few updates."),
+            pages.Step({"there for (s, mean)": 100},
+                       "Phones hardly ever leave: the run is almost as short as without absences."),
+            pages.Step({"away for (s, mean)": 20},
+                       "Phones stay away longer: the mean round time grows, the median does not."),
+            pages.Step({"deadline (ms; 0: none)": 200},
+                       "A deadline restores almost the whole speed, at the cost of a few updates."),
             pages.Step({"there for (s, mean)": 1}, "In most rounds a phone leaves: now the median grows, too."),
         ),
         exercise=pages.Exercise(

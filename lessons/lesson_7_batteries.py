@@ -160,8 +160,8 @@ def _(pages, pl, played, predictions, questions):
         {sum(_small.values()):.0f} mJ become {sum(_large.values()):.0f} mJ: {'; '.join(f'{kind}s {mj:.0f} to '
         f'{_large[kind]:.0f} mJ' for kind, mj in _small.items())}. What matters is who is chosen
         instead: while the sensors last, they take places that phones and then laptops would take, and those spend far
-        more on a job. For the same reason each device that goes empty drains the others: the remaining devices are selected
-        more often. In the end only the laptops on mains are left.
+        more on a job. For the same reason each device that goes empty drains the others: the remaining devices are
+        selected more often. In the end only the laptops on mains are left.
         """)
 
     def _five_left():
