@@ -93,7 +93,7 @@ def _(pages):
                        "Algorithm 5?", ("It gets shorter", "It stays: the clocks are at their highest anyway",
                                         "It gets longer")),
         pages.Question("At 50 mJ, which devices spend less than their budget under SAO?",
-                       ("None: the optimum spends every budget", "The devices that are nearest",
+                       ("No device: the optimum spends every budget", "The devices that are nearest",
                         "The devices whose CPU is at its highest clock", "The devices that get most of the band")),
         pages.Question("All get faster CPUs, up to 4 GHz instead of 2. How does Algorithm 5 compare at 50 mJ then?",
                        ("It loses even more time", "It loses as much as before", "It is exact again")),

@@ -104,7 +104,8 @@ def sweep(
 @experimenting()
 def reproduce(
     targets: Annotated[list[str] | None, typer.Argument(       # an empty list is no default to the oldest typer
-        metavar="[TARGET]...", help="fig4 to fig14, table1 to table3, choices, or all of these; sharing, asynchronous.",
+        metavar="[TARGET]...",
+        help="fig4 to fig14, table1 to table3, theorem1, choices, or all of these; sharing, asynchronous.",
         show_default="all", autocompletion=names_at("netsim.paper.reproduce:NAMES"))] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run a small version of each, on the digits data.")] = False,
     trials: Annotated[int | None, typer.Option(
@@ -130,7 +131,7 @@ def reproduce(
 
     Start with:  netsim reproduce --quick all
 
-    Seconds, without data: table2, fig5, fig6, fig7, fig14.
+    Seconds, without data: table2, fig5, fig6, fig7, fig14, theorem1.
     Minutes of training: fig4, table1, fig8, fig9, choices.
     Hours of training: fig10, fig11, table3 (from the same trials), fig12, fig13.
     Beyond the paper, some minutes without data: sharing. Hours of training: asynchronous.

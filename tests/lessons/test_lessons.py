@@ -120,7 +120,7 @@ def test_the_answers_by_hand():
         for answer, value in zip(played(LESSONS[number - 1]).answers, expected, strict=False):
             assert value is None or answer.right == pytest.approx(value, rel=0.05)
     chosen = {1: "It is four times as much", 4: "Of the sensor's clock", 6: "It gets longer", 8: "Of SAO alone",
-              9: "FedBuff: nobody waits", 10: "The plan on the mean gain", 11: "The mean round only"}
+              9: "FedBuff: its devices never wait", 10: "The plan on the mean gain", 11: "The mean round only"}
     for number, choice in chosen.items():
         assert choice in [answer.right for answer in played(LESSONS[number - 1]).answers]
     assert played(LESSONS[9]).answers[1].right == "The plan on the gain now"     # the channel outlives the round

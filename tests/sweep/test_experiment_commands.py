@@ -78,4 +78,4 @@ def test_the_help_shows_a_sweep_file_that_runs(tmp_path: Path, monkeypatch: pyte
 
 def test_the_help_names_every_target() -> None:
     text = inspect.cleandoc(reproduce.__doc__ or "").split("\n\n")[-1]
-    assert sorted(re.findall(r"(?:fig|table)\d+|choices", text)) == sorted(TARGETS)
+    assert sorted(re.findall(r"(?:fig|table|theorem)\d+|choices", text)) == sorted(TARGETS)

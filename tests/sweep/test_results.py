@@ -163,7 +163,7 @@ def test_commands_write_and_refuse_reports(tmp_path: Path, monkeypatch: pytest.M
     done = call("sweep", "pair.toml", "--workers", "1", "--report", "--against", "sao")
     assert done.exit_code == 0, done.output
     folder = Path("results/sweeps/pair")
-    assert "report.html; beside it" in done.output
+    assert "report.html; with the folders" in done.output
     assert '"against":1' in (folder / "report.html").read_text()
     again = call("report", str(folder))
     assert again.exit_code == 0, again.output
