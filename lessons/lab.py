@@ -18,13 +18,13 @@ def _():
     from netsim.allocation import METHODS
     from netsim.cell.schedulers import SCHEDULERS
     from netsim.lab import charts
+    from netsim.lab.captions import headline, verdict
     from netsim.lab.formulas import device_formulas
     from netsim.lab.lesson import titles
-    from netsim.lab.player import player
+    from netsim.lab.playback import player
+    from netsim.lab.round_model import look
     from netsim.lab.settings import Settings
-    from netsim.lab.view import look
     from netsim.lab.widgets import between, controls, dropdown, number, side_by_side, slider
-    from netsim.lab.words import headline, verdict
 
     return (
         SCHEDULERS, METHODS, Settings, between, charts, controls, device_formulas, dropdown, escape, headline,
@@ -33,12 +33,22 @@ def _():
 
 
 @app.cell(hide_code=True)
-def _(mo):
+def _(METHODS, mo):
     mo.md("""
     # Why does one device hold up all the others?
 
     A round of federated learning ends when the **last** upload has arrived. Move a slider and see which device is last.
     Both methods have the same devices, at the same places, with the same work.
+    """ + f"""
+    **sao** divides the band, and chooses each CPU's clock, so that the round is as short as the energy budgets allow:
+    all devices finish together, unless one has to spare energy or is as fast as it can be. **equal** gives every
+    device the same share of the band. The numbers of the round show what the difference is worth.
+
+    <details><summary>What each method does</summary>
+
+    {chr(10).join(f"    - **{_name}**: {_entry.summary}" for _name, _entry in METHODS.items()).strip()}
+
+    </details>
     """)
     return
 

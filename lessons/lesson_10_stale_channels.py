@@ -16,15 +16,16 @@ def _():
 
     from netsim.allocation import allocate
     from netsim.lab import charts, pages
+    from netsim.lab.captions import headline, rounds
     from netsim.lab.curves import lines
+    from netsim.lab.round_model import LabView, MethodResult, faded_round, look
     from netsim.lab.settings import Settings
-    from netsim.lab.view import Answer, LabView, faded_round, look
     from netsim.lab.widgets import controls, side_by_side, slider
-    from netsim.lab.words import headline, rounds
-    from netsim.random_cohort import one_round
+    from netsim.sample_problem import sample_problem
 
     return (
-        Answer, LabView, Settings, allocate, charts, controls, faded_round, headline, lines, look, mo, np, one_round,
+        MethodResult, LabView, Settings, allocate, charts, controls, faded_round, headline, lines, look, mo, np,
+        sample_problem,
         pages, rounds, side_by_side, slider,
     )
 
@@ -73,17 +74,17 @@ def _(controls, slider):
 
 
 @app.cell(hide_code=True)
-def _(Answer, LabView, Settings, draw, faded_round, look, np):
+def _(MethodResult, LabView, Settings, draw, faded_round, look, np):
     whole = look(Settings(seed=draw.value).scenario(), (), draw.value)
 
     def went(ms):
         """Return the two rounds as simulated with this coherence time."""
         def _answer(believes):
             _found = faded_round(whole.problem, ms / 1e3, believes, draw.value)
-            _name = f"planned on the gain {'now' if believes == 'now' else 'in the mean'}"
-            return Answer(_name, _found and _found[1], reason="the current channel of a device is too bad")
+            _name = f"planned on the gain {'now' if believes == 'instantaneous' else 'in the mean'}"
+            return MethodResult(_name, _found and _found[1], reason="the current channel of a device is too bad")
 
-        return LabView(whole.population, whole.devices, whole.problem, (_answer("now"), _answer("mean")))
+        return LabView(whole.population, whole.devices, whole.problem, (_answer("instantaneous"), _answer("mean")))
 
     return (went,)
 
@@ -102,13 +103,13 @@ def _(allocate, charts, coherence, headline, mo, rounds, side_by_side, went):
 
 
 @app.cell(hide_code=True)
-def _(Settings, allocate, faded_round, np, one_round):
+def _(Settings, allocate, faded_round, np, sample_problem):
     from functools import cache
 
     @cache
     def drawn():
         """Sixteen cohorts, with their rounds while nothing fades."""
-        _problems = [(seed, one_round(Settings().scenario(), seed).problem) for seed in range(16)]
+        _problems = [(seed, sample_problem(Settings().scenario(), seed).problem) for seed in range(16)]
         return [(seed, problem, allocate(problem).round_s) for seed, problem in _problems]
 
     @cache
@@ -139,7 +140,7 @@ def _(pages):
 @app.cell(hide_code=True)
 def _(median, pages, predictions, questions, went):
     def _longer(ms):
-        return [100 * (median(believes, ms) - 1) for believes in ("now", "mean")]
+        return [100 * (median(believes, ms) - 1) for believes in ("instantaneous", "mean")]
 
     def _which(question, ms):
         _now, _mean = _longer(ms)
@@ -170,8 +171,8 @@ def _(median, pages, predictions, questions, went):
         {_mean} of ten; {_now} under the plan on the gain now. The shortest plan uses every budget to its end, so that
         any delay breaks it, and a rate that is averaged over fades is a little below that of the mean gain. Three
         remedies: plan with a margin below the budget; end a job when its budget is spent
-        (`rounds.over_budget = "drop"`) and lose its work; or reallocate the band during uploads
-        (`allocation.sharing = "adaptive"`), which helps slow devices.
+        (`rounds.on_budget_exceeded = "abort"`) and lose its work; or reallocate the band during uploads
+        (`cell.scheduler = "adaptive"`), which helps slow devices.
         """)
 
     answers = (_ten_ms, _a_second, _broken)
@@ -184,8 +185,8 @@ def _(lines, median, mo, np, pages, predictions):
     def curve():
         """Draw the relative round time against the coherence time."""
         _ms = [3, 10, 30, 100, 300]
-        _longer = {f"plan on the gain {'now' if which == 'now' else 'in the mean'}":
-                   [100 * (median(which, ms) - 1) for ms in _ms] for which in ("now", "mean")}
+        _longer = {f"plan on the gain {'now' if which == 'instantaneous' else 'in the mean'}":
+                   [100 * (median(which, ms) - 1) for ms in _ms] for which in ("instantaneous", "mean")}
         return mo.Html(
             lines(np.log10(_ms), _longer, across="log10 of the coherence time in ms: 1 is 10 ms, 2 is 100 ms",
                   up="% longer than without fading").svg()

@@ -67,7 +67,7 @@ def _(controls, dropdown, slider):
     there = slider("there for (s, mean)", [1, 2, 4, 10, 30, 100], 4)
     away = slider("away for (s, mean)", [0.5, 1, 2, 5, 20], 2)
     deadline = slider("deadline (ms; 0: none)", [0, 150, 200, 300, 500, 1000, 3000], 0)
-    work = dropdown("who goes in mid-round", ["pause", "lose", "drop"], "pause")
+    work = dropdown("who goes in mid-round", ["pause", "restart", "abort"], "pause")
     sharing = dropdown("the band is shared", ["planned", "adaptive"], "planned")
     sliders = controls(there, away, deadline, row=[work, sharing])
     sliders
@@ -79,12 +79,12 @@ def _(away, deadline, load_scenario, sharing, simulate, there, work):
     def played(*changes, limit_ms=deadline.value):
         """Eighty rounds, the band shared as the page says."""
         return simulate(load_scenario("lab", [
-            "selection.method=fedavg", "rounds.first=cohort", "end.rounds=80", f"allocation.sharing={sharing.value}",
+            "selection.method=fedavg", "rounds.first=cohort", "end.rounds=80", f"cell.scheduler={sharing.value}",
             *([f"rounds.deadline={limit_ms} ms"] if limit_ms else []), *changes]), seed=2, learning=False)
 
     def absent(on_s=there.value, off_s=away.value):
         """Phones that go and come back as the page says, but for what is given here."""
-        _table = f'{{ model = "on-off", on = "{on_s} s", off = "{off_s} s", work = "{work.value}" }}'
+        _table = f'{{ model = "on-off", on = "{on_s} s", off = "{off_s} s", on_interrupt = "{work.value}" }}'
         return f"population.phone.availability={_table}"
 
     run, still = played(absent()), played()

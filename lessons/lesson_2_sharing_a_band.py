@@ -18,11 +18,11 @@ def _():
 
     from netsim.allocation import Infeasible, Problem, allocate
     from netsim.lab import charts, pages
+    from netsim.lab.captions import headline, rounds, verdict
     from netsim.lab.curves import lines
+    from netsim.lab.round_model import look
     from netsim.lab.settings import Settings
-    from netsim.lab.view import look
     from netsim.lab.widgets import controls, side_by_side, slider
-    from netsim.lab.words import headline, rounds, verdict
     from netsim.physics import path_gain
 
     return (

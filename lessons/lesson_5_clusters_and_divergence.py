@@ -19,11 +19,11 @@ def _():
     from netsim.lab.curves import lines, matrix
     from netsim.lab.widgets import controls, slider
     from netsim.learning.clustering import ari, cluster_devices
-    from netsim.learning.learner import open_learner
-    from netsim.selection.clusters import distances
+    from netsim.learning.local_training import open_trainer
+    from netsim.selection.model_based import distances
 
     return (
-        ari, cluster_devices, controls, distances, lines, load_scenario, matrix, mo, np, open_learner, pages,
+        ari, cluster_devices, controls, distances, lines, load_scenario, matrix, mo, np, open_trainer, pages,
         slider,
     )
 
@@ -72,16 +72,16 @@ def _(controls, slider):
 
 
 @app.cell(hide_code=True)
-def _(ari, cluster_devices, distances, load_scenario, np, open_learner):
+def _(ari, cluster_devices, distances, load_scenario, np, open_trainer):
     from functools import cache
 
     @cache
     def trained(sigma, passes):
         """Accuracy of a phone's model and of the mean, clusters, their agreement, counts, majority, divergence."""
         scenario = load_scenario("quickstart", [
-            f"learning.partition.sigma={sigma}", f"learning.local_iterations={passes}"])
+            f"learning.partition.sigma={sigma}", f"learning.local_epochs={passes}"])
         everybody = np.arange(scenario.size)
-        with open_learner(scenario, seed=1, workers=1) as learner:
+        with open_trainer(scenario, seed=1, workers=1) as learner:
             training = learner.train(1, learner.initial_weights(), everybody.tolist())
             models = np.stack([training.update(device).weights for device in everybody])
             average = models.mean(axis=0)

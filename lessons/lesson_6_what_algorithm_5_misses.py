@@ -15,11 +15,11 @@ def _():
     import numpy as np
 
     from netsim.lab import charts, pages
+    from netsim.lab.captions import headline, rounds, verdict
     from netsim.lab.curves import lines
+    from netsim.lab.round_model import look
     from netsim.lab.settings import Settings
-    from netsim.lab.view import look
     from netsim.lab.widgets import controls, side_by_side, slider
-    from netsim.lab.words import headline, rounds, verdict
 
     return (
         Settings, charts, controls, headline, lines, look, mo, np, pages, rounds, side_by_side, slider, verdict,

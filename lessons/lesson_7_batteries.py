@@ -134,7 +134,7 @@ def _(pages, pl, played, predictions, questions):
 
     from netsim.allocation import Infeasible, allocate
     from netsim.lab.settings import Settings
-    from netsim.random_cohort import one_round
+    from netsim.sample_problem import sample_problem
 
     def _by_kind(run):
         """Millijoules of each kind of device, as words."""
@@ -165,7 +165,7 @@ def _(pages, pl, played, predictions, questions):
         """)
 
     def _five_left():
-        _problem = one_round(Settings().scenario(), 4).problem
+        _problem = sample_problem(Settings().scenario(), 4).problem
         _full = allocate(_problem)
         try:
             _low = allocate(replace(_problem, budget_j=[0.005, *_problem.budget_j[1:]]))

@@ -13,15 +13,16 @@ app = marimo.App(width="medium", app_title="8. Sharing the band in time", css_fi
 def _():
     import marimo as mo
 
-    from netsim.allocation.tdma import solo_bound
+    from netsim.allocation.tdma import single_device_bound
     from netsim.lab import charts, pages
+    from netsim.lab.captions import headline, rounds, verdict
+    from netsim.lab.round_model import look
     from netsim.lab.settings import Settings
-    from netsim.lab.view import look
     from netsim.lab.widgets import controls, dropdown, side_by_side, slider
-    from netsim.lab.words import headline, rounds, verdict
 
     return (
-        Settings, charts, controls, dropdown, headline, look, mo, pages, rounds, side_by_side, slider, solo_bound,
+        Settings, charts, controls, dropdown, headline, look, mo, pages, rounds, side_by_side, slider,
+        single_device_bound,
         verdict,
     )
 
@@ -95,9 +96,10 @@ def _(Settings, look):
 
 
 @app.cell(hide_code=True)
-def _(both, budgets, charts, cohort, draw, headline, mo, rounds, sharing, side_by_side, size, solo_bound, verdict):
+def _(both, budgets, charts, cohort, draw, headline, mo, rounds, sharing, side_by_side, size, single_device_bound,
+      verdict):
     view = both(size.value, budgets.value, cohort.value, draw.value, sharing.value)
-    bound_s = solo_bound(view.problem)
+    bound_s = single_device_bound(view.problem)
     least = (f"No schedule whatsoever is shorter than {1e3 * bound_s:.1f} ms: so long the slowest device takes even "
              "with the whole band to itself." if bound_s < float("inf") else "")
     now = f"{rounds(view)} {least}"

@@ -87,7 +87,7 @@ def _(allocation, buffer, draw, load_scenario, server, simulate, spread):
 
     def other(kind=server.value, of=buffer.value, ratio=spread.value):
         _kind = [f"server.kind={kind}", *([] if kind == "fedasync" else [f"server.buffer={of}"])]
-        return played(["allocation.method=equal", "allocation.sharing=equal", *_kind], ratio)
+        return played(["allocation.method=equal", "cell.scheduler=equal", *_kind], ratio)
 
     runs = {"synchronous": synchronous(), server.value: other()}
     return other, runs, synchronous
@@ -187,7 +187,7 @@ def _(facts, other, pages, predictions, questions, synchronous):
         every device spends its whole budget, {_sao:.1f} mJ, and not waiting takes less.)
         """)
 
-    def _in_vain():
+    def _idle_calls():
         _waits, _first = facts(synchronous("sao")), facts(other("first-k", 5))
         _ratio = _first["mJ an update"] / _waits["mJ an update"]
         return pages.Outcome(questions[2].choices[0 if _ratio < 0.9 else 2 if _ratio > 1.1 else 1], f"""
@@ -198,7 +198,7 @@ def _(facts, other, pages, predictions, questions, synchronous):
         {_first['fewest']:.0f}.
         """)
 
-    answers = (_staleness, _energy, _in_vain)
+    answers = (_staleness, _energy, _idle_calls)
     pages.replies(questions, predictions, answers)
     return (answers,)
 

@@ -12,6 +12,7 @@ a Python file cannot run it; only code that was installed, or put on PYTHONPATH 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from inspect import isfunction, signature
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +37,33 @@ def _check_class(name: str, found: Any) -> None:
                          "a torch.nn.Module class, or a function of (shape, classes) that makes a module")
 
 
-MODELS = Registry("model", "learning.model", {
-    "mnist-cnn": Entry("netsim.models.cnn:MnistCNN", "the paper's network for MNIST"),
-    "cifar-cnn": Entry("netsim.models.cnn:CifarCNN", "the paper's network for CIFAR-10"),
-    "fashion-cnn": Entry("netsim.models.cnn:FashionCNN", "the paper's network for FashionMNIST"),
+@dataclass(frozen=True)
+class BuiltInModel(Entry):
+    """A built-in model, with the image shape and classes that it was designed for."""
+
+    shape: tuple[int, int, int] = (1, 28, 28)
+    classes: int = 10
+
+
+class ModelRegistry(Registry[BuiltInModel]):
+    """The models; a user's own may import torchvision."""
+
+    def find(self, name: str) -> Any:
+        try:
+            return super().find(name)
+        except InputError as error:
+            if "torchvision::" not in str(error):
+                raise
+        from netsim.models.build import declare_torchvision_operators
+
+        declare_torchvision_operators()
+        return super().find(name)
+
+
+MODELS = ModelRegistry("model", "learning.model", {
+    "mnist-cnn": BuiltInModel("netsim.models.cnn:MnistCNN", "the paper's network for MNIST"),
+    "cifar-cnn": BuiltInModel("netsim.models.cnn:CifarCNN", "the paper's network for CIFAR-10", shape=(3, 32, 32)),
+    "fashion-cnn": BuiltInModel("netsim.models.cnn:FashionCNN", "the paper's network for FashionMNIST"),
 }, table="learning.model", given=2, check=_check_class)
 
 # Loaded when first used: a scenario is checked without torch.

@@ -12,20 +12,23 @@ if TYPE_CHECKING:
 
     __version__: str
     from netsim.base.errors import InputError
+    from netsim.calibration import Calibration, Prediction, calibrate, predict
     from netsim.run import Run, load_run
     from netsim.scenario import Scenario, load_scenario
     from netsim.simulation import simulate
-    from netsim.sweep.in_python import run_sweep
+    from netsim.sweep.api import run_sweep
     from netsim.sweep.results import SweepResults, load_sweep_results
 
-__all__ = ["InputError", "Run", "Scenario", "SweepResults", "load_run", "load_scenario", "load_sweep_results",
-           "run_sweep", "simulate"]
+__all__ = ["Calibration", "InputError", "Prediction", "Run", "Scenario", "SweepResults", "calibrate", "load_run",
+           "load_scenario", "load_sweep_results", "predict", "run_sweep", "simulate"]
 
 # Loaded on first use, so that `import netsim` and `netsim --help` are fast.
 _HOMES = {
     "InputError": "netsim.base.errors", "Run": "netsim.run", "load_run": "netsim.run", "Scenario": "netsim.scenario",
-    "load_scenario": "netsim.scenario", "simulate": "netsim.simulation", "run_sweep": "netsim.sweep.in_python",
-    "SweepResults": "netsim.sweep.results", "load_sweep_results": "netsim.sweep.results",
+    "load_scenario": "netsim.scenario", "simulate": "netsim.simulation", "run_sweep": "netsim.sweep.api",
+    "Calibration": "netsim.calibration", "Prediction": "netsim.calibration", "calibrate": "netsim.calibration",
+    "predict": "netsim.calibration", "SweepResults": "netsim.sweep.results",
+    "load_sweep_results": "netsim.sweep.results",
 }
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from netsim.base.arrays import Floats
+from netsim.base.types import Floats
 
 Values = Floats | float    # an array of SI values, or one value for all devices
 
@@ -155,7 +155,7 @@ class LinkModel(Protocol):
     """A radio link: the rate in a bandwidth, and the bandwidth for a rate.
 
     Allocation, the cell's uplink and downlink, and selection methods use links only through these two methods.
-    Implement them to bring an own link model (``cell.rate = { model = "package.module:Name" }``). Arguments are arrays
+    Implement them to bring an own link model (``cell.link = { model = "package.module:Name" }``). Arguments are arrays
     that broadcast, or numbers; ``snr_hz`` is J = h p / N0 in Hz, the received power over the noise density, so that J/b
     is the signal-to-noise ratio in bandwidth b.
 
@@ -215,7 +215,8 @@ class Shannon(LinkModel):
     efficiency : float
         Fraction of the limit that the radio reaches, above 0.
     cap : float
-        Spectral efficiency of the highest modulation and coding scheme, in bit/s/Hz.
+        Spectral efficiency of the highest modulation and coding scheme, in bit/s/Hz; in a scenario
+        ``cell.link.max_spectral_efficiency``.
 
     Examples
     --------

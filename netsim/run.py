@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim.base import html
-from netsim.base.counts import counted
-from netsim.base.errors import MOST_TOLD, InputError, found
-from netsim.base.files import PassingFolder, read_json
+from netsim.base.errors import MOST_TOLD, InputError, describe_value
+from netsim.base.files import TemporaryFolder, read_json
+from netsim.base.frames import WithPandas
+from netsim.base.pluralize import pluralize
 from netsim.trace.overlap import seconds_within
 from netsim.trace.run_directory import is_being_written, read_info
 from netsim.trace.schema import DROPS, unsound
@@ -33,12 +34,14 @@ TEXTS, NUMBERS = ("name", "kind"), ("device", "samples", "budget_j", "battery_j"
 LARGEST = 1e150                         # seconds or joules: squares and sums of larger values overflow
 
 
-class RunTables:
+class RunTables(WithPandas):
     """The tables of a run, each verified and read on first use."""
 
-    def __init__(self, path: Path | str, keep: PassingFolder | None = None) -> None:
+    frames = ("rounds", "jobs", "spans", "events", "devices")
+
+    def __init__(self, path: Path | str, keep: TemporaryFolder | None = None) -> None:
         if not isinstance(path, str | Path):
-            raise InputError("wrong-type", "load_run", found(path), "the folder of a run")
+            raise InputError("wrong-type", "load_run", describe_value(path), "the folder of a run")
         self.path = Path(path)
         self._keep = keep               # temporary folder, deleted with this object
         self.info = read_info(self.path)
@@ -77,7 +80,7 @@ class RunTables:
             seq.ne_missing(pl.int_range(pl.len())).sum().alias("gaps"),
             round_.filter(name == "round").n_unique().alias("rounds"))).row(0)
         if gaps or rounds != self.last_round:
-            raise InputError("damaged", str(self.path / "trace"), f"{rounds} of {counted(self.last_round, 'round')}"
+            raise InputError("damaged", str(self.path / "trace"), f"{rounds} of {pluralize(self.last_round, 'round')}"
                              f"{', and row numbers with gaps' if gaps else ''}",
                              hint="A part is missing, or belongs to another run")
         # a counter may be infinite: mains power, or the loss of a diverged model
@@ -97,7 +100,7 @@ class RunTables:
         devices = self.scenario.size if table == "devices" else self.number_of_devices
         rows = self.collect(unsound(table, frame, self.last_round, devices)).item()
         if rows:
-            raise InputError("damaged", str(self.path / table), counted(rows, "row") + " with invalid values")
+            raise InputError("damaged", str(self.path / table), pluralize(rows, "row") + " with invalid values")
 
     @cached_property
     def number_of_devices(self) -> int:
@@ -149,7 +152,7 @@ class RunTables:
             found = pl.read_parquet(file, glob=False)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError("unreadable", str(file), str(error), "a table of devices") from None
-        fit = {name: kind == pl.String if name in TEXTS else kind.is_numeric() for name, kind in found.schema.items()}
+        fit = {key: kind == pl.String if key in TEXTS else kind.is_numeric() for key, kind in found.schema.items()}
         wrong = [name for name in (*TEXTS, *NUMBERS, *fit) if not fit.get(name)]
         if wrong:
             raise InputError("damaged", str(file), f"no column {wrong[0]}, or one of another type")
@@ -183,8 +186,7 @@ class Run(RunTables):
     @property
     def changed(self) -> list[str]:
         """Changes of the scenario by ``--set`` or ``with_``, each as ``cell.bandwidth = 10MHz``."""
-        given = self.info.get("changed", [])
-        return [str(each) for each in given] if isinstance(given, list) else []
+        return [str(each) for each in given] if isinstance(given := self.info.get("changed"), list) else []
 
     @property
     def title(self) -> str:
@@ -282,7 +284,7 @@ class Run(RunTables):
     def _critical_path(self) -> Any:
         return _loaded("netsim.analysis.critical_path", "find_critical_path")(self)
 
-    def explain(self, round: int | None = None, *, allow_import: bool = False, methods: bool = True) -> Any:
+    def explain(self, round: int | None = None, *, allow_import: bool = False, **more: Any) -> Any:
         """Explain the length of a round, and estimate the effect of changes.
 
         Parameters
@@ -291,15 +293,15 @@ class Run(RunTables):
             Number of the round, from 1; by default the slowest round, and the run as a whole.
         allow_import : bool
             Allow the scenario to name code of packages that are not made for netsim.
-        methods : bool
-            Compare other allocation methods, some of which take long to plan.
+        **more : object
+            ``methods=False`` omits other allocation methods, some of which are slow; ``progress`` is a function.
 
         Returns
         -------
         netsim.analysis.explain.Explanation
             ``.binding`` are the limits that determine the length, ``.what_if`` the changes by decreasing saving.
         """
-        return _loaded("netsim.analysis.explain", "explain")(self, round, allow_import=allow_import, methods=methods)
+        return _loaded("netsim.analysis.explain", "explain")(self, round, allow_import=allow_import, **more)
 
     def graph(self, round: int | None = None) -> nx.DiGraph:
         """Return the links of the run or of one round as a graph, whose longest path is the critical path.
@@ -335,15 +337,14 @@ class Run(RunTables):
         return drawn
 
     def _repr_html_(self) -> str:
-        info, rounds = self.info, self.rounds
         columns = ["round", "cohort", "arrived", "round_s", "energy_j", "compute_s", "upload_s", "wait_s"]
-        if not rounds["accuracy"].is_nan().all():
+        if not self.rounds["accuracy"].is_nan().all():
             columns.append("accuracy")
-        title = f"{self.title}: {counted(rounds.height, 'round')} ({info['status']})"
-        return html.table(title, columns, rounds.select(columns).rows())
+        title = f"{self.title}: {pluralize(self.rounds.height, 'round')} ({self.info['status']})"
+        return html.table(title, columns, self.rounds.select(columns).rows())
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self.path)!r}, {counted(self.last_round, 'round')}, {self.info['status']})"
+        return f"Run({str(self.path)!r}, {pluralize(self.last_round, 'round')}, {self.info['status']})"
 
 
 def _by_overlap(rounds: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
@@ -351,10 +352,9 @@ def _by_overlap(rounds: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     begins, ends = rounds["t0"].to_numpy(), rounds["t1"].to_numpy()
-    within = {}
-    for part, told in ALL_PARTS.items():
-        own = spans.filter(pl.col("name").is_in(told))
-        within[part] = seconds_within(own["t0"].to_numpy(), own["t1"].to_numpy(), begins, ends)
+    of = {part: spans.filter(pl.col("name").is_in(told)) for part, told in ALL_PARTS.items()}
+    within = {part: seconds_within(own["t0"].to_numpy(), own["t1"].to_numpy(), begins, ends)
+              for part, own in of.items()}
     whole = sum(within.values())
     scale = np.divide(ends - begins, whole, out=np.zeros(len(begins)), where=whole > 0.0)
     return rounds.with_columns(**{f"{part}_s": within[part] * scale for part in ALL_PARTS})

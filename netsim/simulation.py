@@ -7,26 +7,26 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.base.errors import InputError, WorkerError, YourCodeError
+from netsim.base.errors import InputError, UserCodeError, WorkerError
 from netsim.base.files import folder_for
-from netsim.learning.protocol import Learning, NoLearning
-from netsim.prepare import check_arguments, check_layers, prepare, with_own
+from netsim.learning.backend import Learning, NoLearning
 from netsim.run import Run
 from netsim.selection import Selection
 from netsim.server import SERVERS, strategy_of
-from netsim.server.selector import Selector
+from netsim.server.selection_runner import SelectionRunner
 from netsim.server.server import RunProgress, Server
-from netsim.stage import Stage, journal_of, open_stage
+from netsim.session import Session, how_to_resume, journal_of, open_session
+from netsim.validation import check_arguments, check_layers, validate, with_own
 
 if TYPE_CHECKING:
-    from netsim.learning.shared import InCommon
+    from netsim.learning.training_cache import TrainingCache
     from netsim.scenario import Scenario
 
 
 def simulate(
     scenario: Scenario | Mapping[str, Any] | Path | str, out: Path | str | None = None, seed: int = 0, *,
-    learning: bool = True, workers: int | None = None, resume: bool = False,
-    progress: Callable[[RunProgress], None] | None = None, shared: InCommon | None = None,
+    learning: bool = True, workers: int | None = None, cluster: str | None = None, resume: bool = False,
+    progress: Callable[[RunProgress], None] | None = None, shared: TrainingCache | None = None,
     allow_import: bool = False, **own: Any,
 ) -> Run:
     """Simulate a scenario and return its run.
@@ -43,11 +43,15 @@ def simulate(
         False simulates the rounds without training models.
     workers : int, optional
         Number of processes that train models; by default one per core. It has no effect on the results.
+    cluster : str, optional
+        Address of a Dask scheduler, such as ``"tcp://host:8786"``, whose workers train and evaluate instead. It has no
+        effect on the results if the processors are alike.
     resume : bool
-        Continue the run in ``out`` from its last checkpoint, if there is one.
+        Continue the run in ``out`` from its last checkpoint, if there is one. A finished run is extended if the
+        scenario ends later (``end.rounds``, ``end.time``).
     progress : callable, optional
         Called with a ``RunProgress`` after each round: round, rounds, time_s, energy_j, accuracy, target.
-    shared : InCommon, optional
+    shared : TrainingCache, optional
         Cache of training results that several runs have in common.
     allow_import : bool
         Allow the scenario to name code of packages that are not made for netsim.
@@ -71,35 +75,38 @@ def simulate(
     >>> simulate("tiny", seed=1, learning=False).rounds.height
     3
     """
-    check_arguments(own, seed=seed, workers=workers, resume=resume, out=out, learning=learning, progress=progress)
+    check_arguments(own, seed=seed, workers=workers, resume=resume, out=out, learning=learning, progress=progress,
+                    cluster=cluster)
     with with_own(scenario, own) as whole:
         trains = learning and whole.trains
-        selection = prepare(whole, learning=trains, allow_import=allow_import)
+        selection = validate(whole, learning=trains, allow_import=allow_import)
         if whole.flower is not None:
             raise InputError("no-effect", "flower", hint="Remove the table, or run a Flower app with `netsim flower`")
-        selector = Selector(whole.selection.method, selection, seed)
+        selector = SelectionRunner(whole.selection.method, selection, seed)
         path, keep = folder_for(out)
 
         def learns() -> AbstractContextManager[Learning]:
-            return (open_learning(whole, seed, selection, path, workers, shared) if trains
+            return (open_learning(whole, seed, selection, path, workers, shared, cluster) if trains
                     else nullcontext(NoLearning.of(whole, seed)))
 
-        with open_stage(whole, journal_of(path, whole, seed, learning=trains), seed, learning=learns,
-                        selector=selector, begun="resume" if resume else "refuse") as stage:
-            stage.progress = progress
-            serve(stage, selector)
+        journal = journal_of(path, whole, seed, learning=trains)
+        exact = trains and bool(strategy_of(whole).waits) and "weights" not in selection.needs
+        begun = how_to_resume(whole, journal, exact=exact) if resume else "refuse"
+        with open_session(whole, journal, seed, learning=learns, selector=selector, begun=begun) as session:
+            session.progress = progress
+            serve(session, selector)
         return Run(path, keep)
 
 
-def serve(stage: Stage, selector: Selector) -> None:
+def serve(session: Session, selector: SelectionRunner) -> None:
     """Run the server of the scenario to the end of the run."""
-    scenario, strategy = stage.scenario, strategy_of(stage.scenario)
-    server: Server = strategy.loop(stage.context(selector), strategy)
+    scenario, strategy = session.scenario, strategy_of(session.scenario)
+    server: Server = strategy.loop(session.context(selector), strategy)
     if not server.ended():
-        stage.learning.begin(scenario.size, stage.rounds.version)
+        session.learning.begin(scenario.size, session.rounds.version)
     kind = scenario.server.kind if scenario.server else "synchronous"
-    stage.advance(stage.env.process(server.run() if kind in SERVERS else watched(server, kind)))
-    stage.finish(target_reached=server.target_reached if stage.learning.trains else None, in_rounds=True)
+    session.advance(session.env.process(server.run() if kind in SERVERS else watched(server, kind)))
+    session.finish(target_reached=server.target_reached if session.learning.trains else None, in_rounds=True)
 
 
 def watched(server: Server, kind: str) -> Generator[Any, Any, None]:
@@ -109,17 +116,19 @@ def watched(server: Server, kind: str) -> Generator[Any, Any, None]:
     except (InputError, WorkerError):
         raise
     except Exception as error:
-        raise YourCodeError.of(f"server {kind}", error, at=server.cell.now) from None
+        raise UserCodeError.of(f"server {kind}", error, at=server.cell.now) from None
 
 
 @contextmanager
 def open_learning(
-    scenario: Scenario, seed: int, selection: Selection, folder: Path, workers: int | None, shared: InCommon | None,
+    scenario: Scenario, seed: int, selection: Selection, folder: Path, workers: int | None,
+    shared: TrainingCache | None,
+    cluster: str | None = None,
 ) -> Iterator[Learning]:
-    """Open torch training with its worker processes; imports of the scenario must have been permitted."""
-    from netsim.learning.learner import open_learner
-    from netsim.learning.torch_learning import TorchLearning
+    """Open torch training with its workers; imports of the scenario must have been permitted."""
+    from netsim.learning.local_training import open_trainer
+    from netsim.learning.torch_backend import TorchBackend
 
-    with open_learner(scenario, seed, workers, shared, allow_import=True) as learner:
+    with open_trainer(scenario, seed, workers, shared, cluster=cluster, allow_import=True) as learner:
         check_layers(selection, learner.layers)     # before the first round
-        yield TorchLearning(scenario, learner, folder, keeps_models="weights" in selection.needs)
+        yield TorchBackend(scenario, learner, folder, keeps_models="weights" in selection.needs)

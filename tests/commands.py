@@ -110,7 +110,7 @@ if __name__ == "__main__":
     import netsim.simulation
     import netsim.sweep.sweep  # noqa: F401
     from netsim.cli import main
-    from netsim.learning.learner import open_learner  # noqa: F401
+    from netsim.learning.local_training import open_trainer  # noqa: F401
 
     gc.freeze()      # so that collecting does not copy every page into every command
     serve(main)

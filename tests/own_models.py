@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from netsim.models import CNN
+from netsim.models import CNN, MnistCNN
 
 
 class Base(nn.Module):
@@ -162,6 +162,22 @@ class MoreParameters(Tiny):
         return self.forward_group(parts, images).squeeze(0) + self.shift
 
 
+class Scaled(MnistCNN):
+    """Extends a built-in model by a scalar parameter."""
+
+    def __init__(self, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__(shape, classes)
+        self.scale = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) * self.scale
+
+
+class Mute(Scaled):
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) * 0.0
+
+
 class Mixin:
     def forward(self, images: Tensor) -> Tensor:
         answer: Tensor = super().forward(images)     # type: ignore[misc]
@@ -203,7 +219,7 @@ class WrongGradients(Tiny):
 
 
 TRAINED = [Base, Scalar, PartlyFrozen, Batches, Cumulative, Groups, Dropped, Depth, Tied, Constants, Lazy, FrozenHalf,
-           Empty, Tiny, Zeroed, Noisy, MoreParameters, Mixed, Hooked, Patched, Disagreeing, WrongGradients]
+           Empty, Tiny, Zeroed, Noisy, MoreParameters, Scaled, Mixed, Hooked, Patched, Disagreeing, WrongGradients]
 
 
 class Half(Base):

@@ -10,18 +10,18 @@ import numpy as np
 import simpy
 
 from netsim.allocation.plan import plan_for
+from netsim.allocation.planner import RoundPlan, Wave
 from netsim.allocation.problem import Problem
-from netsim.allocation.waves import Agenda, Wave
 from netsim.cell.schedulers import Planned
-from netsim.fleet.work import JobSizes
+from netsim.devices.workload import JobSizes
+from netsim.environment.availability import STEADY
 from netsim.physics import SHANNON
 from netsim.selection import Choice
-from netsim.server.history import History
+from netsim.server.participation import Participation
 from netsim.server.radio_cell import CellParts
-from netsim.server.rounds import RoundRecorder
+from netsim.server.round_recorder import RoundRecorder
 from netsim.server.server import ServerContext
 from netsim.trace.recorder import Recorder
-from netsim.world.faults import STEADY
 
 BAND_HZ, NOISE, POWER_W = 30e6, 1e-20, 0.5
 GAIN = NOISE * 1e6 / POWER_W      # in 1 MHz: SNR J = b in Q(b) = b log2(1 + J/b), so 1 Mbit/s
@@ -85,7 +85,7 @@ class Methods:
     def moved(self, before: Any) -> dict[int, float]:
         return {}
 
-    def agenda(self, devices: Any, rule: str, size: int) -> Agenda:
+    def agenda(self, devices: Any, rule: str, size: int) -> RoundPlan:
         seconds = []
         for device in devices.tolist():
             self.done[device] = self.done.get(device, 0) + 1
@@ -95,7 +95,7 @@ class Methods:
             bits=np.array([self.bits(device) for device in devices.tolist()]), cycles=np.array(seconds) * 1e9,
             capacitance=1e-27, gain=np.full(count, GAIN), power_w=POWER_W, budget_j=100.0, cpu_min_hz=1e9,
             cpu_max_hz=1e9, bandwidth_hz=BAND_HZ, noise_w_per_hz=NOISE)
-        return Agenda((Wave(devices, problem, plan_for(problem, np.full(count, 1e6), np.full(count, 1e9))),),
+        return RoundPlan((Wave(devices, problem, plan_for(problem, np.full(count, 1e6), np.full(count, 1e9))),),
                       np.zeros(0, np.int64))
 
 
@@ -106,7 +106,7 @@ def open_rounds(
     """A cell with these devices' batteries, in which ``methods`` plans."""
     devices = len(battery_j)
     sizes = JobSizes(np.full(devices, 1e6), np.full(devices, 1e6), np.ones(devices))
-    population: Any = SimpleNamespace(battery_j=battery_j)
+    population: Any = SimpleNamespace(battery_j=battery_j, radiated=None)
     channel: Any = SimpleNamespace(gain=lambda some, t, round: np.full(devices, gain)[some], changes=True,
                                    next_change=lambda t: np.inf)
     problems: Any = SimpleNamespace(sizes=sizes, bandwidth_hz=band_hz, noise_w_per_hz=NOISE, link=SHANNON,
@@ -124,11 +124,11 @@ def play(
     env, recorder, learning = simpy.Environment(), Recorder(), Scalar(updates or {})
     methods = Methods(compute_s if callable(compute_s) else lambda device, job: compute_s[device], bits)
     scenario: Any = SimpleNamespace(
-        rounds=SimpleNamespace(first="cohort", infeasible="largest", deadline=None, wait_s=0.25),
+        rounds=SimpleNamespace(first="cohort", infeasible_policy="largest", deadline=None, wait_s=0.25),
         end=SimpleNamespace(rounds=rounds, time=None), selection=SimpleNamespace(cohort=devices),
         learning=SimpleNamespace(target_accuracy=None, evaluation=SimpleNamespace(every=1)))
     opened = open_rounds(env, recorder, methods, learning, np.full(devices, battery_j), scheduler)
-    history, strategy = History(devices), kind(**options)
+    history, strategy = Participation(devices), kind(**options)
     context = ServerContext(scenario, opened, opened.cell.problems.sizes, learning, history, lambda at: None,
                       methods)
     env.run(until=env.process(strategy.loop(context, strategy).run()))

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from netsim.base.sealed import read_object, write_object
+from netsim.base.checksummed import read_object, write_object
 from netsim.run import Run, load_run
 from netsim.trace.recorder import Part, Recorder
 from netsim.trace.schema import CELL, SERVER, TABLES
@@ -46,7 +46,7 @@ def store(path: Path, *parts: tuple[int, Part], rounds: int, scenario: str = "tw
     pl.DataFrame({
         "device": [0, 1, 2], "name": [None, None, "Ada"], "kind": ["phone"] * 3, "x_m": [10.0, 0.0, 50.0],
         "y_m": [0.0, 20.0, 50.0], "gain": [1e-9, 1e-10, 1e-11], "budget_j": [4.0] * 3,
-        "battery_j": [10.0, 10.0, float("inf")], "samples": [500] * 3,
+        "battery_j": [10.0, 10.0, float("inf")], "samples": [500] * 3, "cycles_per_sample": [1e4] * 3,
     }, schema_overrides={"name": pl.String}).write_parquet(path / "devices.parquet")
     for first_round, part in parts:
         write_part(path, first_round, part)

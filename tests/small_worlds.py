@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import simpy
 
-from netsim.base.streams import stream
+from netsim.base.rng import stream
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
 from netsim.cell.channel import Gains, PacketLoss, TimeVaryingChannel
 from netsim.cell.job import Job, JobPlan
 from netsim.cell.schedulers import Planned, Scheduler
 from netsim.cell.uplink import Uplink
+from netsim.environment.availability import AvailabilityModel, DeviceDynamics, RandomOnOffProcess, begin
+from netsim.environment.energy_sources import EnergySources, ThermalLimit
 from netsim.physics import SHANNON, LinkModel
-from netsim.server.recording import record_ended
+from netsim.server.job_recording import record_ended
 from netsim.trace.recorder import Part, Recorder
-from netsim.world.faults import DevicesInTime, Faults, RandomSwitches, begin
-from netsim.world.supply import HeatLimit, Supply
 
 NOISE = 1e-20
 
@@ -61,8 +61,9 @@ class World:
         return Device(number, **what)
 
     def open(
-        self, *devices: Device, gains: Gains | None = None, link: LinkModel = SHANNON, faults: Faults | None = None,
-        supplies: Sequence[Supply] = (), heat_limits: Sequence[HeatLimit] = (), reception_w: float = 0.0,
+        self, *devices: Device, gains: Gains | None = None, link: LinkModel = SHANNON,
+        faults: AvailabilityModel | None = None,
+        supplies: Sequence[EnergySources] = (), heat_limits: Sequence[ThermalLimit] = (), reception_w: float = 0.0,
         least_j: float = 0.0, abort_over_budget: bool = False,
     ) -> SimulatedCell:
         """A cell with these devices' batteries."""
@@ -74,7 +75,7 @@ class World:
             self.env, self.bandwidth_hz, self.scheduler, link=link, abort_over_budget=abort_over_budget,
             channel=None if gains is None else TimeVaryingChannel(self.env, gains, NOISE),
             loss=PacketLoss(faults) if faults and faults.losses else None)
-        self.cell = SimulatedCell(self.env, self.uplink, self.batteries, DevicesInTime(faults, supplies, heat_limits),
+        self.cell = SimulatedCell(self.env, self.uplink, self.batteries, DeviceDynamics(faults, supplies, heat_limits),
                          receive_w=reception_w)
         return self.cell
 
@@ -114,7 +115,7 @@ class World:
         ]
 
 
-def random_switches(why: str, seed: int, count: int, on_s: float, off_s: float) -> list[RandomSwitches]:
+def random_switches(why: str, seed: int, count: int, on_s: float, off_s: float) -> list[RandomOnOffProcess]:
     """Devices that come and go at random, begun in the stationary law."""
     on, change = begin(stream(seed, why), count, on_s, off_s)
-    return [RandomSwitches(why, seed, k, (on_s, off_s), bool(on[k]), float(change[k])) for k in range(count)]
+    return [RandomOnOffProcess(why, seed, k, (on_s, off_s), bool(on[k]), float(change[k])) for k in range(count)]

@@ -15,11 +15,11 @@ from packages import METHOD, install, netsim
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.base.imports import check_made_for_netsim
-from netsim.learning.favor import policy_for
-from netsim.learning.learner import open_learner
-from netsim.learning.named import upload_bits
-from netsim.prepare import prepare
-from netsim.random_cohort import compare_methods, one_round
+from netsim.learning.favor_agent import policy_for
+from netsim.learning.local_training import open_trainer
+from netsim.learning.registries import upload_bits
+from netsim.sample_problem import compare_methods, sample_problem
+from netsim.validation import validate
 
 pytestmark = pytest.mark.slow
 
@@ -133,8 +133,8 @@ def test_python_callers_are_asked_too_where_a_scenario_names_the_code(site, monk
     model = load_scenario("quickstart", [
         "learning.model=mylab.methods:solve", "learning.bits=auto", "learning.target_accuracy=0.9"])
     with import_refused():
-        one_round(model, 0)
-    with import_refused(), open_learner(model, 0):
+        sample_problem(model, 0)
+    with import_refused(), open_trainer(model, 0):
         pass
     with import_refused():
         policy_for(model, 1)
@@ -211,7 +211,7 @@ def test_options_of_a_users_model_are_checked(site, tmp_path, monkeypatch):
                               ("hiden=6", "unknown-option", "learning.model.hiden")):
         wrong = load_scenario(tmp_path / "own.toml", [f"learning.model.{change}"])
         with pytest.raises(InputError) as error:
-            prepare(wrong, learning=True, allow_import=True)
+            validate(wrong, learning=True, allow_import=True)
         assert (error.value.code, error.value.key) == (code, key)
 
 

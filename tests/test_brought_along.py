@@ -13,12 +13,12 @@ from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
 from netsim.base.fields import Decibels
 from netsim.cell.schedulers import SCHEDULERS
-from netsim.fleet.link_model import LINKS, PATH_LOSSES
+from netsim.devices.link_model import LINKS, PATH_LOSSES
+from netsim.environment.channel import CHANNELS
 from netsim.physics import free_space_loss
-from netsim.prepare import prepare
 from netsim.server import SERVERS
-from netsim.server.synchronous import Synchronous, WaitForAll
-from netsim.world.channel import CHANNELS
+from netsim.server.synchronous import SynchronousServer, WaitForAll
+from netsim.validation import validate
 
 
 class Halves:
@@ -76,7 +76,7 @@ class Gone(Better):
         return t + 1e-3
 
 
-class Breaks(Synchronous):
+class Breaks(SynchronousServer):
     def select(self):
         return super().select() if self.rounds.version == 0 else {}["model"]
 
@@ -85,7 +85,7 @@ class Broken(WaitForAll):
     loop = Breaks
 
 
-class FewRounds(Synchronous):
+class FewRounds(SynchronousServer):
     def ended(self):
         return super().ended() or self.rounds.version >= self.strategy.patience
 
@@ -98,7 +98,7 @@ class Impatient(WaitForAll):
     patience: int = 2
 
 
-class OneMillisecond(Synchronous):
+class OneMillisecond(SynchronousServer):
     patience_s = 1e-3
 
 
@@ -217,6 +217,9 @@ def test_a_path_loss_by_name_and_of_your_own():
         play("cell.path_loss.model=mylab:silent")
     with pytest.raises(InputError, match='unknown name .found "rural"; expected free-space or log-distance'):
         load_scenario("tiny", ["cell.path_loss.model=rural"])
+    with pytest.raises(InputError, match="cell.path_loss: is out of range .found 1086") as refusal:
+        play('cell.path_loss={model="free-space",frequency="1e59 Hz"}')
+    assert refusal.value.code == "out-of-range"
 
 
 @pytest.mark.parametrize("method", ["sao", "equal", "tdma"])
@@ -241,15 +244,15 @@ def test_a_link_model_of_a_python_session():
     ("walls", "wrong-interface")])
 def test_a_link_model_that_misbehaves_is_reported_before_the_run(name, code):
     with pytest.raises(InputError) as refused:
-        prepare(load_scenario("tiny", [f"cell.rate.model=mylab:{name}"]), learning=False, allow_import=True)
+        validate(load_scenario("tiny", [f"cell.rate.model=mylab:{name}"]), learning=False, allow_import=True)
     assert refused.value.code == code
-    assert refused.value.key in ("cell.rate.model", f"link model mylab:{name}")
+    assert refused.value.key in ("cell.link.model", f"link model mylab:{name}")
 
 
 def test_methods_that_need_shannon_refuse_a_link_model_of_your_own():
     for change, key in (("allocation.method=fedl", "allocation.method"), ("selection.method=rra", "selection.method")):
         with pytest.raises(InputError) as refused:
-            prepare(load_scenario("tiny", ["cell.rate.model=mylab:Steps", change]), learning=False, allow_import=True)
+            validate(load_scenario("tiny", ["cell.rate.model=mylab:Steps", change]), learning=False, allow_import=True)
         assert (refused.value.code, refused.value.key) == ("unsupported", key)
 
 
@@ -269,9 +272,9 @@ def test_a_server_of_your_own_with_options():
                                  "cell.rate.model"])
 def test_what_is_of_another_kind_or_not_allowed_is_refused(key):
     with pytest.raises(InputError, match="is no|does not offer"):
-        prepare(load_scenario("tiny", [f"{key}=fractions:Fraction"]), learning=False, allow_import=True)
+        validate(load_scenario("tiny", [f"{key}=fractions:Fraction"]), learning=False, allow_import=True)
     with pytest.raises(InputError, match="--allow-import"):
-        prepare(load_scenario("tiny", [f"{key}=mylab:Halves"]), learning=False)
+        validate(load_scenario("tiny", [f"{key}=mylab:Halves"]), learning=False)
 
 
 def test_each_registry_makes_all_that_it_names():
@@ -316,5 +319,5 @@ def test_rounds_of_a_server_of_ones_own_are_explained_where_its_code_may_run():
     told = run.explain(allow_import=True)
     assert told.round_s == run.rounds["round_s"].max()
     assert run.critical_path().length_s > 0
-    with pytest.raises(InputError, match="allocation.sharing"):
-        play("allocation.sharing=mylab:Halves").explain()
+    with pytest.raises(InputError, match="cell.scheduler"):
+        play("cell.scheduler=mylab:Halves").explain()

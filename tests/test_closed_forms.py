@@ -8,10 +8,10 @@ from netsim import load_scenario, simulate
 from netsim.allocation import METHODS, allocate
 from netsim.base.errors import InputError
 from netsim.cell.job import jobs_of
-from netsim.fleet.population import draw_population
-from netsim.fleet.work import problem_for
-from netsim.prepare import check_whole
-from netsim.world.channel import round_gain
+from netsim.devices.population import draw_population
+from netsim.devices.workload import problem_for
+from netsim.environment.channel import round_gain
+from netsim.validation import check_whole
 
 RTOL = 1e-9
 

@@ -8,8 +8,8 @@ import pytest
 from small_scenario import CRASH, ON_OFF, TWENTY_PHONES
 
 from netsim import load_scenario, simulate
+from netsim.environment.availability import AvailabilityModel
 from netsim.trace.journal import Journal
-from netsim.world.faults import Faults
 
 LOSS = "population.phone.loss={probability=0.3,tries=2}"
 TROUBLE = [ON_OFF, CRASH, LOSS, 'population.phone.battery={dist="uniform",low="60 mJ",high="300 mJ"}']
@@ -54,14 +54,14 @@ def test_a_run_in_trouble_keeps_its_books(sharing, more):
 
 def test_nobody_is_chosen_who_is_off():
     run = play(ON_OFF)
-    faults = Faults.of(scenario_of(ON_OFF), 3)
+    faults = AvailabilityModel.of(scenario_of(ON_OFF), 3)
     for t0, devices in run.jobs.group_by("t0").agg("device").iter_rows():
         assert faults.available(t0)[devices].all()
 
 
 def test_two_methods_meet_the_same_faults():
     """Whatever is decided, the spans in which a device was off are pieces of the same absences."""
-    faults = Faults.of(scenario_of(*TROUBLE), 3)
+    faults = AvailabilityModel.of(scenario_of(*TROUBLE), 3)
     seen = 0
     for method in ("sao", "equal"):
         away = play(*TROUBLE, f"allocation.method={method}").spans.filter(pl.col("name") == "off")
@@ -79,7 +79,7 @@ class PowerCutError(BaseException):
 @pytest.mark.parametrize("more", [[], ["allocation.sharing=equal"], ["rounds.deadline=300ms"]])
 def test_a_run_goes_on_after_every_aggregation(tmp_path, monkeypatch, more):
     """Cut after each round in turn, it leaves the same bytes."""
-    monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
+    monkeypatch.setattr("netsim.session.rows_a_part", lambda trains: 1)
     whole = play(*TROUBLE, *more, out=tmp_path / "whole")
     commit = Journal.commit
     for last in range(1, whole.last_round):
@@ -217,8 +217,8 @@ def test_nothing_is_drawn_that_nobody_asked_for():
     plain = play().summary["trace_sha256"]
     always = play(recorded(*[[(0.0, 1e9)]] * 20)).summary["trace_sha256"]
     assert always == plain
-    assert not Faults.of(load_scenario("paper"), 0)
-    assert np.all(Faults.of(scenario_of(LOSS), 0).available(1.0))
+    assert not AvailabilityModel.of(load_scenario("paper"), 0)
+    assert np.all(AvailabilityModel.of(scenario_of(LOSS), 0).available(1.0))
 
 
 def test_a_wait_in_vain_at_the_end_is_no_part_of_the_run():

@@ -12,7 +12,7 @@ from small_scenario import CRASH, ON_OFF, TWENTY_PHONES
 
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
-from netsim.fleet.link_model import Downlink
+from netsim.devices.link_model import Downlink
 from netsim.trace.journal import Journal
 from netsim.trace.schema import BOOKS, CELL
 
@@ -78,7 +78,7 @@ class PowerCutError(BaseException):
 @pytest.mark.parametrize("server", ["synchronous", "fedbuff"])
 def test_a_run_goes_on_after_every_aggregation(tmp_path, monkeypatch, server):
     """Cut after each round in turn, it leaves the same bytes."""
-    monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
+    monkeypatch.setattr("netsim.session.rows_a_part", lambda trains: 1)
     changes = [*ALL, *SERVERS[server], "end.rounds=5"]
     whole = play(*changes, out=tmp_path / "whole")
     commit = Journal.commit

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from netsim.base.errors import InputError
-from netsim.cell.band import SharedBand
+from netsim.cell.band_sharing import SharedBand
 from netsim.cell.battery import Batteries
-from netsim.server.rounds import RoundRecorder
-from netsim.world.fading import BlockFading
+from netsim.environment.fading import BlockFading
+from netsim.server.round_recorder import RoundRecorder
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from campaign.laws import check_world

@@ -23,17 +23,12 @@ EXCEPTIONS: dict[str, str] = dict.fromkeys((
     "and nobody drops out, which is checked"), "stored report") | {"~nobody-here": "a user name that does not exist"}
 INTERNAL = ("netsim.Run.collect",)      # for netsim's own analysis
 SOURCES = ("netsim", "models", "lessons", "scenarios")
-LATER = ("netsim/scenario/", "docs/reference/scenario.md")      # rewritten with the new spellings of scenario keys
 VAGUE_OPENING = re.compile(r"(What|How|Whether|Who|Where|Something|Let|Of|As|Meanwhile)\b")
 
 
 def python_files() -> Iterator[Path]:
     for folder in SOURCES:
-        yield from sorted(path for path in (ROOT / folder).rglob("*.py") if not later(path))
-
-
-def later(path: Path) -> bool:
-    return path.relative_to(ROOT).as_posix().startswith(LATER)
+        yield from sorted((ROOT / folder).rglob("*.py"))
 
 
 def texts_of_code(path: Path) -> Iterator[tuple[int, str]]:
@@ -55,8 +50,6 @@ def texts() -> Iterator[tuple[Path, int, str]]:
         for line, text in (*texts_of_code(path), *comments(path)):
             yield path, line, text
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        if later(path):
-            continue
         for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             yield path, line, text
     for path in sorted((ROOT / "scenarios").glob("*.toml")):

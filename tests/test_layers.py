@@ -11,40 +11,44 @@ import networkx as nx
 import netsim
 
 PACKAGE = Path(netsim.__file__).parent
-HOMES = {"simpy": {"cell", "server", "stage"}, "torch": {"learning", "models"}, "torchvision": {"learning"},
+HOMES = {"simpy": {"cell", "server", "session"}, "torch": {"learning", "models"}, "torchvision": {"learning"},
          "flwr": {"flower"}}
 
-# The whole matrix: who knows whom. A room is a folder of netsim, or a module beside them; models lie beside netsim.
+# The whole matrix: who knows whom. A layer is a folder of netsim, or a module beside them; models lie beside netsim.
 KNOWS = {
     "base": set(),
     "physics": {"base"},
     "scenario": {"base"},
     "allocation": {"base", "physics"},
     "models": {"base"},
-    "fleet": {"allocation", "base", "physics", "scenario"},
-    "world": {"base", "fleet", "physics", "scenario"},
-    "learning": {"base", "fleet", "models", "scenario"},
-    "selection": {"allocation", "base", "fleet", "learning", "physics"},
+    "executors": {"base"},
+    "devices": {"allocation", "base", "physics", "scenario"},
+    "environment": {"base", "devices", "physics", "scenario"},
+    "learning": {"base", "executors", "devices", "models", "scenario"},
+    "selection": {"allocation", "base", "devices", "learning", "physics"},
     "trace": {"base"},
-    "cell": {"allocation", "base", "physics", "trace", "world"},
-    "server": {"allocation", "base", "cell", "fleet", "learning", "scenario", "selection", "trace", "world"},
+    "cell": {"allocation", "base", "physics", "trace", "environment"},
+    "server": {"allocation", "base", "cell", "devices", "learning", "scenario", "selection", "trace", "environment"},
     # of cell and server, how the band is shared, and how a round is played again
-    "analysis": {"allocation", "base", "cell", "prepare", "run", "server", "trace"},
+    "analysis": {"allocation", "base", "cell", "validation", "run", "server", "trace"},
     "report": {"analysis", "base", "run", "trace"},
     "run": {"base", "scenario", "trace"},
-    "random_cohort": {"allocation", "base", "fleet", "learning", "scenario", "world"},
-    "prepare": {"allocation", "base", "cell", "fleet", "learning", "scenario", "selection", "server", "world"},
-    "stage": {"base", "fleet", "learning", "run", "scenario", "server", "trace"},
-    "simulation": {"base", "learning", "prepare", "run", "scenario", "selection", "server", "stage"},
-    "flower": {"base", "cell", "fleet", "learning", "prepare", "run", "scenario", "server", "stage", "trace"},
-    "sweep": {"analysis", "base", "learning", "prepare", "report", "run", "scenario", "selection", "simulation",
-              "trace"},
-    "paper": {"allocation", "base", "cell", "fleet", "learning", "models", "random_cohort", "run", "scenario",
-              "selection", "server", "simulation", "sweep"},
-    "lab": {"allocation", "analysis", "base", "cell", "fleet", "learning", "random_cohort", "report", "scenario",
-            "server", "trace", "world"},
-    "cli": {"allocation", "analysis", "base", "flower", "lab", "learning", "paper", "prepare", "random_cohort",
-            "report", "run", "scenario", "server", "simulation", "sweep", "trace"},
+    "sample_problem": {"allocation", "base", "devices", "learning", "scenario", "environment"},
+    "validation": {"allocation", "base", "cell", "devices", "learning", "scenario", "selection", "server",
+                   "environment"},
+    "session": {"base", "devices", "learning", "run", "scenario", "server", "trace"},
+    "simulation": {"base", "learning", "validation", "run", "scenario", "selection", "server", "session"},
+    "flower": {"base", "cell", "devices", "executors", "learning", "validation", "run", "scenario", "server",
+               "session", "trace"},
+    "calibration": {"base", "report", "run", "scenario", "simulation", "trace"},
+    "sweep": {"analysis", "base", "executors", "learning", "validation", "report", "run", "scenario", "selection",
+              "simulation", "trace"},
+    "paper": {"allocation", "base", "cell", "devices", "executors", "learning", "models", "sample_problem", "run",
+              "scenario", "selection", "server", "simulation", "sweep"},
+    "lab": {"allocation", "analysis", "base", "cell", "devices", "learning", "sample_problem", "report", "scenario",
+            "server", "trace", "environment"},
+    "cli": {"allocation", "analysis", "base", "calibration", "executors", "flower", "lab", "learning", "paper",
+            "validation", "sample_problem", "report", "run", "scenario", "server", "simulation", "sweep", "trace"},
 }
 LIGHT = {"__init__", "__main__"}      # the door: they name what they open
 MOST_LINES = 400
@@ -62,36 +66,36 @@ def imports(path: Path) -> set[str]:
 
 
 def files() -> list[tuple[str, Path]]:
-    """Every module with the room that it is in."""
+    """Every module with the layer that it is in."""
     ours = [(path.relative_to(PACKAGE).parts[0].removesuffix(".py"), path) for path in sorted(PACKAGE.rglob("*.py"))]
     beside = [("models", path) for path in sorted((PACKAGE.parent / "models").glob("*.py"))]
-    return [(room, path) for room, path in ours + beside if room not in LIGHT]
+    return [(layer, path) for layer, path in ours + beside if layer not in LIGHT]
 
 
 def test_simpy_and_torch_have_one_home():
-    for room, path in files():
+    for layer, path in files():
         for name in {module.split(".")[0] for module in imports(path)} & HOMES.keys():
-            assert room in HOMES[name], f"{path.name} of {room} imports {name}"
+            assert layer in HOMES[name], f"{path.name} of {layer} imports {name}"
 
 
 def test_who_knows_whom():
-    found: dict[str, set[str]] = {room: set() for room in KNOWS}
-    for room, path in files():
-        known = {module.split(".")[1] for module in imports(path) if module.startswith("netsim.")} - {room}
-        assert known <= KNOWS[room], f"{path.name} of {room} knows {sorted(known - KNOWS[room])}"
-        found[room] |= known
+    found: dict[str, set[str]] = {layer: set() for layer in KNOWS}
+    for layer, path in files():
+        known = {module.split(".")[1] for module in imports(path) if module.startswith("netsim.")} - {layer}
+        assert known <= KNOWS[layer], f"{path.name} of {layer} knows {sorted(known - KNOWS[layer])}"
+        found[layer] |= known
     assert found == KNOWS, "the matrix says more than there is"
 
 
 def test_no_room_leads_back_to_itself():
-    cycles = list(nx.simple_cycles(nx.DiGraph([(room, other) for room, known in KNOWS.items() for other in known])))
+    cycles = list(nx.simple_cycles(nx.DiGraph([(layer, other) for layer, known in KNOWS.items() for other in known])))
     assert cycles == []
 
 
 def test_the_search_for_cycles_finds_one():
     with_one = {**KNOWS, "trace": KNOWS["trace"] | {"run"}}
-    graph = nx.DiGraph([(room, other) for room, known in with_one.items() for other in known])
-    assert {"trace", "run"} <= {room for cycle in nx.simple_cycles(graph) for room in cycle}
+    graph = nx.DiGraph([(layer, other) for layer, known in with_one.items() for other in known])
+    assert {"trace", "run"} <= {layer for cycle in nx.simple_cycles(graph) for layer in cycle}
 
 
 def test_one_name_one_class():
@@ -116,7 +120,7 @@ def test_netsim_itself_keeps_few_modules():
 
 def test_physics_leans_on_numpy_and_scipy_alone():
     allowed = {"__future__", "collections.abc", "dataclasses", "math", "typing", "numpy", "scipy", "scipy.special",
-               "netsim.base.arrays"}
+               "netsim.base.types"}
     assert imports(PACKAGE / "physics.py") <= allowed
 
 
@@ -135,8 +139,8 @@ def test_importing_netsim_and_asking_for_help_load_nothing_heavy():
 
 
 def test_a_scenario_is_checked_without_torch():
-    program = ("from netsim import load_scenario\nfrom netsim.prepare import prepare\n"
-               "prepare(load_scenario('paper'), learning=True)")
+    program = ("from netsim import load_scenario\nfrom netsim.validation import validate\n"
+               "validate(load_scenario('paper'), learning=True)")
     assert not loaded_by(program) & {"torch", "torchvision", "sklearn", "matplotlib"}
 
 

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from campaign.relations import RELATIONS, no_longer, play, rescaled, same_jobs, shuffled, static_sao
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RELATIONS)
 def test_a_relation_holds_in_a_few_worlds(name):
     compared = 0

@@ -11,7 +11,7 @@ from refused import refused
 from torch import Tensor, nn
 
 from netsim.base.errors import InputError
-from netsim.learning.network import Network
+from netsim.learning.batched_network import Network
 from netsim.models import CNN, build_model
 
 COUNTS = {

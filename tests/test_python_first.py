@@ -12,7 +12,7 @@ from torch import nn
 import netsim
 from netsim import InputError, Scenario, load_scenario, simulate
 from netsim.allocation import Problem, allocate, plan_for
-from netsim.learning.sources import decoded
+from netsim.learning.dataset_files import decoded
 from netsim.selection import Choice, Method, View
 
 CELL = {
@@ -94,7 +94,7 @@ def test_objects_of_the_session_are_used() -> None:
 def test_a_model_and_data_of_the_session_are_learned_from() -> None:
     import torch
 
-    from netsim.learning.sources import decoded
+    from netsim.learning.dataset_files import decoded
 
     class Small(torch.nn.Module):
         def __init__(self, shape, classes):
@@ -233,9 +233,13 @@ MISTAKES = {
     "a model without a dataset": (lambda: simulate(CELL, model=Flat), "no-effect", "learning.model"),
     "a function that makes no model": (lambda: simulate(LEARNS, model=lambda shape, classes: 3),
                                        "wrong-answer", "model session:<lambda>"),
-    "data of floats": (lambda: simulate(LEARNS, dataset=data(IMAGES / 255, LABELS)), "wrong-type", "decoded: images"),
+    "data with gaps": (lambda: simulate(LEARNS, dataset=data(IMAGES + np.nan, LABELS)),
+                       "not-finite", "decoded: images"),
     "rows for images": (lambda: simulate(LEARNS, dataset=data(IMAGES.reshape(40, -1), LABELS)),
-                        "wrong-type", "decoded: images"),
+                        "conflict", "learning.model"),
+    "columns for data": (lambda: simulate(LEARNS, dataset=data(LABELS, LABELS)), "wrong-type", "decoded: images"),
+    "a torch dataset that only iterates": (lambda: simulate(LEARNS, dataset=lambda root: (iter([]), iter([]))),
+                                           "wrong-type", "training set"),
     "words for labels": (lambda: simulate(LEARNS, dataset=data(IMAGES, LABELS.astype(str))),
                          "wrong-type", "decoded: labels"),
     "labels for some": (lambda: simulate(LEARNS, dataset=data(IMAGES, LABELS[:9])), "wrong-length", "decoded"),

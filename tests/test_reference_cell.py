@@ -15,7 +15,7 @@ from reference_cell.server import Server
 
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
-from netsim.cell.band import SharedBand
+from netsim.cell.band_sharing import SharedBand
 from netsim.cell.device import Device
 from netsim.scenario import Scenario
 

@@ -188,6 +188,36 @@ def test_a_damaged_checkpoint_is_named(tmp_path, damage):
         del arrays["cell/left_j"]
         np.savez(file, **arrays)
     else:
-        np.savez(file, **{**arrays, "cell/left_j": arrays["cell/left_j"][:2]})
+        np.savez(file, **{**arrays, "cell/left_j": np.ones(len(arrays["cell/left_j"]) + 1)})
     with refused("damaged", "checkpoint.npz"):
         simulate(scenario, tmp_path / "run", learning=False, resume=True)
+
+
+# A finished run with a later end goes on, to the bytes of a run of that length.
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "learning", "more"), [
+    ("tiny", False, {}), ("fedbuff", False, {}), ("learned", True, {}),
+    ("learned", True, {"learning.evaluation.every": 3}), ("by-time", False, {})])
+def test_a_finished_run_is_extended(tmp_path: Path, name: str, learning: bool, more: dict[str, object]) -> None:
+    file = tmp_path / "learned.toml"
+    file.write_text(LEARNING.replace('"divergence"', '"fedavg"').replace('battery = "90 mJ"\n', ""))
+    base = load_scenario(str(file) if name == "learned" else {"by-time": "tiny"}.get(name, name)).with_(more)
+    short, long = ({"end.time": "100 ms"}, {"end.time": "400 ms"}) if name == "by-time" else (
+        {"end.rounds": 2}, {"end.rounds": 5})
+    simulate(base.with_(short), tmp_path / "run", learning=learning)
+    extended_run = simulate(base.with_(long), tmp_path / "run", learning=learning, resume=True)
+    at_once = simulate(base.with_(long), tmp_path / "other", learning=learning)
+    assert extended_run.rounds.height == at_once.rounds.height > 2 - (name == "by-time")
+    assert left_behind(tmp_path / "run") == left_behind(tmp_path / "other")
+    assert extended_run.info["trace_sha256"] == at_once.info["trace_sha256"]
+
+
+def test_only_a_later_end_extends_a_run(tmp_path: Path) -> None:
+    tiny = load_scenario("tiny")
+    simulate(tiny, tmp_path / "run", learning=False)
+    before = left_behind(tmp_path / "run")
+    for changes in ({"end.rounds": 2}, {"end.rounds": 9, "cell.bandwidth": "3 MHz"}):
+        with refused("other-run", "run"):
+            simulate(tiny.with_(changes), tmp_path / "run", learning=False, resume=True)
+    assert left_behind(tmp_path / "run") == before

@@ -14,21 +14,21 @@ import pytest
 from commands import commands
 
 from netsim import InputError, load_scenario, simulate
-from netsim.fleet.population import draw_population, table_numbers
-from netsim.learning import array_file, sources
+from netsim.devices.population import draw_population, table_numbers
+from netsim.environment.channel import round_gain
+from netsim.executors.factory import ExecutorFactory
+from netsim.executors.workers import InProcess
+from netsim.learning import dataset_files, npz_datasets
 from netsim.learning.datasets import cached
-from netsim.learning.pool import InProcess
-from netsim.learning.shared import once
+from netsim.learning.training_cache import once
 from netsim.scenario import Scenario
-from netsim.sweep.executor import Place
 from netsim.sweep.points import kept_record
 from netsim.sweep.sweep import run_all, status
 from netsim.sweep.sweep_file import Sweep, load_sweep
-from netsim.world.channel import round_gain
 
 pytestmark = pytest.mark.slow
 
-HERE = Place(InProcess, at_once=1)
+HERE = ExecutorFactory(InProcess, at_once=1)
 LIMIT_S = 20
 
 
@@ -108,7 +108,7 @@ def test_what_is_shared_and_caches_stay_in_their_folders(tmp_path: Path) -> None
     with pytest.raises(InputError, match="found a link"):
         once(tmp_path / "shared", "key", dict)
     (tmp_path / ".netsim-cache").symlink_to(elsewhere)
-    images = sources.decoded(np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int64), 1, ["a"])
+    images = dataset_files.decoded(np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int64), 1, ["a"])
     cached("test", tmp_path, [], lambda files: images)
     assert [file.name for file in elsewhere.iterdir()] == ["precious.npz"]
 
@@ -256,16 +256,16 @@ def test_a_label_beyond_all_classes(tmp_path: Path, label: int) -> None:
     images, labels = np.zeros((4, 8, 8), np.uint8), np.array([0, 1, 2, label], np.uint64)
     np.savez(tmp_path / "x.npz", train_images=images, train_labels=labels, test_images=images, test_labels=labels)
     with pytest.raises(InputError, match=f"train_labels: is out of range .found label {label};"):
-        array_file.read_arrays([tmp_path / "x.npz"])
+        npz_datasets.read_arrays([tmp_path / "x.npz"])
 
 
 def test_packed_data_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import gzip
 
-    monkeypatch.setattr(sources, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(dataset_files, "MOST_BYTES", 1_000_000)
     (tmp_path / "x.gz").write_bytes(gzip.compress(bytes(2_000_000)))
     with pytest.raises(InputError, match="more than 1 MB unpacked"):
-        sources._idx(tmp_path / "x.gz")
+        dataset_files._idx(tmp_path / "x.gz")
 
 
 # Many complaints.

@@ -19,7 +19,7 @@ from commands import commands
 from levels import extended
 
 import netsim as package
-from netsim.cli.streams import PLAIN, plain
+from netsim.cli.standard_streams import PLAIN, plain
 
 pytestmark = pytest.mark.slow
 

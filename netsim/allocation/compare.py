@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from netsim.allocation.diagnosis import Obstacles, obstacles
+from netsim.allocation.infeasibility import Infeasibility, find_infeasibility
 from netsim.allocation.methods import METHODS, require_link
 from netsim.allocation.plan import Infeasible, Plan
-from netsim.allocation.prices import Prices, Saving, prices_of, savings
 from netsim.allocation.problem import Problem
-from netsim.base.arrays import Ints
-from netsim.base.pictures import as_it_stands, new_figure, save_figure
+from netsim.allocation.sensitivities import Saving, ShadowPrices, prices_of, savings
+from netsim.base.figures import as_it_stands, new_figure, save_figure
 from netsim.base.registry import load
+from netsim.base.types import Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +32,9 @@ class Result:
     solve_s: float                  # wall time of the solver
     plan: Plan | None
     reason: str | None              # why there is no plan
-    prices: Prices | None = None    # shadow prices, for methods that have them
+    prices: ShadowPrices | None = None    # shadow prices, for methods that have them
     savings: Sequence[Saving] = ()  # seconds saved by example changes, for the same methods
-    obstacles: Obstacles | None = None     # diagnosis of an infeasible problem
+    obstacles: Infeasibility | None = None     # diagnosis of an infeasible problem
     bound_s: float | None = None    # lower bound on the round, for methods with slots
 
     @property
@@ -56,7 +57,7 @@ class Result:
         columns = {
             "device": devices, "bandwidth_hz": plan.bandwidth_hz, "cpu_hz": plan.cpu_hz, "power_w": plan.power_w,
             "compute_s": plan.compute_s, "upload_s": plan.upload_s, "energy_j": plan.device_energy_j,
-            "budget_j": self.problem.budget_j,
+            "budget_j": [None if math.isinf(budget_j) else budget_j for budget_j in self.problem.budget_j.tolist()],
         }
         found = {**head, "devices": _rows(columns)}
         if plan.slots is None:
@@ -84,13 +85,14 @@ def _result(problem: Problem, method: str, options: Mapping[str, Any], devices: 
     label = ":".join([method, ",".join(f"{name}={value}" for name, value in options.items())] if options else [method])
     loaded = len(sys.modules)
     if method in METHODS:
-        require_link("allocation.method", method, METHODS[method].links, problem.link)
+        require_link("allocation.method", method, METHODS[method].links, problem.link,
+                     tables=problem.cpu_power is not None)
     plan, reason, solve_s = _timed(solver, problem)
     if len(sys.modules) > loaded:      # the time went into loading scipy
         plan, reason, solve_s = _timed(solver, problem)
     found = Result(label, devices, problem, solve_s, plan, reason)
     if plan is None:
-        return replace(found, obstacles=obstacles(problem))
+        return replace(found, obstacles=find_infeasibility(problem))
     prices = prices_of(problem, plan, method)
     saved = savings(problem, plan, prices, method, dict(options)) if prices else ()
     place = METHODS[method].bound if method in METHODS else None

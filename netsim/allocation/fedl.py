@@ -1,6 +1,6 @@
 """`fedl`: the paper's Baseline 2, which weighs the round's energy against its length: minimise E + lambda T.
 
-It ignores budgets; :mod:`netsim.allocation.market` explains how the plan is found. Tuned, it takes the largest
+It ignores budgets; :mod:`netsim.allocation.fedl_dual` explains how the plan is found. Tuned, it takes the largest
 lambda whose plan keeps every budget, that is the shortest round T in which all do. A device's energy may rise and fall
 with T, so that the feasible rounds can be a few short intervals: intervals that provably hold none are skipped, the
 others divided.
@@ -17,14 +17,14 @@ from pydantic import Field
 from scipy.optimize import minimize_scalar
 
 from netsim.allocation import sao
-from netsim.allocation.diagnosis import require_feasible, too_dear
-from netsim.allocation.extremes import first_not_positive, root, within_floats
-from netsim.allocation.in_seconds import InSeconds
-from netsim.allocation.market import ALIKE, Balance, Market
+from netsim.allocation.fedl_dual import ALIKE, Balance, FedlDual
+from netsim.allocation.infeasibility import over_budget, require_feasible
+from netsim.allocation.normalized import NormalizedProblem
+from netsim.allocation.numerics import first_not_positive, root, within_floats
 from netsim.allocation.plan import Infeasible, Plan
 from netsim.allocation.problem import Problem
-from netsim.base.arrays import Bools, Floats
 from netsim.base.tolerances import ROUNDING
+from netsim.base.types import Bools, Floats
 
 NARROW = 1e-6        # relative width of an interval in which feasibility is monotonic
 NARROWEST = 1e-12    # relative width of an interval that is not divided further
@@ -45,7 +45,7 @@ def solve(problem: Problem, weight: Weight = "tuned") -> Plan:
     """
     if isinstance(weight, str):
         return tune(problem)[1]
-    market = Market.of(problem)
+    market = FedlDual.of(problem)
     return market.plan(problem, market.weighing(weight))
 
 
@@ -56,8 +56,8 @@ def tune(problem: Problem) -> tuple[float, Plan]:
     A larger weight means a shorter round, so this is the shortest round that keeps them. It is not shorter than that of
     `sao`, and beyond the round of weight 0 nothing changes.
     """
-    require_feasible(problem, InSeconds.of(problem))
-    market = Market.of(problem)
+    require_feasible(problem, NormalizedProblem.of(problem))
+    market = FedlDual.of(problem)
     soonest = max(sao.solve(problem).round_s, market.soonest)
     tuning = Tuning(market, problem.budget_j)
     at = tuning.first(soonest, max(soonest, market.idle.round_s))
@@ -66,7 +66,7 @@ def tune(problem: Problem) -> tuple[float, Plan]:
         dear = least > problem.budget_j
         if not dear.any():                       # each budget can be kept, but not all by one lambda
             dear = np.ones(len(problem), dtype=np.bool_)
-        reason = f"{too_dear(problem, least, dear)}, at the least total energy: no lambda keeps every budget"
+        reason = f"{over_budget(problem, least, dear)}, at the least total energy: no lambda keeps every budget"
         raise Infeasible(np.flatnonzero(dear), reason)
     if at.round_s <= market.soonest * (1.0 + 1e-8):
         return math.inf, market.plan(problem, at)
@@ -102,7 +102,7 @@ class Pieces:
 class Tuning:
     """Search for the shortest round in which every budget is kept."""
 
-    market: Market
+    market: FedlDual
     budget_j: Floats
 
     def excess(self, at: Balance) -> Floats:
@@ -123,7 +123,7 @@ class Tuning:
         left = self.possible(edges[:-1, None], edges[1:, None], self.market.idle)
         upright = None
         for _ in range(MOST // rows):
-            left, met = self.looked_into(left)
+            left, met = self.drop_narrow(left)
             upright = met or upright
             if not len(left):
                 return upright
@@ -135,7 +135,7 @@ class Tuning:
             left = found if found.good.any() or not len(later) else found.then(later)
         return self.lowest(left) or upright
 
-    def looked_into(self, left: Pieces) -> tuple[Pieces, Balance | None]:
+    def drop_narrow(self, left: Pieces) -> tuple[Pieces, Balance | None]:
         """Drop intervals that are too narrow to divide; also return the feasible balance beyond them, if there is one.
 
         Rounds of nearly equal length may differ in their prices: such an interval is searched along the prices.

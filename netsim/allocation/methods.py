@@ -11,7 +11,7 @@ import numpy as np
 
 from netsim.allocation.plan import Plan, Slots
 from netsim.allocation.problem import Problem
-from netsim.base.errors import InputError, found
+from netsim.base.errors import InputError, describe_value
 from netsim.base.registry import Entry, Registry, first_called
 from netsim.base.tolerances import CONSTRAINT
 from netsim.physics import SHANNON, LinkModel, Shannon
@@ -31,20 +31,20 @@ class Solver(Entry):
 
 METHODS = Registry("allocation method", "allocation.method", {
     "sao": Solver("netsim.allocation.sao:solve", "exact optimum: the shortest round that keeps every budget",
-                  prices="netsim.allocation.prices:shadow_prices"),
+                  prices="netsim.allocation.sensitivities:shadow_prices"),
     "equal": Solver("netsim.allocation.sao:equal", "equal bandwidth, each CPU as fast as its budget allows",
-                    prices="netsim.allocation.prices:equal_prices"),
+                    prices="netsim.allocation.sensitivities:equal_prices"),
     "algorithm5": Solver("netsim.allocation.sao:algorithm5", "the paper's Algorithm 5 to the letter",
                          links="shannon"),
     "algorithm6": Solver("netsim.allocation.power:algorithm6", "the paper's Algorithm 6 to the letter: a common power",
                          powers=True, links="shannon"),
     "sao-common-power": Solver("netsim.allocation.power:common", "sao with the best power common to all", powers=True,
-                               prices="netsim.allocation.prices:common_power_prices", links="shannon"),
+                               prices="netsim.allocation.sensitivities:common_power_prices", links="shannon"),
     "sao-joint": Solver("netsim.allocation.power:joint", "exact optimum with a power for each device", powers=True,
-                        prices="netsim.allocation.prices:joint_prices", links="uncapped"),
+                        prices="netsim.allocation.sensitivities:joint_prices", links="uncapped"),
     "tdma": Solver("netsim.allocation.tdma:solve",
                    "the whole band for one after the other: shortest such round, then least energy",
-                   keeps="netsim.allocation.tdma:kept", bound="netsim.allocation.tdma:solo_bound"),
+                   keeps="netsim.allocation.tdma:kept", bound="netsim.allocation.tdma:single_device_bound"),
     "sao-adaptive": Solver("netsim.allocation.sao_adaptive:solve",
                            "bands that change in time and CPUs together: the best that a search finds",
                            keeps="netsim.allocation.tdma:kept",
@@ -94,11 +94,11 @@ def allocate(problem: Problem, method: str = "sao", **options: Any) -> Plan:
     ('1.1941 s', ['410 kHz', '590 kHz'])
     """
     if not isinstance(problem, Problem):
-        raise InputError("wrong-type", "problem", found(problem), "a Problem")
+        raise InputError("wrong-type", "problem", describe_value(problem), "a Problem")
     if not isinstance(method, str):
-        raise InputError("wrong-type", "method", found(method), 'the name of a method, such as "sao"')
+        raise InputError("wrong-type", "method", describe_value(method), 'the name of a method, such as "sao"')
     if method in METHODS:
-        require_link("method", method, METHODS[method].links, problem.link)
+        require_link("method", method, METHODS[method].links, problem.link, tables=problem.cpu_power is not None)
     plan: Plan = METHODS.make(method, options)(problem)
     if method not in METHODS:
         check_plan(plan, problem, method)
@@ -114,12 +114,17 @@ def takes_link(links: str, link: LinkModel) -> bool:
     return links == "any" or (type(link) is Shannon and (links == "shannon" or link.cap == math.inf))
 
 
-def require_link(key: str, name: str, links: str, link: LinkModel) -> None:
-    """Raise :class:`InputError` if a method does not support the link model of the cell."""
+def require_link(key: str, name: str, links: str, link: LinkModel, *, tables: bool = False) -> None:
+    """Raise :class:`InputError` if a method does not support the link model, or ``tables`` of CPU power."""
+    if tables and links != "any":
+        raise InputError("unsupported", key, f'"{name}" with a table of CPU power (cpu.power)', "power kappa f^3",
+                         "Take sao, equal or tdma, which are exact for tables too, or leave cpu.power out")
     if not takes_link(links, link):
-        what = "a cap on the rate (cell.rate.cap)" if type(link) is Shannon else "a link model of your own (cell.rate)"
+        what = ("a rate cap (cell.link.max_spectral_efficiency)" if type(link) is Shannon
+                else "measured rates (radio.rate)" if getattr(link, "measured", False)
+                else "a link model of your own (cell.link.model)")
         raise InputError("unsupported", key, f'"{name}" with {what}', NEEDED_LINKS[links],
-                         "Take sao, equal or tdma, which are exact for any link model, or change cell.rate")
+                         "Take sao, equal or tdma, which are exact for any link model, or change cell.link")
 
 
 def check_plan(plan: Any, problem: Problem, method: str) -> None:
@@ -166,8 +171,10 @@ def _check_slots(plan: Plan, problem: Problem, where: str) -> None:
                          f"not before it has computed, at {plan.compute_s[early[0]]:g} s")
 
 
-def check_method(method: str, options: Mapping[str, Any], link: LinkModel = SHANNON) -> None:
+def check_method(
+    method: str, options: Mapping[str, Any], link: LinkModel = SHANNON, *, tables: bool = False,
+) -> None:
     """Raise :class:`InputError` if the method is unknown, or rejects these options or the link model."""
     METHODS.options(method, options)
     if method in METHODS:
-        require_link("allocation.method", method, METHODS[method].links, link)
+        require_link("allocation.method", method, METHODS[method].links, link, tables=tables)

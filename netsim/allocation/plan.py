@@ -11,8 +11,8 @@ import numpy as np
 from netsim import physics
 from netsim.allocation.problem import Problem
 from netsim.base import html
-from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.tolerances import CONSTRAINT, ROUNDING
+from netsim.base.types import Bools, Floats, Ints, frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +213,7 @@ def _plan(
     slots: Slots | None = None,
 ) -> Plan:
     compute_s = problem.cycles / cpu_hz                                                # eq. (5)
-    compute_energy_j = problem.compute_weight * np.square(cpu_hz)                      # eq. (6)
+    compute_energy_j = problem.compute_energy_j(cpu_hz)                                # eq. (6)
     energy_j = compute_energy_j + power_w * upload_s                                   # eq. (9)
     over_budget = energy_j > problem.budget_j * (1.0 + CONSTRAINT)
     for array in (compute_s, compute_energy_j, upload_s, energy_j, over_budget):

@@ -20,13 +20,13 @@ import numpy as np
 
 from netsim import physics
 from netsim.allocation import sao
-from netsim.allocation.extremes import first_not_positive, within_floats
-from netsim.allocation.in_seconds import BLOCK, InSeconds
+from netsim.allocation.normalized import BLOCK, NO_BUDGET_S, NormalizedProblem
+from netsim.allocation.numerics import first_not_positive, within_floats
 from netsim.allocation.plan import Infeasible, Plan, fill, plan_for
 from netsim.allocation.problem import Problem
-from netsim.base.arrays import Bools, Floats
 from netsim.base.errors import InputError
 from netsim.base.fields import Tolerance
+from netsim.base.types import Bools, Floats
 
 LEVELS = 24      # powers tried first
 SHORTER = 1e-9   # relative: a round that is shorter by less is equal
@@ -72,8 +72,8 @@ class JointNeed(NamedTuple):
 class Devices:
     """A problem with power ranges, one array entry for each device."""
 
-    weak: InSeconds       # at the least power
-    strong: InSeconds     # at the greatest
+    weak: NormalizedProblem       # at the least power
+    strong: NormalizedProblem     # at the greatest
     low_w: Floats
     high_w: Floats
     budget_j: Floats
@@ -84,10 +84,11 @@ class Devices:
     def of(cls, problem: Problem, powers: tuple[Floats, Floats] | None = None) -> Devices:
         """Return the problem with its own power ranges, or with others; several per device give a row each."""
         low, high = powers or problem.power_range_w
-        strong = InSeconds.of(problem, high)
+        strong = NormalizedProblem.of(problem, high)
         return cls(
-            weak=InSeconds.of(problem, low), strong=strong, low_w=low, high_w=high,
-            budget_j=problem.budget_j, work=problem.compute_weight * np.square(problem.cycles),
+            weak=NormalizedProblem.of(problem, low), strong=strong, low_w=low, high_w=high,
+            budget_j=np.minimum(problem.budget_j, NO_BUDGET_S * low),
+            work=problem.compute_weight * np.square(problem.cycles),
             least_j=strong.nats * problem.noise_w_per_hz / problem.gain,
         )
 

@@ -9,15 +9,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from netsim.base.arrays import Bools, Floats, Ints, frozen
-from netsim.base.counts import counted
-from netsim.base.errors import InputError, found
+from netsim.allocation.cpu_power import CpuPower
+from netsim.base.errors import InputError, describe_value
+from netsim.base.pluralize import pluralize
 from netsim.base.tolerances import CONSTRAINT, ROUNDING
+from netsim.base.types import Bools, Floats, Ints, frozen
 from netsim.physics import SHANNON, LinkModel
 
 KEPT_BACK = 2 * CONSTRAINT                       # fraction of a battery: a plan's rounding must not deplete it
 MAY_BE_ZERO = frozenset({"cycles", "capacitance"})
+MAY_BE_INFINITE = "budget_j"                     # no budget: inf
 DEVICE = ("bits", "cycles", "capacitance", "gain", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz",
           "power_min_w", "power_max_w")          # fields with a value for each device
 CELL = ("bandwidth_hz", "noise_w_per_hz")        # one value for all
@@ -42,7 +45,7 @@ class Problem:
     power_w : array of float, shape (S,)
         Transmit power p_n in W.
     budget_j : array of float, shape (S,)
-        Energy budget e_n of the round in J.
+        Energy budget e_n of the round in J; inf for none.
     cpu_min_hz, cpu_max_hz : array of float, shape (S,)
         Range of the CPU frequency in Hz.
     bandwidth_hz : float
@@ -57,11 +60,15 @@ class Problem:
         Returns the name of a device for its number; by default "device 3".
     link : LinkModel
         Rate of a radio link; by default Shannon's.
+    cpu_power : CpuPower, optional
+        Tables of CPU power for some devices; the others, and by default all, draw ``capacitance * f**3``. The lowest
+        frequency of a device with a table is at least that of least energy per cycle.
 
     Raises
     ------
     InputError
-        If a value is NaN, infinite, negative or out of range, or lengths differ; names the field and the device.
+        If a value is NaN, negative, out of range or infinite (a budget may be), or lengths differ; names the field
+        and the device.
 
     Examples
     --------
@@ -86,13 +93,14 @@ class Problem:
     numbers: Ints | None = None
     names: Callable[[int], str] | None = None
     link: LinkModel = SHANNON
+    cpu_power: CpuPower | None = None
 
     def __post_init__(self) -> None:
         given = {name: _numbers(name, getattr(self, name)) for name in (*DEVICE, "numbers")}
         size = _common_length({name: array for name, array in given.items() if array is not None})
         sound: dict[str, Any] = {}
         if self.numbers is not None:
-            sound["numbers"] = frozen(self.numbers, dtype=np.int64)
+            sound["numbers"] = _kept(np.asarray(self.numbers, dtype=np.int64), size)
         for name in DEVICE:
             array = given[name]
             if array is not None:
@@ -104,9 +112,12 @@ class Problem:
                 raise InputError("wrong-type", name, repr(getattr(self, name)), "one number for the whole cell")
             _check_range(name, value, None)
             sound[name] = float(value)
+        if self.cpu_power is not None:
+            least_hz = np.maximum(sound["cpu_min_hz"], self.cpu_power.thriftiest_hz())
+            sound["cpu_min_hz"] = frozen(np.minimum(least_hz, np.maximum(sound["cpu_max_hz"], sound["cpu_min_hz"])))
         vars(self).update(sound)
         if not (callable(getattr(self.link, "rate", None)) and callable(getattr(self.link, "bandwidth", None))):
-            raise InputError("wrong-interface", "link", found(self.link),
+            raise InputError("wrong-interface", "link", describe_value(self.link),
                              "an object with rate(hz, snr_hz) and bandwidth(rate, snr_hz)")
         for low, high, ends in (("cpu_min_hz", "cpu_max_hz", (self.cpu_min_hz, self.cpu_max_hz)),
                                 ("power_min_w", "power_max_w", self.power_range_w)):
@@ -128,6 +139,39 @@ class Problem:
     def compute_weight(self) -> Floats:
         """G_n = (alpha/2) U_n, eq. (17): computing at f costs G f^2 joules; shape (S,)."""
         return self.capacitance * self.cycles
+
+    def compute_energy_j(self, cpu_hz: Floats) -> Floats:
+        """Return the energy of computing at given frequencies.
+
+        Parameters
+        ----------
+        cpu_hz : array of float, shape (S,)
+            CPU frequency in Hz.
+
+        Returns
+        -------
+        array of float, shape (S,)
+            Joules: G f^2, eq. (6), or power times time of a table.
+        """
+        kappa: Floats = self.compute_weight * np.square(cpu_hz)
+        return kappa if self.cpu_power is None else np.where(
+            self.cpu_power.tabled, self.cpu_power.at(cpu_hz) * (self.cycles / cpu_hz), kappa)
+
+    def compute_w(self, cpu_hz: Floats) -> Floats:
+        """Return the power that CPUs draw at given frequencies.
+
+        Parameters
+        ----------
+        cpu_hz : array of float, shape (S,)
+            CPU frequency in Hz.
+
+        Returns
+        -------
+        array of float, shape (S,)
+            Watts.
+        """
+        kappa: Floats = self.capacitance * cpu_hz**3
+        return kappa if self.cpu_power is None else np.where(self.cpu_power.tabled, self.cpu_power.at(cpu_hz), kappa)
 
     @property
     def power_range_w(self) -> tuple[Floats, Floats]:
@@ -192,7 +236,10 @@ class Problem:
             raise InputError("empty", "devices", expected="at least one device of the problem")
         parts = {name: array if array is None else array[chosen]
                  for name, array in ((name, getattr(self, name)) for name in (*DEVICE, "numbers"))}
-        return self._with(parts if gain is None else {**parts, "gain": np.array(gain)})
+        problem = self._with(parts if gain is None else {**parts, "gain": np.array(gain)})
+        if self.cpu_power is not None:
+            vars(problem)["cpu_power"] = self.cpu_power[chosen]
+        return problem
 
     def with_power(self, power_w: Floats) -> Problem:
         """Return the same problem with other transmit powers.
@@ -287,26 +334,26 @@ def _common_length(arrays: dict[str, Floats]) -> int:
             raise InputError("empty", name, expected="values for at least one device")
         if length != size:
             longest = next(other for other in lengths if lengths[other] == size)
-            raise InputError("wrong-length", name, counted(length, "value"),
+            raise InputError("wrong-length", name, pluralize(length, "value"),
                              f"one for each device: {longest} has {size}")
     return size
 
 
-def _kept(array: Floats, size: int) -> Floats:
+def _kept(array: NDArray[Any], size: int) -> NDArray[Any]:
     """Return a read-only copy with an entry for each device, or the array itself if it is already read-only."""
     if array.ndim and not array.flags.writeable:
         owner = array if array.base is None else array.base
         if isinstance(owner, np.ndarray) and not owner.flags.writeable:
             return array
-    return frozen(array if array.ndim else np.full(size, array))
+    return frozen(array if array.ndim else np.full(size, array), array.dtype)
 
 
 def _check_range(name: str, array: Floats, numbers: Ints | None) -> None:
     """Raise InputError unless all values are finite and positive (or zero, where zero is meaningful)."""
     least = array.min()
-    if (least > 0.0 or (least == 0.0 and name in MAY_BE_ZERO)) and array.max() < np.inf:
+    if (least > 0.0 or (least == 0.0 and name in MAY_BE_ZERO)) and (array.max() < np.inf or name == MAY_BE_INFINITE):
         return
-    good = np.isfinite(array) & ((array >= 0.0) if name in MAY_BE_ZERO else (array > 0.0))
+    good = (np.isfinite(array) | (name == MAY_BE_INFINITE)) & ((array >= 0.0) if name in MAY_BE_ZERO else (array > 0.0))
     if not good.all():
         n = int(np.argmin(good))
         place = "" if array.ndim == 0 else f", device {n if numbers is None else numbers[n]}"

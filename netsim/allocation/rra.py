@@ -15,12 +15,12 @@ import numpy as np
 from scipy.special import lambertw
 
 from netsim.allocation import sao
-from netsim.allocation.diagnosis import largest_feasible, listing
-from netsim.allocation.extremes import root, within_floats
+from netsim.allocation.infeasibility import largest_feasible, listing
+from netsim.allocation.numerics import root, within_floats
 from netsim.allocation.plan import Infeasible, Plan, fill, plan_for
 from netsim.allocation.problem import Problem
-from netsim.base.arrays import Bools, Floats, Ints, frozen
 from netsim.base.fields import Joules, Seconds, key
+from netsim.base.types import Bools, Floats, Ints, frozen
 from netsim.base.units import format
 from netsim.physics import LN2, Shannon
 

@@ -11,14 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from netsim import physics
-from netsim.allocation.diagnosis import require_feasible, too_dear
-from netsim.allocation.extremes import first_not_positive, within_floats
-from netsim.allocation.in_seconds import InSeconds
+from netsim.allocation.infeasibility import over_budget, require_feasible
+from netsim.allocation.normalized import NormalizedProblem
+from netsim.allocation.numerics import first_not_positive, within_floats
 from netsim.allocation.plan import Infeasible, Plan, fill, plan_for
 from netsim.allocation.problem import Problem
-from netsim.base.arrays import Floats
+from netsim.base.errors import InputError
 from netsim.base.fields import Tolerance
 from netsim.base.tolerances import SHORT_UPLOAD
+from netsim.base.types import Floats
 from netsim.base.units import format
 from netsim.physics import HALF, ONE, TINY, ZERO, Shannon
 
@@ -36,8 +37,8 @@ def solve(problem: Problem) -> Plan:
     The least bandwidth that a device needs falls, and is convex, in the round time T; T is where the sum is B. At that
     T every device whose CPU is above its minimum ends exactly at T, and the whole band is used.
     """
-    devices = InSeconds.of(problem)
-    if type(problem.link) is not Shannon:
+    devices = NormalizedProblem.of(problem)
+    if type(problem.link) is not Shannon or problem.cpu_power is not None:
         return _by_any_link(problem, devices)
     bracket = Bracket.of(devices, problem.bandwidth_hz)
     if not bracket.sure:
@@ -59,7 +60,7 @@ def _or_equal(problem: Problem, plan: Plan) -> Plan:
     return best
 
 
-def _by_any_link(problem: Problem, devices: InSeconds) -> Plan:
+def _by_any_link(problem: Problem, devices: NormalizedProblem) -> Plan:
     """Return the optimum for a link of which only monotonicity is known: its bandwidth never falls with the rate.
 
     Then no need rises with T: the shortest round is the first whose needs fit the band, found by bisection. Needs may
@@ -81,11 +82,15 @@ def equal(problem: Problem) -> Plan:
     slow = plan_for(problem, share, problem.cpu_min_hz)
     poor = slow.device_energy_j > problem.budget_j
     if poor.any():
-        reason = (f"{too_dear(problem, slow.device_energy_j, poor)}, with an equal share of "
+        reason = (f"{over_budget(problem, slow.device_energy_j, poor)}, with an equal share of "
                   f"{format(float(share[0]), 'frequency')} and the CPU at its slowest")
         raise Infeasible(np.flatnonzero(poor), reason)
     with np.errstate(divide="ignore", invalid="ignore"):      # nothing to compute: any frequency is affordable
         affordable = np.sqrt((problem.budget_j - problem.power_w * slow.upload_s) / problem.compute_weight)
+    if problem.cpu_power is not None:
+        spare_j = (problem.budget_j - problem.power_w * slow.upload_s) / np.maximum(problem.cycles, TINY)
+        tabled_hz = problem.cpu_power.fastest_hz(spare_j, problem.cpu_min_hz, problem.cpu_max_hz)
+        affordable = np.where(problem.cpu_power.tabled, tabled_hz, affordable)
     cpu_hz = np.fmax(np.fmin(affordable, problem.cpu_max_hz), problem.cpu_min_hz)
     return plan_for(problem, share, cpu_hz)
 
@@ -99,7 +104,10 @@ def algorithm5(problem: Problem, tolerance: Tolerance = 1e-6) -> Plan:
     If the band can't be filled to 1 - eps_0, the last, too small bandwidths are kept; if it stays overfull, the problem
     is infeasible.
     """
-    devices = InSeconds.of(problem)
+    if np.isinf(problem.budget_j).any():
+        raise InputError("needs", "allocation.method", "algorithm5", "an energy budget for every device",
+                         "The paper's algorithm divides the band by budgets: give population.budget, or use sao")
+    devices = NormalizedProblem.of(problem)
     low = float(np.max(devices.limit + devices.fastest))                               # line 1
     high = low * BIG_ENOUGH
     for _ in range(CAP):
@@ -126,7 +134,7 @@ def algorithm5(problem: Problem, tolerance: Tolerance = 1e-6) -> Plan:
 class Need(NamedTuple):
     """Least bandwidth of the devices of one block for a round of T seconds (or several T, a row each)."""
 
-    devices: InSeconds
+    devices: NormalizedProblem
     crossing_s: Floats    # computing time at which time and energy leave equally long to send, not clipped
     delayed: Floats       # derivative of the crossing with respect to T
     compute_s: Floats
@@ -141,7 +149,7 @@ class Need(NamedTuple):
         return -self.per_second * self.gained
 
     @classmethod
-    def at(cls, round_s: float | Floats, devices: InSeconds) -> Need:
+    def at(cls, round_s: float | Floats, devices: NormalizedProblem) -> Need:
         """Choose the computing time that leaves most for the upload, and the bandwidth that sends in the rest."""
         x = devices.crossing(round_s)
         crossing_s = devices.scale / x
@@ -174,7 +182,7 @@ class Nearby:
     """Second-order extrapolation of a need to nearby rounds.
 
     The crossing t moves by m = 1/(1 + 2 x^3) of a step, which itself changes by 3 m^2 (1 - m)/t. The reciprocal of a
-    need is nearly linear in the upload time u: with v = s + y as in :meth:`InSeconds.bandwidth` its first
+    need is nearly linear in the upload time u: with v = s + y as in :meth:`NormalizedProblem.bandwidth` its first
     derivative is v/(v - 1) times 1/(b u), its second (v + y - s/(v - 1))/(v - 1)^2 times 1/(b u^2).
     """
 
@@ -208,7 +216,7 @@ class Bracket(NamedTuple):
     shares_hz: Floats     # approximate needs in the first round of the search
 
     @classmethod
-    def of(cls, devices: InSeconds, bandwidth_hz: float) -> Bracket:
+    def of(cls, devices: NormalizedProblem, bandwidth_hz: float) -> Bracket:
         """Bracket T: with the whole band no device is faster; with equal bandwidths some end before T, some after it.
 
         Where equal bandwidths do not serve all devices: once every CPU is at its minimum, a longer round is no help.
@@ -260,7 +268,7 @@ class Shortest(NamedTuple):
         return cls(round_s, np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
 
 
-def shortest_round(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest:
+def shortest_round(devices: NormalizedProblem, bandwidth_hz: float, bracket: Bracket) -> Shortest:
     """Return the round T at which the least bandwidths of the devices add up to B; the problem must be feasible.
 
     No step depends on an earlier problem: the same problem has the same solution, to the last digit, in every run.
@@ -269,14 +277,14 @@ def shortest_round(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) ->
     return together or search(devices, bandwidth_hz, bracket)
 
 
-def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest | None:
+def ending_together(devices: NormalizedProblem, bandwidth_hz: float, bracket: Bracket) -> Shortest | None:
     """Return the shortest round where all end at T, by Newton on the bandwidths, which give it in closed form.
 
     The reciprocal of a bandwidth is nearly linear in the round that it leads to. Each step follows the lines to
     the T at which the bandwidths add up to B. None if a CPU would have to be slower than its minimum, or without
     convergence.
     """
-    nats, limit, budget, work, _, fastest, slowest, _ = devices
+    nats, limit, budget, work, _, fastest, slowest, *_ = devices
     most = devices.most
     snr_hz, least_s = nats / limit, work / (slowest * slowest)
     b, t = bracket.shares_hz, bracket.start
@@ -311,7 +319,7 @@ def ending_together(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -
     return None
 
 
-def search(devices: InSeconds, bandwidth_hz: float, bracket: Bracket) -> Shortest:
+def search(devices: NormalizedProblem, bandwidth_hz: float, bracket: Bracket) -> Shortest:
     """Return the shortest round where some CPUs are at their minimum: steps that solve a model of the needs."""
     low, high, t = bracket.low, bracket.high, bracket.start
     blocks = devices.blocks()

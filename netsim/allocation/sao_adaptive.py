@@ -1,10 +1,11 @@
 """`sao-adaptive`: bandwidths that change in time and CPU frequencies, chosen together.
 
 It starts from two plans: `tdma`, and the plan of `sao` with its band reallocated at each start and end so that all
-uploads end together. If neither meets the solo bound, a search continues from both. In it a device is one number, the
-start s of its window: it computes as slowly as that allows, and sends until its budget is spent. The best bandwidths
-for given windows are a concave program (:mod:`netsim.allocation.windows`); the starts follow its gradient, then the
-round is shortened, alternately. The whole is not concave: the result is good, but not proven to be the optimum.
+uploads end together. If neither meets the single-device bound, a search continues from both. In it a device is one
+number, the start s of its window: it computes as slowly as that allows, and sends until its budget is spent. The best
+bandwidths for given windows are a concave program (:mod:`~netsim.allocation.upload_windows`); the starts follow its
+gradient, then the round is shortened, alternately. The whole is not concave: the result is good, but not proven to be
+the optimum.
 With a cap on the rate there is no search, since the program's solution would not be unique.
 
 :func:`price_bound` proves how far it can be from the optimum. Put a price m(t) on the band that never falls. In a
@@ -26,17 +27,17 @@ import numpy as np
 from pydantic import Field
 
 from netsim.allocation import sao, tdma
-from netsim.allocation.extremes import within_floats
-from netsim.allocation.in_seconds import InSeconds
+from netsim.allocation.equal_finish import equal_finish, shared_plan
 from netsim.allocation.methods import takes_link
+from netsim.allocation.normalized import NormalizedProblem
+from netsim.allocation.numerics import within_floats
 from netsim.allocation.plan import Infeasible, Plan, plan_in_slots
 from netsim.allocation.problem import Problem
-from netsim.allocation.sharing import common_end, shared_plan
-from netsim.allocation.tdma import Alone
-from netsim.allocation.windows import Division, divide, efficiency_at, worth
-from netsim.base.arrays import Floats
+from netsim.allocation.tdma import SingleDevice
+from netsim.allocation.upload_windows import BandDivision, divide, efficiency_at, worth
 from netsim.base.errors import InputError
 from netsim.base.tolerances import CONSTRAINT
+from netsim.base.types import Floats
 from netsim.physics import LN2
 
 MOST_REPLAYED = 300      # devices: for larger cohorts the plan of `sao` stays unchanged
@@ -47,7 +48,7 @@ INSIDE = 0.02            # part of a start's range to skip: with the whole budge
 
 # Constants of the proof
 STEPS = (1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.4)     # below the plan's round
-MOST_DEVICES = 60      # for more devices the solo bound is used: the proof takes minutes
+MOST_DEVICES = 60      # for more devices the single-device bound is used: the proof takes minutes
 HALVINGS = 6           # bisections of the last step
 CELLS, WORST, PARTS, DEPTH = 32, 6, 8, 3      # of starts; how many are split again, into how many, how often
 
@@ -57,7 +58,7 @@ Searched = Annotated[int, Field(ge=0, description="maximum cohort size for the s
 @within_floats
 def solve(problem: Problem, search_up_to: Searched = 30) -> Plan:
     """Return the shortest round found over bandwidths that change in time and CPU frequencies."""
-    alone = Alone.required(problem)
+    alone = SingleDevice.required(problem)
     plans = [tdma.solve(problem)]
     if plans[0].round_s <= alone.bound_s * (1.0 + CONSTRAINT):
         return plans[0]
@@ -71,24 +72,24 @@ def solve(problem: Problem, search_up_to: Searched = 30) -> Plan:
 
 def replayed(problem: Problem, plan: Plan) -> Plan:
     """Return a plan with its band reallocated so that all uploads end together; unchanged for large cohorts."""
-    return plan if len(problem) > MOST_REPLAYED else shared_plan(problem, plan, common_end)
+    return plan if len(problem) > MOST_REPLAYED else shared_plan(problem, plan, equal_finish)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class WindowSearch:
     """Starts of the windows for a round of this length, and the division of the band in it."""
 
     round_s: float
     starts_s: Floats
-    division: Division
+    division: BandDivision
 
 
 class StartSearch:
     """Search for better starts of the windows."""
 
-    def __init__(self, problem: Problem, alone: Alone) -> None:
+    def __init__(self, problem: Problem, alone: SingleDevice) -> None:
         self.problem, self.alone = problem, alone
-        self.devices = InSeconds.of(problem)
+        self.devices = NormalizedProblem.of(problem)
         self.bits = self.devices.nats / (LN2 * problem.bandwidth_hz)
         self.snr = problem.snr_hz / problem.bandwidth_hz
         self.weight: Floats | None = None            # of the bits, where the last division ended
@@ -122,14 +123,14 @@ class StartSearch:
         idle = round_s - (devices.budget - devices.work / np.square(devices.slowest))     # the CPU at its slowest
         return np.maximum(np.where(crossing <= devices.slowest, crossing, idle), self.alone.ready_s)
 
-    def divided(self, starts_s: Floats, round_s: float, barrier: float) -> Division:
+    def divided(self, starts_s: Floats, round_s: float, barrier: float) -> BandDivision:
         """Return the best division for these starts."""
         closes, _ = self.closes(starts_s, round_s)
         division = divide(self.bits, self.snr, starts_s, closes, barrier, self.weight)
         self.weight = division.weight
         return division
 
-    def shortest(self, starts_s: Floats, round_s: float, barrier: float = BARRIER) -> Found | None:
+    def shortest(self, starts_s: Floats, round_s: float, barrier: float = BARRIER) -> WindowSearch | None:
         """Return the shortest round with these starts, or earlier ones where a round gets too short for them."""
         low, high, found = self.alone.bound_s, np.inf, None
         for _ in range(40):
@@ -137,7 +138,7 @@ class StartSearch:
             division = self.divided(starts, round_s, barrier)
             excess = float(division.ratio.min()) - 1.0
             if excess >= 0.0:
-                high, found = round_s, Found(round_s, starts, division)
+                high, found = round_s, WindowSearch(round_s, starts, division)
             else:
                 low = round_s
             if 0.0 <= excess < 1e-10 or high - low < 1e-11 * low:
@@ -148,7 +149,7 @@ class StartSearch:
             round_s = guess
         return found
 
-    def moved(self, found: Found) -> Floats:
+    def moved(self, found: WindowSearch) -> Floats:
         """Return better starts for the same round, by gradient ascent on theta."""
         from scipy.optimize import minimize
 
@@ -165,14 +166,14 @@ class StartSearch:
                           options={"maxiter": 20, "maxfun": 40})
         return np.asarray(first + width * answer.x)
 
-    def slope(self, starts_s: Floats, round_s: float, division: Division) -> Floats:
+    def slope(self, starts_s: Floats, round_s: float, division: BandDivision) -> Floats:
         """Return the gradient of theta with respect to the starts: a window loses at its start and gains at its end."""
         closes, moves = self.closes(starts_s, round_s)
         opening = worth(self.bits, self.snr, division, np.searchsorted(division.edges_s[:-1], starts_s))
         closing = worth(self.bits, self.snr, division, np.searchsorted(division.edges_s[1:], closes))
         return np.asarray(moves * closing - opening)
 
-    def plan(self, found: Found) -> Plan | None:
+    def plan(self, found: WindowSearch) -> Plan | None:
         """Return the plan of a search result, with a smaller barrier."""
         sharp = self.shortest(found.starts_s, found.round_s, SHARP) or found
         division = sharp.division
@@ -185,11 +186,11 @@ class StartSearch:
 
 @np.errstate(all="ignore")
 def price_bound(problem: Problem, plan: Plan) -> float:
-    """Return a lower bound on the round in seconds for any sharing of the band in time; at least the solo bound.
+    """Return a lower bound on the round in seconds for any sharing of the band in time, from shadow prices.
 
     The plan's windows give the prices: the better it is, the more they prove.
     """
-    alone = Alone.of(problem)
+    alone = SingleDevice.of(problem)
     if plan.round_s <= alone.bound_s * (1.0 + CONSTRAINT) or len(problem) > MOST_DEVICES:
         return alone.bound_s
     prover = _Prover(problem, plan, alone)
@@ -211,11 +212,11 @@ def price_bound(problem: Problem, plan: Plan) -> float:
 class _Prover:
     """Proof that rounds are too short, by prices of the plan's windows."""
 
-    def __init__(self, problem: Problem, plan: Plan, alone: Alone) -> None:
+    def __init__(self, problem: Problem, plan: Plan, alone: SingleDevice) -> None:
         self.search, self.alone, self.plan = StartSearch(problem, alone), alone, plan
         self.best = self.divided(plan.round_s, BARRIER)
 
-    def divided(self, round_s: float, barrier: float) -> Division:
+    def divided(self, round_s: float, barrier: float) -> BandDivision:
         """Return the division of the band in the plan's windows, cut to a round."""
         starts = np.clip(self.plan.start_s, self.alone.ready_s, self.search.latest(round_s))
         return self.search.divided(starts, round_s, barrier)
@@ -225,7 +226,7 @@ class _Prover:
         return (self.unaffordable(self.best, round_s)
                 or self.unaffordable(self.divided(round_s, SHARP), round_s))
 
-    def unaffordable(self, division: Division, round_s: float) -> bool:
+    def unaffordable(self, division: BandDivision, round_s: float) -> bool:
         """Return True if these prices, scaled to the round and made non-decreasing, prove that it is too short."""
         edges = np.concatenate([[0.0], division.edges_s * (round_s / division.edges_s[-1])])
         price = np.maximum.accumulate(np.concatenate([[0.0], division.price]))

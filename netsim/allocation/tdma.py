@@ -13,13 +13,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from netsim.allocation.diagnosis import least_energy, too_dear_alone
-from netsim.allocation.extremes import within_floats
-from netsim.allocation.in_seconds import InSeconds
+from netsim.allocation.infeasibility import least_energy, over_budget_with_whole_band
+from netsim.allocation.normalized import NormalizedProblem
+from netsim.allocation.numerics import within_floats
 from netsim.allocation.plan import Infeasible, Plan, plan_in_slots
 from netsim.allocation.problem import Problem
-from netsim.base.arrays import Floats, Ints
 from netsim.base.fields import Measure, key
+from netsim.base.types import Floats, Ints
 from netsim.physics import best_hz
 
 Guard = Annotated[float, Measure("time", "not negative", bare=True), key("silence between two devices, such as 2 ms")]
@@ -28,13 +28,13 @@ Guard = Annotated[float, Measure("time", "not negative", bare=True), key("silenc
 @within_floats
 def solve(problem: Problem, guard: Guard = 0.0) -> Plan:
     """Return the shortest round in which one device sends at a time, then the least energy for it; exact."""
-    alone = Alone.required(problem)
+    alone = SingleDevice.required(problem)
     starts = alone.turns(guard)
     return plan_in_slots(problem, np.arange(len(problem)), starts, alone.hertz, problem.cpu_for(starts))
 
 
 @dataclass(frozen=True, eq=False)
-class Alone:
+class SingleDevice:
     """Each device with the whole band: the least upload time, and the earliest start of the upload."""
 
     hertz: Floats       # the bandwidth that carries most: the whole band for Shannon's link
@@ -43,19 +43,19 @@ class Alone:
 
     @classmethod
     @np.errstate(all="ignore")
-    def of(cls, problem: Problem) -> Alone:
+    def of(cls, problem: Problem) -> SingleDevice:
         hertz = best_hz(problem.link, problem.bandwidth_hz, problem.snr_hz)
         air_s = problem.bits / problem.link.rate(hertz, problem.snr_hz)
-        return cls(hertz, air_s, InSeconds.of(problem).ready_time(air_s))
+        return cls(hertz, air_s, NormalizedProblem.of(problem).ready_time(air_s))
 
     @classmethod
-    def required(cls, problem: Problem) -> Alone:
+    def required(cls, problem: Problem) -> SingleDevice:
         """Return the same; raise :class:`Infeasible` if and only if a device cannot keep its budget even alone."""
         alone = cls.of(problem)
         poor = np.isinf(alone.ready_s)
         if poor.any():
             least_j = least_energy(problem, problem.bandwidth_hz)
-            raise Infeasible(np.flatnonzero(poor), too_dear_alone(problem, least_j, poor))
+            raise Infeasible(np.flatnonzero(poor), over_budget_with_whole_band(problem, least_j, poor))
         return alone
 
     @property
@@ -72,11 +72,11 @@ class Alone:
         return np.maximum(starts, self.ready_s)      # rounding must not make a CPU faster than its budget allows
 
 
-def solo_bound(problem: Problem, plan: Plan | None = None) -> float:
+def single_device_bound(problem: Problem, plan: Plan | None = None) -> float:
     """Return a lower bound on the round in seconds, for any sharing of the band in time; inf if infeasible."""
-    return Alone.of(problem).bound_s
+    return SingleDevice.of(problem).bound_s
 
 
 def kept(problem: Problem, **options: Any) -> Ints:
     """Return the positions of the devices that are feasible with sharing in time: all that are feasible alone."""
-    return np.flatnonzero(np.isfinite(Alone.of(problem).ready_s))
+    return np.flatnonzero(np.isfinite(SingleDevice.of(problem).ready_s))

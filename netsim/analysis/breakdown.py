@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from netsim.analysis.names import device_names
-from netsim.base import html
+from netsim.analysis.device_names import device_names
+from netsim.base import html, units
 from netsim.base.errors import InputError, unknown
 from netsim.run import ALL_PARTS, in_order
 from netsim.trace.overlap import held_within
@@ -121,6 +121,19 @@ class Breakdown:
         """Return the object that ``netsim breakdown --json`` prints: all but ``shares``."""
         return {"totals": self.totals, "bandwidth_hz": self.bandwidth_hz,
                 "rounds": self.rounds.to_dicts(), "devices": self.devices.to_dicts(), "kinds": self.kinds.to_dicts()}
+
+
+def long_first_round(run: Run) -> str:
+    """Return a sentence about a first round that takes more than half of the time of a run, else an empty text.
+
+    By default all devices take part in it (``rounds.first``), and means over rounds say little then.
+    """
+    lengths, cohorts = run.rounds["round_s"].to_list(), run.rounds["cohort"].to_list()
+    if len(lengths) < 2 or lengths[0] <= sum(lengths) / 2 or cohorts[0] <= max(cohorts[1:]):
+        return ""
+    others = units.duration(sum(lengths[1:]) / (len(lengths) - 1))
+    return (f"{units.duration(lengths[0])} of {units.duration(sum(lengths))}, because all {cohorts[0]} devices take "
+            f"part in it; a later round takes {others} on average")
 
 
 def break_down(run: Run) -> Breakdown:

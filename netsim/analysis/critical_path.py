@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from netsim.analysis.breakdown import TOGETHER, WORK
-from netsim.analysis.names import all_names
+from netsim.analysis.device_names import all_names
 from netsim.base import html, units
-from netsim.base.arrays import Floats, Ints
-from netsim.base.counts import counted
 from netsim.base.errors import InputError
+from netsim.base.pluralize import pluralize
+from netsim.base.types import Floats, Ints
 from netsim.run import in_order
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class CriticalPath:
                         f"rounds, {top['share_of_time']:.0%} of the time.")
             best = self.causes.sort("gain_s", descending=True, maintain_order=True).row(0, named=True)
             if best["gain_s"] > TOGETHER * self.length_s:
-                gain = f"{units.format(best['gain_s'], 'time', 3)} ({best['gain_s'] / self.length_s:.1%})"
+                gain = f"{units.duration(best['gain_s'], 3)} ({best['gain_s'] / self.length_s:.1%})"
                 what = f"{best['device_name']}'s {_noun(best['part'])}"
                 said.append(f"What helps most: {what}; without it the run would be up to {gain} shorter.")
         if self.together > 0:
@@ -98,7 +98,7 @@ def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
     t0, t1 = rows["t0"].to_numpy(), rows["t1"].to_numpy()
     src, dst = run.links["src"].to_numpy(), run.links["dst"].to_numpy()
     if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < len(t0)):
-        raise InputError("damaged", str(run.path / "links"), f"links beyond the trace's {counted(len(t0), 'row')}")
+        raise InputError("damaged", str(run.path / "links"), f"links beyond the trace's {pluralize(len(t0), 'row')}")
     acts = run.collect(run.scan().filter(pl.col("kind") != "counter")
                        .select("seq", "round", "name", "device", "t0", "t1", length_s=pl.col("t1") - pl.col("t0")))
     ends = acts.filter(pl.col("name") == "aggregate")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from netsim.analysis.changes import (
+from netsim.analysis.counterfactuals import (
     BAND,
     BATTERY,
     BUDGET,
@@ -20,13 +20,14 @@ from netsim.analysis.changes import (
     RAISED,
     WITHOUT,
     Change,
-    Laboratory,
+    WhatIfAnalysis,
 )
-from netsim.analysis.drop_outs import DropOut, drop_outs
-from netsim.analysis.replay import Replays
+from netsim.analysis.dropouts import Dropout, dropouts
+from netsim.analysis.explain_asynchronous import WholeRun, check_number, held_up, savings, slowest_aggregation
+from netsim.analysis.replay import Report, RoundReplays
 from netsim.base import html, units
-from netsim.base.counts import counted
 from netsim.base.errors import InputError
+from netsim.base.pluralize import pluralize
 from netsim.cell.schedulers import SCHEDULERS
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 MOST_PLANS = 4_000       # for a whole run; a longer run first tries all changes in a sample of its rounds,
 MOST_CHANGES = 12        # then this number of changes in all rounds,
+MOST_JOBS = 600_000      # jobs times their cost, for a whole run; more are simulated in a sample of the rounds
 MOST_IN_TIME = 6         # or this number where rounds do not follow the plan: simulating them takes ten times as long
 HALF = 0.5               # of the saving of leaving a device out: a limit of the device that saves this replaces it
 LITTLE = 1e-6            # of a round: a limit that saves less does not bind
@@ -74,7 +76,7 @@ class WhatIf:
         share = f" ({self.saves_s / (self.round_s + self.saves_s):.1%})"
         comma = "," if "," in self.change else ""
         return (f"{self.change[0].upper()}{self.change[1:]}{comma} would shorten {shortened} by "
-                f"{units.format(self.saves_s, 'time', digits)}{share}.")
+                f"{units.duration(self.saves_s, digits)}{share}.")
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,20 @@ class Explanation:
     ``relaxed``   the factor by which all budgets had to be raised
     ``differs``   differences from the median round of the run, in sentences
     ``whole``     the run as a whole; None if one round was requested
+    ``rounds``    of a long run with large cohorts: the rounds that were simulated again, evenly spread; else None
+    ``aggregations``    of an asynchronous run (``round`` is None): ``round_s`` is the time of this aggregation
     """
 
     round: int | None
     round_s: float
     binding: tuple[Binding, ...]
     what_if: tuple[WhatIf, ...]
-    dropped: tuple[DropOut, ...] = ()
+    dropped: tuple[Dropout, ...] = ()
     relaxed: float = 1.0
     differs: tuple[str, ...] = ()
     whole: Explanation | None = None
+    rounds: tuple[int, ...] | None = None
+    aggregations: int | None = None
 
     def _repr_html_(self) -> str:
         title = "the run as a whole" if self.round is None else f"round {self.round}"
@@ -105,6 +111,39 @@ class Explanation:
         changes = html.table("changes that would help", ["change", "round_s", "saves_s"],
                              [(each.change, each.round_s, each.saves_s) for each in self.what_if])
         return held + changes + ("" if self.whole is None else self.whole._repr_html_())
+
+    @property
+    def subject(self) -> str:
+        """Name of the period whose duration is ``round_s``."""
+        if self.aggregations is not None:
+            return f"the time to aggregation {self.aggregations}"
+        return f"round {self.round}" if self.round is not None else "the run" if self.rounds is None else (
+            f"{len(self.rounds)} evenly spread rounds")
+
+    @property
+    def answer(self) -> tuple[str, ...]:
+        """The answer in a paragraph of sentences: duration, best change, missing devices, and the same for the run."""
+        slowest = ", the slowest," if self.whole else ""
+        verb = "is" if self.aggregations is not None else "took"
+        said = [f"{self.subject}{slowest} {verb} {units.duration(self.round_s)}."]
+        said += self.differs if self.aggregations is not None else ()
+        best = self.best
+        said.append("No change that was tried would shorten it." if best is None else best.sentence("it", 4))
+        if self.dropped:
+            said.append(f"{pluralize(len(self.dropped), 'device')} did not arrive.")
+        if self.whole is not None and self.whole.best is not None:
+            said.append(self.whole.best.sentence(self.whole.subject, 4))
+        return tuple(said)
+
+    @property
+    def grouped(self) -> list[tuple[WhatIf, ...]]:
+        """The changes, equal ones together: the same change of several devices, each with the same saving."""
+        groups: dict[tuple[Any, ...], list[WhatIf]] = {}
+        for each in self.what_if:
+            about = each.change if each.device is None else ""
+            shown = units.duration(each.round_s, 4), units.duration(each.saves_s, 4)
+            groups.setdefault((each.key, each.factor, about, *shown), []).append(each)
+        return [tuple(group) for group in groups.values()]
 
     @property
     def best(self) -> WhatIf | None:
@@ -120,21 +159,28 @@ class Explanation:
                          "price_s_per_unit": each.price_s_per_unit} for each in self.binding],
             "what_if": [each.as_json() for each in self.what_if],
         }
+        told |= {} if self.rounds is None else {"rounds": list(self.rounds)}
+        told |= {} if self.aggregations is None else {"aggregations": self.aggregations, "held_up": list(self.differs)}
         return told if self.whole is None else told | {"run": self.whole.as_json()}
 
 
 def explain(
     run: Run, round: int | None = None, *, allow_import: bool = False, methods: bool = True,
+    progress: Report | None = None,
 ) -> Explanation:
     """Explain one round; by default the slowest round and the run as a whole.
 
-    ``methods=False`` leaves out other allocation methods, some of which are slow.
+    ``methods=False`` leaves out other allocation methods, some of which are slow. ``progress`` is called with a text,
+    the number of simulated changes or rounds, and their total.
     """
-    replays = Replays(run, allow_import=allow_import, methods=methods)
+    replays = RoundReplays(run, allow_import=allow_import, methods=methods, report=progress or (lambda *_: None))
+    if replays.asynchronous:
+        return explain_aggregation(replays, round)
+    replays.check_rounds()
     number = replays.slowest if round is None else round
-    there = Laboratory.of(replays, number)
+    there = WhatIfAnalysis.of(replays, number)
     was, planned = there.was, replays.planned
-    lost = drop_outs(there)
+    lost = dropouts(there)
     if not was.agenda.waves:
         kept = next((each for each in lost if each.kept_by), None)
         remedy = f" Remedies for {kept.name}: {'; '.join(kept.kept_by)}." if kept else ""
@@ -148,16 +194,29 @@ def explain(
         differences(replays, number, best), whole_run(there) if round is None else None)
 
 
-def what_ifs(there: Laboratory) -> tuple[WhatIf, ...]:
+def explain_aggregation(replays: RoundReplays, number: int | None) -> Explanation:
+    """Explain an asynchronous run up to an aggregation; by default all of it, and its slowest aggregation."""
+    shown = slowest_aggregation(replays) if number is None else number
+    check_number(replays, shown)
+    there = WholeRun(replays, replays.run.last_round if number is None else number)
+    whole_s, found = savings(there)
+    return Explanation(
+        None, whole_s, (), ranked(found, whole_s, there.words), differs=held_up(replays, shown),
+        aggregations=there.last)
+
+
+def what_ifs(there: WhatIfAnalysis) -> tuple[WhatIf, ...]:
     """Return all changes of a round that have a plan, the largest saving first."""
     found: dict[Change, float] = {}
-    for change in there.standing():
+    standing = list(there.standing())
+    for done, change in enumerate(standing):
+        there.replays.report(f"round {there.number}", done, len(standing))
         saves = there.saves(change)
         if saves is None:
             continue
         found[change] = saves
         if change.key in (CPU, BUDGET) and change.device is not None and saves > LITTLE * there.round_s:
-            point = there.to_the_point(change.key, change.device)
+            point = there.smallest_sufficient(change.key, change.device)
             further = there.saves(point) if point else None
             if point and further is not None:
                 found[point] = further
@@ -184,7 +243,7 @@ def ranked(found: dict[Change, float], round_s: float, words: Callable[[Change],
     return tuple(sorted(rows, key=lambda each: (-each.saves_s, each.factor or 0.0)))
 
 
-def bindings(there: Laboratory) -> tuple[Binding, ...]:
+def bindings(there: WhatIfAnalysis) -> tuple[Binding, ...]:
     """Return the limits that bind, the largest saving first.
 
     The deadline is last, if waves end on it or it excludes devices. Its price is the number of waves that end on it:
@@ -204,7 +263,7 @@ def bindings(there: Laboratory) -> tuple[Binding, ...]:
     return tuple(held)
 
 
-def _priced_limits(there: Laboratory) -> list[tuple[Change, float]]:
+def _priced_limits(there: WhatIfAnalysis) -> list[tuple[Change, float]]:
     """Return limits with prices in seconds per unit; for methods without prices, by simulating one per cent more."""
     found: list[tuple[Change, float]] = []
     band = 0.0
@@ -219,7 +278,7 @@ def _priced_limits(there: Laboratory) -> list[tuple[Change, float]]:
     return [(Change(BAND), band), *found]
 
 
-def _measured_limits(there: Laboratory) -> list[tuple[Change, float]]:
+def _measured_limits(there: WhatIfAnalysis) -> list[tuple[Change, float]]:
     found = []
     for limit in (Change(BAND), *(Change(key, device) for device in there.candidates() for key in RAISED)):
         twice, now = there.saves(replace(limit, factor=2.0)), there.limit(limit)
@@ -231,24 +290,29 @@ def _measured_limits(there: Laboratory) -> list[tuple[Change, float]]:
     return found
 
 
-def whole_run(slowest: Laboratory) -> Explanation:
+def whole_run(slowest: WhatIfAnalysis) -> Explanation:
     """Explain a whole run: the same changes in all rounds, each with its own cohort and plan."""
     replays = slowest.replays
     numbers = sorted(replays.jobs)
-    plans = sum(4 * replays.jobs[number].height + len(replays.other_methods) + len(SCHEDULERS) for number in numbers)
+    heights = {number: replays.jobs[number].height for number in numbers}
+    plans = sum(4 * height + len(replays.other_methods) + len(SCHEDULERS) for height in heights.values())
     picked = numbers[::math.ceil(plans * replays.dear / MOST_PLANS)]
     known = {slowest.number: slowest}
     found, limits = _summed(replays, picked, None, known)
-    if len(picked) < len(numbers) or any(replays.jobs[number].height > replays.most_devices for number in numbers):
+    tried = numbers
+    if len(picked) < len(numbers) or any(each > replays.most_devices(each) for each in heights.values()):
         most = sorted(found, key=lambda change: -found[change])[:MOST_CHANGES if replays.as_planned else MOST_IN_TIME]
-        found, limits = _summed(replays, numbers, most, known)
-    whole_s = math.fsum(replays.lengths.values())
-    return Explanation(None, whole_s, (), ranked(
-        found, whole_s, lambda change: change.words(replays.names, limits.get(change))))
+        tried = numbers[::math.ceil(len(most) * sum(heights.values()) * replays.dear / MOST_JOBS)]
+        found, limits = _summed(replays, tried, most, known)
+    every_round = len(tried) == len(numbers)
+    whole_s = math.fsum(replays.lengths[number] for number in (replays.lengths if every_round else tried))
+    return Explanation(
+        None, whole_s, (), ranked(found, whole_s, lambda change: change.words(replays.names, limits.get(change))),
+        rounds=None if every_round else tuple(tried))
 
 
 def _summed(
-    replays: Replays, numbers: list[int], wanted: list[Change] | None, known: dict[int, Laboratory],
+    replays: RoundReplays, numbers: list[int], wanted: list[Change] | None, known: dict[int, WhatIfAnalysis],
 ) -> tuple[dict[Change, float], dict[Change, float]]:
     """Return the sums over some rounds of the seconds that changes save, and the limits that they raise.
 
@@ -257,8 +321,9 @@ def _summed(
     saved: dict[Change, float] = {}
     limits: dict[Change, float] = {}
     without_plan: set[Change] = set()
-    for number in numbers:
-        there = known[number] if number in known else Laboratory.of(replays, number)
+    for done, number in enumerate(numbers):
+        replays.report("whole run", done, len(numbers))
+        there = known[number] if number in known else WhatIfAnalysis.of(replays, number)
         if wanted is None:
             known[number] = there
         cohort = set(np.asarray(there.problem.numbers).tolist())
@@ -276,13 +341,13 @@ def _summed(
     return {change: saves for change, saves in saved.items() if change not in without_plan}, limits
 
 
-def differences(replays: Replays, number: int, device: int | None) -> tuple[str, ...]:
+def differences(replays: RoundReplays, number: int, device: int | None) -> tuple[str, ...]:
     """Return the differences from the median round, in sentences; ``device`` limits the round, if one does."""
     lengths = {each: length for each, length in replays.lengths.items() if each in replays.jobs}
     if len(lengths) < 2:
         return ()
     median = sorted(lengths, key=lambda each: (lengths[each], each))[(len(lengths) - 1) // 2]
-    now, usual = (units.format(lengths[each], "time") for each in (number, median))
+    now, usual = (units.duration(lengths[each]) for each in (number, median))
     told = [f"Round {number} took {now}; the median round ({median}) took {usual}."]
     if median != number:
         told.append(_other_devices(replays, number, median, device))
@@ -291,25 +356,25 @@ def differences(replays: Replays, number: int, device: int | None) -> tuple[str,
     return tuple(told)
 
 
-def _other_devices(replays: Replays, number: int, median: int, device: int | None) -> str:
+def _other_devices(replays: RoundReplays, number: int, median: int, device: int | None) -> str:
     """Name the devices that took part in this round and not in the median round, the limiting device first."""
     here, there = (set(replays.jobs[each]["device"].to_list()) for each in (number, median))
     new, gone = sorted(here - there, key=lambda each: (each != device, each)), there - here
     if not new:
-        return (f"The cohort has {counted(len(gone), 'device')} fewer than in the median round." if gone else
+        return (f"The cohort has {pluralize(len(gone), 'device')} fewer than in the median round." if gone else
                 "Both rounds have the same cohort.")
     more = f" and {len(new) - FEW} more" if len(new) > FEW else ""
     return f"Not in the median round: {', '.join(replays.names[each] for each in new[:FEW])}{more}."
 
 
-def _about_device(replays: Replays, number: int, lengths: dict[int, float], device: int) -> Iterator[str]:
+def _about_device(replays: RoundReplays, number: int, lengths: dict[int, float], device: int) -> Iterator[str]:
     """Compare rounds with and without a device, and its gain in this round with its median gain."""
     name, gains = replays.names[device], dict(replays.run.jobs.filter(pl.col("device") == device).select(
         "round", "gain").iter_rows())
     with_it = [length for each, length in lengths.items() if each in gains]
     without = [length for each, length in lengths.items() if each not in gains]
     if with_it and without:
-        mean = [units.format(sum(some) / len(some), "time") for some in (with_it, without)]
+        mean = [units.duration(sum(some) / len(some)) for some in (with_it, without)]
         yield (f"Rounds with {name} ({len(with_it)} of {len(lengths)}) take {mean[0]} on average, "
                f"rounds without it {mean[1]}.")
     usual = float(np.median(list(gains.values())))

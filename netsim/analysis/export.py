@@ -1,4 +1,4 @@
-"""Export of a trace to other tools: Perfetto, CSV, Parquet."""
+"""Export of a run to other tools: Perfetto, CSV, Parquet, TensorBoard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 import polars as pl
 
-from netsim.analysis.names import all_names
+from netsim.analysis.device_names import all_names
 from netsim.base.errors import InputError
 from netsim.base.files import packed, replace_file, safe_table
 from netsim.base.registry import Entry, Registry, first_called
@@ -24,7 +24,9 @@ FORMATS = Registry("export format", "--format", {
     "perfetto": Entry("netsim.analysis.perfetto:write_perfetto", "for ui.perfetto.dev and chrome://tracing"),
     "csv": Entry("netsim.analysis.export:write_csv", "the rows of the trace as text"),
     "parquet": Entry("netsim.analysis.export:write_parquet", "the rows of the trace as one table"),
+    "tensorboard": Entry("netsim.analysis.tensorboard:write_tensorboard", "accuracy, times and energy of the rounds"),
 }, given=2, check=first_called("run", "--format"))
+EVENTS = "tfevents"      # part of the name of every file that TensorBoard reads
 
 
 def export(run: Run, format: str, path: Path) -> None:
@@ -34,6 +36,11 @@ def export(run: Run, format: str, path: Path) -> None:
     binary file.
     """
     write = FORMATS.make(format, {})
+    if format == "tensorboard" and EVENTS not in path.name:
+        raise InputError("malformed", "--out", path.name, f'a file name with "{EVENTS}"',
+                         f"TensorBoard reads no other files: use {path.with_name('events.out.tfevents.netsim')}")
+    if not run.last_round:
+        raise InputError("empty", str(run.path), hint="No round is complete yet, so there is nothing to export")
     try:
         replace_file(path, partial(write, run))
     except OSError as error:
@@ -51,7 +58,7 @@ def each_part(run: Run) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         yield run.collect(pl.scan_parquet(row_file, glob=False)), run.collect(pl.scan_parquet(link_file, glob=False))
 
 
-def job_facts(run: Run) -> pl.DataFrame:
+def job_annotations(run: Run) -> pl.DataFrame:
     """Return a row per job: job, outcome and the FACTS of its plan; null without a plan.
 
     The rate is the mean rate of the upload, or the planned rate of a job that did not arrive.

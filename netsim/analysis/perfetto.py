@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import polars as pl
 
-from netsim.analysis.export import FACTS, each_part, job_facts
-from netsim.analysis.names import all_names
+from netsim.analysis.device_names import all_names
+from netsim.analysis.export import FACTS, each_part, job_annotations
 from netsim.base.errors import InputError
 from netsim.trace.schema import CELL, SERVER, UNDELIVERED
 
@@ -40,7 +40,7 @@ def write_perfetto(run: Run, file: IO[bytes]) -> None:
         raise InputError("too-large", str(run.path), f"{last_s:g} s", f"at most {LONGEST_S:g} s",
                          "Perfetto counts microseconds in 64 bits; export csv or parquet")
     names = all_names(run.devices)
-    facts = job_facts(run)
+    facts = job_annotations(run)
     took_part: set[int] = {SERVER, CELL}
     file.write(b'{"displayTimeUnit":"ms","otherData":{"run":')
     file.write(json.dumps(run.title).encode())

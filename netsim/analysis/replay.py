@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from netsim.allocation import METHODS
+from netsim.allocation import METHODS, Infeasible, Plan, Problem
 from netsim.allocation.methods import takes_link
-from netsim.allocation.prices import ON_TIME
-from netsim.allocation.waves import Agenda, MakePlanner, Wave, planner_of
-from netsim.analysis.names import device_names
-from netsim.base.arrays import Floats
+from netsim.allocation.planner import Planner, PlannerFactory, Preparation, RoundPlan, Wave, planner_of
+from netsim.allocation.problem import CELL, DEVICE
+from netsim.allocation.sensitivities import ON_TIME
+from netsim.analysis.device_names import device_names
 from netsim.base.errors import InputError
 from netsim.base.tolerances import CONSTRAINT
-from netsim.prepare import brought
+from netsim.base.types import Floats, Ints
 from netsim.server import SERVERS
 from netsim.server.replay import RecordedRound, ReplayedRound, RunReplay
 from netsim.trace.schema import ARRIVED, INFEASIBLE
+from netsim.validation import user_objects
 
 if TYPE_CHECKING:
     from netsim.run import Run
 
 DEAR = {"sao-common-power": 40, "algorithm6": 40, "sao-joint": 10, "fedl": 10,
         "sao-adaptive": 2_000}      # cost of a plan, in plans of `sao`
+MOST_DEAR = 20_000                  # such costs times jobs of a round up to which a method is tried
 PLAYED, IN_TIME = 3, 20             # cost of simulating a round: as planned, and in a time-varying environment
 MOST_DEVICES = 32    # devices of a cohort whose changes are simulated: those with the largest prices,
-MOST_IN_TIME = 16    # or, where rounds do not follow the plan, those that finished last
+MOST_IN_TIME = 16    # or, where rounds do not follow the plan, those that finished last;
+MOST_JOBS = 16_000   # fewer of a large cohort: jobs, times devices that are tried, at one play each,
+FEWEST = 4           # but at least this many devices
+
+
+Report = Callable[[str, int, int], None]      # progress: what is simulated again, number of it done, number in all
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
+class SimulatedRound:
     """A simulated round with its plan."""
 
     round_s: float
-    agenda: Agenda
+    agenda: RoundPlan
     arrived: frozenset[int]
     spent_j: Mapping[int, float]  # by device
     longest_s: float              # of its waves, as planned or as played
@@ -61,7 +70,7 @@ class Played:
         return None
 
     @classmethod
-    def of(cls, found: ReplayedRound, deadline_s: float) -> Played:
+    def of(cls, found: ReplayedRound, deadline_s: float) -> SimulatedRound:
         """Summarize the jobs of a replayed round."""
         device, t0, t1, outcome, energy_j = (
             found.part.column("jobs", name) for name in ("device", "t0", "t1", "outcome", "energy_j"))
@@ -77,38 +86,96 @@ class Played:
             sum(seconds >= deadline_s * (1 - ON_TIME) for seconds in waves.values()))
 
 
-class Replays:
+    @classmethod
+    def of_waves(cls, agenda: RoundPlan, waves: Sequence[SimulatedRound]) -> SimulatedRound:
+        """Return the round of these independent waves, one after another."""
+        return cls(
+            math.fsum(each.round_s for each in waves), agenda, frozenset().union(*(each.arrived for each in waves)),
+            {device: joules for each in waves for device, joules in each.spent_j.items()},
+            max(each.longest_s for each in waves), sum(each.on_deadline for each in waves))
+
+
+def fingerprint(problem: Problem) -> bytes:
+    """Return a digest of all numbers of a problem."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in (*DEVICE, *CELL, "numbers"):
+        digest.update(np.asarray(getattr(problem, name), np.float64).tobytes())
+    return digest.digest()
+
+
+def solve_once(make: PlannerFactory, known: dict[bytes, Plan | Infeasible]) -> PlannerFactory:
+    """Return the same planner with a cache: under a change of one device, most waves have the same problem."""
+    def bound(
+        problem: Callable[[Ints], Problem], charge_j: Callable[[Ints], Floats] | None = None,
+        before: Preparation | None = None, /,
+    ) -> Planner:
+        planner = make(problem, charge_j, before)
+
+        def allocate(posed: Problem) -> Plan:
+            key = fingerprint(posed)
+            if key not in known:
+                try:
+                    known[key] = planner.allocate(posed)
+                except Infeasible as reason:
+                    known[key] = reason
+            found = known[key]
+            if isinstance(found, Infeasible):
+                raise found
+            return found
+
+        return planner if before is not None else replace(planner, allocate=allocate)
+
+    return bound
+
+
+class RoundReplays:
     """The rounds of one run, each rebuilt on demand."""
 
-    def __init__(self, run: Run, *, allow_import: bool = False, methods: bool = True) -> None:
+    def __init__(
+        self, run: Run, *, allow_import: bool = False, methods: bool = True, report: Report = lambda *_: None,
+    ) -> None:
         if run.jobs.is_empty():
             raise InputError("empty", str(run.path / "jobs"), hint="No job is recorded, so there is nothing to explain"
                              + ("" if run.last_round else "; no round is complete yet"))
-        self.run = run
+        self.run, self.allow_import, self.report = run, allow_import, report
         self.scenario = run.scenario
         METHODS.permit(self.method, allow_import=allow_import)
-        for registry, name, _ in brought(self.scenario):
+        for registry, name, _ in user_objects(self.scenario):
             registry.permit(name, allow_import=allow_import)
-        self._check_server()
         self._methods = methods
-        self._planners: dict[tuple[str, bool], MakePlanner] = {}
+        self._planners: dict[tuple[str, bool], PlannerFactory] = {}
+        self._plans: dict[tuple[str, bool], dict[bytes, Plan | Infeasible]] = {}      # of the last round replayed
+        self._waves: tuple[int, dict[tuple[Any, ...], SimulatedRound]] = (0, {})              # of the same round
+
+    def waves_of(self, number: int) -> dict[tuple[Any, ...], SimulatedRound]:
+        """Return the waves of a round that were played so far; those of other rounds are forgotten."""
+        if self._waves[0] != number:
+            self._waves = number, {}
+            for plans in self._plans.values():
+                plans.clear()
+        return self._waves[1]
 
     @cached_property
     def other_methods(self) -> list[str]:
         """The allocation methods to try."""
         link = self.engine.parts.problems.link
         return [each for each, method in METHODS.items() if self._methods and each != self.method and not method.dear
-                and takes_link(method.links, link)]
+                and takes_link(method.links, link) and (method.links == "any" or not self.scenario.has_cpu_tables)]
 
-    def _check_server(self) -> None:
+    def check_rounds(self) -> None:
         """Raise InputError for a run whose rounds are not independent."""
         server = self.scenario.server
-        waits = server is None or getattr(SERVERS.find(server.kind), "waits", True)
-        if not waits or not (self.run.in_rounds or server):
+        if self.asynchronous or not (self.run.in_rounds or server):
             raise InputError(
                 "unsupported", "server.kind" if server else str(self.run.path), f'"{server.kind}"' if server else None,
                 "rounds that wait for their jobs", "Jobs reach from one aggregation into the next, so that none of "
                 "them can be changed alone; breakdown and critical-path show what each waited for")
+
+    @property
+    def asynchronous(self) -> bool:
+        """True if jobs reach from one aggregation into the next."""
+        server = self.scenario.server
+        return server is not None and not getattr(SERVERS.find(server.kind), "waits", True)
 
     @cached_property
     def engine(self) -> RunReplay:
@@ -119,8 +186,12 @@ class Replays:
             found[number] = RecordedRound(jobs["device"].to_numpy(), began[number], int(jobs["job"].to_numpy().min()),
                                           dispatched, partial(self._levels, number))
             dispatched += int(jobs["cpu_hz"].is_not_nan().sum())
-        samples = self.run.devices.sort("device")["samples"].to_numpy().astype(np.int64)
-        return RunReplay(self.scenario, int(self.run.info["seed"]), samples, float(self.run.jobs["bits"][0]), found)
+        devices = self.run.devices.sort("device")
+        if "cycles_per_sample" not in devices.columns:
+            raise InputError("damaged", str(self.run.path / "devices.parquet"), "no column cycles_per_sample")
+        samples, cycles = devices["samples"].to_numpy().astype(np.int64), devices["cycles_per_sample"].to_numpy()
+        return RunReplay(self.scenario, int(self.run.info["seed"]), (samples, cycles),
+                         float(self.run.jobs["bits"][0]), found)
 
     def _levels(self, number: int) -> Floats:
         """Return the charge of all batteries in J when a round began, shape (N,)."""
@@ -140,10 +211,10 @@ class Replays:
         """True if rounds follow their plans, except for batteries and deadlines."""
         return self.engine.as_planned
 
-    @property
-    def most_devices(self) -> int:
-        """Number of devices of a cohort whose changes are played."""
-        return MOST_DEVICES if self.as_planned else MOST_IN_TIME
+    def most_devices(self, jobs: int) -> int:
+        """Return the number of devices whose changes are played in a round of ``jobs`` jobs."""
+        most = MOST_DEVICES if self.as_planned else MOST_IN_TIME
+        return max(FEWEST, min(most, MOST_JOBS * most // MOST_DEVICES // jobs))
 
     @property
     def dear(self) -> int:
@@ -157,14 +228,15 @@ class Replays:
     @property
     def sharing(self) -> str:
         """The scheduler of the run."""
-        return self.scenario.allocation.sharing or "planned"
+        return self.scenario.cell.scheduler or "planned"
 
-    def planner(self, method: str, *, hurried: bool) -> MakePlanner:
+    def planner(self, method: str, *, hurried: bool) -> PlannerFactory:
         """Return a method bound to the deadline and its options: those of the run, or the defaults of other methods."""
         if (method, hurried) not in self._planners:
             options: Mapping[str, Any] = self.scenario.allocation.options if method == self.method else {}
-            self._planners[method, hurried] = planner_of(
-                method, options, self.scenario.rounds.deadline if hurried else None)
+            self._planners[method, hurried] = solve_once(
+                planner_of(method, options, self.scenario.rounds.deadline if hurried else None),
+                self._plans.setdefault((method, hurried), {}))
         return self._planners[method, hurried]
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from traceback import extract_tb
@@ -110,23 +110,25 @@ OWN_CODE = 'Code of your own: "package.module:Name".'
 
 def unknown(
     key: str, name: object, allowed: Iterable[str], code: str = "unknown-name", hint: str = "", source: str = "",
-    *, secret: bool = False,
+    *, secret: bool = False, renamed: Mapping[str, str] | None = None,
 ) -> InputError:
     """Return the error for an unknown name: lists the allowed names and suggests the nearest.
 
     A ``secret`` name is not repeated: any file may be named as a table, and its first line read as names.
+    ``renamed`` are old names and the new ones to suggest for them.
 
     >>> str(unknown("allocation.method", "soa", ["sao", "equal"]))
     'allocation.method: unknown name (found "soa"; expected equal or sao). Did you mean "sao"?'
     """
     names = sorted(allowed)
-    near = nearest(str(name), names)
+    near = nearest(str(name), [*names, *(renamed or {})])
+    near = (renamed or {}).get(near, near) if near else near
     hints = ([f'Did you mean "{near}"?'] if near else []) + ([hint] if hint else [])
-    return InputError(code, key, None if secret else quoted(name), either(names) if names else "none",
+    return InputError(code, key, None if secret else quoted(name), alternatives(names) if names else "none",
                       " ".join(hints), source)
 
 
-class YourCodeError(InputError):
+class UserCodeError(InputError):
     """Error in code of a user, with its file, line and message, without frames of netsim."""
 
     @classmethod
@@ -147,20 +149,20 @@ class YourCodeError(InputError):
     def text(self) -> str:
         return f"{self.source}{': ' if self.source else ''}{self.key}{self.found}"
 
-    def in_round(self, number: int) -> YourCodeError:
+    def in_round(self, number: int) -> UserCodeError:
         """Return the same error with the number of the round, unless it has one."""
-        return self if self.key.startswith("round ") else YourCodeError(
+        return self if self.key.startswith("round ") else UserCodeError(
             self.code, f"round {number}, {self.key}", self.found)
 
 
 def ask(what: str, call: Callable[..., Any], *arguments: Any, at: float | None = None) -> Any:
-    """Call a function of the user; an exception in it becomes a YourCodeError about ``what``."""
+    """Call a function of the user; an exception in it becomes a UserCodeError about ``what``."""
     try:
         return call(*arguments)
     except InputError:
         raise
     except Exception as error:
-        raise YourCodeError.of(what, error, at=at) from None
+        raise UserCodeError.of(what, error, at=at) from None
 
 
 def _file(name: str) -> str:
@@ -181,10 +183,10 @@ def readable(message: str) -> str:
     return text[:_HEAD] + mark + text[_HEAD + len(mark) - MOST_CHARACTERS:]
 
 
-def found(value: object) -> str:
+def describe_value(value: object) -> str:
     """Describe a value by its type and its shortened repr.
 
-    >>> found(3)
+    >>> describe_value(3)
     'int 3'
     """
     text = repr(value)
@@ -201,7 +203,7 @@ def quoted(value: object) -> str:
     return (text if len(text) <= 80 else text[:77] + "...").replace("\n", "\\n")
 
 
-def either(names: Sequence[str]) -> str:
+def alternatives(names: Sequence[str]) -> str:
     """``a, b or c``."""
     return " or ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
@@ -212,10 +214,10 @@ def nearest(found: str, allowed: Sequence[str]) -> str | None:
     return next(iter(same or get_close_matches(found, allowed, n=1, cutoff=0.5)), None)
 
 
-def one_of(found: str, allowed: Iterable[str]) -> str:
+def suggest(found: str, allowed: Iterable[str]) -> str:
     """``allowed: a, b, c`` and, where one is near, ``did you mean "b"?``, for a message that is no InputError.
 
-    >>> one_of("soa", ["equal", "sao"])
+    >>> suggest("soa", ["equal", "sao"])
     'allowed: equal, sao; did you mean "sao"?'
     """
     names = sorted(allowed)

@@ -23,9 +23,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from netsim.base import units
-from netsim.base.counts import counted
 from netsim.base.error_codes import ERROR_CODES
 from netsim.base.errors import OWN_CODE, InputError, quoted, unknown
+from netsim.base.pluralize import pluralize
 
 TYPES = {      # expected values of pydantic's error types, in words that fit a TOML file
     "model_type": "a table", "model_attributes_type": "a table", "dict_type": "a table", "int_type": "a whole number",
@@ -65,7 +65,7 @@ def input_error(error: ErrorDetails, value: Any) -> InputError:
         return unknown("", value, names_in(context["expected"]))
     if kind in LENGTHS:
         word, bound = LENGTHS[kind]
-        return InputError("wrong-length", "", found, f"{word} {counted(context[bound], 'entry', 'entries')}")
+        return InputError("wrong-length", "", found, f"{word} {pluralize(context[bound], 'entry', 'entries')}")
     if kind in CODES:
         return InputError(CODES[kind], "", found)
     bounds = [f"{word} {context[name]:,}".removesuffix(".0") for name, word in BOUNDS.items() if name in context]
@@ -238,6 +238,8 @@ Speed = Annotated[float, Measure("speed")]
 SpectralEfficiency = Annotated[float, Measure("spectral efficiency")]
 Seconds = Annotated[float, Measure("time", bare=True)]      # of methods that are called from Python too
 Joules = Annotated[float, Measure("energy", bare=True)]
+Voltage = Annotated[float, Measure("voltage")]
+DataRate = Annotated[float, Measure("data rate")]
 DataSize = Annotated[float, Measure("data size")]
 Natural = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(_whole), "natural number"]     # named in the JSON Schema
 Positive = Annotated[float, Field(gt=0, le=LARGEST), "positive number"]

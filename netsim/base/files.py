@@ -30,13 +30,13 @@ MOST_NESTED = 50                 # nested tables or lists in an untrusted file
 LET_GO_S = 3.0                   # time for workers of a killed process to release its locks
 
 
-class PassingFolder:
+class TemporaryFolder:
     """Temporary folder that is removed with this object, without a warning.
 
     A ``TemporaryDirectory`` that is not closed warns when it is collected, and this one is never closed.
     """
 
-    _there: ClassVar[WeakSet[PassingFolder]] = WeakSet()
+    _there: ClassVar[WeakSet[TemporaryFolder]] = WeakSet()
 
     def __init__(self) -> None:
         self.path = Path(mkdtemp(prefix="netsim-"))
@@ -50,9 +50,9 @@ class PassingFolder:
             folder._remove()
 
 
-def folder_for(out: Path | str | None) -> tuple[Path, PassingFolder | None]:
+def folder_for(out: Path | str | None) -> tuple[Path, TemporaryFolder | None]:
     """Return the folder ``out``, or a temporary one that lives as long as the second return value."""
-    keep = PassingFolder() if out is None else None
+    keep = TemporaryFolder() if out is None else None
     return keep.path if keep else Path(str(out)), keep
 
 
@@ -87,16 +87,16 @@ def open_to_write(path: Path, *, keep: bool = False) -> IO[bytes]:
     return file
 
 
-def hold(path: Path, what: str) -> IO[bytes]:
+def hold(path: Path, what: str, *, shared: bool = False) -> IO[bytes]:
     """Open a file and lock it until it is closed; InputError for its folder where another process holds it.
 
-    ``what`` the lock protects, for the message: "this run".
+    ``what`` the lock protects, for the message: "this run". Several processes may hold a ``shared`` lock.
     """
     file = open_to_write(path, keep=True)
     give_up = time.monotonic() + LET_GO_S
     while True:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
             return file
         except OSError:
             if time.monotonic() > give_up:

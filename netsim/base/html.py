@@ -34,7 +34,7 @@ def cell(name: str, value: Any) -> str:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], most: int = MOST_ROWS) -> str:
     """A table with a header; of many rows the first, and how many more there are."""
     listed = list(rows)
-    head = "".join(f"<th {_CELL}>{escape(_said(name))}</th>" for name in columns)
+    head = "".join(f"<th {_CELL}>{escape(column_name(name))}</th>" for name in columns)
     lines = [[cell(name, value) for name, value in zip(columns, row, strict=True)] for row in listed[:most]]
     body = "".join(f"<tr>{''.join(f'<td {_CELL}>{escape(text)}</td>' for text in line)}</tr>" for line in lines)
     more = f"<tr><td {_CELL} colspan={len(columns)}>... and {len(listed) - most:,} more</td></tr>" if (
@@ -44,7 +44,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], mos
 
 def listing(title: str, values: Mapping[str, Any]) -> str:
     """Names and values, a line each."""
-    body = "".join(f"<tr><th {_CELL}>{escape(_said(name))}</th><td {_CELL}>{escape(cell(name, value))}</td></tr>"
+    body = "".join(f"<tr><th {_CELL}>{escape(column_name(name))}</th><td {_CELL}>{escape(cell(name, value))}</td></tr>"
                    for name, value in values.items())
     return _titled(title, f"<tbody>{body}</tbody>")
 
@@ -53,10 +53,10 @@ def _titled(title: str, inside: str) -> str:
     return f"<p><b>{escape(title)}</b></p><table style='border-collapse:collapse'>{inside}</table>"
 
 
-def _said(name: str) -> str:
+def column_name(name: str) -> str:
     """A column's name, with the word for what its ending measures; a key path stays as it is.
 
-    >>> _said("upload_s"), _said("energy_j"), _said("cell.path_loss")
+    >>> column_name("upload_s"), column_name("energy_j"), column_name("cell.path_loss")
     ('upload time', 'energy', 'cell.path_loss')
     """
     if "." in name:

@@ -32,6 +32,7 @@ class Entry:
 
 
 SESSION = "session:"       # prefix of the names of objects of this Python session
+VERSION = "#"              # between the name of such an object and its version
 E = TypeVar("E", bound=Entry)
 
 
@@ -88,9 +89,12 @@ class Registry(dict[str, E], Generic[E]):
         return found
 
     @contextmanager
-    def lend(self, thing: Any) -> Iterator[str]:
-        """Yield a name for an object of this session, such as a function of a notebook, valid within the block."""
-        name = SESSION + str(getattr(thing, "__name__", type(thing).__name__))
+    def lend(self, thing: Any, version: str = "") -> Iterator[str]:
+        """Yield a name for an object of this session, such as a function of a notebook, valid within the block.
+
+        A ``version`` becomes part of the name: the same function with other code then has another name.
+        """
+        name = SESSION + str(getattr(thing, "__name__", type(thing).__name__)) + (VERSION + version if version else "")
         self._fitting(name, thing)
         self._lent[name] = thing
         try:

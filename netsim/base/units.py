@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from types import MappingProxyType
 
-from netsim.base.errors import InputError, either, nearest, quoted
+from netsim.base.errors import InputError, alternatives, nearest, quoted
 
 
 def linear(decibels: float) -> float:
@@ -55,18 +55,22 @@ DIMENSIONS: Mapping[str, Mapping[str, Scale]] = MappingProxyType({
     "speed": {"m/s": "1", "km/h": "0.2777777777777778"},
     "spectral efficiency": {"bit/s/Hz": "1"},
     "time": _table("1=s 1e-9=ns 1e-6=us 1e-6=µs 1e-3=ms 60=min 3600=h"),
+    "voltage": _table("1=V 1e-3=mV"),
+    "data rate": _table("1=bit/s 1e3=kbit/s 1e6=Mbit/s 1e9=Gbit/s 8=B/s 8e3=kB/s 8e6=MB/s"),
     "data size": _table("1=bit 1e3=kbit 1e6=Mbit 1e9=Gbit 8=B 8e3=kB 8e3=KB 8e6=MB 8e9=GB 8192=KiB 8388608=MiB"),
 })
 
 NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 _QUANTITY = re.compile(rf"({NUMBER})\s*(.*)", re.DOTALL)
+_CHARGE = re.compile(rf"({NUMBER})\s*(mAh|Ah)\s+at\s+({NUMBER})\s*V")     # energy of a battery
 _ALIKE = str.maketrans({"−": "-", "μ": "µ"})     # minus sign and Greek mu, as copied from papers
 
 
 def pattern(dimension: str) -> str:
     """Return a regular expression for the spellings that ``parse`` accepts, for the JSON Schema."""
     units = "|".join(sorted(DIMENSIONS[dimension], key=lambda unit: (-len(unit), unit)))
-    return rf"^\s*{NUMBER}\s*({units})\s*$"
+    plain = rf"{NUMBER}\s*({units})"
+    return rf"^\s*({plain}|{_CHARGE.pattern})\s*$" if dimension == "energy" else rf"^\s*{plain}\s*$"
 
 
 def parse(value: object, dimension: str) -> float:
@@ -76,6 +80,8 @@ def parse(value: object, dimension: str) -> float:
     0.03
     >>> parse("448 kbit", "data size")
     448000.0
+    >>> parse("2000 mAh at 3.5 V", "energy")
+    25200.0
     """
     if isinstance(value, str):
         return _parse(value, dimension)
@@ -85,14 +91,19 @@ def parse(value: object, dimension: str) -> float:
 @lru_cache(maxsize=4096)      # fleets repeat the same few spellings
 def _parse(text: str, dimension: str) -> float:
     units = DIMENSIONS[dimension]
+    charge = _CHARGE.fullmatch(text.translate(_ALIKE).strip()) if dimension == "energy" else None
+    if charge is not None:
+        hours = Decimal(charge[1]) * (Decimal("3.6") if charge[2] == "mAh" else 3600)
+        return float(hours * Decimal(charge[3]))
     match = _QUANTITY.fullmatch(text.translate(_ALIKE).strip())
     if match is None:
         raise InputError("malformed", "", quoted(text), f"a number and a unit of {dimension}: {example(dimension)}")
     number, unit = match.groups()
     if unit not in units:
         known, near = sorted(units), nearest(unit, sorted(units))
-        raise InputError("wrong-unit", "", quoted(text), f"{dimension} in {either(known)}",
-                         f'Did you mean "{near}"?' if near else "")
+        hint = 'Give the voltage too, such as "2800 mAh at 3.7 V"' if unit in ("mAh", "Ah") else (
+            f'Did you mean "{near}"?' if near else "")
+        raise InputError("wrong-unit", "", quoted(text), f"{dimension} in {alternatives(known)}", hint)
     scale = units[unit]
     try:
         si = float(Decimal(number) * Decimal(scale)) if isinstance(scale, str) else scale(float(number))
@@ -119,14 +130,15 @@ def _found(value: object) -> str:
 _EXAMPLES = {
     "length": "300 m", "frequency": "20 MHz", "energy": "30 mJ", "power": "23 dBm", "noise density": "-174 dBm/Hz",
     "gain": "-95 dB", "decibels": "8 dB", "time": "150 ms", "data size": "448 kbit",
-    "speed": "1.4 m/s", "spectral efficiency": "7.4 bit/s/Hz",
+    "speed": "1.4 m/s", "data rate": "5 Mbit/s", "voltage": "0.8 V", "spectral efficiency": "7.4 bit/s/Hz",
 }
 
 # The units that people read, largest first; logarithmic ones are spelled by a function.
 _SHOWN = {
     "length": "km m", "frequency": "GHz MHz kHz Hz", "energy": "MJ kJ J mJ µJ nJ", "power": "kW W mW µW",
     "time": "s ms µs ns", "data size": "Gbit Mbit kbit bit", "decibels": "dB", "speed": "m/s",
-    "spectral efficiency": "bit/s/Hz",
+    "spectral efficiency": "bit/s/Hz", "data rate": "Gbit/s Mbit/s kbit/s bit/s",
+    "voltage": "V mV",
 }
 _LADDERS = {dimension: [(float(str(DIMENSIONS[dimension][unit])), unit) for unit in units.split()]
             for dimension, units in _SHOWN.items()}
@@ -135,6 +147,8 @@ _LEVELS: Mapping[str, tuple[Callable[[float], float], str]] = {
     "noise density": (dbm_from_watts, "dBm/Hz"),
 }
 
+SHORT_S = 120        # durations below it are written in seconds
+_CLOCK = ((86_400, 24, "d", "h"), (3_600, 60, "h", "min"), (60, 60, "min", "s"))      # s, parts, unit, unit of a part
 MOST_PLACES = 9      # before the point, or behind it
 
 
@@ -157,6 +171,21 @@ def format(value: float, dimension: str, digits: int = 4, *, up: bool = False) -
     if up and parse(shown, dimension) < value:
         return f"{short_up(Decimal(value) / Decimal(str(size)), digits)} {unit}"
     return shown
+
+
+def duration(seconds: float, digits: int = 4) -> str:
+    """Format a time in the units that people use: as :func:`format` below two minutes, then "9 h 4 min".
+
+    >>> duration(32_640.0), duration(150.0), duration(90.0), duration(432_000.0)
+    ('9 h 4 min', '2 min 30 s', '90 s', '5 d')
+    """
+    whole = round(abs(seconds)) if math.isfinite(seconds) else 0
+    if whole < SHORT_S:
+        return format(seconds, "time", digits)
+    larger, smaller = next(((size, size // by), (unit, part)) for size, by, unit, part in _CLOCK if whole >= size)
+    whole = round(whole / larger[1]) * larger[1]
+    first, rest = divmod(whole, larger[0])
+    return f"{'-' if seconds < 0 else ''}{first} {smaller[0]}" + (f" {rest // larger[1]} {smaller[1]}" if rest else "")
 
 
 def short_up(number: float | Decimal, digits: int = 4) -> str:

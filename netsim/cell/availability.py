@@ -11,18 +11,18 @@ from simpy.events import ProcessGenerator
 from netsim.cell.clock import sleep_until
 from netsim.cell.device import Device
 from netsim.cell.job import Interruption, Policy
+from netsim.environment.availability import AvailabilityModel
 from netsim.trace.schema import CRASHED, OFF
-from netsim.world.faults import Faults
 
 REASONS = {"availability": OFF, "crash": CRASHED}
-POLICIES: dict[str, Policy] = {"pause": "pause", "lose": "restart", "drop": "abort"}      # the most severe last
+POLICIES: tuple[Policy, ...] = ("pause", "restart", "abort")      # the most severe last
 MOST_RESTARTS = 1000       # a job that restarts more often is aborted
 
 
 class Availability:
     """Interrupts the jobs of devices that become unavailable, and resumes them when the devices are available."""
 
-    def __init__(self, env: simpy.Environment, faults: Faults, devices: Mapping[int, Device]) -> None:
+    def __init__(self, env: simpy.Environment, faults: AvailabilityModel, devices: Mapping[int, Device]) -> None:
         self.env, self.faults = env, faults
         self.devices = devices
         self._watched: set[int] = set()
@@ -51,6 +51,6 @@ class Availability:
         if not absences:
             device.come_back()
             return
-        worst = max(absences, key=lambda absence: list(POLICIES).index(absence.work))
+        worst = max(absences, key=lambda absence: POLICIES.index(absence.on_interrupt))
         hopeless = device.job.work.restarts >= MOST_RESTARTS or self.faults.back_at(number, now) == math.inf
-        device.interrupt(Interruption(REASONS[worst.why], "abort" if hopeless else POLICIES[worst.work]))
+        device.interrupt(Interruption(REASONS[worst.why], "abort" if hopeless else worst.on_interrupt))

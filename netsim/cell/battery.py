@@ -18,12 +18,12 @@ import numpy as np
 import simpy
 from simpy.events import ProcessGenerator
 
-from netsim.base.arrays import Bools, Floats, Ints, State
-from netsim.base.counts import counted
+from netsim.base.pluralize import pluralize
+from netsim.base.types import Bools, Floats, Ints, State
 from netsim.base.units import format
 from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
+from netsim.environment.energy_sources import EnergySources
 from netsim.trace.schema import BOOKS
-from netsim.world.supply import Supply
 
 MOST_EDGES = 10_000                       # starts and ends of charging periods examined in advance: years
 MARGIN = 1e-9                             # fraction above the minimum energy of a job at which a device is able
@@ -155,14 +155,14 @@ class Batteries:
 
     def __init__(
         self, env: simpy.Environment, capacity_j: Floats, least_j: Floats | None = None,
-        supplies: Sequence[Supply] = (),
+        supplies: Sequence[EnergySources] = (),
     ) -> None:
         self.env = env
         self.capacity_j = capacity_j
-        self.left_j: Floats = np.array(capacity_j, float)
         self.least_j: Floats = np.zeros(len(capacity_j)) if least_j is None else least_j
         self.finite: Bools = np.isfinite(capacity_j)    # mask of the battery-powered devices
         self.any_finite = bool(self.finite.any())
+        self.left_j: Floats = np.array(capacity_j, float) if self.any_finite or supplies else capacity_j
         self._batteries: dict[int, Battery] = {}       # of devices that have, or had, a job
         self._working: set[int] = set()
         self._available: Bools | None = None           # cached; None after a change of a level
@@ -210,7 +210,7 @@ class Batteries:
 
     def hold(self, devices: Ints, joules: Floats) -> None:
         """Set the levels of some batteries in J, and raise capacities below them; inf for mains power."""
-        self.capacity_j = self.capacity_j.copy()
+        self.capacity_j, self.left_j = self.capacity_j.copy(), self.left_j.copy()
         self.capacity_j[devices] = np.maximum(self.capacity_j[devices], joules)
         self.left_j[devices] = joules
         self._available = None
@@ -257,25 +257,26 @@ class Batteries:
         return {"battery": float(self.left_j[self.finite].sum()),
                 **{name: float(book.sum()) for name, book in self.books.items()}}
 
-    def told(self, devices: Ints) -> dict[str, Floats]:
+    def totals_of(self, devices: Ints) -> dict[str, Floats]:
         """Return the values of ``totals`` per device, for some devices, in J."""
         self.settle(devices)
         return {"battery": self.left_j[devices], **{name: book[devices] for name, book in self.books.items()}}
 
     def snapshot(self) -> State:
-        """Return the levels of all devices and the loads of working devices; with supplies, also ``books``."""
-        working = {device: self._batteries[device] for device in sorted(self._working)}
-        loads = [(device, each.settled_j, each.since, each.load_w, each.wakes_at)
-                 for device, each in working.items()]
+        """Return the levels of battery-powered devices and the loads of working ones; with supplies, also ``books``."""
+        working = ((device, self._batteries[device]) for device in sorted(self._working))
+        loads = [(device, each.settled_j, each.since, each.load_w, each.wakes_at) for device, each in working]
         charged = {"since_s": self.since_s, **self.books} if self.recharge else {}
-        return {"left_j": self.left_j.copy(), "loads": np.array(loads, float).reshape(-1, 5),
+        return {"left_j": self.left_j[self.finite], "loads": np.array(loads, float).reshape(-1, 5),
                 **{name: values.copy() for name, values in charged.items()}}
 
     def restore(self, state: State) -> None:
         """Restore levels and loads from a checkpoint."""
-        if state["left_j"].shape != self.capacity_j.shape:
-            raise ValueError(f"it is not about {counted(len(self.capacity_j), 'device')}")
-        self.left_j, self._available = state["left_j"].copy(), None
+        powered = int(np.count_nonzero(self.finite))
+        if state["left_j"].shape != (powered,):
+            raise ValueError(f"it is not about {pluralize(powered, 'battery-powered device')}")
+        if self.any_finite:
+            self.left_j[self.finite], self._available = state["left_j"], None
         if self.recharge:
             self.since_s, self.work_w[:] = state["since_s"].copy(), 0.0
             self.books = {name: state[name].copy() for name in BOOKS}
@@ -289,7 +290,7 @@ class Batteries:
 class PopulationSupply:
     """Idle power and incoming power of the devices of one population."""
 
-    def __init__(self, rows: Batteries, supply: Supply) -> None:
+    def __init__(self, rows: Batteries, supply: EnergySources) -> None:
         self.rows, self.supply = rows, supply
         self.own = slice(supply.first, supply.end)           # indices of the devices in the arrays
         self._on_battery = np.isfinite(rows.capacity_j[self.own])

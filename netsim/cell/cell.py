@@ -9,15 +9,17 @@ from operator import attrgetter
 import numpy as np
 import simpy
 
-from netsim.base.arrays import State
+from netsim.base.types import State
 from netsim.cell import job as records
 from netsim.cell.availability import Availability
 from netsim.cell.battery import Batteries
 from netsim.cell.clock import rounding_of
-from netsim.cell.device import Device, LocalTraining, StartTogether, Thermal
+from netsim.cell.device import Device, GroupedTraining, LocalTraining, Thermal
 from netsim.cell.job import DONE, DOWNLOAD, Interruption, Job
 from netsim.cell.uplink import Uplink
-from netsim.world.faults import STEADY, DevicesInTime
+from netsim.environment.availability import STEADY, DeviceDynamics
+
+MOST_IDLE = 10_000       # idle devices that a cell keeps; without a state, more of them only take memory
 
 
 class JobsFinished(simpy.Event):
@@ -46,7 +48,7 @@ class SimulatedCell:
         The shared band.
     batteries : Batteries
         Energy of all devices.
-    dynamics : DevicesInTime
+    dynamics : DeviceDynamics
         Availability, energy sources and thermal limits of the devices; by default nothing changes in time.
     receive_w : float
         Power in W drawn while downloading.
@@ -55,22 +57,27 @@ class SimulatedCell:
     """
 
     def __init__(
-        self, env: simpy.Environment, uplink: Uplink, batteries: Batteries, dynamics: DevicesInTime = STEADY, *,
+        self, env: simpy.Environment, uplink: Uplink, batteries: Batteries, dynamics: DeviceDynamics = STEADY, *,
         receive_w: float = 0.0, training: LocalTraining | None = None,
     ) -> None:
         self.env, self.uplink, self.batteries, self.receive_w = env, uplink, batteries, receive_w
         self.heat_limits = dynamics.heat_limits
-        self.training = None if training is None else StartTogether(env, training)
+        self.training = None if training is None else GroupedTraining(env, training)
         self.devices: dict[int, Device] = {}           # devices that have, or had, a job
+        self._forgets = not (dynamics.heat_limits or dynamics.faults)      # no such state but that of a battery
+        self._spare: list[Device] = []                 # idle devices without a state, for other devices' jobs
         self.running: dict[int, Job] = {}              # jobs not collected yet, by number
         self.finished: list[Job] = []                  # the finished ones among them
         uplink.promised_hz = 0.0
         self.availability = Availability(env, dynamics.faults, self.devices) if dynamics.faults else None
+        self._thermals: dict[int, tuple[float, float]] = {}      # of a checkpoint: (warmth_s, since) by device
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Start these jobs, or continue restored ones: one process per job, in the given order."""
         process, uplink, devices, running, now = (
             self.env.process, self.uplink, self.devices, self.running, self.env.now)
+        if self._forgets and len(devices) > MOST_IDLE + len(running) and not self.batteries.any_finite:
+            self._spare += [devices.pop(number) for number, device in list(devices.items()) if device.job is None]
         for job in jobs:
             device = devices.get(job.device) or self._device(job.device)
             if device.job is not None:
@@ -88,9 +95,14 @@ class SimulatedCell:
                 self.availability.watch(job.device)
 
     def _device(self, number: int) -> Device:
+        if self._spare and not self.batteries.any_finite:
+            device = self.devices[number] = self._spare.pop()
+            return device
         battery = self.batteries.of(number) if self.batteries.any_finite else None
         limit = next((limit for limit in self.heat_limits if number in limit.devices), None)
         thermal = None if limit is None else Thermal(limit, since=self.env.now)
+        if thermal is not None and number in self._thermals:
+            thermal.warmth_s, thermal.since = self._thermals[number]
         device = self.devices[number] = Device(
             self.env, self.uplink, battery, thermal, self.receive_w, self.training, self._finish)
         return device
@@ -168,21 +180,19 @@ class SimulatedCell:
     def snapshot(self) -> State:
         """Return the running jobs, the band and the thermal states of devices as named arrays."""
         jobs = [self.running[number] for number in sorted(self.running)]
-        thermals = [(number, device.thermal.warmth_s, device.thermal.since) for number, device in self.devices.items()
-                    if device.thermal is not None]
+        thermals = self._thermals | {
+            number: (device.thermal.warmth_s, device.thermal.since) for number, device in self.devices.items()
+            if device.thermal is not None}
         channel = self.uplink.channel
         return {**{f"jobs.{name}": array for name, array in records.save(jobs).items()},
                 **{f"uplink.{name}": array for name, array in self.uplink.snapshot().items()},
-                "thermals": np.array(thermals, float).reshape(-1, 3),
+                "thermals": np.array([(number, *state) for number, state in thermals.items()], float).reshape(-1, 3),
                 "channel": np.array(math.inf if channel is None else channel.wakes_at)}
 
     def restore(self, state: State) -> None:
         """Continue the jobs of a checkpoint: one process per job, in the order of their numbers."""
         jobs = {job.number: job for job in records.restore(_under("jobs.", state))}
-        for device, warmth_s, since in state["thermals"].tolist():
-            thermal = self._device(int(device)).thermal
-            assert thermal is not None
-            thermal.warmth_s, thermal.since = warmth_s, since
+        self._thermals = {int(device): (warmth_s, since) for device, warmth_s, since in state["thermals"].tolist()}
         under_way = {number: job for number, job in jobs.items() if job.phase != DONE}
         uplink = _under("uplink.", state)
         self.uplink.restore(uplink, jobs, lambda job: self.batteries.of(job.device))

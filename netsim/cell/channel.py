@@ -10,12 +10,12 @@ import numpy as np
 import simpy
 from simpy.events import ProcessGenerator
 
-from netsim.base.arrays import Floats, Ints
 from netsim.base.errors import InputError
+from netsim.base.types import Floats, Ints
 from netsim.cell.clock import sleep_until
 from netsim.cell.job import Job
+from netsim.environment.availability import AvailabilityModel
 from netsim.trace.schema import ARRIVED, LOST
-from netsim.world.faults import Faults
 
 if TYPE_CHECKING:
     from netsim.cell.uplink import Uplink
@@ -25,7 +25,7 @@ LOOK_AFTER = 1_000         # changes between two estimates of the progress of th
 
 
 class Gains(Protocol):
-    """Channel gains of devices over time; see :class:`~netsim.world.channel.GainTimeline`."""
+    """Channel gains of devices over time; see :class:`~netsim.environment.channel.GainTimeline`."""
 
     def gain(self, devices: Ints, t: float) -> Floats: ...
 
@@ -111,7 +111,7 @@ class TimeVaryingChannel:
 class PacketLoss:
     """Loss of uploads or of their packets; the n-th upload of a device is the same in every run with a seed."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: AvailabilityModel) -> None:
         self.faults = faults
         self._uploads: dict[int, int] = {}       # uploads so far, by device
 
@@ -121,7 +121,7 @@ class PacketLoss:
         if loss is None or not loss.packets:
             return job.plan.bits
         job.work.packets, lost = self.faults.packets_sent(job.device, self._next(job.device))
-        job.work.attempts = loss.tries if lost else 0
+        job.work.attempts = loss.max_attempts if lost else 0
         return job.plan.bits * job.work.packets / loss.packets
 
     def outcome(self, job: Job) -> str | None:
@@ -130,11 +130,11 @@ class PacketLoss:
         if loss is None:
             return ARRIVED
         if job.work.packets:
-            return LOST if job.work.attempts >= loss.tries else ARRIVED
+            return LOST if job.work.attempts >= loss.max_attempts else ARRIVED
         if not self.faults.loses(job.device, self._next(job.device)):
             return ARRIVED
         job.work.attempts += 1
-        return LOST if job.work.attempts >= loss.tries else None
+        return LOST if job.work.attempts >= loss.max_attempts else None
 
     def _next(self, device: int) -> int:
         number = self._uploads.get(device, 0)

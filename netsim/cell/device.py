@@ -13,19 +13,19 @@ from netsim.cell.battery import Battery
 from netsim.cell.clock import JUST_ENOUGH, timeout_at
 from netsim.cell.job import COMPUTE, DONE, DOWNLOAD, OFF, THROTTLED, UPLOAD, Interruption, Job, JobWork
 from netsim.cell.uplink import Uplink
+from netsim.environment.energy_sources import ThermalLimit
 from netsim.trace.schema import ARRIVED, BATTERY_EMPTY
-from netsim.world.supply import HeatLimit
 
 
 class LocalTraining(Protocol):
-    """Training of models while devices compute; see :class:`~netsim.learning.protocol.Learning`."""
+    """Training of models while devices compute; see :class:`~netsim.learning.backend.Learning`."""
 
     def start(self, jobs: Sequence[Job]) -> None: ...
 
     def drop(self, jobs: Sequence[Job]) -> None: ...
 
 
-class StartTogether:
+class GroupedTraining:
     """Local training for device processes; jobs that start to compute at the same instant train as one batch."""
 
     def __init__(self, env: simpy.Environment, training: LocalTraining) -> None:
@@ -58,7 +58,7 @@ class Thermal:
 
     Parameters
     ----------
-    limit : HeatLimit
+    limit : ThermalLimit
         Throttled frequency, seconds until throttling and seconds of recovery.
     warmth_s : float
         Thermal state at the instant ``since``, in seconds of load.
@@ -66,7 +66,7 @@ class Thermal:
         Instant of ``warmth_s`` in seconds: the last start or stop of the CPU.
     """
 
-    def __init__(self, limit: HeatLimit, warmth_s: float = 0.0, since: float = 0.0) -> None:
+    def __init__(self, limit: ThermalLimit, warmth_s: float = 0.0, since: float = 0.0) -> None:
         self.limit = limit
         self.warmth_s = warmth_s
         self.since = since
@@ -106,7 +106,7 @@ class Device:
         Thermal throttling of the CPU.
     receive_w : float
         Power in W drawn while downloading.
-    training : StartTogether, optional
+    training : GroupedTraining, optional
         Trains a model while the device computes.
     finished : callable, optional
         Called with each job at the instant of its end.
@@ -128,7 +128,7 @@ class Device:
 
     def __init__(
         self, env: simpy.Environment, uplink: Uplink, battery: Battery | None = None,
-        thermal: Thermal | None = None, receive_w: float = 0.0, training: StartTogether | None = None,
+        thermal: Thermal | None = None, receive_w: float = 0.0, training: GroupedTraining | None = None,
         finished: Callable[[Job], None] | None = None,
     ) -> None:
         self.env = env
@@ -164,75 +164,76 @@ class Device:
                 if job.work.away:
                     yield from self.stay_away(job)
                 if job.phase == DOWNLOAD:
-                    yield from self.download(job)
+                    yield self.download(job)
+                    self.stop_work(job, job.work.seconds)
+                    job.phase, job.work.left = COMPUTE, job.plan.cycles
                 if job.phase == COMPUTE:
-                    yield from self.compute(job)
+                    if self.training is not None:
+                        self.training.start(job)
+                    while job.work.left > 0.0:           # several segments if the CPU becomes hot
+                        yield self.compute(job)
+                        self.stop_work(job, job.work.seconds)
+                    self.begin_upload(job)
                 if not job.outcome:
                     with self.uplink.transmit(job, self.battery) as transmission:
                         job.outcome = yield transmission
                 self.finish(job, job.outcome)
             except simpy.Interrupt as interrupt:
+                if job.work.watts >= 0.0:
+                    self.stop_work(job, self.env.now - job.work.since)
+                    if job.phase == COMPUTE and job.work.left == 0.0:      # ends at this instant come before failures
+                        self.begin_upload(job)
                 self.respond(job, interrupt.cause)
 
-    def download(self, job: Job) -> ProcessGenerator:
-        """Receive the model.
+    def download(self, job: Job) -> simpy.Event:
+        """Start to receive the model.
 
         Parameters
         ----------
         job : Job
             The job, in its download phase.
 
-        Yields
-        ------
+        Returns
+        -------
         simpy.Event
             The end of the download.
         """
-        work = job.work
-        try:
-            yield self.start_work(work, 1.0, self.receive_w, work.left)
-        except simpy.Interrupt:
-            self.stop_work(job, self.env.now - work.since)
-            raise
-        self.stop_work(job, work.seconds)
-        job.phase, work.left = COMPUTE, job.plan.cycles
+        return self.start_work(job.work, 1.0, self.receive_w, job.work.left)
 
-    def compute(self, job: Job) -> ProcessGenerator:
-        """Compute the remaining cycles; a CPU that becomes hot continues at its throttled frequency.
+    def compute(self, job: Job) -> simpy.Event:
+        """Start to compute the remaining cycles, at the throttled frequency if the CPU is hot.
 
         Parameters
         ----------
         job : Job
             The job, in its compute phase.
 
-        Yields
-        ------
+        Returns
+        -------
         simpy.Event
-            The end of each segment of computing.
+            The end of computing, or the instant at which the CPU is hot.
         """
-        if self.training is not None:
-            self.training.start(job)
-        env, plan, work, thermal, loss = self.env, job.plan, job.work, self.thermal, self.uplink.loss
-        while work.left > 0.0:
-            hz, watts = plan.cpu_hz, plan.compute_w
-            seconds = work.left / hz
-            if thermal is not None and work.watts < 0.0:             # throttled frequency if the CPU is hot
-                hz, lasts_s = thermal.start(env.now, plan.cpu_hz)
-                watts, seconds = plan.compute_w * (hz / plan.cpu_hz) ** 3, min(work.left / hz, lasts_s)
-            try:
-                yield self.start_work(work, hz, watts, seconds)
-            except simpy.Interrupt:
-                self.stop_work(job, env.now - work.since)
-                raise
-            if self._plain and job.segments is None:
-                work.compute_s += work.seconds
-                work.compute_j += work.watts * work.seconds
-                work.left, work.watts = 0.0, -1.0
-            else:
-                self.stop_work(job, work.seconds)
-        work.computed_at = env.now
+        plan, work = job.plan, job.work
+        hz, watts = plan.cpu_hz, plan.compute_w
+        seconds = work.left / hz
+        if self.thermal is not None and work.watts < 0.0:
+            hz, lasts_s = self.thermal.start(self.env.now, plan.cpu_hz)
+            watts, seconds = plan.compute_w * (hz / plan.cpu_hz) ** 3, min(work.left / hz, lasts_s)
+        return self.start_work(work, hz, watts, seconds)
+
+    def begin_upload(self, job: Job) -> None:
+        """Note the end of computing; the next phase is the upload.
+
+        Parameters
+        ----------
+        job : Job
+            The job.
+        """
+        work, loss = job.work, self.uplink.loss
+        work.computed_at = self.env.now
         if self.battery is not None:
             work.computed_charge_j = self.battery.level_j
-        job.phase, work.left = UPLOAD, plan.bits if loss is None else loss.bits_to_send(job)
+        job.phase, work.left = UPLOAD, job.plan.bits if loss is None else loss.bits_to_send(job)
 
     def start_work(self, work: JobWork, rate: float, watts: float, seconds: float) -> simpy.Event:
         """Start a segment of work; a restored job continues its segment.
@@ -267,6 +268,11 @@ class Device:
             Length of the segment: as planned or, after an interruption, by the clock.
         """
         work, computes = job.work, job.phase == COMPUTE
+        if computes and self._plain and job.segments is None and seconds == work.seconds:
+            work.compute_s += seconds
+            work.compute_j += work.watts * seconds
+            work.left, work.watts = 0.0, -1.0
+            return
         joules, done = work.watts * seconds, work.rate * seconds
         work.left = work.left - done if work.left - done > JUST_ENOUGH * done else 0.0
         if computes:

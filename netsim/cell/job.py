@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from netsim.allocation.waves import Wave
-from netsim.base.arrays import Floats, State
+from netsim.allocation.planner import Wave
+from netsim.base.types import Floats, State
 from netsim.trace.schema import ARRIVED
 
 if TYPE_CHECKING:
@@ -215,15 +215,21 @@ class Job:
             self.share_hz = self.slots.pop()[1]
         return self.share_hz != before
 
-    def affordable_s(self) -> float:
+    def affordable_s(self, tolerance: float = 0.0) -> float:
         """Compute the time of sending that the rest of the energy budget allows.
+
+        Parameters
+        ----------
+        tolerance : float
+            Fraction by which all sending of the job may last longer: a budget that suffices but for rounding suffices.
 
         Returns
         -------
         float
             Seconds from ``work.since`` on; NaN without a budget.
         """
-        return (self.plan.budget_j - self.work.compute_j) / self.plan.power_w - self.work.upload_s
+        paid_s = (self.plan.budget_j - self.work.compute_j) / self.plan.power_w
+        return paid_s * (1.0 + tolerance) - self.work.upload_s
 
     def restart(self) -> None:
         """Discard all work except a completed download."""
@@ -313,19 +319,22 @@ def restore(state: State) -> list[Job]:
 
 def jobs_of(
     wave: Wave, gain: Floats, download_s: Floats | None = None, now: float = 0.0, *,
-    first: int = 0, cause: int = -1, lasting: bool = False,
+    first: int = 0, cause: int = -1, lasting: bool = False, factors: tuple[Floats, Floats] | None = None,
 ) -> list[Job]:
     """Return one job per device of a wave, numbered from ``first``.
 
     ``gain`` holds the current channel gains. With ``lasting``, work may take longer than planned: a job that is not
-    done after its last slot continues with its mean bandwidth.
+    done after its last slot continues with its mean bandwidth. ``factors`` multiply the planned cycles and bits.
     """
     plan, problem = wave.plan, wave.problem
     snr_hz = gain * plan.power_w / problem.noise_w_per_hz
-    columns = {**decided_by(wave), "compute_w": problem.capacitance * plan.cpu_hz**3,
+    columns = {**decided_by(wave), "compute_w": problem.compute_w(plan.cpu_hz),
                "download_s": np.zeros(len(gain)) if download_s is None else download_s,
                "rate": problem.link.rate(plan.bandwidth_hz, snr_hz)}
-    plans = map(JobPlan._make, zip(*(columns[name].tolist() for name in JobPlan._fields), strict=True))
+    if factors is not None:
+        columns |= {"cycles": problem.cycles * factors[0], "bits": problem.bits * factors[1]}
+    rows = zip(*(columns[name].tolist() for name in JobPlan._fields), strict=True)
+    plans = map(tuple.__new__, repeat(JobPlan), rows)        # as JobPlan._make, in half the time
     jobs = list(map(Job, plans, snr_hz.tolist(), wave.devices.tolist(), count(first), repeat(cause)))
     if plan.slots is not None:
         starts = now + (0.0 if download_s is None else float(download_s.max()))

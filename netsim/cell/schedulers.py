@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from netsim.allocation.sharing import Active, common_end
-from netsim.base.arrays import Floats
+from netsim.allocation.equal_finish import ActiveUploads, equal_finish
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry
+from netsim.base.types import Floats
 
 ROUNDING = 1e-9   # fraction by which rounding errors may let a plan exceed the band
 
@@ -38,7 +38,7 @@ class Scheduler(Protocol):
     @property
     def fixed(self) -> bool: ...
 
-    def bandwidth(self, active: Active, now: float) -> Floats:
+    def bandwidth(self, active: ActiveUploads, now: float) -> Floats:
         """Return the bandwidth of each job.
 
         Parameters
@@ -66,7 +66,7 @@ class Planned:
 
     fixed = True
 
-    def bandwidth(self, active: Active, now: float) -> Floats:
+    def bandwidth(self, active: ActiveUploads, now: float) -> Floats:
         """Return the planned bandwidth of each job that fits.
 
         Parameters
@@ -100,7 +100,7 @@ class Equal:
 
     fixed = False
 
-    def bandwidth(self, active: Active, now: float) -> Floats:
+    def bandwidth(self, active: ActiveUploads, now: float) -> Floats:
         """Return equal shares of the band.
 
         Parameters
@@ -129,7 +129,7 @@ class Adaptive:
 
     fixed = False
 
-    def bandwidth(self, active: Active, now: float) -> Floats:
+    def bandwidth(self, active: ActiveUploads, now: float) -> Floats:
         """Return the shares of the band with which all uploads end together.
 
         Parameters
@@ -144,7 +144,7 @@ class Adaptive:
         array of float
             Hz per job.
         """
-        return common_end(active)
+        return equal_finish(active)
 
 
 class Tdma:
@@ -153,7 +153,7 @@ class Tdma:
     fixed = False
     alone = True
 
-    def bandwidth(self, active: Active, now: float) -> Floats:
+    def bandwidth(self, active: ActiveUploads, now: float) -> Floats:
         """Return the whole band for one job.
 
         Parameters
@@ -175,11 +175,11 @@ class Tdma:
 
 def _check(name: str, found: Any) -> None:
     if not (isinstance(found, type) and hasattr(found, "bandwidth") and hasattr(found, "fixed")):
-        raise InputError("wrong-interface", "allocation.sharing", f'"{name}", which is not a scheduler',
+        raise InputError("wrong-interface", "cell.scheduler", f'"{name}", which is not a scheduler',
                          'a class with "fixed" and bandwidth(active, now)')
 
 
-SCHEDULERS = Registry("scheduler", "allocation.sharing", {
+SCHEDULERS = Registry("scheduler", "cell.scheduler", {
     "planned": Entry("netsim.cell.schedulers:Planned", "the share that the plan gave, from start to end"),
     "equal": Entry("netsim.cell.schedulers:Equal", "equal parts, reallocated at each start and end"),
     "adaptive": Entry("netsim.cell.schedulers:Adaptive",

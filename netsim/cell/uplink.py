@@ -10,10 +10,10 @@ import numpy as np
 import simpy
 from simpy.events import ProcessGenerator
 
-from netsim.allocation.sharing import Active
-from netsim.base.arrays import Floats, State
-from netsim.base.errors import InputError, YourCodeError
-from netsim.cell.band import FixedShares, SharedBand
+from netsim.allocation.equal_finish import ActiveUploads
+from netsim.base.errors import InputError, UserCodeError
+from netsim.base.types import Floats, State
+from netsim.cell.band_sharing import FixedShares, SharedBand
 from netsim.cell.battery import Battery
 from netsim.cell.channel import PacketLoss, TimeVaryingChannel
 from netsim.cell.clock import CLOCK_ULPS, JUST_ENOUGH, sleep_until
@@ -220,7 +220,7 @@ class Uplink:
         array of float
             Hz per job.
         """
-        active = Active(**columns, bandwidth_hz=self.bandwidth_hz, link=self.link)
+        active = ActiveUploads(**columns, bandwidth_hz=self.bandwidth_hz, link=self.link)
         try:
             hertz = np.asarray(self.scheduler.bandwidth(active, self.env.now), float)
             count = len(active.left_bits)
@@ -231,7 +231,7 @@ class Uplink:
             kind = type(self.scheduler)
             if isinstance(error, InputError) or kind.__module__.startswith(__package__):      # built-in scheduler
                 raise
-            raise YourCodeError.of(f"scheduler {kind.__name__}", error, kind.bandwidth, self.env.now) from None
+            raise UserCodeError.of(f"scheduler {kind.__name__}", error, kind.bandwidth, self.env.now) from None
         return hertz
 
     def note_order(self, job: Job) -> None:

@@ -8,12 +8,12 @@ from typing import NoReturn
 
 from netsim.base.errors import InputError, WorkerError, readable
 from netsim.cli.app import INPUT_AT_FAULT, SOME_FAILED, app
-from netsim.cli.streams import prepare_streams
+from netsim.cli.standard_streams import prepare_streams
 
 __all__ = ["app", "main"]
 
 # in the order of the help page
-for group in ("simulating", "looking", "describing", "experimenting", "teaching"):
+for group in ("run", "inspect", "scenarios", "experiments", "calibration", "lab"):
     import_module(f"netsim.cli.{group}")
 
 

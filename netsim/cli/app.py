@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from netsim.base.errors import InputError
+from netsim.base.errors import InputError, unknown
 from netsim.base.files import refuse_link
 from netsim.cli.help_pages import HelpPage, HelpPages
 
@@ -74,7 +74,8 @@ ScenarioName = Annotated[str, typer.Argument(
     autocompletion=names_at("netsim.scenario:builtin_scenarios"))]
 Overrides = Annotated[list[str], typer.Option(
     "--set", metavar="KEY=VALUE", help="Change one key, e.g. --set cell.bandwidth=10MHz or "
-    "--set population.phone.budget=30mJ. May be repeated.")]
+    "--set population.phone.budget=30mJ; a table such as 'cell.link={efficiency=0.7}' replaces, null unsets. May be "
+    "repeated.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of every random draw: the same seed, the same run.", min=0)]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE if it exists.")]
@@ -84,6 +85,18 @@ Against = Annotated[str | None, typer.Option(
     metavar="CASE", help="Baseline case of a sweep, by its name in the table; the other cases are compared with it.",
     show_default="the first")]
 Every = Annotated[bool, typer.Option("--all", help="Show all rows of long tables.")]
+PROGRESS = ("auto", "json", "none")
+
+
+def _known_progress(kind: str) -> str:
+    if kind not in PROGRESS:
+        raise unknown("--progress", kind, PROGRESS)
+    return kind
+
+
+Progress = Annotated[str, typer.Option(
+    metavar="KIND", callback=_known_progress, autocompletion=lambda: PROGRESS,
+    help="auto, json (a line of JSON per round on standard error) or none.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value to standard output and nothing else.")]
 
 

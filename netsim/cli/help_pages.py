@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, get_args, get_type_hints
 
@@ -51,7 +51,16 @@ class CommandText:
 
 def command_texts(app: typer.Typer) -> list[CommandText]:
     """Return all commands of a program, in the order of its help page."""
-    return [command_text(info.callback, str(info.rich_help_panel)) for info in app.registered_commands if info.callback]
+    def texts(of: typer.Typer, above: str = "", panel: str = "") -> Iterator[CommandText]:
+        for info in of.registered_commands:
+            if info.callback and not info.hidden:
+                text = command_text(info.callback, panel or str(info.rich_help_panel))
+                yield replace(text, name=f"{above}{info.name or text.name}")
+
+    inner = [text for group in app.registered_groups if group.typer_instance
+             for text in texts(group.typer_instance, f"{group.name} ", str(group.rich_help_panel))]
+    panels = [str(info.rich_help_panel) for info in app.registered_commands]
+    return sorted([*texts(app), *inner], key=lambda text: panels.index(text.panel))      # stable: groups come last
 
 
 def command_text(function: Callable[..., Any], panel: str = "") -> CommandText:
@@ -100,10 +109,13 @@ class HelpPages(TyperGroup):
     """A program whose help page lists its commands, a panel for each kind."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        panels: dict[str, list[tuple[str, ...]]] = {"Options": [*OF_THE_PROGRAM, HELP]}
+        own = OF_THE_PROGRAM if ctx.parent is None else ()
+        panels: dict[str, list[tuple[str, ...]]] = {"Options": [*own, HELP]}
         for name, command in self.commands.items():
-            assert command.callback is not None
-            summary = command_text(inspect.unwrap(command.callback)).summary
+            if command.hidden:
+                continue
+            function = None if isinstance(command, TyperGroup) else command.callback
+            summary = command_text(inspect.unwrap(function)).summary if function else str(command.help)
             panels.setdefault(str(getattr(command, "rich_help_panel", "Commands")), []).append((name, summary))
         show([usage(ctx, ["[OPTIONS]", "COMMAND [ARGS]..."]), *PARAGRAPH.split(self.help or "")], list(panels.items()))
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from rich.table import Table
 
+from netsim.analysis.breakdown import long_first_round
+from netsim.analysis.device_names import device_names
 from netsim.base import units
-from netsim.base.counts import counted, times
-from netsim.base.screen import listing, screen
+from netsim.base.console import listing, screen
+from netsim.base.pluralize import pluralize, times
 from netsim.base.tolerances import SHOWN_S
 from netsim.run import ALL_PARTS
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 20      # of a table in a terminal; --all shows the rest
 MOST_CHANGES = 10    # what-ifs that are shown
+FEW = 3              # further devices of a change that are named
 MOST_LOST = 8        # drop-outs that are named
 WORDS = {"cpu_max": "CPU", "budget": "budget", "battery": "battery", "power": "power", "bandwidth": "band"}
 # A table's columns: the heading, and the name of a frame's column or a function from a row to text.
@@ -37,7 +41,7 @@ def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
     totals = breakdown.totals
     whole = totals["makespan_s"] or 1.0
     table = listing(run.title)
-    table.add_row("simulated time", f"{seconds(totals['makespan_s'])} in {counted(int(totals['rounds']), 'round')}")
+    table.add_row("simulated time", f"{seconds(totals['makespan_s'])} in {pluralize(int(totals['rounds']), 'round')}")
     for part in breakdown.parts:
         table.add_row(f"  {part}", f"{totals[f'{part}_s'] / whole:6.1%}  of a device's time, on average")
     table.add_row("band in use", f"{totals['band_used']:6.1%}  of {units.format(breakdown.bandwidth_hz, 'frequency')}; "
@@ -47,8 +51,15 @@ def print_breakdown(run: Run, breakdown: Breakdown, *, every: bool) -> None:
     if "idle_j" in totals:
         table.add_row("idle", f"{joules(totals['idle_j'])} drawn from batteries; {joules(totals['harvest_j'])} "
                       f"charged, of which {joules(totals['spilt_j'])} were lost to full batteries")
+    powered = breakdown.devices.drop_nulls("battery_j").filter(pl.col("battery_j") > 0.0)
+    if powered.height:
+        left = powered.select("name", left=pl.col("left_j") / pl.col("battery_j")).sort("left")
+        mean = math.fsum(left["left"]) / left.height
+        table.add_row("batteries", f"{mean:6.1%}  left on average; least {left['left'][0]:.1%} ({left['name'][0]})")
     if totals["dropped"]:
         table.add_row("dropped out", times(int(totals["dropped"])))
+    if said := long_first_round(run):
+        table.add_row("first round", said)
     screen().print(table)
     parts = {part: f"{part}_s" for part in breakdown.parts}
     print_rounds(breakdown.rounds, parts, every=every)
@@ -91,6 +102,8 @@ def print_devices(devices: pl.DataFrame, parts: Mapping[str, str], *, every: boo
         "was last": lambda row: f"{row['straggler_rounds']} ({row['straggler_share']:.0%})", "dropped": "dropped",
         **parts, "compute J": "compute_j", "upload J": "upload_j",
         "budget used": lambda row: budget_used(row["most_j"], row["budget_j"]),
+        **({"battery left": lambda row: battery_left(row["left_j"], row["battery_j"])}
+           if devices["battery_j"].drop_nulls().len() else {}),
     }, shown=rows if every else rows.head(MOST_LINES))
 
 
@@ -110,7 +123,7 @@ def print_critical_path(run: Run, path: CriticalPath, *, every: bool) -> None:
     number = path.steps["round"][0]
     part = f"all of round {number}" if run.in_rounds else f"what round {number} waited for"
     whole = "the whole simulated time" if path.length_s == run.rounds["t1"][-1] - run.rounds["t0"][0] else part
-    console.print(f"critical path: {seconds(path.length_s)}, {whole}, in {counted(path.steps.height, 'step')}")
+    console.print(f"critical path: {seconds(path.length_s)}, {whole}, in {pluralize(path.steps.height, 'step')}")
     for sentence in path.advice():
         console.print(sentence)
     print_table("on the path", path.causes, {
@@ -126,20 +139,22 @@ def print_critical_path(run: Run, path: CriticalPath, *, every: bool) -> None:
 def print_explanation(run: Run, found: Explanation, *, every: bool) -> None:
     """Print the explanation of a round, and of the whole run if requested."""
     console = screen()
-    slowest = ", the slowest," if found.whole else ""
-    console.print(f"{run.title}: round {found.round}{slowest} took {seconds(found.round_s, 4)}.")
-    best = found.best
-    console.print("No change that was tried would shorten it." if best is None else best.sentence("it", 4))
+    first, *rest = found.answer
+    for sentence in (f"{run.title}: {first}", *rest, ""):
+        console.print(sentence)
     print_bindings(found, console)
     if found.relaxed != 1.0:
         console.print(f"All budgets had to be raised to {found.relaxed:.4g} times what they are.")
     print_drop_outs(found, console, every=every)
-    for sentence in found.differs:
+    for sentence in found.differs if found.aggregations is None else ():
         console.print(sentence)
-    print_what_ifs(f"round {found.round} with one change", found, console, every=every)
+    names = dict(device_names(run.devices).iter_rows())
+    print_what_ifs(f"{found.subject} with one change", found, names, console, every=every)
     if found.whole:
-        whole = f"{counted(run.last_round, 'round')}, {seconds(found.whole.round_s, 4)}"
-        print_what_ifs(f"the whole run, {whole}, with one change", found.whole, console, every=every)
+        sampled = found.whole.rounds
+        which = pluralize(run.last_round, "round") if sampled is None else f"{len(sampled)} of its rounds"
+        whole = f"{which}, {seconds(found.whole.round_s, 4)}"
+        print_what_ifs(f"the whole run, {whole}, with one change", found.whole, names, console, every=every)
 
 
 def print_bindings(found: Explanation, console: Console) -> None:
@@ -166,17 +181,23 @@ def print_drop_outs(found: Explanation, console: Console, *, every: bool) -> Non
         console.print(f"{len(found.dropped) - len(named)} more did not arrive; all with --all.")
 
 
-def print_what_ifs(title: str, found: Explanation, console: Console, *, every: bool) -> None:
-    """Print a line per change, the largest saving first."""
-    shown = found.what_if if every else found.what_if[:MOST_CHANGES]
+def print_what_ifs(
+    title: str, found: Explanation, names: Mapping[int, str], console: Console, *, every: bool,
+) -> None:
+    """Print a line per change, the largest saving first; the same change of several devices is one line."""
+    grouped = found.grouped
+    shown = grouped if every else [each for each in grouped if each[0].saves_s > SHOWN_S][:MOST_CHANGES]
     table = Table("change", title=title, title_justify="left")
     for column in ("takes", "saves", "of it"):
         table.add_column(column, justify="right", no_wrap=True)
-    for each in shown:
+    for each, *alike in shown:
         share = each.saves_s / found.round_s if found.round_s else 0.0
-        table.add_row(each.change, seconds(each.round_s, 4), signed(each.saves_s), f"{share:.1%}")
-    if len(shown) < len(found.what_if):
-        table.caption = f"{len(shown)} of {len(found.what_if)} changes; all with --all"
+        others = [names[other.device] for other in alike if other.device is not None]
+        more = f" and {len(others) - FEW} more" if len(others) > FEW else ""
+        same = f"; the same for {', '.join(others[:FEW])}{more}, each alone" if others else ""
+        table.add_row(each.change + same, seconds(each.round_s, 4), signed(each.saves_s), f"{share:.1%}")
+    if len(shown) < len(grouped):
+        table.caption = f"{sum(map(len, shown))} of {len(found.what_if)} changes; all with --all"
     console.print(table)
 
 
@@ -204,7 +225,7 @@ def cell(name: str, value: Any) -> str:
 
 def seconds(value: float, digits: int = 3) -> str:
     """Format a time; rounding errors show as 0."""
-    return units.format(value if value > SHOWN_S else 0.0, "time", digits)
+    return units.duration(value if value > SHOWN_S else 0.0, digits)
 
 
 def joules(value: float) -> str:
@@ -213,7 +234,12 @@ def joules(value: float) -> str:
 
 def budget_used(spent_j: float, budget_j: float | None) -> str:
     """Format the energy of a round as a share of the budget."""
-    return f"{spent_j / budget_j:.1%}" if budget_j else ""
+    return f"{spent_j / budget_j:.1%}" if budget_j and budget_j < math.inf else ""
+
+
+def battery_left(left_j: float, battery_j: float | None) -> str:
+    """Format the charge of a battery as a share of its capacity; nothing on mains."""
+    return f"{left_j / battery_j:.1%}" if battery_j else "mains"
 
 
 def signed(value: float) -> str:

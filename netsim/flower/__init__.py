@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from netsim.flower.in_cell import InCell
-    from netsim.flower.running import run_app
+    from netsim.flower.runner import run_app
+    from netsim.flower.strategy_wrapper import InCell
 
 __all__ = ["InCell", "run_app"]
 
-_HOMES = {"InCell": "netsim.flower.in_cell", "run_app": "netsim.flower.running"}
+_HOMES = {"InCell": "netsim.flower.strategy_wrapper", "run_app": "netsim.flower.runner"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         from importlib import import_module
 
-        from netsim.flower.library import require_flower
+        from netsim.flower.version_check import require_flower
 
         require_flower()
         return getattr(import_module(_HOMES[name]), name)

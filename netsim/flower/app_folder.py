@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import tomllib
 import traceback
@@ -14,15 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module, invalidate_caches
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from netsim.base.errors import InputError, one_of
+from netsim.base.errors import InputError, suggest
 from netsim.base.files import read_toml
 
 PLAIN = str | int | float | bool
 TABLE = "[tool.flwr.app.components]"
+PAIR = r"""[\w.-]+\s*=\s*(?:"[^"]*"|'[^']*'|\S+)"""      # a key and its value, which may have spaces in quotes
+PRELOADED = ("numpy", "torch")
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class FlowerApp:
     name: str
     components: Mapping[str, str]   # "serverapp" and "clientapp", as "package.module:name"
     config: Mapping[str, PLAIN]     # run configuration, by dotted names
-    wants_torch: bool               # True if torch is among its dependencies
+    preloaded: tuple[str, ...]      # dependencies to import before the app
+    nodes: int | None               # num-supernodes of its default federation
 
     @property
     def digest(self) -> str:
@@ -62,12 +67,26 @@ def read_app(folder: Path, changes: Sequence[str] = ()) -> FlowerApp:
                          hint=f"A Flower app's pyproject.toml names its serverapp and clientapp under {TABLE}")
     content = read_toml(file, "a Flower app's pyproject.toml")
     project, app = _table(content, "project"), _table(content, "tool", "flwr", "app")
+    if not _table(app, "components") and ("poetry" in _table(content, "tool") or (folder / "conf").is_dir()):
+        raise InputError("missing", f"{file}: {TABLE}", "a baseline of the Poetry and hydra generation",
+                         "an app with a ServerApp and a ClientApp", "Its own main program starts Flower's engine; "
+                         "port it with `flwr new`")
     needs = project.get("dependencies", [])
+    listed = [str(need).lower() for need in needs] if isinstance(needs, list) else []
     return FlowerApp(
         folder.resolve(), str(project.get("name", folder.resolve().name)),
         {kind: _component(file, app, kind) for kind in ("serverapp", "clientapp")},
         _changed(file, _flat(app.get("config", {})), changes),
-        any(str(need).lower().startswith("torch") for need in (needs if isinstance(needs, list) else [])))
+        tuple(name for name in PRELOADED if find_spec(name) is not None
+              and any(re.match(rf"{name}\b(?!-)", need) for need in listed)),
+        _nodes(_table(content, "tool", "flwr", "federations")))
+
+
+def _nodes(federations: Mapping[str, Any]) -> int | None:
+    """Return the number of nodes of the default federation, in the notation of Flower before 1.26."""
+    default = federations.get("default")
+    found = _table(federations, default if isinstance(default, str) else "", "options").get("num-supernodes")
+    return found if type(found) is int and found > 0 else None
 
 
 def _table(table: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
@@ -102,12 +121,38 @@ def _flat(config: Any, before: str = "") -> dict[str, PLAIN]:
     return flat
 
 
-def _changed(file: Path, config: dict[str, PLAIN], changes: Sequence[str]) -> dict[str, PLAIN]:
+def nodes_in(options: str | None) -> int | None:
+    """Return num-supernodes of ``--federation-config``; None without it."""
+    if options is None:
+        return None
+    found = {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in pairs_in([options]))}
+    nodes = found.pop("num-supernodes", "")
+    if not nodes.isdigit() or not int(nodes) > 0 or found:
+        raise InputError("malformed", "--federation-config", options, '"num-supernodes=N"',
+                         "Other options belong to Flower's engine")
+    return int(nodes)
+
+
+def pairs_in(changes: Sequence[str]) -> list[str]:
+    """Return single changes (KEY=VALUE), of which each text may have several, or name a TOML file of them."""
+    found: list[str] = []
     for change in changes:
+        if change.endswith(".toml"):
+            table = _flat(read_toml(Path(change), "a run configuration"))
+            found += [f"{name}={json.dumps(value)}" for name, value in table.items()]
+        elif re.fullmatch(rf"\s*{PAIR}(\s+{PAIR})*\s*", change):
+            found += [match[0] for match in re.finditer(PAIR, change)]
+        else:
+            found.append(change)
+    return found
+
+
+def _changed(file: Path, config: dict[str, PLAIN], changes: Sequence[str]) -> dict[str, PLAIN]:
+    for change in pairs_in(changes):
         name, equals, text = (part.strip() for part in change.partition("="))
         if not equals or name not in config:
             raise InputError("unknown-key", "--run-config", change, f"KEY=VALUE with a key of {file}",
-                             one_of(name, config))
+                             suggest(name, config))
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
@@ -144,14 +189,14 @@ def load_component(app: FlowerApp, kind: str) -> Any:
     try:
         found = resolve_name(reference)
     except (Exception, SystemExit) as error:
-        raise InputError("import-failed", where, told_of(error, app)) from None
+        raise InputError("import-failed", where, describe_failure(error, app)) from None
     name = {"serverapp": "ServerApp", "clientapp": "ClientApp"}[kind]
     if not isinstance(found, getattr(import_module(f"flwr.{kind}"), name)):
         raise InputError("wrong-interface", where, type(found).__name__, f"a {name}")
     return found
 
 
-def told_of(error: BaseException, app: FlowerApp) -> str:
+def describe_failure(error: BaseException, app: FlowerApp) -> str:
     """Return type and message of an error of the app's code, and the last line of the app in its traceback."""
     places = [frame for frame in traceback.extract_tb(error.__traceback__) if app.holds(frame.filename)]
     at = f" ({Path(places[-1].filename).relative_to(app.folder)}, line {places[-1].lineno})" if places else ""

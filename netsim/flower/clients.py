@@ -8,40 +8,47 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import resource
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
+from copy import deepcopy
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
 
-from netsim.base.arrays import State
+from netsim.base.checksummed import read_arrays, write_arrays
 from netsim.base.errors import InputError, WorkerError
 from netsim.base.files import make_folder
-from netsim.base.sealed import read_arrays, write_arrays
-from netsim.base.streams import stream
-from netsim.flower.app_folder import FlowerApp, load_component, told_of
-from netsim.flower.library import RUN_ID, identify, node_of
-from netsim.flower.messages import TRAIN, ClientAnswer, Sent
-from netsim.flower.surroundings import seed_generators
+from netsim.base.rng import stream
+from netsim.base.types import State
+from netsim.flower.app_folder import FlowerApp, describe_failure, load_component
+from netsim.flower.compute import Measured, clock_hz
+from netsim.flower.messages import TRAIN, ClientReply, SentMessage, samples_of
+from netsim.flower.runtime_environment import seed_generators
+from netsim.flower.version_check import RUN_ID, identify, node_of
 
 APP_RAISED = 2             # Flower's code for a ClientApp that raised an exception
 UNKNOWN = 0
 SERDE: Any = import_module("flwr.common.serde")
 FOLDER = "answers"
+REPEATED_S = 1.0                 # CPU seconds below which a measurement is repeated
 MOST_BYTES = 4_000_000_000       # of stored answers; later ones are trained again on resume
+WARM: list[bool] = []            # not empty in a worker that has run a message
+T = TypeVar("T")
 Asked = Sequence[tuple[int, Message, Context]]      # messages, each to a device in its context
 
 
 class Clients:
     """ClientApps of the nodes, with the context of each."""
 
-    def __init__(self, app: FlowerApp, devices: int, seed: int, pool: Executor, kept: KeptAnswers) -> None:
+    def __init__(self, app: FlowerApp, devices: int, seed: int, pool: Executor, kept: ReplyCache) -> None:
         self._app, self._seed, self._pool, self._kept = app, seed, pool, kept
         self._contexts = [
             Context(run_id=RUN_ID, node_id=node_of(device), run_config=dict(app.config), state=RecordDict(),
@@ -49,7 +56,7 @@ class Clients:
         self._messages = [0] * devices           # number of messages by node
         self._complained = False
 
-    def ask(self, some: Sequence[Sent]) -> None:
+    def ask(self, some: Sequence[SentMessage]) -> None:
         """Set the answers of messages to different devices; contexts are stored by :meth:`keep`."""
         if not some:
             return
@@ -64,47 +71,95 @@ class Clients:
                 print(f"the ClientApp failed on device {sent.device}: {done.reply.error.reason}", file=sys.stderr)
                 self._complained = True
 
-    def _run(self, asked: Asked, counts: Sequence[int]) -> list[ClientAnswer]:
+    def _run(self, asked: Asked, counts: Sequence[int]) -> list[ClientReply]:
         futures = [self._pool.submit(answer, self._app, message, context, self._seed, device, count)
                    for (device, message, context), count in zip(asked, counts, strict=True)]
-        try:
-            return [future.result() for future in futures]
-        except BrokenExecutor as error:
-            raise WorkerError("a worker process of ClientApps ended unexpectedly, most often because memory ran out; "
-                              "use fewer --workers") from error
+        return ended_unexpectedly(lambda: [future.result() for future in futures])
 
-    def keep(self, sent: Sent) -> None:
+    def keep(self, sent: SentMessage) -> None:
         """Store the context of an answer for the node's next message."""
         if sent.answered.context is not None:
             self._contexts[sent.device] = sent.answered.context
 
 
-def answer(app: FlowerApp, message: Message, context: Context, seed: int, device: int, count: int) -> ClientAnswer:
-    """Run the ClientApp on a message in a worker, as Flower's engine does."""
-    sys.stdout = sys.stderr                   # standard output is reserved for the result of the run
+    def measure(self, sent: SentMessage) -> Measured:
+        """Run an answered message again, for what it costs on this machine."""
+        context, count = self._contexts[sent.device], self._messages[sent.device] - 1
+        print(f"measuring the {sent.message.metadata.message_type} of one client on this machine", file=sys.stderr)
+        samples = samples_of(sent.answered.reply)
+        again = self._pool.submit(measure, self._app, sent.message, context, self._seed, sent.device, count)
+        cost = ended_unexpectedly(again.result)
+        return Measured(1 if samples is None else max(1, samples), *cost)
+
+
+def ended_unexpectedly(wait: Callable[[], T]) -> T:
+    """Wait for workers; raise WorkerError if one has ended."""
+    try:
+        return wait()
+    except BrokenExecutor as error:
+        raise WorkerError("a worker process of ClientApps ended unexpectedly: the app has ended it, or memory ran out; "
+                          "use fewer --workers") from error
+
+
+def _load(app: FlowerApp) -> Any:
+    if sys.stdout is not sys.stderr:
+        sys.stdout = sys.stderr               # standard output is reserved for the result of the run
+        os.dup2(2, 1)                         # also for libraries and processes of the app
     if str(app.folder) not in sys.path:
-        sys.path.insert(0, str(app.folder))   # in a spawned worker
-    client: Any = load_component(app, "clientapp")
+        sys.path.insert(0, str(app.folder))
+    return load_component(app, "clientapp")
+
+
+def answer(app: FlowerApp, message: Message, context: Context, seed: int, device: int, count: int) -> ClientReply:
+    """Run the ClientApp on a message in a worker, as Flower's engine does."""
+    client = _load(app)
     identify(context.node_id)
     seed_generators(stream(seed, "flower client", count, device))      # independent of the worker
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)              # same order of sums for any number of workers
     config = dict(context.run_config)
+    WARM[:] = [True]
     try:
         reply = client(message=message, context=context)
     except (Exception, SystemExit) as error:
-        problem = Error(APP_RAISED, told_of(error, app))
+        problem = Error(APP_RAISED, describe_failure(error, app))
     else:
         if context.run_config == config and isinstance(reply, Message):
-            return ClientAnswer(reply, context)
+            return ClientReply(reply, context)
         problem = (Error(UNKNOWN, "the app changed its run_config, which Flower does not allow")
                    if context.run_config != config else
                    Error(APP_RAISED, f"the app returned {type(reply).__name__}, expected a Message"))
-    return ClientAnswer(Message(problem, reply_to=message), None)
+    return ClientReply(Message(problem, reply_to=message), None)
 
 
-class KeptAnswers:
+def measure(
+    app: FlowerApp, message: Message, context: Context, seed: int, device: int, count: int,
+) -> tuple[float, float, float, float]:
+    """Run a message again in a worker that has loaded its data; return the fields of ``Measured`` after samples."""
+    def run() -> float:
+        before = _cpu_s()
+        answer(app, deepcopy(message), deepcopy(context), seed, device, count)
+        return _cpu_s() - before
+
+    if not WARM:
+        run()                                 # loads code and data
+    cpu_s, flop, flops_per_s = run(), 0.0, 0.0
+    if cpu_s < REPEATED_S:
+        cpu_s = min(cpu_s, run())
+    if "torch" in sys.modules:
+        flops = import_module("netsim.learning.flops")
+        flop, flops_per_s = flops.counted_during(run), flops.speed_of_this_machine()
+    return flop, cpu_s, flops_per_s, clock_hz()
+
+
+def _cpu_s() -> float:
+    """Return the CPU seconds of this process and its ended children."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+class ReplyCache:
     """Stored answers of a run, one file per batch of messages."""
 
     def __init__(self, run: Path) -> None:
@@ -112,7 +167,7 @@ class KeptAnswers:
         self._asked = 0
         self._bytes = 0
 
-    def get(self, asked: Asked, run: Callable[[], list[ClientAnswer]]) -> list[ClientAnswer]:
+    def get(self, asked: Asked, run: Callable[[], list[ClientReply]]) -> list[ClientReply]:
         """Return the stored answers, or those of ``run``; only answers to train messages are stored."""
         self._asked += 1
         file = self._folder / f"{self._asked:06d}.npz"
@@ -135,7 +190,7 @@ class KeptAnswers:
             shutil.rmtree(self._folder)
 
 
-def _read(file: Path, asked: Asked) -> list[ClientAnswer]:
+def _read(file: Path, asked: Asked) -> list[ClientReply]:
     try:
         state = read_arrays(file)
         if bytes(state["asked"]) == _digest(asked):
@@ -159,7 +214,7 @@ def _digest(asked: Asked) -> bytes:
     return found.digest()
 
 
-def _parts(answer: ClientAnswer) -> list[tuple[str, bytes]]:
+def _parts(answer: ClientReply) -> list[tuple[str, bytes]]:
     reply, context = answer.reply, answer.context
     state = [] if context is None else [("state", _packed(context.state))]
     if reply.has_error():
@@ -167,14 +222,14 @@ def _parts(answer: ClientAnswer) -> list[tuple[str, bytes]]:
     return [("content", _packed(reply.content)), *state]
 
 
-def _answer(kept: State, place: int, message: Message, context: Context) -> ClientAnswer:
+def _answer(kept: State, place: int, message: Message, context: Context) -> ClientReply:
     after = None
     if f"{place}.state" in kept:
         after = replace(context, state=_unpacked(kept[f"{place}.state"].tobytes()))
     if f"{place}.error" in kept:
         code, reason = json.loads(kept[f"{place}.error"].tobytes())
-        return ClientAnswer(Message(Error(int(code), str(reason)), reply_to=message), after)
-    return ClientAnswer(Message(_unpacked(kept[f"{place}.content"].tobytes()), reply_to=message), after)
+        return ClientReply(Message(Error(int(code), str(reason)), reply_to=message), after)
+    return ClientReply(Message(_unpacked(kept[f"{place}.content"].tobytes()), reply_to=message), after)
 
 
 def _packed(content: RecordDict) -> bytes:

@@ -12,19 +12,19 @@ from typing import Any
 from flwr.app import Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from netsim.base.counts import counted
 from netsim.base.errors import InputError, WorkerError
+from netsim.base.pluralize import pluralize
 from netsim.flower.app_server import AppServer, RunOver
-from netsim.flower.library import FIRST_NODE, RUN_ID, SUPERLINK, node_of
-from netsim.flower.messages import Sent
+from netsim.flower.messages import SentMessage
+from netsim.flower.version_check import FIRST_NODE, RUN_ID, SUPERLINK, node_of
 
 NO_SUCH_NODE = 5           # Flower's code for an unknown node
 MOST_ASKED = 100           # calls without effect (node ids, empty pulls) before a deadlock is assumed
-COME_BACK = ("availability", "crash", "harvest", "charging")      # keys by which a device may become available again
+COME_BACK = ("availability", "crash", "harvest_power", "charging")      # keys by which devices return
 MOST_ASKED_IN_TIME = 100_000      # the same limit with such keys
 
 
-class AtFault(BaseException):
+class AppError(BaseException):
     """Wrapper of an InputError or WorkerError that no ``except Exception`` of an app catches."""
 
 
@@ -35,7 +35,7 @@ class CellGrid(Grid):  # type: ignore[misc]
         self._server = server
         self._thread = threading.get_ident()       # of the app: other threads may only read node ids
         self._sent = 0
-        self._in_vain = 0
+        self._idle_calls = 0
         self._nodes = self._there()                # last result of get_node_ids
 
     # Flower's Grid interface.
@@ -58,7 +58,7 @@ class CellGrid(Grid):  # type: ignore[misc]
             return list(self._nodes)
         with self._door():
             self._nodes = self._there()
-            self._once_more_in_vain("the app waits for more nodes")
+            self._count_idle_call("the app waits for more nodes")
         return list(self._nodes)
 
     def _there(self) -> list[int]:
@@ -75,9 +75,9 @@ class CellGrid(Grid):  # type: ignore[misc]
         with self._door():
             found = self._server.pull(list(message_ids))
             if found:
-                self._in_vain = 0
+                self._idle_calls = 0
             else:
-                self._once_more_in_vain("the app pulls replies to messages without a running job")
+                self._count_idle_call("the app pulls replies to messages without a running job")
             return _replies(found)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
@@ -96,15 +96,15 @@ class CellGrid(Grid):  # type: ignore[misc]
         with self._door():
             self._server.sleep(seconds)
 
-    def _once_more_in_vain(self, what: str) -> None:
+    def _count_idle_call(self, what: str) -> None:
         """Count a call without effect; raise if no further call can have one."""
-        self._in_vain += 1
+        self._idle_calls += 1
         server, scenario = self._server, self._server.scenario
         in_time = any(getattr(table, key) is not None for table in scenario.population for key in COME_BACK)
-        if self._in_vain <= (MOST_ASKED_IN_TIME if in_time else MOST_ASKED) or not server.idle:
+        if self._idle_calls <= (MOST_ASKED_IN_TIME if in_time else MOST_ASKED) or not server.idle:
             return
         there = len(server.available())
-        whole = f"the scenario has {counted(scenario.size, 'device')}, of which {there} can do a job now"
+        whole = f"the scenario has {pluralize(scenario.size, 'device')}, of which {there} can do a job now"
         if not server.began:
             raise InputError("more-than-devices", "the app", what, hint=f"T{whole[1:]}; lower min_available_nodes and "
                              "its like in the app, or give the scenario more devices")
@@ -120,9 +120,9 @@ class CellGrid(Grid):  # type: ignore[misc]
                                  "Their order would differ from run to run: send them together")
             yield
         except (InputError, WorkerError) as error:
-            raise AtFault(error) from None
+            raise AppError(error) from None
 
-    def _stamped(self, messages: Iterable[Message]) -> list[Sent]:
+    def _stamped(self, messages: Iterable[Message]) -> list[SentMessage]:
         """Set sender and id of messages; one to an unknown node is answered by an error."""
         sent = []
         for message in messages:
@@ -130,17 +130,17 @@ class CellGrid(Grid):  # type: ignore[misc]
             message.metadata.__dict__.update(
                 _run_id=RUN_ID, _src_node_id=SUPERLINK, _message_id=f"netsim-{self._sent}")
             device = message.metadata.dst_node_id - FIRST_NODE
-            each = Sent(message, device)
+            each = SentMessage(message, device)
             if not 0 <= device < self._server.scenario.size:
                 each.reply = Message(Error(NO_SUCH_NODE, f"unknown node {message.metadata.dst_node_id}"),
                                      reply_to=message)
             sent.append(each)
         if sent:
-            self._in_vain = 0
+            self._idle_calls = 0
         return sent
 
 
-def _replies(sent: Sequence[Sent]) -> list[Message]:
+def _replies(sent: Sequence[SentMessage]) -> list[Message]:
     """Return the replies for the app, each with its own id."""
     replies = []
     for each in sent:

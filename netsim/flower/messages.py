@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from flwr.app import Context, Error, Message
 
-from netsim.base.errors import InputError
-from netsim.fleet.population import Population
-from netsim.fleet.work import JobSizes
-from netsim.flower.cell_alone import cycles_of
-from netsim.scenario import Scenario
-
 LOST = 4                   # Flower's code for an unavailable reply
 WEIGHTS = ("num-examples", "num_examples")      # names of the number of samples, new and old
-BITS_A_METRIC = 64
+BYTES_A_NUMBER = 8
 TRAIN, EVALUATE = "train", "evaluate"
 
 
 @dataclass(frozen=True, eq=False)
-class ClientAnswer:
+class ClientReply:
     """Reply of a ClientApp, and the node's new context."""
 
     reply: Message
@@ -32,13 +26,14 @@ class ClientAnswer:
 
 
 @dataclass(eq=False)
-class Sent:
+class SentMessage:
     """Message of the app and its state in the cell."""
 
     message: Message
     device: int
-    answer: ClientAnswer | None = None      # of the ClientApp
+    answer: ClientReply | None = None      # of the ClientApp
     reply: Message | None = None      # to the app
+    stage: str = ""                # of a round with several exchanges
 
     @property
     def id(self) -> str:
@@ -54,15 +49,31 @@ class Sent:
         self.reply = Message(Error(LOST, reason), reply_to=self.message)
 
     @property
-    def answered(self) -> ClientAnswer:
+    def answered(self) -> ClientReply:
         """The answer, which must be set."""
         assert self.answer is not None
         return self.answer
 
 
-def array_bits(message: Message) -> float:
-    """Return the size of all arrays in a message, in bits."""
-    return 8.0 * sum(_bytes(array) for record in message.content.array_records.values() for array in record.values())
+def content_bits(message: Message) -> float:
+    """Return the size of all records of a message in bits, without their names and encoding; at least 1.
+
+    An array has the size of its data, a number of a MetricRecord or ConfigRecord 64 bits, text and bytes their length.
+    """
+    content = message.content
+    values = [value for records in (content.metric_records, content.config_records)
+              for record in records.values() for value in record.values()]
+    arrays = sum(_bytes(array) for record in content.array_records.values() for array in record.values())
+    return max(1.0, 8.0 * (arrays + sum(map(_plain_bytes, values))))
+
+
+def _plain_bytes(value: Any) -> int:
+    """Return the bytes of a value of a MetricRecord or ConfigRecord."""
+    if isinstance(value, list):
+        return sum(map(_plain_bytes, value))
+    if isinstance(value, str | bytes):
+        return len(value.encode() if isinstance(value, str) else value)
+    return BYTES_A_NUMBER
 
 
 def _bytes(array: Any) -> int:
@@ -104,36 +115,17 @@ def numbers_in(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, floa
 
 
 def model_digest(message: Message) -> bytes:
-    """Return a hash of all arrays of a message, to detect a new model."""
-    found = hashlib.blake2b(digest_size=16)
-    for record in message.content.array_records.values():
+    """Return a hash of all arrays of a message, or of its configuration without arrays, to detect a new model."""
+    found, content = hashlib.blake2b(digest_size=16), message.content
+    for record in content.array_records.values():
         for array in record.values():
             found.update(array.data)
+    if not content.array_records:
+        for record in content.config_records.values():
+            found.update(repr(list(record.items())).encode())
     return found.digest()
 
 
-def changed_sizes(sizes: JobSizes, scenario: Scenario, population: Population, some: Sequence[Sent]) -> JobSizes:
-    """Return job sizes, updated by the messages and replies of some devices."""
-    if not some:
-        return sizes
-    devices = np.array([sent.device for sent in some], np.int64)
-    return sizes.changed(devices, *np.array([_size(scenario, population, sent) for sent in some]).T)
-
-
-def _size(scenario: Scenario, population: Population, sent: Sent) -> tuple[float, float, float]:
-    """Return upload bits, download bits and CPU cycles of a message."""
-    reply, device, download = sent.answered.reply, sent.device, max(1.0, array_bits(sent.message))
-    bits, samples = array_bits(reply), samples_of(reply)
-    if sent.kind == EVALUATE:                   # one pass, without training
-        bits += BITS_A_METRIC * max(1, len(list(metrics_of(reply))))
-        return bits, download, float(samples or 0) * float(population.cycles_per_sample[device])
-    if bits == 0:
-        raise InputError("wrong-answer", f"the ClientApp's reply on device {device}", "no arrays",
-                         f'an ArrayRecord in the reply to "{sent.message.metadata.message_type}"',
-                         "Without one there is no upload to simulate")
-    if samples is None:
-        samples = int(population.samples[device])
-        if any(table.samples == "auto" for table in scenario.population):
-            raise InputError("missing", f"num-examples in the ClientApp's reply on device {device}",
-                             hint='Report it, or replace samples = "auto" in the scenario')
-    return bits, download, float(cycles_of(scenario, population, np.array([device]), np.array([samples]))[0])
+def sizes_of(sent: SentMessage) -> tuple[float, float]:
+    """Return the upload bits and the download bits of an answered message."""
+    return content_bits(sent.answered.reply), content_bits(sent.message)

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from netsim.allocation import Plan
-from netsim.base.arrays import Floats
+from netsim.base.types import Floats
 from netsim.base.units import format
-from netsim.lab import words
+from netsim.lab import captions
+from netsim.lab.round_model import LabView, MethodResult, part_of_band
 from netsim.lab.svg import GRID, INK, PAPER, SOFT, Canvas, Scale, axis, fixed, legend, paint
-from netsim.lab.view import Answer, LabView, part_of_band
 
 WIDTH = 440.0
 LEFT = 62.0                 # where bars begin, right of the devices' names
@@ -25,24 +25,25 @@ Row = tuple[float, float]   # top and height
 PARTS = {part: paint(part) for part in ("compute", "upload", "wait")}
 
 
-def gantt(view: LabView, answer: Answer) -> Canvas:
+def gantt(view: LabView, answer: MethodResult) -> Canvas:
     """Draw the computing and upload times of each device, the slowest on top; the limiting device is marked."""
     canvas, rows, scale = _bars(view, "time in the round (ms)", 1e3 * view.longest_s)
-    canvas.label, canvas.says = f"Who computes, uploads and waits when under {answer.method}", words.stuck(view, answer)
+    canvas.label = f"Computing, uploading and waiting of each device under {answer.method}"
+    canvas.says = captions.infeasible_text(view, answer)
     legend(canvas, LEFT, 12, PARTS)
     plan = answer.plan
     if plan is None:
         return _without_plan(canvas, view, answer, rows)
     for n, row in rows.items():
         _work(canvas, scale, row, 1e3 * np.array([plan.compute_s[n], plan.start_s[n], plan.upload_s[n], plan.round_s]),
-              describe(view, answer, n), outlined=n == answer.sets_pace)
+              describe(view, answer, n), outlined=n == answer.limiting_device)
     _end(canvas, scale, 1e3 * plan.round_s)
     return canvas
 
 
-def band(view: LabView, answer: Answer) -> Canvas:
+def band(view: LabView, answer: MethodResult) -> Canvas:
     """Draw the allocated band over time, an area per device; white areas are unused."""
-    canvas = Canvas(WIDTH, 150.0, f"The band over time under {answer.method}", words.stuck(view, answer))
+    canvas = Canvas(WIDTH, 150.0, f"The band over time under {answer.method}", captions.infeasible_text(view, answer))
     scale = Scale(LEFT, WIDTH - 12, 1.02e3 * (view.longest_s or 1.0))
     axis(canvas, scale, 20, canvas.height - 34, "time in the round (ms)")
     whole_hz, top, bottom = view.problem.bandwidth_hz, 22.0, canvas.height - 34
@@ -118,12 +119,12 @@ def schedule(
     return canvas
 
 
-def energy(view: LabView, answer: Answer) -> Canvas:
+def energy(view: LabView, answer: MethodResult) -> Canvas:
     """Draw the energy of each device against its budget."""
     plan, budget = answer.plan, (1e3 * view.problem.budget_j).tolist()
     spent = [1e3 * float(other.device_energy_j.max()) for other in view.plans]
     canvas, rows, scale = _bars(view, "energy (mJ)", max([*budget, *spent]))
-    canvas.label, canvas.says = f"Energy against budget under {answer.method}", words.stuck(view, answer)
+    canvas.label, canvas.says = f"Energy against budget under {answer.method}", captions.infeasible_text(view, answer)
     legend(canvas, LEFT, 12, {"compute": PARTS["compute"], "upload": PARTS["upload"], "budget": INK})
     for n, (y, height) in rows.items():
         over = False
@@ -162,10 +163,10 @@ def latency(view: LabView) -> Canvas:
     return canvas
 
 
-def cell_map(view: LabView, answer: Answer) -> Canvas:
+def cell_map(view: LabView, answer: MethodResult) -> Canvas:
     """Draw a map of the cell: a disc per device of the cohort, its area the share of the band."""
     side = 300.0
-    canvas = Canvas(WIDTH, side, f"Map of the cell under {answer.method}", words.stuck(view, answer))
+    canvas = Canvas(WIDTH, side, f"Map of the cell under {answer.method}", captions.infeasible_text(view, answer))
     x_m, y_m = view.population.x_m, view.population.y_m
     reach = max(float(np.hypot(x_m, y_m).max()), 1.0)
     scale = (side / 2 - 14) / reach
@@ -180,7 +181,7 @@ def cell_map(view: LabView, answer: Answer) -> Canvas:
         at, tip = (x[view.devices[n]], y[view.devices[n]]), describe(view, answer, n)
         if plan is not None:
             share = float(part_of_band(plan, view.problem.bandwidth_hz)[n])
-            colour = CRITICAL if n == answer.sets_pace else PARTS["upload"]
+            colour = CRITICAL if n == answer.limiting_device else PARTS["upload"]
             canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), colour, tip=tip, stroke=PAPER)
         else:
             canvas.circle(*at, 6.0, CRITICAL if n in answer.stuck else IDLE, tip=tip, stroke=PAPER)
@@ -215,7 +216,7 @@ def parts_ms(plan: Plan) -> tuple[float, float, float]:
     return compute, upload, 1e3 * plan.round_s - compute - upload
 
 
-def describe(view: LabView, answer: Answer, n: int) -> str:
+def describe(view: LabView, answer: MethodResult, n: int) -> str:
     """Describe a device of the cohort."""
     gain = format(float(view.problem.gain[n]), "gain")
     said = f"device {view.devices[n]}, {view.distance_m[n]:.0f} m away, gain {gain}"
@@ -270,7 +271,7 @@ def _rows(names: Sequence[str], counts: str, most: float) -> tuple[Canvas, dict[
     return canvas, rows, scale
 
 
-def _without_plan(canvas: Canvas, view: LabView, answer: Answer, rows: dict[int, Row]) -> Canvas:
+def _without_plan(canvas: Canvas, view: LabView, answer: MethodResult, rows: dict[int, Row]) -> Canvas:
     """Mark the devices that are in the way."""
     for n in answer.stuck:
         if n in rows:

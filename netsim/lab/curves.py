@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from netsim.base.arrays import Floats, Ints
+from netsim.base.types import Floats, Ints
 from netsim.lab.svg import INK, PAPER, SOFT, Canvas, Scale, axis, legend, listed, paint, upright
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 440.0, 250.0, 40.0, 34.0

@@ -55,6 +55,22 @@ class Question:
         if bool(self.choices) == bool(self.unit) or len(self.choices) == 1:
             raise ValueError(f"a question has two choices and more, or a unit, and not both: {self.text!r}")
 
+    def problem(self, said: str | None) -> str | None:
+        """Return what is wrong with a prediction as it was entered; None if it can be submitted."""
+        if said is None or not str(said).strip():
+            return "Choose first." if self.choices else "Enter a number first."
+        return None if self.choices or math.isfinite(float(self.read(said))) else (
+            f"“{str(said)[:20]}” is not a number; write it such as 12.5 or 12,5.")
+
+    def read(self, said: str | float) -> str | float:
+        """Return a prediction as it counts: a choice, or a number, with a decimal point or comma; NaN for no number."""
+        if self.choices:
+            return said
+        try:
+            return float(str(said).strip().removesuffix(self.unit).strip().replace(",", ".").replace("−", "-"))
+        except ValueError:
+            return math.nan
+
     def is_right(self, said: str | float, answer: Outcome) -> bool:
         """Return True if the prediction is correct."""
         if self.choices:

@@ -19,6 +19,25 @@
     });
   }
 
+  // ---- a projector: the value beside a slider is as large as its label; names are text, not marimo's markup ----
+
+  const VALUES = ".text-xs { font-size: 20px; font-weight: 600; color: inherit; min-width: 3.2em; }";
+  const plain = (text) => new DOMParser().parseFromString(text, "text/html").body.textContent.trim();
+  function enlarge(root) {
+    if (root.querySelector("style[data-netsim]")) return;
+    const style = document.createElement("style");
+    style.dataset.netsim = "";
+    style.textContent = VALUES;
+    root.append(style);
+  }
+  function nameInText(root) {
+    for (const element of root.querySelectorAll("[aria-label*='<'], [title*='<']")) {
+      for (const name of ["aria-label", "title"]) {
+        if (element.hasAttribute(name)) set(element, name, plain(element.getAttribute(name)));
+      }
+    }
+  }
+
   // ---- the link: each control's place knows its key and value ----
 
   const places = () => [...document.querySelectorAll("[data-key]")];
@@ -65,14 +84,16 @@
         const slider = /slider$/.test(host.localName);
         const again = slider ? () => nameThumbs(host) : tidySoon;
         new MutationObserver(again).observe(host.shadowRoot, { subtree: true, childList: true, ...(slider ? { attributeFilter: ["aria-valuenow", "aria-label"] } : {}) });
-        if (slider) nameThumbs(host);
+        if (slider) { nameThumbs(host); enlarge(host.shadowRoot); }
       }
+      nameInText(host.shadowRoot);
       for (const formula of host.shadowRoot.querySelectorAll(".katex-display")) {
         const wide = formula.scrollWidth > formula.clientWidth + 1;
         if (wide) for (const [name, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", "a wide formula"]]) set(formula, name, value);
         else formula.removeAttribute("tabindex");
       }
     }
+    nameInText(document);
     const shown = document.getElementById("App");
     if (shown) set(shown, "role", "main");
     for (const menu of document.querySelectorAll("button[aria-haspopup=menu]:not([aria-label])")) set(menu, "aria-label", "menu of the page");

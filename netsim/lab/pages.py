@@ -50,21 +50,23 @@ def served_by_the_lab(number: int) -> bool:
 
 def ask(questions: Sequence[Question]) -> Any:
     """Return a form per question, for a prediction; values are None until it is submitted."""
-    return mo.ui.array([_field(question).form(submit_button_label="That is my prediction", bordered=False)
-                        for question in questions])
+    return mo.ui.array([
+        _field(question).form(submit_button_label="That is my prediction", bordered=False, validate=question.problem)
+        for question in questions])
 
 
 def _field(question: Question) -> Any:
     if question.choices:
         return mo.ui.radio(list(question.choices), label="My prediction:")
-    return mo.ui.number(label=f"My prediction ({question.unit}; right if within {100 * question.within:.0f} %):")
+    return mo.ui.text(label=f"My prediction ({question.unit}; right if within {100 * question.within:.0f} %):")
 
 
 def replies(questions: Sequence[Question], predictions: Any, answers: Sequence[Callable[[], Outcome]]) -> Any:
     """Show each question with its form, and after the prediction with the answer, computed only then."""
     return mo.Html("<h2>Questions</h2>" + "".join(
         f'<section class="question" aria-label="Question {n + 1}">{mo.md(f"**{n + 1}.** {question.text}").text}'
-        + (f"{predictions[n]}" if predictions.value[n] is None else reply(question, predictions.value[n], answers[n]()))
+        + (f"{predictions[n]}" if predictions.value[n] is None else
+           reply(question, question.read(predictions.value[n]), answers[n]()))
         + "</section>"
         for n, question in enumerate(questions)))
 

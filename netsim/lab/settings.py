@@ -40,7 +40,7 @@ class Settings:
             f"learning.bits={self.model_kbit:g} kbit",
             f"selection.cohort={self.cohort}",
             f"allocation.method={self.methods[-1]}",
-            *([] if self.sharing == "planned" else [f"allocation.sharing={self.sharing}"]),
+            *([] if self.sharing == "planned" else [f"cell.scheduler={self.sharing}"]),
         ]
 
     def scenario(self) -> Scenario:

@@ -15,7 +15,7 @@ from typing import Any
 import marimo as mo
 
 from netsim.lab.lesson import Positions
-from netsim.lab.link import key_of, pick, pick_range, text_of
+from netsim.lab.url_state import key_of, pick, pick_range, text_of
 
 LINK = """<details class="link"><summary>A link that holds these settings</summary>
 <p>The address of this page holds them, and with them the word that lets you in, which is new whenever the lab starts.

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints, State, Weights
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry
+from netsim.base.types import Floats, Ints, State, Weights
 
 if TYPE_CHECKING:
-    from netsim.learning.trainer import Update
+    from netsim.learning.sgd import Update
 
 
 def aggregate(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.base.arrays import Ints, Weights
 from netsim.base.errors import InputError, unknown
+from netsim.base.types import Ints, Weights
 
 
 @dataclass(frozen=True, eq=False)

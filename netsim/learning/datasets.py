@@ -13,7 +13,7 @@ A user's own dataset, ``"package.module:function"``, is a function with this int
     def dataset(root: Path) -> Dataset
 
 ``root`` is the folder of ``learning.root``; the function returns
-``netsim.learning.sources.decoded(images, labels, train, names)``.
+``netsim.learning.dataset_files.decoded(images, labels, train, names)``, or training and test set as torch's datasets.
 
 Decoded images are cached on disk as memory-mapped arrays, so that forked workers share their pages.
 """
@@ -33,12 +33,13 @@ from typing import Any
 
 import numpy as np
 
-from netsim.base.counts import counted
-from netsim.base.errors import InputError, YourCodeError, ask
+from netsim.base.errors import InputError, UserCodeError, ask
 from netsim.base.files import expanded, make_folder, replace_file
+from netsim.base.pluralize import pluralize
 from netsim.base.registry import Entry, Registry, first_called
-from netsim.learning import array_file, sources
-from netsim.learning.sources import Dataset
+from netsim.learning import dataset_files, npz_datasets
+from netsim.learning.dataset_files import Dataset
+from netsim.learning.torch_datasets import from_torch
 
 
 @dataclass(frozen=True)
@@ -52,34 +53,35 @@ class Source:
 
 
 MNIST = Source(
-    lambda root: sources.find_idx([root / "MNIST" / "raw", *sources.plain(root, fashion=False)]),
-    lambda files: sources.read_idx(files, [str(digit) for digit in range(10)]),
-    lambda root: sources.download("MNIST", root),
+    lambda root: dataset_files.find_idx([root / "MNIST" / "raw", *dataset_files.plain(root, fashion=False)]),
+    lambda files: dataset_files.read_idx(files, [str(digit) for digit in range(10)]),
+    lambda root: dataset_files.download("MNIST", root),
     "MNIST/raw/train-images-idx3-ubyte and the three files beside it (or their .gz)",
 )
 FASHION_MNIST = Source(
-    lambda root: sources.find_idx(
-        [root / "FashionMNIST" / "raw", *sources.plain(root, fashion=True), sources.DEBIAN_FASHION_MNIST]),
-    lambda files: sources.read_idx(files, sources.FASHION_CLASSES),
-    lambda root: sources.download("FashionMNIST", root),
+    lambda root: dataset_files.find_idx(
+        [root / "FashionMNIST" / "raw", *dataset_files.plain(root, fashion=True), dataset_files.DEBIAN_FASHION_MNIST]),
+    lambda files: dataset_files.read_idx(files, dataset_files.FASHION_CLASSES),
+    lambda root: dataset_files.download("FashionMNIST", root),
     "FashionMNIST/raw/train-images-idx3-ubyte and the three files beside it (or their .gz), "
     "or Debian's package dataset-fashion-mnist",
 )
 CIFAR10 = Source(
-    lambda root: sources.find_cifar10(root),
-    lambda files: sources.read_cifar10(files),
-    lambda root: sources.download("CIFAR10", root),
+    lambda root: dataset_files.find_cifar10(root),
+    lambda files: dataset_files.read_cifar10(files),
+    lambda root: dataset_files.download("CIFAR10", root),
     "cifar-10-batches-py/, or the images as cifar10-images/train/CLASS/* and cifar10-images/test/CLASS/*",
 )
 IMAGE_FOLDER = Source(
-    sources.find_folder, sources.read_folder, None, "train/CLASS/* and test/CLASS/*, with the same classes in both")
+    dataset_files.find_folder, dataset_files.read_folder, None,
+    "train/CLASS/* and test/CLASS/*, with the same classes in both")
 
 ARRAYS = Source(
-    array_file.find_arrays, array_file.read_arrays, None,
-    f"a .npz file with {', '.join(array_file.ARRAYS)}, and names if classes have some")
+    npz_datasets.find_arrays, npz_datasets.read_arrays, None,
+    f"a .npz file with {', '.join(npz_datasets.ARRAYS)}, and names if classes have some")
 
 DATASETS = Registry("dataset", "learning.dataset", {
-    "digits": Entry("netsim.learning.sources:read_digits", "1,797 small handwritten digits; always available"),
+    "digits": Entry("netsim.learning.dataset_files:read_digits", "1,797 small handwritten digits; always available"),
     "mnist": Entry("netsim.learning.datasets:MNIST", "handwritten digits"),
     "fashion-mnist": Entry("netsim.learning.datasets:FASHION_MNIST", "greyscale images of clothes"),
     "cifar10": Entry("netsim.learning.datasets:CIFAR10", "small colour images"),
@@ -102,18 +104,22 @@ def _load(name: str, root: str, source: Any) -> Dataset:
     if isinstance(source, Source):
         files = source.find(Path(root))
         if not files:
-            put = f'Run "netsim data {name} --root {root}" where there is a network, or put' if source.fetch else "Put"
+            put = (f'Run "netsim dataset fetch {name} --root {root}" where there is a network, or put' if source.fetch
+                   else "Put")
             raise InputError("no-such-file", f"dataset {name}", root, hint=f"{put} there {source.hint}")
         return cached(name, Path(root), files, source.read)
     try:
         data = ask(f"dataset {name}", source, Path(root))
-    except YourCodeError:
+        if isinstance(data, tuple) and len(data) == 2:
+            data = ask(f"dataset {name}", from_torch, *data)
+    except UserCodeError:
         raise
     except InputError as error:
         raise error.at(source=f"dataset {name}") from None
     if not isinstance(data, Dataset):
         raise InputError("wrong-answer", f"dataset {name}", type(data).__name__,
-                         "a return value of netsim.learning.sources.decoded(images, labels, train, names)")
+                         "netsim.learning.dataset_files.decoded(images, labels, train, names), or two torch datasets, "
+                         "(train, test)")
     return data
 
 
@@ -136,11 +142,13 @@ def describe(name: str, root: str | Path = ROOT) -> str:
         data = load_dataset(name, root)
     except InputError as error:
         return str(error)
-    channels, height, width = data.shape
-    colour = "grey" if channels == 1 else "colour"
+    first, *sides = data.shape
+    each = "test image" if sides else "test sample"
+    size = "x".join(map(str, sides)) + (" grey" if first == 1 else " colour") if sides else pluralize(
+        first, "token" if data.tokens else "feature")
     return (
-        f"{name}: {len(data.train_labels):,} training and {counted(len(data.test_labels), 'test image')}, "
-        f"{height}x{width} {colour}, {counted(data.classes, 'class', 'classes')} ({', '.join(data.names)})"
+        f"{name}: {len(data.train_labels):,} training and {pluralize(len(data.test_labels), each)}, "
+        f"{size}, {pluralize(data.classes, 'class', 'classes')} ({', '.join(data.names)})"
     )
 
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints
-from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.base.fields import Fraction, Model, Natural, Positive
+from netsim.base.figures import as_it_stands, new_figure, save_figure
 from netsim.base.files import MEGABYTE, expanded, read_json
 from netsim.base.options import with_options
-from netsim.base.pictures import as_it_stands, new_figure, save_figure
+from netsim.base.pluralize import pluralize
 from netsim.base.registry import Entry, Registry, first_called
-from netsim.base.streams import stream
+from netsim.base.rng import stream
+from netsim.base.types import Floats, Ints
 from netsim.learning.datasets import load_dataset
 
 MOST_BYTES = 500 * MEGABYTE      # largest partition file
@@ -60,8 +60,8 @@ def partition(labels: Ints, settings: Any, samples: Ints | None, devices: int, r
     """
     rule = PARTITIONS.make(settings.kind, partition_options(settings))
     if len(labels) < devices:
-        raise InputError("infeasible", "learning.partition", counted(len(labels), "training sample"),
-                         f"at least one for each of {counted(devices, 'device')}")
+        raise InputError("infeasible", "learning.partition", pluralize(len(labels), "training sample"),
+                         f"at least one for each of {pluralize(devices, 'device')}")
     wanted = np.zeros(devices, dtype=np.int64) if samples is None else samples
     open_ended = wanted == 0
     if open_ended.any():
@@ -82,9 +82,9 @@ def partition_options(settings: Any) -> dict[str, Any]:
 def _checked(kind: str, parts: Any, devices: int, stock: int) -> list[Ints]:
     """Raise InputError unless a user's partition returned valid sample indices for every device."""
     if not isinstance(parts, list | tuple) or len(parts) != devices:
-        found = counted(len(parts), "entry", "entries") if isinstance(parts, list | tuple) else type(parts).__name__
+        found = pluralize(len(parts), "entry", "entries") if isinstance(parts, list | tuple) else type(parts).__name__
         raise InputError("wrong-answer", f"partition {kind}", found,
-                         f"a list with an array for each of {counted(devices, 'device')}")
+                         f"a list with an array for each of {pluralize(devices, 'device')}")
     for device, part in enumerate(map(np.asarray, parts)):
         whole = part.ndim == 1 and part.size > 0 and np.issubdtype(part.dtype, np.integer)
         if not whole or part.min() < 0 or part.max() >= stock:
@@ -101,7 +101,7 @@ def class_counts(labels: Ints, parts: Sequence[Ints], classes: int) -> Ints:
 def majority(labels: Ints, samples: Ints, rng: np.random.Generator, sigma: Fraction = 0.8) -> list[Ints]:
     """Draw a share sigma from one class, chosen uniformly for each device, and the rest evenly from the others."""
     classes = int(labels.max()) + 1
-    stock = Stock(labels, rng)
+    stock = SampleStock(labels, rng)
     parts = []
     for size in samples:
         favourite = rng.integers(classes)
@@ -121,7 +121,7 @@ def two_class(labels: Ints, samples: Ints, rng: np.random.Generator) -> list[Int
     classes = int(labels.max()) + 1
     if classes < 2:
         raise InputError("needs", "learning.partition.kind", '"two-class"', "data of two classes at least")
-    stock = Stock(labels, rng)
+    stock = SampleStock(labels, rng)
     parts = []
     for size in samples:
         first, second = rng.choice(classes, 2, replace=False)
@@ -134,14 +134,14 @@ def two_class(labels: Ints, samples: Ints, rng: np.random.Generator) -> list[Int
 
 def iid(labels: Ints, samples: Ints, rng: np.random.Generator) -> list[Ints]:
     """Draw uniformly from all samples."""
-    stock = Stock(np.zeros(len(labels), dtype=np.int64), rng)
+    stock = SampleStock(np.zeros(len(labels), dtype=np.int64), rng)
     return [stock.deal(np.array([size])) for size in samples]
 
 
 def dirichlet(labels: Ints, samples: Ints, rng: np.random.Generator, alpha: Positive = 0.5) -> list[Ints]:
     """Draw the class shares of each device from Dirichlet(alpha): a small alpha gives few classes per device."""
     classes = int(labels.max()) + 1
-    stock = Stock(labels, rng)
+    stock = SampleStock(labels, rng)
     return [stock.deal(_round(rng.dirichlet(np.full(classes, alpha)) * size)) for size in samples]
 
 
@@ -197,7 +197,7 @@ PARTITIONS = Registry("partition", "learning.partition.kind", {
 }, given=3, check=first_called("labels", "learning.partition.kind"))
 
 
-class Stock:
+class SampleStock:
     """Shuffled samples of each class, drawn without replacement; a class that is used up is shuffled again."""
 
     def __init__(self, labels: Ints, rng: np.random.Generator) -> None:
@@ -270,8 +270,8 @@ def describe_split(split: Split) -> str:
     """Return one line with the samples per device and the mean share of the most frequent class."""
     sizes = split.counts.sum(axis=1)
     share = float(np.mean(split.counts.max(axis=1) / sizes))
-    most = counted(int(sizes.max()), "sample")
-    return (f"{split.rule}: {counted(len(sizes), 'device')} with {sizes.min()} to {most}; {share:.0%} of a "
+    most = pluralize(int(sizes.max()), "sample")
+    return (f"{split.rule}: {pluralize(len(sizes), 'device')} with {sizes.min()} to {most}; {share:.0%} of a "
             "device's samples are of its most frequent class")
 
 

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints
 from netsim.base.tolerances import REPLAYED
+from netsim.base.types import Floats, Ints
 from netsim.paper import trials
-from netsim.paper.learned import computing, mean_and_range, needs_less, processors
+from netsim.paper.accuracy_common import computing, mean_and_range, needs_less, processors
 from netsim.paper.plots import canvas, not_measured
 from netsim.paper.report import Finding, Report, markdown
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import LEARNING_RATE, LOCAL_EPOCHS, TITLES, Data
 from netsim.scenario import Scenario
-from netsim.sweep.points import Point, Record
+from netsim.sweep.points import Record, SweepPoint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,7 +72,7 @@ class ServerTrial:
     server: str
     number: int        # from 1; also the seed
 
-    def point(self, context: Context) -> Point:
+    def point(self, context: Context) -> SweepPoint:
         """Return the point of a sweep: scenario and paths."""
         data = trials.datasets(context)[self.dataset]
         name = f"{self.spread}-{self.server}-{self.number}"
@@ -84,7 +84,7 @@ class ServerTrial:
         }
         folder = context.folder("asynchronous") / "cells" / self.dataset / self.split
         key = f"{self.dataset}-{self.split}-{name}-{scenario.digest[:12]}"
-        return Point(scenario, self.number, folder / f"{name}.json", context.runs / key, note=note)
+        return SweepPoint(scenario, self.number, folder / f"{name}.json", context.runs / key, note=note)
 
     def scenario(self, context: Context, changes: Mapping[str, Any] | None = None) -> Scenario:
         """Return the `paper` scenario with this learning and server."""

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints
-from netsim.base.streams import stream
+from netsim.base.rng import stream
+from netsim.base.types import Floats, Ints
 from netsim.learning.aggregation import plain_mean
+from netsim.paper.accuracy_common import computing, mean_and_range
 from netsim.paper.first_round import learner_of, trained
-from netsim.paper.learned import computing, mean_and_range
 from netsim.paper.plots import canvas
 from netsim.paper.report import Finding, Report, Verdict, all_or_some
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import TITLES, Trial, measured
-from netsim.selection.clusters import distances
+from netsim.selection.model_based import distances
 from netsim.sweep.points import Record
 
 ROUNDS = (10, 2, 5, 20)      # k, which the paper does not print; the figure shows the first
@@ -138,7 +138,7 @@ def table1(context: Context) -> Report | None:
 
 
 @dataclass(frozen=True)
-class Looked:
+class ClusterStatistics:
     """Statistics over the clusters of one k."""
 
     best: str                # text on the device with the largest divergence
@@ -149,7 +149,7 @@ class Looked:
     summary: dict[str, Any]
 
 
-def look_at(clusters: list[Cluster]) -> Looked:
+def look_at(clusters: list[Cluster]) -> ClusterStatistics:
     """Compute how often, and by how much, the device with the largest divergence is the best choice."""
     from scipy.stats import spearmanr
 
@@ -163,7 +163,7 @@ def look_at(clusters: list[Cluster]) -> Looked:
     stalest = sum(cluster.stalest for cluster in clusters)
     gains = [cluster.gain for cluster in clusters]
     middle, low, high = mean_and_range(gains)
-    return Looked(
+    return ClusterStatistics(
         f"so it is in {best} of {len(clusters)} clusters (by chance {chance:.1f}); its gain over choosing at random "
         f"is {100 * middle:+.2f} points on average ({100 * low:+.2f} to {100 * high:+.2f}), in single clusters "
         f"{100 * min(gains):+.2f} to {100 * max(gains):+.2f}; mean rank correlation {np.nanmean(rho):+.2f} "
@@ -177,7 +177,7 @@ def look_at(clusters: list[Cluster]) -> Looked:
                  "largest_is_stalest": int(stalest)})
 
 
-def _findings(looked: dict[int, Looked]) -> list[Finding]:
+def _findings(looked: dict[int, ClusterStatistics]) -> list[Finding]:
     best, waited = ("; ".join(f"k = {rounds}: {getattr(found, words)}" for rounds, found in looked.items())
                     for words in ("best", "waited"))
     helps: Verdict = all_or_some([found.helps for found in looked.values()])

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints, Weights
-from netsim.base.counts import counted
-from netsim.paper.learned import computing, of
+from netsim.base.pluralize import pluralize
+from netsim.base.types import Floats, Ints, Weights
+from netsim.paper.accuracy_common import computing, of
+from netsim.paper.model_sizes import LAYERS
 from netsim.paper.plots import canvas
 from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
-from netsim.paper.sizes import LAYERS
 from netsim.paper.trials import LOCAL_EPOCHS, SIGMAS, TITLES, Trial, datasets, measured
 from netsim.sweep.points import Record, shared_by
 
@@ -44,12 +44,12 @@ class FirstRound:
 @contextmanager
 def learner_of(trial: Trial, context: Context) -> Iterator[Any]:
     """Open the learner of a trial; training results are shared between targets and with the runs of fig10."""
-    from netsim.learning.learner import open_learner
-    from netsim.learning.shared import InCommon
+    from netsim.learning.local_training import open_trainer
+    from netsim.learning.training_cache import TrainingCache
 
     scenario, _ = trial.scenario(context)
-    common = InCommon(shared_by(trial.point(context).run))
-    with open_learner(scenario, trial.number, context.workers, common) as learner:
+    common = TrainingCache(shared_by(trial.point(context).run))
+    with open_trainer(scenario, trial.number, context.workers, common) as learner:
         yield learner
 
 
@@ -173,7 +173,7 @@ def fig8(context: Context) -> Report | None:
         panel.set_yticks(range(len(FEATURES)), FEATURES)
         panel.invert_yaxis()
         panel.set_xscale("log")
-        panel.set(xlabel="K-means running time (ms)", title=f"{TITLES[dataset]}, {counted(len(mine), 'first round')}",
+        panel.set(xlabel="K-means running time (ms)", title=f"{TITLES[dataset]}, {pluralize(len(mine), 'first round')}",
                   xlim=(5, max(100.0, *medians) * 1.5))
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         panel.xaxis.set_minor_formatter(lambda value, _: "")
@@ -242,7 +242,7 @@ def fig9(context: Context) -> Report | None:
                     all_or_some(ordered)),
             Finding("fc2.weight has a high index whatever sigma is",
                     "; ".join(f"sigma {sigma} {np.mean(values):.2f} ({min(values):.2f} to {max(values):.2f}, "
-                              f"{counted(len(values), 'first round')}: {each[sigma]})"
+                              f"{pluralize(len(values), 'first round')}: {each[sigma]})"
                               for sigma, values in last.items()),
                     all_or_some([one > HIGH for one, _ in one_and_all.values()])),
             _seeds_matter(by_seed, len(records)),

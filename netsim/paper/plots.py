@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats
-from netsim.base.pictures import new_figure
+from netsim.base.figures import new_figure
+from netsim.base.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from netsim.base.figures import library, save_figure
 from netsim.base.files import make_folder, read_json, replace_text, safe_cell
-from netsim.base.pictures import library, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from netsim.base.files import replace_text
 from netsim.paper.report import RULE, About, Report, overview, write_report
 
 if TYPE_CHECKING:
-    from netsim.sweep.executor import Place
+    from netsim.executors.factory import ExecutorFactory
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Context:
         return self.trials or (quick if self.quick and quick else full)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ExecutorFactory:
         """Return the executor factory of trials."""
-        from netsim.sweep.executor import place_for
+        from netsim.executors.factory import place_for
 
         return place_for(self.workers, self.cluster)
 
@@ -77,27 +77,29 @@ class Target:
 TARGETS = {
     "fig4": Target("distances between devices' models, layer by layer", "first_round:fig4"),
     "table1": Target("weight divergence of a device against what choosing it does", "divergence_accuracy:table1"),
-    "table2": Target("parameters by layer, and model sizes", "sizes:table2"),
-    "fig5": Target("energy of each device, total energy and delay: SAO and FEDL", "delay:fig5"),
-    "fig6": Target("delay of a round against transmit power", "delay:fig6"),
-    "fig7": Target("delay of a round against the energy budget", "delay:fig7"),
+    "table2": Target("parameters by layer, and model sizes", "model_sizes:table2"),
+    "fig5": Target("energy of each device, total energy and delay: SAO and FEDL", "delay_figures:fig5"),
+    "fig6": Target("delay of a round against transmit power", "delay_figures:fig6"),
+    "fig7": Target("delay of a round against the energy budget", "delay_figures:fig7"),
     "fig8": Target("running time of K-means by layer", "first_round:fig8"),
     "fig9": Target("adjusted Rand index of K-means by layer", "first_round:fig9"),
-    "fig10": Target("accuracy over rounds, by selection method", "curves:fig10"),
-    "fig11": Target("rounds to the target accuracy, by selection method", "curves:fig11"),
-    "fig12": Target("divergence selection against RRA", "curves:fig12"),
-    "table3": Target("improvement over FedAvg", "curves:table3"),
-    "fig13": Target("cohort size against rounds, delay and energy", "curves:fig13"),
-    "fig14": Target("the best transmit power", "delay:fig14"),
-    "theorem1": Target("the optimum and its cost as the paper's theory has them", "theory:theorem1"),
-    "choices": Target("what the choices that the paper leaves open do", "choices:choices"),
+    "fig10": Target("accuracy over rounds, by selection method", "accuracy_figures:fig10"),
+    "fig11": Target("rounds to the target accuracy, by selection method", "accuracy_figures:fig11"),
+    "fig12": Target("divergence selection against RRA", "accuracy_figures:fig12"),
+    "table3": Target("improvement over FedAvg", "accuracy_figures:table3"),
+    "fig13": Target("cohort size against rounds, delay and energy", "accuracy_figures:fig13"),
+    "fig14": Target("the best transmit power", "delay_figures:fig14"),
+    "theorem1": Target("the optimum and its cost as the paper's theory has them", "theorem1:theorem1"),
+    "choices": Target("what the choices that the paper leaves open do", "open_choices:choices"),
 }
 BEYOND = {
-    "sharing": Target("the band shared in time: how much shorter can a round be?", "sharing:sharing"),
+    "sharing": Target("the band shared in time: how much shorter can a round be?", "time_varying_bandwidth:sharing"),
     "asynchronous": Target("waiting or not: time and energy to a target accuracy, by server",
                            "asynchronous:asynchronous"),
+    "real-devices": Target("computing as phones need it: who wins, and by how much?", "real_devices:real_devices"),
 }
-NO_DATA = ("choices", "delay", "sharing", "sizes", "theory")     # modules whose targets need no downloaded dataset
+# modules whose targets need no downloaded dataset
+NO_DATA = ("open_choices", "delay_figures", "time_varying_bandwidth", "model_sizes", "theorem1", "real_devices")
 INTRODUCTION = f"""\
 # The paper's tables and figures, measured
 

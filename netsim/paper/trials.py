@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from netsim.executors.factory import ExecutorFactory
 from netsim.paper.reproduce import Context
 from netsim.scenario import Scenario, load_scenario
-from netsim.sweep.executor import Place
-from netsim.sweep.points import Point, Record, kept_record, read_record, run_points, sole_user
+from netsim.sweep.points import Record, SweepPoint, kept_record, read_record, run_points, sole_user
 
 METHODS = ("divergence", "fedavg", "kmeans", "cluster-round-robin", "icas")
 SIGMAS = ("0.8", "0.5", "H")
@@ -81,7 +81,7 @@ class Trial:
         return {"dataset": self.dataset, "sigma": self.sigma, "method": self.method, "cohort": self.cohort,
                 "trial": self.number}
 
-    def point(self, context: Context) -> Point:
+    def point(self, context: Context) -> SweepPoint:
         """Return the point of a sweep: scenario and paths."""
         data = datasets(context)[self.dataset]
         scenario, split = self.scenario(context)
@@ -91,7 +91,7 @@ class Trial:
             "trial": self.number, **learned_as(data, self.sigma, self.sigma), "most_rounds": data.cap,
         }
         key = f"{self.dataset}-{self.sigma}-{name}-{scenario.digest[:12]}"
-        return Point(scenario, self.number, context.cells / self.dataset / self.sigma / f"{name}.json",
+        return SweepPoint(scenario, self.number, context.cells / self.dataset / self.sigma / f"{name}.json",
                     context.runs / key, note=note, also={"split": split})
 
     def scenario(self, context: Context) -> tuple[Scenario, str]:
@@ -132,8 +132,9 @@ def in_the_paper(
     data, factor = datasets(context)[dataset], CYCLES / (LOCAL_EPOCHS * samples)
     return load_scenario("paper", {
         "learning.dataset": dataset, "learning.root": context.data, "learning.model": data.model,
-        "learning.bits": data.bits, "learning.local_iterations": LOCAL_EPOCHS, "learning.batch_size": data.batch,
-        "learning.learning_rate": LEARNING_RATE, "population.phone.count": data.devices, "rounds.infeasible": "waves",
+        "learning.bits": data.bits, "learning.local_epochs": LOCAL_EPOCHS, "learning.batch_size": data.batch,
+        "learning.learning_rate": LEARNING_RATE, "population.phone.count": data.devices,
+        "rounds.infeasible_policy": "waves",
         "population.phone.cpu.cycles_per_sample": {
             name: value * factor if name in SCALED else value for name, value in cycles.items()}, **settings})
 
@@ -163,20 +164,21 @@ def cohort_sizes(context: Context) -> list[Trial]:
             for number in range(1, 1 + context.count(1)) for size in sizes for dataset in datasets(context)]
 
 
-class Kept(Protocol):
+class StoredTrial(Protocol):
     """Trial that is run once and stored."""
 
     @property
     def dataset(self) -> str: ...
 
-    def point(self, context: Context) -> Point:
+    def point(self, context: Context) -> SweepPoint:
         """Return the point of a sweep: scenario and paths."""
 
 
-T = TypeVar("T", bound=Kept)
+T = TypeVar("T", bound=StoredTrial)
 
 
-def run_trials(trials: Sequence[T], context: Context, name: str, place: Place | None = None) -> dict[T, Record]:
+def run_trials(trials: Sequence[T], context: Context, name: str,
+               place: ExecutorFactory | None = None) -> dict[T, Record]:
     """Run missing trials with a progress bar; return the stored records."""
     from netsim.learning.datasets import load_dataset
     from netsim.sweep.progress import print_failures, progress_bar

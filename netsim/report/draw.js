@@ -17,9 +17,16 @@ const shape = (tag, attributes = {}, ...inside) =>
 // ---- numbers for people ----
 
 const PREFIXES = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
+const CLOCK = [[86400, 3600, "d", "h"], [3600, 60, "h", "min"], [60, 1, "min", "s"]];
+function duration(value) {      // as netsim.base.units.duration: "9 h 4 min"
+  const [size, part, unit, smaller] = CLOCK.find(([step]) => Math.abs(value) >= step);
+  const whole = Math.round(Math.abs(value) / part) * part, rest = (whole % size) / part;
+  return `${value < 0 ? "-" : ""}${Math.floor(whole / size)} ${unit}${rest ? ` ${rest} ${smaller}` : ""}`;
+}
 function si(value, unit, digits = 3) {
   if (value === null || value === undefined) return "";
   if (Math.abs(value) < 1e-12) return `0 ${unit}`;
+  if (unit === "s" && Math.abs(value) >= 119.5) return duration(value);
   const steps = unit === "s" ? PREFIXES.slice(3) : PREFIXES;      // nobody reads kiloseconds
   const [size, prefix] = steps.find(([step]) => Math.abs(value) >= step * 0.9995) || steps[steps.length - 1];
   const shown = Number((value / size).toPrecision(Math.abs(value) >= 1000 * size ? 6 : digits));
@@ -30,18 +37,20 @@ const percent = (share, digits = 1) => (share === null || share === undefined ? 
 
 // ---- axes ----
 
-function roundTicks(lo, hi, about) {
+const CLOCK_STEPS = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200];
+function roundTicks(lo, hi, about, clock) {
   const rough = (hi - lo) / Math.max(about, 1);
   if (!(rough > 0)) return [lo];
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((size) => size * power >= rough * 0.999);
+  const step = clock && hi >= 120 && rough > 10 ? CLOCK_STEPS.find((size) => size >= rough * 0.999) || 86400 * Math.ceil(rough / 86400)
+    : power * [1, 2, 5, 10].find((size) => size * power >= rough * 0.999);
   const first = Math.ceil(lo / step - 1e-9), last = Math.floor(hi / step + 1e-9);
   return range(Math.max(last - first + 1, 1)).map((k) => Number(((first + k) * step).toPrecision(12)));
 }
-const ticksOf = (axis, lo, hi, about) => (axis.ticks || roundTicks(lo, hi, about).filter((at) => !axis.whole || Number.isInteger(at))
+const ticksOf = (axis, lo, hi, about) => (axis.ticks || roundTicks(lo, hi, about, axis.clock).filter((at) => !axis.whole || Number.isInteger(at))
   .map((at) => [at, axis.text(at)])).filter(([at]) => (at - lo) * (at - hi) <= 1e-9 * (hi - lo) ** 2);
 const axisOf = (text, title, more = {}) => ({ text, title, lo: 0, ...more });
-const seconds = (title, more) => axisOf((value) => si(value, "s", 6), title, more);
+const seconds = (title, more) => axisOf((value) => si(value, "s", 6), title, { clock: true, ...more });
 const joules = (title, more) => axisOf((value) => si(value, "J", 6), title, more);
 const hertz = (title, more) => axisOf((value) => si(value, "Hz", 6), title, more);
 const share = (title, more) => axisOf((value) => percent(value, 0), title, more);

@@ -9,9 +9,9 @@ import polars as pl
 
 from netsim.analysis.breakdown import WORK, spends
 from netsim.base import units
-from netsim.base.counts import counted
 from netsim.base.errors import InputError, unknown
-from netsim.base.pictures import as_it_stands, new_figure
+from netsim.base.figures import as_it_stands, new_figure
+from netsim.base.pluralize import pluralize
 from netsim.run import PARTS
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def gantt(run: Run, axes: Axes, round: int) -> None:
     axes.invert_yaxis()
     axes.set_xlabel(f"time in the round ({unit})")
     hidden = len(run.breakdown().round(round)) - len(rows)
-    title = f"round {round}" + (f", without {counted(hidden, 'faster device')}" if hidden else "")
+    title = f"round {round}" + (f", without {pluralize(hidden, 'faster device')}" if hidden else "")
     axes.set_title(title, loc="left", fontsize=10)
     keys = [Patch(color=COLOURS[name], label=name) for name in drawn]
     if not framed.is_empty():
@@ -82,9 +82,9 @@ def outline(run: Run, round: int) -> tuple[pl.DataFrame, str]:
     These are the work of the devices that limit the round; in a round that cannot be planned again, the critical path,
     if one device finishes last.
     """
-    from netsim.analysis.pace import paces  # imports scipy
+    from netsim.analysis.bottleneck import bottlenecks  # imports scipy
 
-    found = paces(run, [round]).get(round)
+    found = bottlenecks(run, [round]).get(round)
     if found is None:
         alone = run.breakdown().rounds.drop_nulls("straggler")["round"].to_list()
         steps = run.critical_path().steps.filter(

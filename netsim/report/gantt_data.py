@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from netsim.analysis.bottleneck import MOST_PLANS, Bottleneck, bottlenecks
 from netsim.analysis.breakdown import WORK
-from netsim.analysis.export import FACTS, job_facts
-from netsim.analysis.names import device_names
-from netsim.analysis.pace import MOST_PLANS, Pace, paces
-from netsim.base.counts import counted
+from netsim.analysis.device_names import device_names
+from netsim.analysis.export import FACTS, job_annotations
+from netsim.base.pluralize import pluralize
 from netsim.report.figures import Columns, columns, left_out, sample
 from netsim.trace.schema import DROPS, OVER
 
@@ -56,17 +56,18 @@ def gantt(
 
     ``last`` is the last round that could have been chosen, ``share`` the part of the page's replay cost to use here.
     """
-    found = paces(run, _by_length(chosen)["round"].to_list(), int(share * MOST_PLANS))
+    found = bottlenecks(run, _by_length(chosen)["round"].to_list(), int(share * MOST_PLANS))
     everyone, shown = _participants(run, chosen, found)
     busiest = shown.group_by("device").len().sort(["len", "device"], descending=[True, False])
     lanes = busiest.head(MOST_LANES)["device"].sort().to_list()
     rounds_left = left_out(chosen.height, _until(run, last).height, "rounds: evenly spread ones and the ten longest")
-    rows_left = f"Of a round, the {counted(MOST_ROWS, 'device')} that waited least." if everyone > shown.height else ""
+    waited_least = f"Of a round, the {pluralize(MOST_ROWS, 'device')} that waited least."
+    rows_left = waited_least if everyone > shown.height else ""
     lanes_left = left_out(len(lanes), busiest.height, "devices, those that took part most often")
-    notes["gantt"] = " ".join(filter(None, (rounds_left, _how_outlined(len(found), chosen.height), rows_left)))
+    notes["gantt"] = " ".join(filter(None, (rounds_left, _outline_note(len(found), chosen.height), rows_left)))
     notes["timeline"] = " ".join(filter(None, (rounds_left, lanes_left)))
     bars = _bars(run, chosen, shown)
-    facts = job_facts(run).filter(pl.col("job").is_in(bars["job"].unique().to_list()))
+    facts = job_annotations(run).filter(pl.col("job").is_in(bars["job"].unique().to_list()))
     names = device_names(run.devices)
     return {
         "slowest": slowest(run, last),
@@ -88,19 +89,19 @@ def gantt(
     }
 
 
-def _how_outlined(paced: int, rounds: int) -> str:
+def _outline_note(paced: int, rounds: int) -> str:
     """Explain the outline in rounds that were not planned again."""
     if paced == rounds:
         return ""
     if not paced:
         return ("The rounds of this run cannot be planned again. The outline shows the critical path, in rounds where "
                 "one device finishes last.")
-    return (f"The limiting device was computed for {counted(paced, 'round')}, the longest with a plan. In the others "
+    return (f"The limiting device was computed for {pluralize(paced, 'round')}, the longest with a plan. In the others "
             "the outline shows the critical path, if one device finishes last.")
 
 
 def _participants(
-    run: Run, chosen: pl.DataFrame, found: dict[int, Pace],
+    run: Run, chosen: pl.DataFrame, found: dict[int, Bottleneck],
 ) -> tuple[int, pl.DataFrame]:
     """Return the number of participants, and round and device of those that are shown.
 

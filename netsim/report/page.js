@@ -117,8 +117,8 @@ if (data.breakdown) {
     const left = data.batteries.quantity === "left", found = data.batteries.lines, dashes = ["", "8 3", "2 3", "8 3 2 3", "12 4", "4 4", "1 2", "12 3 2 3"];
     return lines(found.map((line, at) => ({ name: line.name, colour: "energy", dash: dashes[at % dashes.length], x: [...line.t, data.band.t[data.band.t.length - 1]],
       y: [...line.y, line.y[line.y.length - 1]] })), time(totals.makespan_s),
-      left ? share("left", { hi: 1.03 }) : joules("taken", { hi: top(found.map((line) => line.y)) }),
-      { step: true, tellX: tellTime, tellY: (y) => (left ? `${percent(y)} left` : `${si(y, "J")} taken`) });
+      left ? share("left", { hi: 1.03 }) : share("taken", { hi: top(found.map((line) => line.y)) }),
+      { step: true, tellX: tellTime, tellY: (y) => (left ? `${percent(y)} left` : `${percent(y, 2)} taken`) });
   };
   if (data.classes) SPECS.classes = () => {
     const { names: who, counts, cluster, classes } = data.classes;
@@ -196,12 +196,12 @@ function delivered() {
 function budgets() {
   const { name, budget_j: budget, most_j: most } = data.budgets, at = name.map((_, i) => i + 0.5);
   const found = stacked(at, 0.8, ["compute", "upload"], (part) => data.budgets[`${part}_j`], (i) => [name[i],
-    `compute ${si(data.budgets.compute_j[i], "J")}, upload ${si(data.budgets.upload_j[i], "J")}`, `its largest round ${si(most[i], "J")}`, `its budget ${si(budget[i], "J")}`]);
+    `compute ${si(data.budgets.compute_j[i], "J")}, upload ${si(data.budgets.upload_j[i], "J")}`, `its largest round ${si(most[i], "J")}`, budget[i] === null ? "no budget" : `its budget ${si(budget[i], "J")}`]);
   return { ...found, height: narrow() ? 280 : 380, x: { lo: 0, hi: name.length, bare: true, ...names(name, 40, "devices") }, y: joules("", { hi: top([most, budget.filter((each) => each !== null)]) }),
     legend: [...found.legend, { name: "largest round", colour: "energy", kind: "dot" }, { name: "budget", colour: "limit", kind: "dash" }],
     layers: (x, y, view) => { const size = Math.max(1.5, Math.min(7, (x(1) - x(0)) * 0.45));
       return [...found.layers(x, y, view), dotsPath(at.map((each, i) => [x(each), y(most[i])]), "dot", Math.min(3.5, size), { fill: paint("energy") }),
-        dotsPath(at.map((each, i) => [x(each), y(budget[i] || 0)]), "dash", size, { stroke: paint("limit"), "stroke-width": 2.5 })]; } };
+        dotsPath(at.map((each, i) => [x(each), y(budget[i])]).filter((_, i) => budget[i] !== null), "dash", size, { stroke: paint("limit"), "stroke-width": 2.5 })]; } };
 }
 
 // ---- several runs ----

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from netsim.analysis.breakdown import long_first_round
 from netsim.base import units
 from netsim.base.errors import InputError
 from netsim.base.files import read_text, replace_text
@@ -40,7 +41,7 @@ CHARTS = (
     ("spectrum", "band", "Band in use over time", "The dashed line is the whole band."),
     ("band", "breakdown", "Band in use, round by round", "Allocated share of bandwidth times time."),
     ("batteries", "batteries", "Batteries over time",
-     "Share of the battery that is left; for nearly full batteries, the energy taken."),
+     "Share of the battery that is left; for nearly full batteries, the share taken."),
     ("clusters", "clusters", "Clusters and classes", "Devices in each cluster, by their most frequent class."),
     ("classes", "classes", "Classes of each device", "Training samples of each class; darker means more. Devices "
      "are sorted by cluster, if there are clusters."),
@@ -78,8 +79,8 @@ def run_page(run: Run) -> str:
     whole = totals["makespan_s"] or 1.0
     figures = [
         ("rounds", f"{totals['rounds']:,}"),
-        ("simulated time", units.format(totals["makespan_s"], "time")),
-        ("a round, on average", units.format(totals["makespan_s"] / totals["rounds"], "time")),
+        ("simulated time", units.duration(totals["makespan_s"])),
+        ("a round, on average", units.duration(totals["makespan_s"] / totals["rounds"])),
         ("energy", units.format(totals["energy_j"], "energy")),
         ("band in use", f"{totals['band_used']:.1%}"),
     ]
@@ -102,9 +103,10 @@ def run_page(run: Run) -> str:
         f"<p class=sub>changed: {escape(', '.join(run.changed))}</p>" if run.changed else "",
         f"<p class=sub>{methods(run)}; seed {escape(str(run.info['seed']))}{interrupted}</p>",
         '<div class="figures">', *(f"<div><b>{escape(value)}</b>{name}</div>" for name, value in figures), "</div>",
+        *([f"<p class=sub>The first round: {escape(said)}.</p>"] if (said := long_first_round(run)) else []),
         f'<section><h2>A device’s time, on average</h2><div class="shares">{shares}</div><p>{words}</p></section>',
         "<section><h2>Critical path</h2><p>The critical path is the chain of causes from the first selection to "
-        f"the last aggregation; it is as long as the run, {units.format(data['path']['length_s'], 'time')}.</p>",
+        f"the last aggregation; it is as long as the run, {units.duration(data['path']['length_s'])}.</p>",
         *(f"<p>{escape(sentence)}</p>" for sentence in data["path"]["advice"]),
         '<div class="pair"><div id="causes"></div><div id="slack"></div></div></section>',
         '<div class="charts">',

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from netsim.analysis.names import device_names
+from netsim.analysis.device_names import device_names
 from netsim.report.figures import Columns, columns, left_out, sample
 from netsim.report.gantt_data import MOST_JOBS, choose_rounds, gantt, slowest
 from netsim.run import in_order
@@ -109,7 +109,7 @@ def band_over_time(run: Run, notes: dict[str, str]) -> Columns:
 def batteries(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     """Return battery levels over time, for the devices that used the largest share of their battery.
 
-    ``quantity`` is "left", a share of the full battery, or, for nearly full batteries, "taken", in J.
+    ``quantity`` is "left", a share of the capacity, or, for nearly full batteries, "taken", also a share.
     """
     left = pl.col("left_j") / pl.col("battery_j")
     powered = run.breakdown().devices.filter((pl.col("battery_j") > 0) & (pl.col("rounds") > 0)).with_columns(left=left)
@@ -125,7 +125,7 @@ def batteries(run: Run, notes: dict[str, str]) -> dict[str, Any]:
     lines = []
     for device, name, full in worst.select("device", "name", "battery_j").iter_rows():
         line = sample(levels.filter(pl.col("device") == device), MOST_POINTS // MOST_BATTERIES)
-        shown = [0.0, *(full - line["value"])] if nearly_full else [1.0, *(line["value"] / full)]
+        shown = [0.0, *(1.0 - line["value"] / full)] if nearly_full else [1.0, *(line["value"] / full)]
         lines.append({"name": name, "t": [start, *line["t0"]], "y": shown})
     return {"quantity": "taken" if nearly_full else "left", "lines": lines}
 

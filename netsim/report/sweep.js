@@ -8,12 +8,13 @@ function sweepPage({ cases, keys, measures, quantiles, against }) {
   function estimate(values) {
     const count = values.length, mean = count ? sum(values) / count : null;
     const spread = count > 1 ? Math.sqrt(sum(values.map((each) => (each - mean) ** 2)) / (count - 1)) : null;
-    return { count, mean, half: spread === null ? null : quantiles[count] * spread / Math.sqrt(count) };
+    const sorted = [...values].sort((a, b) => a - b), median = count ? (sorted[(count - 1) >> 1] + sorted[count >> 1]) / 2 : null;
+    return { count, mean, median, half: spread === null ? null : quantiles[count] * spread / Math.sqrt(count) };
   }
   const say = (value, kind) => (kind === "share" ? percent(value, 2) : kind === "count"
     ? Number(value.toFixed(1)).toLocaleString("en") : si(value, KINDS[kind], 4));
   const sign = (value) => (value > 0 ? "+" : value < 0 ? "−" : "");
-  const told = ({ mean, half }, kind) => (mean === null ? "" : say(mean, kind) + (half === null ? "" : ` ± ${say(half, kind)}`));
+  const told = ({ mean, half, median }, kind) => (mean === null ? "" : say(mean, kind) + (half === null ? "" : ` ± ${say(half, kind)} (${say(median, kind)})`));
   const failures = ({ failed, seeds }) => (failed.length ? `${failed.length} of ${failed.length + seeds.length}` : "");
   const anyFailed = cases.some((each) => each.failed.length);
   const named = (each) => (keys.length ? each.settings : [each.label]);

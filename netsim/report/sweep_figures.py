@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from netsim.analysis.seed_statistics import Estimate, estimate
 from netsim.base.errors import InputError, unknown
+from netsim.base.figures import as_it_stands, library, new_figure, save_figure
 from netsim.base.files import make_folder
-from netsim.base.pictures import as_it_stands, library, new_figure, save_figure
 from netsim.report.figures import COLOURS, scale_of
 from netsim.run import PARTS
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from netsim.analysis.analysed_sweep import AnalysedSweep
+    from netsim.analysis.sweep_statistics import SweepStatistics
 
 COLUMN_IN = 3.4          # width of a column in inches
 MOST_LINES = 12          # distinguishable lines
@@ -33,28 +35,42 @@ PRINT: Any = {
 # colours for readers with red-green colour blindness (Okabe and Ito), and dashes for grey prints
 COLOUR = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.")
+WRAP, ROW_WRAP = 34, 20      # characters of a line of a label in a legend and beside a row
+MOST_INSIDE = 4          # lines with a legend inside the axes
+LONGEST_INSIDE = 20      # characters of a label there
+FAR_APART = 8.0          # ratio of values from which on an axis is logarithmic
+# column, kind of quantity and name of what it took to reach a target
+TO_TARGET: dict[str, tuple[str, str | None, str]] = {
+    "rounds-to-target": ("rounds", None, "rounds"), "time-to-target": ("time_s", "time", "time"),
+    "energy-to-target": ("energy_j", "energy", "energy"),
+}
 
 
-def draw_sweep(sweep: AnalysedSweep, kind: str) -> Figure:
-    """Draw a figure by name: "accuracy-rounds", "accuracy-time", "accuracy-energy", "round-time" or "energy"."""
+def draw_sweep(sweep: SweepStatistics, kind: str, target: float | None = None) -> Figure:
+    """Draw a figure by name, one of ``KINDS``; ``target`` is the accuracy of the figures to a target."""
     if kind not in KINDS:
         raise unknown("figure", kind, KINDS)
     if not any(case.rows for case in sweep.cases):
         raise InputError("empty", sweep.name, hint="No point is finished, so there is nothing to draw")
-    if kind.startswith("accuracy") and not sweep.learns:
+    if kind in OF_LEARNING and not sweep.learns:
         raise InputError("needs", "figure", f'"{kind}"', "a sweep that learns", "Take round-time or energy")
+    if target is not None and not kind.endswith("to-target"):
+        raise InputError("no-effect", "target", target, hint=f"The figure {kind} has no target")
     with library().rc_context(PRINT):
         figure = new_figure(COLUMN_IN, 2.4)
-        KINDS[kind](sweep, figure.subplots())
+        if target is None:
+            KINDS[kind](sweep, figure.subplots())
+        else:
+            _to_target(kind, target)(sweep, figure.subplots())
     return figure
 
 
-def write_figures(sweep: AnalysedSweep, folder: Path) -> list[Path]:
+def write_figures(sweep: SweepStatistics, folder: Path) -> list[Path]:
     """Write all figures of a sweep as PNG, SVG and PDF; return their paths."""
     make_folder(folder)
     written = []
     for kind in KINDS:
-        if kind.startswith("accuracy") and not sweep.learns:
+        if kind in OF_LEARNING and not sweep.learns:
             continue
         figure = draw_sweep(sweep, kind)
         for ending in FORMATS:
@@ -66,8 +82,8 @@ def write_figures(sweep: AnalysedSweep, folder: Path) -> list[Path]:
     return written
 
 
-def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
-    def draw(sweep: AnalysedSweep, axes: Axes) -> None:
+def _accuracy(over: str, label: str) -> Callable[[SweepStatistics, Axes], None]:
+    def draw(sweep: SweepStatistics, axes: Axes) -> None:
         """Draw the mean over seeds with its 95 % interval."""
         drawn = [(case, curve) for case in sweep.cases if (curve := case.curve(over))]
         kind = {"time": "time", "energy": "energy"}.get(over)
@@ -76,44 +92,127 @@ def _accuracy(over: str, label: str) -> Callable[[AnalysedSweep, Axes], None]:
         for at, (case, (places, found)) in enumerate(drawn[:MOST_LINES]):
             colour, dash = COLOUR[at % len(COLOUR)], DASHES[at // len(COLOUR) % len(DASHES)]
             axes.plot(places / scale, [100 * one.mean for one in found if one.mean is not None], color=colour,
-                      linestyle=dash, label=as_it_stands(case.label), drawstyle="steps-post" if step else "default")
-            if all(one.low is not None for one in found):
-                axes.fill_between(places / scale, [100 * (one.low or 0) for one in found],
-                                  [100 * (one.high or 0) for one in found], color=colour, alpha=0.18, linewidth=0,
-                                  step=step)
+                      linestyle=dash, label=_wrapped(case.label), drawstyle="steps-post" if step else "default")
+            if all(one.low is not None for one in found):      # an interval of few seeds may exceed 0 to 100 %
+                low, high = (np.clip([100 * (value or 0) for value in values], 0, 100) for values in (
+                    [one.low for one in found], [one.high for one in found]))
+                axes.fill_between(places / scale, low, high, color=colour, alpha=0.18, linewidth=0, step=step)
         axes.set_xlabel(f"{label} ({unit})" if unit else label)
         if not kind:
             axes.locator_params(axis="x", integer=True)      # rounds are whole numbers
+        elif _far_apart([float(curve[0][-1]) for _, curve in drawn]):
+            axes.set_xscale("log")
         axes.set_ylabel("test accuracy (%)")
-        low, high = axes.get_ylim()
-        axes.set_ylim(max(low, 0), min(high, 100))      # an interval of few seeds may exceed 0 to 100 %
         axes.grid(alpha=0.3, linewidth=0.4)
-        axes.legend(frameon=False, loc="best")
+        _legend(axes, len(drawn[:MOST_LINES]))
         _left_out(axes, len(drawn))
 
     return draw
 
 
-def _bars(measure: str, kind: str, label: str, parts: dict[str, str]) -> Callable[[AnalysedSweep, Axes], None]:
-    """Return a function that draws a stacked bar of measures per case, with the interval of the sum."""
-    def draw(sweep: AnalysedSweep, axes: Axes) -> None:
+def _legend(axes: Axes, lines: int) -> None:
+    """Place the legend inside, or below the axes where it would hide the lines."""
+    texts = [text.get_text() for text in axes.legend(frameon=False, loc="best").get_texts()]
+    longest = max(len(line) for text in texts for line in text.splitlines())
+    if lines <= MOST_INSIDE and longest <= LONGEST_INSIDE:
+        return
+    columns = 2 if longest <= WRAP // 2 else 1
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, -0.22), ncols=columns)
+    rows = sum(text.count("\n") + 1 for text in texts) / columns
+    axes.get_figure().set_size_inches(COLUMN_IN, 2.4 + 0.14 * rows)      # type: ignore[union-attr]
+
+
+def _wrapped(label: str, width: int = WRAP) -> str:
+    """Return a label in lines that fit a column."""
+    return as_it_stands(fill(label, width))
+
+
+def _far_apart(values: Sequence[float | None]) -> bool:
+    """Return whether values need a logarithmic axis: the largest is more than FAR_APART times the least."""
+    known = [value for value in values if value]
+    return bool(known) and min(known) > 0.0 and max(known) > FAR_APART * min(known)
+
+
+def _bars(measure: str, kind: str, label: str, parts: dict[str, str]) -> Callable[[SweepStatistics, Axes], None]:
+    """Return a function that draws a stacked bar of measures per case, with the interval of the sum.
+
+    Cases that are far apart are dots with intervals on a logarithmic axis, on which parts of a bar do not add up.
+    """
+    def draw(sweep: SweepStatistics, axes: Axes) -> None:
         drawn = [case for case in sweep.cases if case.rows]
         cases = drawn[:MOST_LINES]
         rows, whole = range(len(cases)), [case.over(measure) for case in cases]
-        scale, unit = scale_of(pl.Series([one.mean for one in whole]), kind)
-        left = np.zeros(len(cases))
-        for part, colour in parts.items():
-            width = np.array([case.over(part).mean or 0.0 for case in cases]) / scale
-            axes.barh(rows, width, left=left, color=colour, label=part.removesuffix("_s"), height=0.7)
-            left = left + width
-        axes.errorbar([(one.mean or 0.0) / scale for one in whole], rows, fmt="none", ecolor="black", elinewidth=0.8,
-                      xerr=[(one.half or 0.0) / scale for one in whole], capsize=2)
-        axes.set_yticks(rows, [as_it_stands(case.label) for case in cases])
-        axes.invert_yaxis()
-        axes.get_figure().set_size_inches(COLUMN_IN, 1.0 + 0.24 * max(4, len(cases)))      # type: ignore[union-attr]
-        axes.set_xlabel(f"{label} ({unit})")
-        if len(parts) > 1:
-            axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+        if _far_apart([one.mean for one in whole]):
+            _dots(axes, [(case.label, list(case.values(measure).values())) for case in cases], kind, label)
+        else:
+            scale, unit = scale_of(pl.Series([one.mean for one in whole]), kind)
+            left = np.zeros(len(cases))
+            for part, colour in parts.items():
+                width = np.array([case.over(part).mean or 0.0 for case in cases]) / scale
+                axes.barh(rows, width, left=left, color=colour, label=part.removesuffix("_s"), height=0.7)
+                left = left + width
+            axes.errorbar([(one.mean or 0.0) / scale for one in whole], rows, fmt="none", ecolor="black",
+                          xerr=np.array([_reach(one) for one in whole]).T / scale, elinewidth=0.8, capsize=2)
+            _name_rows(axes, [case.label for case in cases], f"{label} ({unit})")
+            if len(parts) > 1:
+                axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+        _left_out(axes, len(drawn))
+
+    return draw
+
+
+def _reach(one: Estimate) -> tuple[float, float]:
+    """Return how far an interval reaches below and above the mean; time and energy are not negative."""
+    return min(one.half or 0.0, one.mean or 0.0), one.half or 0.0
+
+
+def _dots(axes: Axes, cases: Sequence[tuple[str, list[float]]], kind: str | None, label: str) -> None:
+    """Draw a dot for each seed, and the median over seeds with the 95 % interval of the mean, a row per case."""
+    found = [estimate(values) for _, values in cases]
+    every = pl.Series([value for _, values in cases for value in values], dtype=pl.Float64)
+    scale, unit = scale_of(every, kind) if kind else (1.0, "")
+    for row, ((_, values), one) in enumerate(zip(cases, found, strict=True)):
+        colour = COLOUR[row % len(COLOUR)]
+        axes.plot(np.array(values) / scale, [row] * len(values), ".", color=colour, alpha=0.45, markersize=3)
+        if one.mean is not None and one.median is not None:
+            below, above = _reach(one)
+            low = max(one.mean - below, min(values) / FAR_APART)      # a logarithmic axis has no 0
+            axes.plot([low / scale, (one.mean + above) / scale], [row, row], color=colour, linewidth=1.0)
+            axes.plot([one.median / scale], [row], "D", color=colour, markersize=4)
+    if _far_apart(every.to_list()):
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(left=0.0)
+    axes.grid(axis="x", alpha=0.3, linewidth=0.4)
+    _name_rows(axes, [name for name, _ in cases], f"{label} ({unit})" if unit else label)
+
+
+def _name_rows(axes: Axes, names: Sequence[str], label: str) -> None:
+    wrapped = [_wrapped(name, ROW_WRAP) for name in names]
+    lines = sum(name.count("\n") + 1 for name in wrapped)
+    axes.set_yticks(range(len(names)), wrapped)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.get_figure().set_size_inches(COLUMN_IN, 1.0 + 0.24 * max(4, len(names), 0.7 * lines))  # type: ignore[union-attr]
+    axes.set_xlabel(label)
+
+
+def _to_target(kind: str, target: float | None = None) -> Callable[[SweepStatistics, Axes], None]:
+    """Return a function that draws what it took until an accuracy was reached, over the seeds that reached it."""
+    column, dimension, label = TO_TARGET[kind]
+
+    def draw(sweep: SweepStatistics, axes: Axes) -> None:
+        aim = sweep.common_target if target is None else target
+        drawn = [case for case in sweep.cases if case.rows]
+        cases = drawn[:MOST_LINES]
+        rows = []
+        for case in cases:
+            values = list(case.reached(aim)[column].values())
+            missed = "" if len(values) == len(case.rows) else f" ({len(values)} of {len(case.rows)} seeds)"
+            rows.append((f"{case.label}{missed}", values))
+        if not any(values for _, values in rows):
+            raise InputError("out-of-range", "target", aim, f"at most {max(sweep.best_accuracies):.3f}, which a run "
+                             "reached")
+        _dots(axes, rows, dimension, f"{label} to {100 * aim:.4g} % accuracy")
         _left_out(axes, len(drawn))
 
     return draw
@@ -124,9 +223,11 @@ def _left_out(axes: Axes, there: int) -> None:
         axes.set_title(f"the first {MOST_LINES} of {there} cases", loc="left")
 
 
-KINDS: dict[str, Callable[[AnalysedSweep, Axes], None]] = {
+KINDS: dict[str, Callable[[SweepStatistics, Axes], None]] = {
     "accuracy-rounds": _accuracy("rounds", "round"), "accuracy-time": _accuracy("time", "simulated time"),
     "accuracy-energy": _accuracy("energy", "energy of all devices"),
     "round-time": _bars("round_s", "time", "mean round time", {f"{part}_s": COLOURS[part] for part in PARTS}),
     "energy": _bars("energy_j", "energy", "energy of all devices", {"energy_j": COLOUR[2]}),
+    **{kind: _to_target(kind) for kind in TO_TARGET},
 }
+OF_LEARNING = [kind for kind in KINDS if kind.startswith("accuracy") or kind in TO_TARGET]

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from netsim.analysis.analysed_sweep import MEASURES, MOST_POINTS, OVER, TARGETS, SweepCase
-from netsim.analysis.over_seeds import mean_curve, quantile, records
-from netsim.base.counts import counted
+from netsim.analysis.seed_statistics import mean_curve, quantile, records
+from netsim.analysis.sweep_statistics import MEASURES, MOST_POINTS, OVER, TARGETS, SweepCase
 from netsim.base.errors import InputError
 from netsim.base.files import make_folder, replace_text, safe_table
+from netsim.base.pluralize import pluralize
 from netsim.report.figures import left_out, scale_of
 from netsim.report.page import chart, page
 from netsim.report.sweep_figures import write_figures
 
 if TYPE_CHECKING:
-    from netsim.analysis.analysed_sweep import AnalysedSweep
+    from netsim.analysis.sweep_statistics import SweepStatistics
 
 MOST_CASES = 500         # rows of a table
 MOST_CURVES = 18         # distinguishable lines
@@ -47,7 +47,7 @@ CHARTS = (
 )
 
 
-def write_sweep_report(sweep: AnalysedSweep, path: Path, against: str | None = None) -> list[Path]:
+def write_sweep_report(sweep: SweepStatistics, path: Path, against: str | None = None) -> list[Path]:
     """Write the page to ``path``, and beside it the folders ``tables`` and ``figures``; return all paths."""
     text = sweep_page(sweep, against)
     try:
@@ -58,7 +58,7 @@ def write_sweep_report(sweep: AnalysedSweep, path: Path, against: str | None = N
         raise InputError("unwritable", str(path), error.strerror or str(error)) from None
 
 
-def sweep_page(sweep: AnalysedSweep, against: str | None = None) -> str:
+def sweep_page(sweep: SweepStatistics, against: str | None = None) -> str:
     """Return the page as HTML; ``against`` is the label of the baseline case that is selected at first."""
     data = sweep_data(sweep, against)
     cases, failed = sweep.cases, sum(len(case.failed) for case in sweep.cases)
@@ -70,9 +70,9 @@ def sweep_page(sweep: AnalysedSweep, against: str | None = None) -> str:
         f"<h1>Sweep {escape(sweep.name)}</h1>",
         f"<p class=lead>{escape(sweep.scenario)}: {told}</p>",
         failures(cases, len(cases) * seeds) if failed else "",
-        f"<p class=warning>{counted(missing, 'point')} not finished yet.</p>" if missing else "",
+        f"<p class=warning>{pluralize(missing, 'point')} not finished yet.</p>" if missing else "",
         "<p class=sub>Means over seeds, with the half width of their 95 % interval (Student’s t; seeds are treated as "
-        "independent draws). One seed has no interval.</p>",
+        "independent draws), and medians in brackets. One seed has no interval.</p>",
         '<section><h2>The cases</h2><div id="cases" class="scroll"></div>'
         f'<p class=note>{escape(left_out(min(MOST_CASES, len(cases)), len(cases), "cases, the first ones"))}</p>'
         "</section>",
@@ -94,10 +94,10 @@ def sweep_page(sweep: AnalysedSweep, against: str | None = None) -> str:
 def failures(cases: Sequence[SweepCase], cells: int) -> str:
     """Return the failed cases as HTML, each with its first reason."""
     failed = [case for case in cases if case.failed]
-    told = [f"<li>{escape(case.label)}: {len(case.failed)} of {counted(len(case.failed) + len(case.rows), 'seed')}: "
+    told = [f"<li>{escape(case.label)}: {len(case.failed)} of {pluralize(len(case.failed) + len(case.rows), 'seed')}: "
             f"{escape(next(iter(case.failed.values())))}</li>" for case in failed[:MOST_FAILURES]]
     more = left_out(len(told), len(failed), "cases that failed")
-    return (f"<div class=warning>{sum(len(case.failed) for case in failed)} of {counted(cells, 'point')} failed."
+    return (f"<div class=warning>{sum(len(case.failed) for case in failed)} of {pluralize(cells, 'point')} failed."
             f"<ul>{''.join(told)}</ul>{more}</div>")
 
 
@@ -105,7 +105,7 @@ LINES = ("sweep-rounds", "sweep-time", "sweep-energy", "sweep-times")
 BANDS = "Lines are means over seeds, bands their intervals; a run that has ended keeps its last accuracy."
 
 
-def sweep_data(sweep: AnalysedSweep, against: str | None = None) -> dict[str, Any]:
+def sweep_data(sweep: SweepStatistics, against: str | None = None) -> dict[str, Any]:
     """Return the data of the page's script: numbers by seed, from which it computes the tables."""
     shown = sweep.cases[:MOST_CASES]
     chosen = sweep.case(against)
@@ -119,7 +119,7 @@ def sweep_data(sweep: AnalysedSweep, against: str | None = None) -> dict[str, An
     }
 
 
-def _case(sweep: AnalysedSweep, case: SweepCase, curves: bool) -> dict[str, Any]:
+def _case(sweep: SweepStatistics, case: SweepCase, curves: bool) -> dict[str, Any]:
     named = sweep.named(case)
     found = {
         "label": case.label, "settings": ["" if named[key] is None else named[key] for key in sweep.keys],
@@ -143,7 +143,7 @@ def _curves(case: SweepCase) -> dict[str, Any]:
             for name, (places, estimates) in found.items()}
 
 
-def write_tables(sweep: AnalysedSweep, folder: Path, against: str | None) -> list[Path]:
+def write_tables(sweep: SweepStatistics, folder: Path, against: str | None) -> list[Path]:
     """Write ``cases`` and ``differences``, each as .csv, .json and .tex; return the paths."""
     make_folder(folder)
     writers: dict[str, Callable[[pl.DataFrame], str]] = {

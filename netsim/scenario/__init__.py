@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from netsim.scenario.editor_schema import json_schema
 from netsim.scenario.loading import builtin_scenarios, load_scenario
-from netsim.scenario.schema import Scenario, json_schema
+from netsim.scenario.schema import Scenario
 
 __all__ = ["Scenario", "builtin_scenarios", "json_schema", "load_scenario"]

@@ -3,39 +3,121 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Strict, model_validator
 
-from netsim.base.counts import counted
-from netsim.base.fields import Coordinate, Energy, Frequency, Gain, Model, Natural, Positive, Power, field_error, key
+from netsim.base.fields import (
+    Coordinate,
+    DataRate,
+    Energy,
+    Frequency,
+    Gain,
+    Model,
+    Natural,
+    NotNegative,
+    Positive,
+    Power,
+    Voltage,
+    field_error,
+    key,
+)
+from netsim.base.pluralize import pluralize
 from netsim.scenario.distributions import Drawn, Spread, check_order, highest, lowest, ordered
-from netsim.scenario.radio import OrPath
-from netsim.scenario.time_varying import Availability, Charging, Crash, Loss, Mobility, Throttle
+from netsim.scenario.radio import OrPath, RateTrace
+from netsim.scenario.time_varying import Availability, Charging, Crash, Loss, Mobility, Throttle, Variation
 
 MOST_DEVICES = 10_000_000
 CAPACITANCE = 1e-28
-# keys by which something happens to devices in time
-IN_TIME = ("mobility", "availability", "crash", "loss", "idle", "harvest", "charging", "throttle")
+Auto = Literal["auto"]
+# keys of time-varying devices
+IN_TIME = ("mobility", "availability", "crash", "loss", "idle_power", "harvest_power", "charging", "throttle",
+           "variation")
+
+
+Points = Strict(False), Field(min_length=2, max_length=64)
+
+
+class KappaPower(Model):
+    """Power of a CPU: capacitance * f^3, as without this table."""
+
+    model: Literal["kappa"]
+
+
+class TablePower(Model):
+    """Power of a CPU from a table, linear between its points: watts, or volts with P = farads V^2 f + static."""
+
+    model: Literal["table"]
+    watts: Annotated[tuple[Annotated[tuple[Frequency, Power], Strict(False)], ...] | None, *Points, key(
+        'power at frequencies, such as [["0.3 GHz", "0.1 W"], ["2 GHz", "1.5 W"]]')] = None
+    volts: Annotated[tuple[Annotated[tuple[Frequency, Voltage], Strict(False)], ...] | None, *Points, key(
+        'voltage at frequencies, such as [["0.3 GHz", "0.6 V"], ["2 GHz", "1 V"]]')] = None
+    farads: Annotated[Positive | None, key("switched capacitance C of P = C V^2 f, with volts; such as 5e-10")] = None
+    static: Annotated[Power | None, key("power whatever the frequency, with volts; by default 0")] = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.watts is None) == (self.volts is None):
+            raise field_error("needs", "watts", expected="either watts or volts")
+        if (self.farads is None) != (self.volts is None):
+            raise field_error("needs", "farads", expected="it with volts, and only with them")
+        if self.static is not None and self.volts is None:
+            raise field_error("no-effect", "static", hint="Watts contain it")
+        points = self.points
+        for place, (before, after) in enumerate(pairwise(points), 1):
+            if not (before[0] < after[0] and before[1] <= after[1]):
+                raise field_error("out-of-range", "watts" if self.volts is None else "volts", place,
+                                  expected="points by rising frequency, whose power does not fall")
+        return self
+
+    @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """Frequency in Hz and power in W of each point."""
+        if self.watts is not None:
+            return tuple((float(hz), float(watts)) for hz, watts in self.watts)
+        return tuple((float(hz), (self.farads or 0.0) * float(volts) ** 2 * float(hz) + float(self.static or 0.0))
+                     for hz, volts in self.volts or ())
 
 
 class Cpu(Model):
-    """A device's processor: time = cycles / f, energy = capacitance * cycles * f^2."""
+    """A device's processor: time = cycles / f, energy = capacitance * cycles * f^2.
 
-    min: Annotated[Spread, Drawn(Frequency), key("lowest clock frequency")]
-    max: Annotated[Spread, Drawn(Frequency), key("highest clock frequency")]
-    cycles_per_sample: Annotated[Spread, Drawn(Positive), key("C_n: CPU cycles to train on one sample once")]
+    Cycles of a job = batches * cycles_per_batch + samples * cycles_per_sample.
+    """
+
+    min: Annotated[Spread, Drawn(Frequency), key("lowest clock frequency; needed, here or by a profile")]
+    max: Annotated[Spread, Drawn(Frequency), key("highest clock frequency; needed, here or by a profile")]
+    cycles_per_sample: Annotated[Spread | Auto, Drawn(Positive, "auto"), key(
+        'C_n: CPU cycles to train on one sample once; "auto": FLOP per sample of the model / flops_per_cycle; '
+        "needed, here or by a profile")]
     capacitance: Annotated[
         Spread, Drawn(Positive), key("alpha/2: half the effective switched capacitance")] = CAPACITANCE
+    cycles_per_batch: Annotated[
+        Spread | None, Drawn(NotNegative), key("CPU cycles that each batch adds; by default 0")] = None
+    flops_per_cycle: Annotated[Spread | None, Drawn(Positive), key(
+        'floating-point operations per cycle in training, for cycles_per_sample = "auto"; phones: 0.3 to 3')] = None
+    power: Annotated[Annotated[KappaPower | TablePower, Field(discriminator="model")] | None, key(
+        "what the CPU draws; by default capacitance * f^3")] = None
+    spread: Annotated[float | None, Field(gt=0, le=3), key(
+        "standard deviation of ln(cycles) between devices, per sample and per batch alike; by default 0")] = None
     _ordered = ordered("min", "max")
 
 
 class Radio(Model):
     """A device's transmitter."""
 
-    power: Annotated[Spread, Drawn(Power), key("transmit power p_n")]
-    min_power: Annotated[Spread | None, Drawn(Power), key("least power that power-optimising methods may use")] = None
-    max_power: Annotated[Spread | None, Drawn(Power), key("most power that power-optimising methods may use")] = None
+    power: Annotated[Spread, Drawn(Power), key("transmit power p_n; needed, here or by a profile")]
+    min_power: Annotated[Spread | None, Drawn(Power), key("lowest power for methods that choose the power")] = None
+    max_power: Annotated[Spread | None, Drawn(Power), key("highest power for methods that choose the power")] = None
+    rate: Annotated[Spread | RateTrace | None, Drawn(DataRate, table=RateTrace), OrPath(), key(
+        "measured upload rate of a device that sends alone, instead of a channel gain; or a CSV file with the columns "
+        "t (s) and one per device (bit/s)")] = None
+    downlink_rate: Annotated[
+        Spread | None, Drawn(DataRate), key("measured download rate of a device that receives alone")] = None
+    efficiency: Annotated[float | None, Field(gt=0, le=1), key(
+        "amplifier efficiency: radiated power over drawn power; by default 1")] = None
+    circuit_power: Annotated[Power | None, key("drawn while sending, besides the amplifier; by default 0")] = None
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -47,34 +129,45 @@ class Radio(Model):
 
 
 Mains = Literal["mains"]
-# The key of a population in whose place a column of its fleet may stand, and the columns without which a key is needed.
+NoBudget = Literal["none"]
+# The key that a column of a fleet replaces, and the columns that replace a required key.
 KEY_OF: Mapping[str, tuple[str, ...]] = {
     "cpu_min": ("cpu", "min"), "cpu_max": ("cpu", "max"), "cycles_per_sample": ("cpu", "cycles_per_sample"),
+    "cycles_per_batch": ("cpu", "cycles_per_batch"), "flops_per_cycle": ("cpu", "flops_per_cycle"),
+    "rate": ("radio", "rate"), "downlink_rate": ("radio", "downlink_rate"),
     "power": ("radio", "power"), "capacitance": ("cpu", "capacitance"), "min_power": ("radio", "min_power"),
-    "max_power": ("radio", "max_power"), "budget": ("budget",), "battery": ("battery",), "samples": ("samples",)}
+    "max_power": ("radio", "max_power"), "budget": ("budget",), "battery": ("battery",), "samples": ("samples",),
+    "compute_variation": ("variation", "compute"), "upload_variation": ("variation", "upload")}
 NEEDED = {"cpu": ("cpu_min", "cpu_max", "cycles_per_sample"), "radio": ("power",), "budget": ("budget",)}
+Deviation = Annotated[float, Field(ge=0, le=3)]
 Column = Strict(False), Field(min_length=1, max_length=MOST_DEVICES)
 
 
 class Fleet(Model):
-    """Devices one by one: each key is a column with an entry a device; missing ones come from the population's keys."""
+    """A list of devices: each key is a column with one entry per device; other values come from the population."""
 
-    name: Annotated[tuple[str, ...] | None, *Column, key("what a device is called")] = None
+    name: Annotated[tuple[str, ...] | None, *Column, key("name of the device")] = None
     kind: Annotated[tuple[str, ...] | None, *Column, key(
-        "what kind of device it is, such as phone; by default the population's name")] = None
-    x: Annotated[tuple[Coordinate, ...] | None, *Column, key("place east of the base station")] = None
-    y: Annotated[tuple[Coordinate, ...] | None, *Column, key("place north of the base station")] = None
+        "kind of device, such as phone; by default the name of the population")] = None
+    x: Annotated[tuple[Coordinate, ...] | None, *Column, key("position east of the base station")] = None
+    y: Annotated[tuple[Coordinate, ...] | None, *Column, key("position north of the base station")] = None
     gain: Annotated[tuple[Gain, ...] | None, *Column, key("measured channel gain, instead of path loss")] = None
+    rate: Annotated[tuple[DataRate, ...] | None, *Column, key("measured upload rate, sending alone")] = None
+    downlink_rate: Annotated[tuple[DataRate, ...] | None, *Column, key("measured download rate")] = None
     power: Annotated[tuple[Power, ...] | None, *Column, key("transmit power")] = None
-    min_power: Annotated[tuple[Power, ...] | None, *Column, key("least transmit power")] = None
-    max_power: Annotated[tuple[Power, ...] | None, *Column, key("most transmit power")] = None
-    budget: Annotated[tuple[Energy, ...] | None, *Column, key("energy allowed in one round")] = None
+    min_power: Annotated[tuple[Power, ...] | None, *Column, key("lowest transmit power")] = None
+    max_power: Annotated[tuple[Power, ...] | None, *Column, key("highest transmit power")] = None
+    budget: Annotated[tuple[Energy | NoBudget, ...] | None, *Column, key('energy of one round, or "none"')] = None
     battery: Annotated[tuple[Energy | Mains, ...] | None, *Column, key('energy at the start, or "mains"')] = None
     cpu_min: Annotated[tuple[Frequency, ...] | None, *Column, key("lowest clock frequency")] = None
     cpu_max: Annotated[tuple[Frequency, ...] | None, *Column, key("highest clock frequency")] = None
     cycles_per_sample: Annotated[tuple[Positive, ...] | None, *Column, key("C_n")] = None
+    cycles_per_batch: Annotated[tuple[NotNegative, ...] | None, *Column, key("CPU cycles that each batch adds")] = None
+    flops_per_cycle: Annotated[tuple[Positive, ...] | None, *Column, key("floating-point operations per cycle")] = None
     capacitance: Annotated[tuple[Positive, ...] | None, *Column, key("alpha/2")] = None
-    samples: Annotated[tuple[Natural, ...] | None, *Column, key("D_n: samples that a device holds")] = None
+    samples: Annotated[tuple[Natural, ...] | None, *Column, key("D_n: number of samples of the device")] = None
+    compute_variation: Annotated[tuple[Deviation, ...] | None, *Column, key("sd of ln(compute time) of jobs")] = None
+    upload_variation: Annotated[tuple[Deviation, ...] | None, *Column, key("sd of ln(upload time) of jobs")] = None
 
     @model_validator(mode="after")
     def _even(self) -> Self:
@@ -83,47 +176,64 @@ class Fleet(Model):
             raise field_error("empty", expected="at least one column")
         if len(set(lengths.values())) > 1:
             raise field_error("wrong-length", found=", ".join(f"{name} {count}" for name, count in lengths.items()),
-                              expected="as many devices in every column")
+                              expected="the same number of devices in every column")
         if (self.x is None) != (self.y is None):
-            raise field_error("missing", "x" if self.x is None else "y", expected="both x and y for a place")
+            raise field_error("missing", "x" if self.x is None else "y", expected="both x and y")
         return self
 
     def columns(self) -> dict[str, tuple[Any, ...]]:
-        """The columns that are there."""
+        """Return the columns with values."""
         return {name: column for name, column in self if column is not None}
 
     def __len__(self) -> int:
         return len(next(iter(self.columns().values())))
 
 
-class PopulationTable(Model):
-    """A kind of devices: so many drawn ones, ones at given places, or the rows of a CSV file."""
+RENAME = {"type": "object", "additionalProperties": {"type": "string"}, "description":
+          'columns of the file and their names here, such as { tx = "power [dBm]" }'}
+IGNORE = {"anyOf": [{"const": "others"}, {"type": "array", "items": {"type": "string"}}], "description":
+          'columns of the file to skip; "others": all unknown columns'}
 
-    name: Annotated[str, Field(min_length=1, max_length=100), key("how --set and base files address it")] = "device"
+
+class PopulationTable(Model):
+    """A population of devices: a number of random ones, ones at fixed positions, or the rows of a CSV file."""
+
+    name: Annotated[
+        str, Field(min_length=1, max_length=100), key("name, by which --set and base files address it")] = "device"
     count: Annotated[Natural | None, Field(le=MOST_DEVICES), key("number of devices")] = None
     places: Annotated[
         tuple[Annotated[tuple[Coordinate, Coordinate], Strict(False)], ...] | None, Strict(False), Field(min_length=1),
-        key('fixed places, such as [["120 m", "0 m"], ["-40 m", "90 m"]]; the base station is at 0, 0')] = None
-    devices: Annotated[Fleet | None, OrPath(), key("the devices one by one, instead of count")] = None
+        key('fixed positions, such as [["120 m", "0 m"], ["-40 m", "90 m"]]; the base station is at 0, 0')] = None
+    devices: Annotated[Fleet | None, OrPath(rename=RENAME, ignore=IGNORE), key(
+        "list of devices, instead of count")] = None
+    profile: Annotated[str | dict[str, float] | None, key(
+        'measured values, overridden by the keys of this table: a name of `netsim devices`, or shares such as '
+        "{ pixel-4 = 0.3, nexus-s = 0.7 }, which make a population of each")] = None
+    profiles: Annotated[str | None, key(
+        'a CSV file of profiles of your own, or "package:file.csv" of an installed package')] = None
     cpu: Annotated[Cpu | None, key("the processor")] = None
     radio: Annotated[Radio | None, key("the transmitter")] = None
-    budget: Annotated[Spread | None, Drawn(Energy), key("e_n: energy that a device may spend in one round")] = None
+    budget: Annotated[Spread | NoBudget | None, Drawn(Energy, "none"), key(
+        'e_n: energy limit of a device per round, or "none"')] = None
     battery: Annotated[Spread | Mains, Drawn(Energy, "mains"), key("energy at the start")] = "mains"
     samples: Annotated[
-        Spread | Literal["auto"], Drawn(Natural, "auto"),
-        key('D_n: samples that a device holds; "auto": as many as the data split gives it')] = 500
-    mobility: Annotated[Mobility | None, key("how the devices move; without it they stay where they are")] = None
-    availability: Annotated[Availability | None, key("when the devices are there; without it always")] = None
-    crash: Annotated[Crash | None, key("how often the devices break down, and for how long")] = None
-    loss: Annotated[Loss | None, key("uploads that are lost, as a whole or packet by packet, and sent again")] = None
-    idle: Annotated[Spread | None, Drawn(Power), key("base load: drawn from the battery all the time")] = None
-    harvest: Annotated[Spread | None, Drawn(Power), key("comes into the battery all the time")] = None
+        Spread | Auto, Drawn(Natural, "auto"),
+        key('D_n: number of samples of a device; "auto": as in the data partition')] = 500
+    mobility: Annotated[Mobility | None, key("movement of the devices; by default none")] = None
+    availability: Annotated[Availability | None, key("availability of the devices; by default always")] = None
+    crash: Annotated[Crash | None, key("random failures of the devices")] = None
+    loss: Annotated[Loss | None, key("lost uploads or packets, which are sent again")] = None
+    idle_power: Annotated[Spread | None, Drawn(Power), key("power drawn from the battery at all times")] = None
+    harvest_power: Annotated[Spread | None, Drawn(Power), key("power that charges the battery at all times")] = None
     charging: Annotated[Charging | None, key("hours of the day in which the battery is charged")] = None
-    throttle: Annotated[Throttle | None, key("a lower clock after so many seconds of load")] = None
+    throttle: Annotated[Throttle | None, key("thermal throttling of the CPU")] = None
+    variation: Annotated[Variation | None, key("random factors of compute and upload times, drawn for each job")] = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         columns = self.devices.columns() if self.devices is not None else {}
+        if self.profile is not None or self.profiles is not None:
+            raise field_error("unsupported", "profile", hint="load_scenario and Scenario.of fill profiles in")
         if self.devices is not None and (self.count is not None or self.places is not None):
             raise field_error("conflict", "devices", expected="neither count nor places beside it",
                               hint="It lists every device")
@@ -131,29 +241,35 @@ class PopulationTable(Model):
             raise field_error("missing", "count", expected="count, places or devices")
         if self.places is not None and self.count not in (None, len(self.places)):
             raise field_error("conflict", "count", expected=f"none beside places, which has "
-                              f"{counted(len(self.places), 'entry', 'entries')}")
+                              f"{pluralize(len(self.places), 'entry', 'entries')}")
         if self.mobility is not None and self.mobility.model == "random-waypoint" and (
                 self.places is not None or "x" in columns):
             raise field_error("conflict", "mobility", expected="neither places nor x and y beside random-waypoint",
-                              hint="It draws where devices begin")
+                              hint="It draws the initial positions")
         for table, name, words in (("mobility", "tracks", ("track",)),
                                    ("availability", "intervals", ("entry", "entries"))):
             recorded = getattr(getattr(self, table), name, None)
             if recorded is not None and len(recorded) != self.size:
-                raise field_error("wrong-length", table, name, found=counted(len(recorded), *words),
-                                  expected=f"one for each of {counted(self.size, 'device')}")
+                raise field_error("wrong-length", table, name, found=pluralize(len(recorded), *words),
+                                  expected=f"one for each of {pluralize(self.size, 'device')}")
         if self.mobility is not None and "gain" in columns:
-            raise field_error("conflict", "mobility", hint="A measured gain has no place: remove the column gain")
+            raise field_error("conflict", "mobility", hint="A measured gain has no position: remove the column gain")
+        self._check_rates(columns)
         for table, instead in NEEDED.items():
-            if getattr(self, table) is None and not set(instead) <= set(columns):
-                raise field_error("missing", table, expected=f"it, or columns {', '.join(instead)}" if columns else "")
+            given = {*columns, *(("cycles_per_sample",) if "flops_per_cycle" in columns else ())}
+            if getattr(self, table) is None and not set(instead) <= given:
+                energy = 'an energy such as "30 mJ", or "none"' if table == "budget" else ""
+                raise field_error("missing", table, expected=energy or (
+                    f"it, or columns {', '.join(instead)}" if columns else ""))
+        self._check_work()
+        self._check_table()
         self._check_energy()
         self._check_order("cpu_min", "cpu_max", columns)
         self._check_order("min_power", "max_power", columns)
         return self
 
     def values(self, column: str) -> Any:
-        """What holds for a property: the column of the fleet if there is one, else the value of its key, or None."""
+        """Return the values of a property: a column of the fleet, else the value of its key, or None."""
         value: Any = getattr(self.devices, column, None)
         if value is None:
             value = self
@@ -161,20 +277,65 @@ class PopulationTable(Model):
                 value = getattr(value, step, CAPACITANCE if step == "capacitance" else None)
         return value
 
+    def _check_rates(self, columns: Mapping[str, Any]) -> None:
+        """Raise an error for gains or positions beside measured rates."""
+        rate = self.values("rate")
+        if rate is not None and (self.mobility is not None or "gain" in columns):
+            raise field_error("conflict", "mobility" if self.mobility is not None else "devices",
+                              hint="The rates are measured (radio.rate), so gains and positions have no effect")
+        if isinstance(rate, RateTrace) and len(rate.bit_per_s[0]) != self.size:
+            raise field_error("wrong-length", "radio", "rate", found=pluralize(len(rate.bit_per_s[0]), "column"),
+                              expected=f"one for each of {pluralize(self.size, 'device')}")
+
+    @property
+    def cpu_table(self) -> TablePower | None:
+        """Table of CPU power, if there is one."""
+        power = self.cpu.power if self.cpu is not None else None
+        return power if isinstance(power, TablePower) else None
+
+    def _check_table(self) -> None:
+        """A table of CPU power covers the clocks, and stands in the place of the capacitance."""
+        table = self.cpu_table
+        if table is None:
+            return
+        points = table.points
+        if lowest(self.values("cpu_min")) < points[0][0] or highest(self.values("cpu_max")) > points[-1][0]:
+            raise field_error("out-of-range", "cpu", "power", found=f"{points[0][0]:g} to {points[-1][0]:g} Hz",
+                              expected="points that cover all clocks between cpu.min and cpu.max")
+        if self.throttle is not None:
+            raise field_error("unsupported", "throttle", found="it beside a table of CPU power",
+                              hint="Leave one of both out")
+
+    @property
+    def counts_flops(self) -> bool:
+        """True if cycles are computed from the model's FLOP per sample."""
+        return self.values("cycles_per_sample") in ("auto", None)
+
+    def _check_work(self) -> None:
+        """Require FLOP per cycle with "auto", and only with it."""
+        given = self.values("flops_per_cycle") is not None
+        if self.counts_flops and not given:
+            raise field_error("missing", "cpu", "flops_per_cycle", expected='it, for cycles_per_sample = "auto"',
+                              hint="`netsim devices` lists measured ones")
+        if given and not self.counts_flops:
+            raise field_error("no-effect", *(("cpu", "flops_per_cycle") if self.cpu and self.cpu.flops_per_cycle else
+                                             ("devices", "flops_per_cycle")),
+                              hint='Cycles per sample are given; set cpu.cycles_per_sample = "auto"')
+
     def _check_energy(self) -> None:
-        """Nothing that is said of batteries and clocks is without effect."""
+        """Raise an error for keys of batteries and clocks without effect."""
         battery = self.values("battery")
         on_mains = all(entry == "mains" for entry in (battery if isinstance(battery, tuple) else (battery,)))
-        for name in ("idle", "harvest", "charging"):
+        for name in ("idle_power", "harvest_power", "charging"):
             if getattr(self, name) is not None and on_mains:
                 raise field_error("no-effect", name, hint="The devices are on mains: give them a battery")
         if self.throttle is not None and self.throttle.to >= highest(self.values("cpu_max")):
-            raise field_error("no-effect", "throttle", "to", hint="No processor is ever faster")
+            raise field_error("no-effect", "throttle", "to", hint="No CPU is faster than that")
         if self.throttle is not None and self.throttle.to < highest(self.values("cpu_min")):
-            raise field_error("out-of-range", "throttle", "to", expected="at least the lowest clock of every processor")
+            raise field_error("out-of-range", "throttle", "to", expected="at least the lowest clock of every CPU")
 
     def _check_order(self, low: str, high: str, columns: Mapping[str, Any]) -> None:
-        """Each device's least must not be above its most, where one of them comes from a column."""
+        """Raise an error if a lowest value exceeds the highest one of the device, and one is in a column."""
         lows, highs = (self.values(name) or self.values("power") for name in (low, high))
         for row in range(self.size if {low, high} & set(columns) else 0):
             least = lows[row] if isinstance(lows, tuple) else highest(lows)

@@ -1,4 +1,4 @@
-"""Distributions of quantities: a scenario's value may be a constant, or a table that says how to draw it."""
+"""Distributions: a value of a scenario is a constant, or a table with a distribution to draw from."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Se
 from pydantic import Discriminator, Field, GetCoreSchemaHandler, Strict, Tag, model_validator
 from pydantic_core import CoreSchema
 
-from netsim.base.counts import counted
 from netsim.base.fields import Model, NotNegative, Quantity, field_error
+from netsim.base.pluralize import pluralize
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from netsim.base.arrays import Floats
+    from netsim.base.types import Floats
 
 Q = TypeVar("Q", bound=float)
-TAIL = 8.0      # standard deviations that a draw without bounds may go: beyond them lies less than 1e-15
+TAIL = 8.0      # standard deviations within which draws without bounds lie, but for less than 1e-15 of them
 
 
 def check_order(table: Model, low_name: str, high_name: str) -> None:
-    """Raise a fault where a draw of the one key may be above a draw of the other; not where one is missing."""
+    """Raise an error if a draw of the first key may exceed one of the second; not if one is missing."""
     low, high = getattr(table, low_name), getattr(table, high_name)
     if low is None or high is None or highest(low) <= lowest(high):
         return
@@ -33,7 +33,7 @@ def check_order(table: Model, low_name: str, high_name: str) -> None:
 
 
 def ordered(low_name: str, high_name: str) -> Any:
-    """A validator of tables in which one key must not be above the other."""
+    """Return a validator of tables in which one key must not exceed the other."""
     def check(table: Model) -> Model:
         check_order(table, low_name, high_name)
         return table
@@ -42,16 +42,16 @@ def ordered(low_name: str, high_name: str) -> Any:
 
 
 class Distribution(Model):
-    """Something to draw from; every draw is moved into its bounds."""
+    """Base class of distributions; draws are clipped to their bounds."""
 
     def bounds(self) -> tuple[float, float]:
-        """The lowest and the highest draw."""
+        """Return the lowest and the highest draw."""
         raise NotImplementedError
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
         raise NotImplementedError
 
-    # The same distribution over another dimension is another class: its name in the JSON Schema says which.
+    # The same distribution of another dimension is another class; the name in the JSON Schema has the dimension.
     @classmethod
     def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
         marks = [getattr(mark, "dimension", mark) for mark in getattr(params[0], "__metadata__", ())]
@@ -60,7 +60,7 @@ class Distribution(Model):
 
 
 class Uniform(Distribution, Generic[Q]):
-    """Any value between low and high, all equally likely."""
+    """Uniform between low and high."""
 
     dist: Literal["uniform"]
     low: Q
@@ -75,14 +75,14 @@ class Uniform(Distribution, Generic[Q]):
 
 
 class Bounded(Distribution, Generic[Q]):
-    """A distribution with optional bounds; what falls outside is moved to the nearest one."""
+    """A distribution with optional bounds, to which draws are clipped."""
 
-    min: Annotated[Q | None, Field(description="draws below are moved up to it")] = None
-    max: Annotated[Q | None, Field(description="draws above are moved down to it")] = None
+    min: Annotated[Q | None, Field(description="lower bound, to which draws are clipped")] = None
+    max: Annotated[Q | None, Field(description="upper bound, to which draws are clipped")] = None
     _ordered = ordered("min", "max")
 
     def reach(self) -> tuple[float, float]:
-        """Where draws without bounds can fall."""
+        """Return the range of draws without bounds."""
         raise NotImplementedError
 
     def bounds(self) -> tuple[float, float]:
@@ -91,7 +91,7 @@ class Bounded(Distribution, Generic[Q]):
 
 
 class Normal(Bounded[Q], Generic[Q]):
-    """The bell curve around mean, with standard deviation sd."""
+    """Normal with mean and standard deviation sd."""
 
     dist: Literal["normal"]
     mean: Q
@@ -100,7 +100,7 @@ class Normal(Bounded[Q], Generic[Q]):
     @model_validator(mode="after")
     def _sensible(self) -> Self:
         if isinstance(self.sd, Quantity) and "dB" in self.sd.text:
-            raise field_error("wrong-unit", "sd", expected="W or mW", hint="Draws are made in watts; dBm is a level")
+            raise field_error("wrong-unit", "sd", expected="W or mW", hint="Draws are in watts; dBm is a level")
         if lowest(self) <= 0:
             raise field_error("out-of-range", found=f"a mean of less than {TAIL:g} sd", expected="draws above 0",
                               hint="Give min")
@@ -114,7 +114,7 @@ class Normal(Bounded[Q], Generic[Q]):
 
 
 class LogNormal(Bounded[Q], Generic[Q]):
-    """A value whose logarithm is normal: half of the draws lie below median, sigma is the sd of the logarithm."""
+    """Log-normal with a median; sigma is the standard deviation of the natural logarithm."""
 
     dist: Literal["lognormal"]
     median: Q
@@ -128,7 +128,7 @@ class LogNormal(Bounded[Q], Generic[Q]):
 
 
 class Exponential(Bounded[Q], Generic[Q]):
-    """Exponentially distributed with the given mean."""
+    """Exponential with a mean."""
 
     dist: Literal["exponential"]
     mean: Q
@@ -141,7 +141,7 @@ class Exponential(Bounded[Q], Generic[Q]):
 
 
 class OneOf(Distribution, Generic[Q]):
-    """One of a list of values, with equal chances or by weights."""
+    """One of several values, with equal probabilities or by weights."""
 
     dist: Literal["choice"]
     values: Annotated[tuple[Q, ...], Strict(False), Field(min_length=1, max_length=10_000)]
@@ -151,8 +151,8 @@ class OneOf(Distribution, Generic[Q]):
     def _fits(self) -> Self:
         if self.weights is not None:
             if len(self.weights) != len(self.values):
-                raise field_error("wrong-length", "weights", found=counted(len(self.weights), "weight"),
-                                  expected=f"one for each of {counted(len(self.values), 'value')}")
+                raise field_error("wrong-length", "weights", found=pluralize(len(self.weights), "weight"),
+                                  expected=f"one for each of {pluralize(len(self.values), 'value')}")
             if not 0 < sum(self.weights) < math.inf:
                 raise field_error("out-of-range", "weights", expected="a weight above 0, and a finite sum")
         return self
@@ -166,27 +166,30 @@ class OneOf(Distribution, Generic[Q]):
         return drawn
 
 
-Spread = float | Distribution              # a constant, or something to draw from
-Values = Spread | tuple[float, ...]        # or an entry for each device
+Spread = float | Distribution              # a constant, or a distribution
+Values = Spread | tuple[float, ...]        # or one entry per device
 
 
 class Drawn:
     """Marks a field that is a constant or a distribution: ``Annotated[Spread, Drawn(Energy)]``.
 
-    ``word`` is a name that may stand there instead, such as "mains" for a battery.
+    ``word`` is a name that is accepted instead, such as "mains" for a battery; ``table`` a table without ``dist``.
     """
 
     KINDS: ClassVar[dict[str, Any]] = {
         "uniform": Uniform, "normal": Normal, "lognormal": LogNormal, "exponential": Exponential, "choice": OneOf,
     }
 
-    def __init__(self, quantity: Any, word: str | None = None) -> None:
+    def __init__(self, quantity: Any, word: str | None = None, table: type[Model] | None = None) -> None:
         self.quantity = quantity
         self.word = word
+        self.table = table
 
     def _tag(self, value: Any) -> str:
         if isinstance(value, dict):
-            return str(value["dist"]) if "dist" in value else "no dist"
+            return str(value["dist"]) if "dist" in value else "no dist" if self.table is None else "table"
+        if self.table is not None and isinstance(value, self.table):
+            return "table"
         if isinstance(value, Distribution):
             return str(getattr(value, "dist", ""))
         return "word" if self.word is not None and value == self.word else "constant"
@@ -196,15 +199,17 @@ class Drawn:
         choices += [Annotated[kind[self.quantity], Tag(name)] for name, kind in self.KINDS.items()]
         if self.word is not None:
             choices.append(Annotated[Literal[self.word], Tag("word")])
+        if self.table is not None:
+            choices.append(Annotated[self.table, Tag("table")])
         union: Any = Union[tuple(choices)]      # noqa: UP007
         return handler.generate_schema(Annotated[union, Discriminator(self._tag)])
 
 
 def lowest(value: Values) -> float:
-    """The smallest value of any device."""
+    """Return the smallest value of any device."""
     return value.bounds()[0] if isinstance(value, Distribution) else min(value) if isinstance(value, tuple) else value
 
 
 def highest(value: Values) -> float:
-    """The largest value of any device."""
+    """Return the largest value of any device."""
     return value.bounds()[1] if isinstance(value, Distribution) else max(value) if isinstance(value, tuple) else value

@@ -1,38 +1,49 @@
-"""What is wrong with a scenario, said so that it can be mended: file, key, value, what is allowed, nearest spelling."""
+"""Errors of a scenario: file, key, value, what is allowed, and the nearest spelling."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from netsim.base.counts import counted
-from netsim.base.errors import MOST_TOLD, InputError, SeveralInputErrors, either, quoted, unknown
+from netsim.base.errors import MOST_TOLD, InputError, SeveralInputErrors, alternatives, quoted, unknown
 from netsim.base.fields import TYPES, input_error, merged, names_in
-from netsim.scenario.fleet import Columns
+from netsim.base.pluralize import pluralize
+from netsim.scenario.aliases import Key, old_names
+from netsim.scenario.csv_tables import Columns
+from netsim.scenario.not_modelled import not_modelled
 
 Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """The keys that one file, or the command line, gives."""
+    """The keys of one file, or of the command line."""
 
     source: str
-    table: dict[str, Any]
+    table: dict[str, Any]                                             # in the new spellings
+    written: Mapping[Key, Key] = field(default_factory=dict)          # keys that the source writes in an old one
+
+    def as_written(self, path: Path) -> str:
+        """Return a key as the source writes it."""
+        shown = tuple(map(str, path))
+        for new, old in reversed(list(self.written.items())):
+            if shown[:len(new)] == new:
+                shown = (*old, *shown[len(new):])
+        return ".".join(shown)
 
 
 def explain(
     problem: ValidationError, table: dict[str, Any], layers: Sequence[Layer], classes: Mapping[int, type[BaseModel]],
 ) -> InputError:
-    """All faults of a scenario as one error; ``classes`` tells which model checked which table (by the table's id)."""
+    """Return all errors of a scenario as one; ``classes`` is the model that validated each table, by the table's id."""
     complaints: dict[Path, list[ErrorDetails]] = {}
     for error in problem.errors(include_url=False):
         complaints.setdefault(_path(table, error), []).append(error)
-    around = {path[:length] for path in complaints for length in range(len(path))}      # all tables with one inside
+    around = {path[:length] for path in complaints for length in range(len(path))}      # tables around an error
     told = [path for path, errors in complaints.items() if not (path in around and _of_its_form(errors))]
     faults = []
     for path in told[:MOST_TOLD]:
@@ -43,9 +54,9 @@ def explain(
 
 
 def _path(table: Any, error: ErrorDetails) -> Path:
-    """Where in the file an error lies.
+    """Return the key path of an error.
 
-    Pydantic's locations also name the kind of a union ("uniform"); such steps lead nowhere in the file.
+    Pydantic's locations also name the kind of a union ("uniform"); such steps are not in the file.
     """
     path: list[str | int] = []
     here = table
@@ -62,7 +73,7 @@ def _path(table: Any, error: ErrorDetails) -> Path:
 
 
 def at(table: Any, path: Path) -> Any:
-    """What a table has there, or None; a population goes by its name, or by its place."""
+    """Return the value at a key path, or None; a population is addressed by name or position."""
     for step in path:
         if isinstance(table, list) and isinstance(step, str):
             table = next((entry for entry in table if isinstance(entry, dict) and entry.get("name") == step), None)
@@ -74,7 +85,7 @@ def at(table: Any, path: Path) -> Any:
 
 
 def _place(path: Path, table: dict[str, Any], layers: Sequence[Layer]) -> tuple[str, str]:
-    """File and key: the topmost layer that holds the key, or the nearest table around it."""
+    """Return source and key: of the topmost layer with the key, or with the nearest table around it."""
     columns = at(table, path[:3])
     if len(path) == 5 and isinstance(columns, Columns):
         return columns.sheet.at(int(path[4]) + 1), f'column "{path[3]}"'
@@ -82,37 +93,38 @@ def _place(path: Path, table: dict[str, Any], layers: Sequence[Layer]) -> tuple[
         name = at(table, (*path[:2], "name"))
         path = ("population", name if isinstance(name, str) else path[1], *path[2:])
     around = [path[:length] for length in range(len(path), 0, -1)]
-    sources = [layer.source for part in around for layer in reversed(layers) if at(layer.table, part) is not None]
-    sources += [layer.source for layer in reversed(layers) if layer.source != "--set"]
-    return sources[0], ".".join(map(str, path)) or "the scenario"
+    sources = [layer for part in around for layer in reversed(layers) if at(layer.table, part) is not None]
+    sources += [layer for layer in reversed(layers) if layer.source != "--set"]
+    return sources[0].source, sources[0].as_written(path) or "the scenario"
 
 
 def _of_its_form(errors: Sequence[ErrorDetails]) -> bool:
-    """Whether a list is only found too short, or a table no value of another form: its entries are at fault."""
+    """Return True if only the form of a list or table is wrong, because its entries are."""
     return all(error["type"] in ("too_short", "literal_error", "wrong-unit", *TYPES) for error in errors)
 
 
-TAGS = {"uniform": "dist", "log-distance": "model"}     # the key that says which table it is, where it is not `kind`
+TAGS = {"uniform": "dist", "log-distance": "model"}     # key with the kind of a table, if it is not `kind`
 
 
 def _fault(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, type[BaseModel]]) -> InputError:
-    """What is wrong, and what would be right; its key is what is to be added to the path, if anything."""
+    """Return the error of a key, without its path; its own key is a step to add to the path."""
     kind, context, value = error["type"], error.get("ctx", {}), at(table, path)
     last = str(path[-1]) if path else ""
     checked_by = classes.get(id(at(table, path[:-1])))
     if kind == "extra_forbidden":
-        fault = unknown("", last, checked_by.model_fields if checked_by else (), "unknown-key")
+        fault = unknown("", last, checked_by.model_fields if checked_by else (), "unknown-key",
+                        renamed=old_names(path[:-1]))
         given = "" if isinstance(value, dict | list) else f" = {quoted(value)}"
-        return InputError("unknown-key", "", f"{last}{given}", fault.expected, fault.hint)
+        return InputError("unknown-key", "", f"{last}{given}", fault.expected, not_modelled(last) or fault.hint)
     if kind == "missing" and isinstance(error["input"], list):
-        return InputError("wrong-length", "", counted(len(error["input"]), "entry", "entries"), "more")
+        return InputError("wrong-length", "", pluralize(len(error["input"]), "entry", "entries"), "more")
     if kind == "missing" and "expected" not in context:
         field = checked_by.model_fields.get(last) if checked_by else None
         return InputError("missing", "", None, (field.description or "") if field is not None else "")
     if kind == "union_tag_invalid":
         kinds = [name for name in names_in(context["expected_tags"]) if name not in ("constant", "word", "own")]
         if context["tag"] == "no dist":
-            return InputError("missing", ".dist", None, either(sorted(kinds)), "A table here is a distribution")
+            return InputError("missing", ".dist", None, alternatives(sorted(kinds)), "A table here is a distribution")
         tag = next((tag for name, tag in TAGS.items() if name in kinds), "kind")
         return unknown(f".{tag}", context["tag"], kinds)
     if kind == "union_tag_not_found":

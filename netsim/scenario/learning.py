@@ -1,4 +1,4 @@
-"""The table ``[learning]`` of a scenario: what devices compute and upload, and how they are trained."""
+"""The table ``[learning]`` of a scenario: model, data and training."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from netsim.base.fields import (
 
 
 class Majority(Model):
-    """A share sigma of a device's samples is of its majority class, the rest is drawn from the others."""
+    """A fraction sigma of the samples of a device is of its majority class, the rest of random other classes."""
 
     kind: Literal["majority"]
-    sigma: Annotated[Fraction, key("share of the majority class")] = 0.8
+    sigma: Annotated[Fraction, key("fraction of the majority class")] = 0.8
 
 
 class TwoClass(Model):
-    """Two classes a device, 80 % and 20 % (case H of the paper)."""
+    """Two classes per device, 80 % and 20 % (case H of the paper)."""
 
     kind: Literal["two-class"]
 
 
 class Iid(Model):
-    """Samples drawn at random, whatever their class."""
+    """Samples drawn uniformly at random (IID)."""
 
     kind: Literal["iid"]
 
@@ -46,14 +46,14 @@ class Dirichlet(Model):
     """Class shares of a device drawn from a symmetric Dirichlet distribution."""
 
     kind: Literal["dirichlet"]
-    alpha: Annotated[Positive, key("small: few classes a device; large: all alike")] = 0.5
+    alpha: Annotated[Positive, key("concentration; small: few classes per device, large: equal class shares")] = 0.5
 
 
 class Shards(Model):
-    """Samples sorted by class, cut into equal shards, so many of them dealt to each device."""
+    """Samples sorted by class and cut into equal shards, a fixed number of which go to each device."""
 
     kind: Literal["shards"]
-    per_device: Annotated[Natural, key("shards that a device gets")] = 2
+    per_device: Annotated[Natural, key("number of shards per device")] = 2
 
 
 class PartitionFile(Model):
@@ -76,13 +76,13 @@ Partition = Annotated[
 
 
 class ModelTable(OpenTable):
-    """A network with options; all keys but its name are its options, which the network itself checks."""
+    """A model with options; all keys but its name are its options, which the model checks."""
 
-    name: Annotated[str, Field(min_length=1), key('a network, as the plain text would name it')]
+    name: Annotated[str, Field(min_length=1), key('name of the model')]
 
 
 def _name_alone(model: Any) -> Any:
-    """A table without options says no more than the name in it."""
+    """Replace a table without options by the name in it."""
     return model["name"] if isinstance(model, Mapping) and set(model) == {"name"} else model
 
 
@@ -93,7 +93,7 @@ class NoOptimiser(Model):
 
 
 class MomentumOptimiser(Model):
-    """The server moves along a running mean of the updates (FedAvgM)."""
+    """Server momentum on the updates (FedAvgM)."""
 
     kind: Literal["momentum"]
     learning_rate: Positive = 1.0
@@ -114,71 +114,73 @@ Optimiser = Annotated[NoOptimiser | MomentumOptimiser | AdamOptimiser, Field(dis
 
 
 class EvaluationTable(Model):
-    """When and on how much the global model is tested."""
+    """Evaluation of the global model."""
 
-    every: Annotated[Natural, key("test after every so many rounds; the last one is always tested")] = 1
-    samples: Annotated[Natural | Literal["all"], key("how many samples of the test set")] = "all"
+    every: Annotated[Natural, key("rounds between evaluations; the last round is always evaluated")] = 1
+    samples: Annotated[Natural | Literal["all"], key("number of samples of the test set")] = "all"
 
 
 class LearningTable(Model):
-    """What a device computes and uploads in a round; with a dataset, it is trained for real."""
+    """Computing and upload of a device in a round; with a dataset, models are trained."""
 
-    dataset: Annotated[str | None, key('"digits" is always there; without a dataset nothing is trained')] = None
+    dataset: Annotated[str | None, key('dataset, such as the built-in "digits"; by default nothing is trained')] = None
     root: Annotated[str | None, key("folder with the data, relative to the scenario file")] = None
     model: Annotated[
         str | ModelTable | None, BeforeValidator(_name_alone),
-        key('a built-in network, or "package.module:Class" of an installed package')] = None
-    bits: Annotated[DataSize | Literal["auto"], key('size of an upload; "auto": 32 bits a model parameter')] = "auto"
-    partition: Annotated[Partition, key("how the samples are split over the devices")] = Majority(kind="majority")
+        key('a built-in model, or "package.module:Class" of an installed package')] = None
+    bits: Annotated[DataSize | Literal["auto"], key('size of an upload; "auto": 32 bits per model parameter')] = "auto"
+    partition: Annotated[Partition, key("partition of the samples among the devices")] = Majority(kind="majority")
     buffers: Annotated[
         Literal["average", "local"] | None,
-        key('what a model keeps besides its weights, as batch normalisation does: sent along and averaged (so where '
-            'nothing is said), or kept by each device')] = None
-    local_iterations: Annotated[
-        Natural | None, key("L: passes over the device's samples in a round; cycles = L C_n D_n")] = None
-    local_steps: Annotated[Natural | None, key("gradient steps in a round, instead of passes")] = None
-    batch_size: Annotated[Natural, key("samples in a gradient step")] = 10
+        key('buffers of a model, such as those of batch normalisation: uploaded and averaged (the default), or '
+            '"local" to each device')] = None
+    local_epochs: Annotated[
+        Natural | None, key("L: epochs over the samples of the device per round; cycles = L C_n D_n")] = None
+    local_steps: Annotated[Natural | None, key("gradient steps per round, instead of epochs")] = None
+    batch_size: Annotated[Natural, key("samples per gradient step")] = 10
+    flops_per_sample: Annotated[Positive | None, key(
+        'floating-point operations to train on one sample, for cycles_per_sample = "auto"; by default those of the '
+        "model, forward and backward")] = None
     learning_rate: Annotated[Positive, key("step size of local training")] = 0.05
     momentum: Annotated[float, Field(ge=0, lt=1), key("momentum of local training")] = 0.0
-    weight_decay: Annotated[NotNegative, key("pull of the weights towards 0")] = 0.0
-    proximal: Annotated[NotNegative, key("FedProx's mu: pull towards the global model")] = 0.0
-    fedl: Annotated[Positive | None, key("FEDL's eta: steps follow the global gradient of the last round too")] = None
+    weight_decay: Annotated[NotNegative, key("L2 regularisation of the weights")] = 0.0
+    proximal: Annotated[NotNegative, key("FedProx's mu: proximal term towards the global model")] = 0.0
+    fedl: Annotated[Positive | None, key("FEDL's eta: weight of the global gradient of the last round")] = None
     aggregation: Annotated[
         str, Named("weighted", "mean", "unbiased"),
-        key("weighted by samples (eq. 4), a plain mean, or by the chances of selection (ICAS)")] = "weighted"
-    optimiser: Annotated[Optimiser, key("what the server does with the aggregate")] = NoOptimiser()
+        key("weights: samples (eq. 4), equal (\"mean\"), or inverse selection probabilities (ICAS)")] = "weighted"
+    optimiser: Annotated[Optimiser, key("optimiser of the server, applied to the aggregate")] = NoOptimiser()
     target_accuracy: Annotated[
-        Annotated[float, Field(gt=0, le=1)] | None, key("the run ends when the test accuracy reaches it")] = None
-    evaluation: Annotated[EvaluationTable, key("when and on how much the global model is tested")] = EvaluationTable()
+        Annotated[float, Field(gt=0, le=1)] | None, key("test accuracy at which the run ends")] = None
+    evaluation: Annotated[EvaluationTable, key("evaluation of the global model")] = EvaluationTable()
+    device: Annotated[
+        Literal["cpu", "cuda", "mps", "auto"] | None,
+        key('what computes training and evaluation; "auto": a GPU if there is one; by default the CPU')] = None
 
     @property
     def model_name(self) -> str | None:
-        """The network's name, whichever way it is written."""
+        """Name of the model, or None."""
         return self.model.name if isinstance(self.model, ModelTable) else self.model
 
     @property
     def model_options(self) -> dict[str, Any]:
-        """What is set of the network."""
+        """Options of the model."""
         return self.model.options if isinstance(self.model, ModelTable) else {}
 
     @model_validator(mode="before")
     @classmethod
     def _completed(cls, data: Any) -> Any:
-        """One pass, unless the scenario gives passes or steps; stored runs call the optimiser ``server``."""
-        if not isinstance(data, Mapping):
-            return data
-        if {"server", "optimiser"} <= set(data):
-            raise field_error("renamed", "server", hint="It is the old name of optimiser, which is given too")
-        passes = {} if {"local_iterations", "local_steps"} & set(data) else {"local_iterations": 1}
-        return {"optimiser" if name == "server" else name: value for name, value in data.items()} | passes
+        """Default to one epoch, unless the scenario gives epochs or steps."""
+        missing = isinstance(data, Mapping) and not {"local_epochs", "local_steps"} & set(data)
+        return {**data, "local_epochs": 1} if missing else data
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.local_iterations is not None and self.local_steps is not None:
-            raise field_error("conflict", "local_steps", expected="no local_iterations beside it")
+        if self.local_epochs is not None and self.local_steps is not None:
+            raise field_error("conflict", "local_steps", expected="no local_epochs beside it")
         if self.dataset is None and self.bits == "auto":
             raise field_error("missing", "bits", expected='the size of an upload, such as "448 kbit"',
-                              hint="Without a dataset there is no model whose size it could be")
+                              hint="Without a dataset no model determines it")
         if self.dataset is not None and self.model is None:
-            raise field_error("missing", "model", expected='the network to train, such as "mnist-cnn"')
+            raise field_error("missing", "model", expected='the model to train, such as "mnist-cnn"')
         return self

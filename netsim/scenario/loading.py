@@ -1,8 +1,8 @@
 """Scenario files: TOML, with base files and overrides, to a checked and frozen ``Scenario``.
 
-A scenario is put together from layers, lowest first: the base file's base, the base file, the file itself, and the
-``--set`` overrides. Layers merge as plain dicts; the models of ``netsim.scenario.schema`` check the result as a whole,
-and an error is traced back to the layer that its key came from.
+A scenario is merged from layers, lowest first: the base file's base, the base file, the file itself, and the ``--set``
+overrides. Layers are plain dicts in the new spellings of keys (``netsim.scenario.aliases``); the models of
+``netsim.scenario.schema`` validate the result, and an error names the layer of its key.
 """
 
 from __future__ import annotations
@@ -18,36 +18,44 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from netsim.base.errors import InputError, found, quoted, unknown
-from netsim.base.files import MEGABYTE, as_text, expanded, native, read_toml
+from netsim.base.errors import InputError, describe_value, quoted, unknown
+from netsim.base.files import MEGABYTE, as_text, expanded, native, read_text, read_toml
 from netsim.base.options import toml_value
-from netsim.scenario.effect import Said
+from netsim.scenario.aliases import canonical, canonical_key
+from netsim.scenario.csv_tables import match_names, read_by_device, read_fleet, read_gains, read_rates
 from netsim.scenario.errors import Layer, at, explain
-from netsim.scenario.fleet import read_by_device, read_fleet, read_gains
+from netsim.scenario.profiles import IN_PACKAGE, with_profiles
+from netsim.scenario.recorded_traces import Files, resolved, with_files
 from netsim.scenario.schema import Scenario
+from netsim.scenario.unused_keys import Provenance
+from netsim.scenario.upgrade import upgraded
 
-MOST_BYTES = 500 * MEGABYTE      # a fleet of millions, written out with the run
+MOST_BYTES = 500 * MEGABYTE      # a fleet of millions, written with the run
 MOST_BASES = 20
 NEEDS_ENDING = "A file needs its ending .toml."
 Steps = tuple[str, ...]
-# Keys that may name a CSV file, and what reads it in; a step into the list of populations leads to each of them.
-READERS: Mapping[Steps, Callable[[str], Any]] = {
+# Keys that may name a CSV file, and the function that reads it; the step population leads to every population.
+READERS: Mapping[Steps, Callable[[Any], Any]] = {
     ("cell", "gain_trace"): read_gains,
     ("population", "devices"): read_fleet,
+    ("population", "radio", "rate"): read_rates,
     ("population", "mobility", "tracks"): partial(read_by_device, columns=("t", "x", "y")),
     ("population", "availability", "intervals"): partial(read_by_device, columns=("on", "off")),
 }
-PATHS: tuple[Steps, ...] = (*READERS, ("learning", "root"), ("learning", "partition", "path"), ("selection", "policy"))
+PATHS: tuple[Steps, ...] = (
+    *READERS, *((*steps, "file") for steps in READERS), ("learning", "root"), ("learning", "partition", "path"),
+    ("selection", "policy"), ("population", "profiles"))
 
-# Keys that exclude each other: a layer that gives one of them takes the others of the layers below away.
-ALTERNATIVES = ({"count", "places", "devices"}, {"local_iterations", "local_steps"})
-# The keys by which a table is something else, so that nothing of the old one fits; elsewhere dist and kind.
-TAGS = {"path_loss": ("model",), "availability": ("model",), "rate": ("model",), "model": ("name",)}
+# Keys that exclude each other: a layer that sets one removes the others of the layers below.
+ALTERNATIVES = ({"count", "places", "devices"}, {"local_epochs", "local_steps"})
+# Keys with the kind of a table: with another kind, nothing of the table below is kept. Elsewhere dist and kind.
+TAGS = {"path_loss": ("model",), "availability": ("model",), "link": ("model",), "model": ("name",),
+        "devices": ("file",)}
 METHOD_KEEPS = {"cohort"}      # another method has other options, but the cohort stays
 
 
 def builtin_scenarios() -> dict[str, Path]:
-    """The scenarios that come with the program, by name."""
+    """Return the paths of the built-in scenarios by name."""
     folder = Path(str(files("netsim.scenarios")))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
@@ -84,52 +92,87 @@ def load_scenario(name_or_path: str | Path, overrides: Overrides = (), on_top: O
     10000000.0
     """
     if not isinstance(name_or_path, str | Path):
-        raise InputError("wrong-type", "load_scenario", found(name_or_path), "the name or the path of a scenario",
+        raise InputError("wrong-type", "load_scenario", describe_value(name_or_path),
+                         "the name or the path of a scenario",
                          "Scenario.of(…) makes one of a dict")
     path = _find(str(name_or_path))
     return _assembled(as_text(path.stem), _read_layers(path), (overrides, on_top), "--set")
 
 
-def scenario_of(
-    table: Mapping[str, Any], overrides: Overrides = (), source: str = "Scenario.of", said: Said | None = None,
-) -> Scenario:
-    """A scenario of tables as a file would hold them, ``base`` among them; see :meth:`Scenario.of`.
+def upgraded_text(name: str) -> tuple[str, bool]:
+    """Return the text of a scenario file in the new spellings of keys, and whether its comments and layout were kept.
 
-    ``said`` is who said what of it, where the tables are those of a scenario that was loaded before.
+    Parameters
+    ----------
+    name : str
+        Name of a built-in scenario, or path of a TOML file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or has a key in both spellings.
+    """
+    path, below = _find(name), dict[str, Any]()
+    *bases, _ = _read_layers(path)
+    for layer in bases:
+        below = _over(below, _canonical(layer, below).table)
+    return upgraded(read_text(path, "a scenario", MOST_BYTES), below, str(path))
+
+
+def scenario_of(
+    table: Mapping[str, Any], overrides: Overrides = (), source: str = "Scenario.of", said: Provenance | None = None,
+) -> Scenario:
+    """Return a scenario from a dict with the tables of a scenario file; see :meth:`Scenario.of`.
+
+    ``said`` are the sources of its keys, if the tables are those of a loaded scenario.
     """
     if not isinstance(table, Mapping):
-        raise InputError("wrong-type", source, found(table), "a dict such as {'cell': {…}, 'population': […], …}")
+        raise InputError("wrong-type", source, describe_value(table),
+                         "a dict such as {'cell': {…}, 'population': […], …}")
     layers = _layers_of(source, _plain(table, "", source), Path.cwd() / "scenario.toml")
     return _assembled("scenario", layers, (overrides,), "with_", said)
 
 
 def _assembled(
-    name: str, layers: list[Layer], changes: Sequence[Overrides], source: str, said: Said | None = None,
+    name: str, layers: list[Layer], changes: Sequence[Overrides], source: str, said: Provenance | None = None,
 ) -> Scenario:
-    """The scenario that layers and changes make up, once it is clear that no key is set in vain."""
+    """Merge and validate layers and changes; raise InputError for a key set without effect."""
     below: dict[str, Any] = {"name": name}
-    for layer in layers:
-        below = _merge(below, layer.table)
-    said = said or Said(files=tuple(layers))
+    for place, layer in enumerate(layers):
+        layers[place] = _canonical(layer, below)
+        below = _over(below, layers[place].table)
+    said = said or Provenance(files=tuple(layers))
     read = [list(_each_override(each, source)) for each in changes if each is not None]
     if any(read):
-        joined = _layer_of(itertools.chain(*read), below, source)             # one, since options go with their method
-        layers.append(Layer(source, _absolute(joined, Path.cwd(), source)))
-        said = replace(said, changes=(
-            *said.changes, *(Layer(source, _layer_of(each, below, source)) for each in read if each)))
-        below = _merge(below, layers[-1].table)
-    for steps, read_in in READERS.items():
-        below = _with_files(below, steps, read_in)
+        below = _merge(below, _layer_of(_cleared(itertools.chain(*read), below, source), below, source))
+        joined = _layer_of(itertools.chain(*read), below, source)      # one: options belong to their method
+        layers.append(_canonical(Layer(source, _absolute(joined, Path.cwd(), source)), below))
+        said = replace(said, changes=(*said.changes, *(
+            _canonical(Layer(source, _layer_of(each, below, source)), below) for each in read if each)))
+        below = _over(below, layers[-1].table)
+    below, files = read_files(below)
     tables: dict[int, Any] = {}
     try:
         scenario = Scenario.model_validate(below, context=tables)
     except ValidationError as problem:
         raise explain(problem, below, layers, tables) from None
-    return scenario.as_said(said)
+    scenario._files = files
+    return scenario.with_provenance(said)
+
+
+def read_files(table: dict[str, Any]) -> tuple[dict[str, Any], Files]:
+    """Return a scenario's tables with the content of the files that they name, and these files by key."""
+    table, files = resolved(table, READERS)
+    for steps, read_in in READERS.items():
+        table = with_files(table, steps, read_in)
+    whole = match_names(with_profiles(table))
+    given = table.get("population")
+    moved = isinstance(given, list) and len(whole["population"]) != len(given)      # a mix moves populations
+    return whole, Files() if moved else files
 
 
 def _find(name: str) -> Path:
-    """The file behind a name: a built-in scenario, or a path."""
+    """Return the file of a built-in scenario or a path."""
     if "/" in name or "\\" in name or name.endswith(".toml"):
         return Path(name)
     builtin = builtin_scenarios()
@@ -139,13 +182,13 @@ def _find(name: str) -> Path:
 
 
 def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
-    """A file and, below it, the files that it is based on."""
+    """Return the layers of a file, its bases first."""
     place = path.resolve()
     if place in above:
         chain = " -> ".join(str(file) for file in (*above[above.index(place):], place))
-        raise InputError("conflict", "base", f"a circle of base files: {chain}", source=str(path))
+        raise InputError("conflict", "base", f"circular base files: {chain}", source=str(path))
     if len(above) > MOST_BASES:
-        raise InputError("too-large", "base", "more base files on top of each other", f"at most {MOST_BASES}",
+        raise InputError("too-large", "base", "more nested base files", f"at most {MOST_BASES}",
                          source=str(path))
     try:
         table = read_toml(path, "a scenario", MOST_BYTES)
@@ -158,7 +201,7 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
 
 
 def _layers_of(source: str, table: dict[str, Any], place: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
-    """A table that lies in a place and, below it, the files that it is based on."""
+    """Return the layers of a table at a path, its bases first."""
     base = table.pop("base", None)
     layer = Layer(source, _absolute(table, place.parent, source))
     if base is None:
@@ -177,42 +220,50 @@ def _layers_of(source: str, table: dict[str, Any], place: Path, above: tuple[Pat
 
 
 def _absolute(table: dict[str, Any], folder: Path, source: str) -> dict[str, Any]:
-    """Paths hold from the folder of the file that names them."""
+    """Resolve paths relative to the folder of the file that names them."""
     for steps in PATHS:
-        def path(text: str, steps: Steps = steps) -> str:
-            named = text or steps[0] == "population"
+        def path(text: Any, steps: Steps = steps) -> Any:
+            if isinstance(text, dict):
+                return text
+            named = (text or steps[0] == "population") and not (
+                (steps[-1] == "profiles" and IN_PACKAGE.fullmatch(text))
+                or (steps[-1] == "rate" and not text.lower().endswith(".csv")))
             return str(folder / expanded(text, ".".join(steps), source)) if named else text
 
-        table = _with_files(table, steps, path)
+        table = with_files(table, steps, path)
     return table
 
 
-def _with_files(table: Any, steps: Steps, change: Callable[[str], Any]) -> Any:
-    """A copy of a table, with what ``change`` makes of the path of a file to which these steps lead."""
-    if not steps:
-        return change(table) if isinstance(table, str) else table
-    if isinstance(table, list):
-        return [_with_files(entry, steps, change) for entry in table]
-    if isinstance(table, dict) and steps[0] in table:
-        return {**table, steps[0]: _with_files(table[steps[0]], steps[1:], change)}
-    return table
+def _canonical(layer: Layer, below: Mapping[str, Any]) -> Layer:
+    """Return the layer in the new spellings of keys."""
+    return Layer(layer.source, *canonical(layer.table, below, layer.source))
+
+
+def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Merge ``above`` over ``below``; another allocation method resets the scheduler, too, as digests require."""
+    planned, cell = above.get("allocation"), below.get("cell")
+    if isinstance(planned, dict) and "method" in planned and isinstance(cell, dict) and (
+            at(below, ("allocation", "method")) != planned["method"]):
+        below = {**below, "cell": {name: value for name, value in cell.items() if name != "scheduler"}}
+    return _merge(below, above)
 
 
 def _merge(
     below: dict[str, Any], above: dict[str, Any], tags: tuple[str, ...] = ("dist", "kind"),
 ) -> dict[str, Any]:
-    """``above`` over ``below``, table by table, key by key; ``tags`` say what kind of thing a table is."""
-    if any(tag in above and below.get(tag) != above[tag] for tag in tags):
-        return dict(above)      # another kind of thing: nothing of the old one fits
-    if "method" in above and below.get("method") != above["method"]:
+    """Merge ``above`` over ``below`` key by key; ``tags`` are the keys with the kind of a table."""
+    if any(above.get(tag) is not None and below.get(tag) != above[tag] for tag in tags):
+        return dict(above)      # another kind: nothing of the old table fits
+    if above.get("method") is not None and below.get("method") != above["method"]:
         below = {name: value for name, value in below.items() if name in METHOD_KEEPS}
-    gone = {name for group in ALTERNATIVES if group & set(above) for name in group}
+    given = {name for name, value in above.items() if value is not None}
+    gone = {name for group in ALTERNATIVES if group & given for name in group} | set(above) - given
     merged = {name: value for name, value in below.items() if name not in gone}
-    for name, value in above.items():
+    for name, value in ((name, above[name]) for name in above if name in given):
         old = merged.get(name)
         if name == "model" and isinstance(old, str):
-            old = {"name": old}      # the short form of a network without options
-        if isinstance(old, dict) and isinstance(value, dict):
+            old = {"name": old}      # the short form of a model without options
+        if isinstance(old, dict) and isinstance(value, dict) and name != "profile":
             merged[name] = _merge(old, value, TAGS.get(name, ("dist", "kind")))
         elif name == "population" and isinstance(old, list) and isinstance(value, list):
             merged[name] = _merge_by_name(old, value)
@@ -234,10 +285,10 @@ def _merge_by_name(below: list[Any], above: list[Any]) -> list[Any]:
 
 
 def _layer_of(overrides: Iterable[tuple[str, Any]], below: dict[str, Any], source: str) -> dict[str, Any]:
-    """Overrides as one layer; a population is addressed by its name."""
+    """Return overrides as one layer; populations are addressed by name."""
     layer: dict[str, Any] = {}
     for path, value in overrides:
-        steps = _key_path(path, source)
+        steps = _key_path(path if value is not None else canonical_key(path, below), source)
         table = layer
         if steps[0] == "population" and not (len(steps) == 1 and isinstance(value, list)):
             if steps[2:] == ["name"]:
@@ -253,43 +304,62 @@ def _layer_of(overrides: Iterable[tuple[str, Any]], below: dict[str, Any], sourc
     return layer
 
 
+class Whole(dict[str, Any]):
+    """A table of ``--set``: it replaces the table below, while a Python dict changes single keys."""
+
+
+def _cleared(
+    overrides: Iterable[tuple[str, Any]], below: dict[str, Any], source: str,
+) -> Iterator[tuple[str, None]]:
+    """Yield the keys that overrides unset or replace; raise InputError for unsetting a key that is not set."""
+    for path, value in overrides:
+        if value is None and at(below, tuple(_key_path(canonical_key(path, below), source))) is None:
+            raise InputError("no-effect", path, "null", hint="It is not set, so there is nothing to unset",
+                             source=source)
+        if value is None or isinstance(value, Whole):
+            yield path, None
+
+
 def _each_override(overrides: Overrides, source: str) -> Iterator[tuple[str, Any]]:
-    """The key path of each override, and its value."""
+    """Yield the key path and the value of each override."""
     if isinstance(overrides, Mapping):
         for path, value in overrides.items():
             if not isinstance(path, str):
-                raise InputError("wrong-type", source, found(path), 'key paths such as "cell.bandwidth"')
-            yield path, _plain(value, path, source)
+                raise InputError("wrong-type", source, describe_value(path), 'key paths such as "cell.bandwidth"')
+            yield path, None if value is None else _plain(value, path, source)
         return
     if isinstance(overrides, str) or not isinstance(overrides, Iterable):
-        raise InputError("wrong-type", source, found(overrides), 'a list such as ["cell.bandwidth=10MHz"] or a dict '
+        raise InputError("wrong-type", source, describe_value(overrides),
+                         'a list such as ["cell.bandwidth=10MHz"] or a dict '
                          'such as {"cell.bandwidth": "10 MHz"}')
     for override in overrides:
         if not isinstance(override, str):
-            raise InputError("wrong-type", source, found(override), "text such as cell.bandwidth=10MHz")
+            raise InputError("wrong-type", source, describe_value(override), "text such as cell.bandwidth=10MHz")
         text = as_text(override)
         path, equals, value = text.partition("=")
         if not equals:
             raise InputError("malformed", source, quoted(text), "key.path=value, such as cell.bandwidth=10MHz")
-        yield path, toml_value(value.strip())
+        read = None if value.strip() == "null" else toml_value(value.strip())
+        yield path, Whole(read) if isinstance(read, dict) else read
 
 
 def _plain(value: Any, key: str, source: str = "") -> Any:
-    """A value as a file could hold it: copied, so that what was given stays as it is."""
+    """Return a copy of a value in types that a file can hold."""
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
-                raise InputError("wrong-type", key, found(name), "names as keys", source=source)
+                raise InputError("wrong-type", key, describe_value(name), "names as keys", source=source)
         return {name: _plain(item, f"{key}.{name}" if key else name, source) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, key, source) for item in value]
     if isinstance(value, Path):
         return str(value)
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:      # a number of numpy's
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:      # a NumPy number
         return value.item()
     if isinstance(value, bool | int | float | str):
         return value
-    raise InputError("wrong-type", key, found(value), 'a number, text such as "10 MHz", true or false, a list or a '
+    raise InputError("wrong-type", key, describe_value(value),
+                     'a number, text such as "10 MHz", true or false, a list or a '
                      "dict", source=source)
 
 
@@ -310,7 +380,7 @@ def _population_layer(
 
 
 def _key_path(text: str, source: str) -> list[str]:
-    """``a.b."c d"`` as its steps, by TOML's own rules for keys."""
+    """Split ``a.b."c d"`` by the rules of TOML."""
     try:
         table: Any = tomllib.loads(f"{text} = 0")
     except tomllib.TOMLDecodeError:
@@ -319,6 +389,6 @@ def _key_path(text: str, source: str) -> list[str]:
     while isinstance(table, dict) and len(table) == 1:
         step, table = next(iter(table.items()))
         steps.append(step)
-    if isinstance(table, dict):      # none, or more than one: the text held a line break or the like
+    if isinstance(table, dict):      # none, or more than one: the text has a line break or the like
         raise InputError("malformed", source, quoted(text), "a key path such as cell.bandwidth")
     return steps

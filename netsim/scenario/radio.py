@@ -1,14 +1,14 @@
-"""The table ``[cell]`` of a scenario: the band, and the radio channels to the base station."""
+"""The table ``[cell]`` of a scenario: band, channels, link model and downlink."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, GetJsonSchemaHandler, Strict, Tag, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from netsim.base.counts import counted
 from netsim.base.fields import (
     MOST_DB,
     OWN,
@@ -28,15 +28,21 @@ from netsim.base.fields import (
     key,
     named_in,
 )
+from netsim.base.pluralize import pluralize
 from netsim.scenario.time_varying import RISING, Instants, at_least
 
 
 class OrPath:
     """Marks a table that a scenario file may also name by the path of a CSV file; the loader reads it in."""
 
+    def __init__(self, **choices: JsonSchemaValue) -> None:
+        self.choices = choices      # keys beside ``file``, of a table that names the file
+
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         path = {"type": "string", "description": "a CSV file, relative to the scenario file"}
-        return {"anyOf": [path, handler(schema)]}
+        table = {"type": "object", "required": ["file"], "additionalProperties": False,
+                 "properties": {"file": path, **self.choices}}
+        return {"anyOf": [path, *([table] if self.choices else []), handler(schema)]}
 
 
 class LogDistance(Model):
@@ -44,11 +50,11 @@ class LogDistance(Model):
 
     model: Literal["log-distance"] = "log-distance"
     intercept: Annotated[Decibels, key("path loss at 1 km")] = default("128.1 dB", "decibels")
-    slope: Annotated[Decibels, key("path loss added by a tenfold distance")] = default("37.6 dB", "decibels")
+    slope: Annotated[Decibels, key("path loss per decade of distance")] = default("37.6 dB", "decibels")
 
 
 class FreeSpace(Model):
-    """Mean path loss where nothing stands in the way (Friis): 20 log10(4 pi distance / wavelength)."""
+    """Free-space path loss (Friis): 20 log10(4 pi distance / wavelength)."""
 
     model: Literal["free-space"]
     frequency: Annotated[Frequency, key("carrier frequency")]
@@ -66,36 +72,36 @@ PathLoss = Annotated[
 
 
 class Shadowing(Model):
-    """Shadowing that changes along the way of a device that moves (Gudmundson)."""
+    """Spatially correlated shadowing of moving devices (Gudmundson)."""
 
     sd: Annotated[Deviation, key("standard deviation")]
-    correlation: Annotated[Length, key("distance after which the correlation has fallen to 1/e")]
+    correlation: Annotated[Length, key("distance at which the correlation is 1/e")]
 
 
-Coherence = Annotated[Time, at_least(1e-5, "at least 0.01 ms", "No channel changes faster, and every change takes time "
-                                     "to compute")] | Literal["round"]
+Coherence = Annotated[Time, at_least(1e-5, "at least 0.01 ms", "No channel changes faster, and every change costs "
+                                     "computing time")] | Literal["round"]
 
 
 class Rayleigh(Model):
-    """Fading without a line of sight: the received power is exponentially distributed around its mean."""
+    """Rayleigh fading: the received power is exponentially distributed around its mean."""
 
     model: Literal["rayleigh"]
-    coherence: Annotated[Coherence, key('how long a draw lasts, such as "20 ms"; "round": one a round')] = "round"
+    coherence: Annotated[Coherence, key('coherence time, such as "20 ms"; "round": one draw per round')] = "round"
 
 
 class Rician(Model):
-    """Fading with a line of sight, K times as strong as all the rest together."""
+    """Rician fading: line of sight with K times the power of all other paths."""
 
     model: Literal["rician"]
-    k: Annotated[Decibels, key("K")]
-    coherence: Annotated[Coherence, key('how long a draw lasts, such as "20 ms"; "round": one a round')] = "round"
+    k: Annotated[Decibels, key("K factor")]
+    coherence: Annotated[Coherence, key('coherence time, such as "20 ms"; "round": one draw per round')] = "round"
 
 
 Fading = Annotated[Rayleigh | Rician, Field(discriminator="model")]
 
 
 class GainTrace(Model):
-    """Recorded channel gains, a column a device; a row a round, or from an instant on. It starts over when it ends."""
+    """Recorded channel gains: one column per device, one row per round or time; repeats at its end."""
 
     db: Annotated[
         tuple[Annotated[tuple[Annotated[float, Field(ge=-MOST_DB, le=MOST_DB)], ...], Strict(False)], ...],
@@ -104,7 +110,7 @@ class GainTrace(Model):
     ]
     t: Annotated[
         Annotated[Instants, Strict(False), Field(min_length=2), RISING] | None,
-        key("seconds from which on each row holds, the first 0; without it a row is a round")] = None
+        key("times in seconds at which the rows start to apply, the first 0; by default one row per round")] = None
 
     @model_validator(mode="after")
     def _even(self) -> Self:
@@ -113,30 +119,40 @@ class GainTrace(Model):
             raise field_error("wrong-length", found=f"rows of {str(sorted(widths))[1:-1]} gains",
                               expected="one for each device in every row")
         if self.t is not None and len(self.t) != len(self.db):
-            raise field_error("wrong-length", "t", found=counted(len(self.t), "instant"),
-                              expected=f"one for each of {counted(len(self.db), 'row')}")
+            raise field_error("wrong-length", "t", found=pluralize(len(self.t), "instant"),
+                              expected=f"one for each of {pluralize(len(self.db), 'row')}")
         if self.t is not None and self.t[0] != 0:
             raise field_error("out-of-range", "t", 0, found=f"{self.t[0]:g} s", expected="0 s for the first row")
         return self
 
     @property
     def period_s(self) -> float:
-        """After which a trace in time starts over: its last row holds as long as the one before."""
+        """Period in seconds after which the trace repeats: its last row lasts as long as the one before."""
         if self.t is None:
             raise ValueError("this trace has no times")
         return 2 * self.t[-1] - self.t[-2]
 
+    def row_at(self, t: float) -> int:
+        """The row that holds at an instant, in seconds; the first one of a trace without times."""
+        return 0 if self.t is None else bisect_right(self.t, t % self.period_s) - 1
 
-Cap = Annotated[SpectralEfficiency, at_least(          # the most robust code of LTE carries 0.15
-    0.1, "at least 0.1 bit/s/Hz", "No radio is so slow at its best, and an upload would not end")]
+
+Cap = Annotated[SpectralEfficiency, at_least(          # the most robust code of LTE has 0.15
+    0.1, "at least 0.1 bit/s/Hz", "No radio is so slow, and an upload would not end")]
 
 
 class Rate(Model):
-    """How far a real radio stays behind Shannon's limit: efficiency * min(b log2(1 + J/b), cap * b)."""
+    """Link model relative to Shannon's limit: efficiency * min(b log2(1 + J/b), max_spectral_efficiency * b) bit/s."""
 
     model: Literal["shannon"] | None = None
-    cap: Annotated[Cap | None, key("what the highest modulation and code carry")] = None
-    efficiency: Annotated[float, Field(gt=0, le=1), key("share of the limit that is reached")] = 1.0
+    max_spectral_efficiency: Annotated[Cap | None, key("of the highest modulation and code")] = None
+    efficiency: Annotated[float, Field(gt=0, le=1), key("fraction of Shannon's limit that the link reaches")] = 1.0
+
+
+class MeasuredLink(Model):
+    """Measured rates (radio.rate): devices share the airtime, or each has its own link."""
+
+    model: Literal["airtime", "dedicated"]
 
 
 class OwnRate(OpenTable):
@@ -145,43 +161,74 @@ class OwnRate(OpenTable):
     model: Annotated[str, Field(pattern=OWN)]
 
 
-LinkTable = Annotated[Annotated[Rate, Tag("shannon")] | Annotated[OwnRate, Tag("own")],
-                      Discriminator(lambda table: named_in(table, "model", "shannon"))]
+LinkTable = Annotated[
+    Annotated[Rate, Tag("shannon")] | Annotated[MeasuredLink, Tag("airtime")] | Annotated[OwnRate, Tag("own")],
+    Discriminator(lambda table: {"dedicated": "airtime"}.get(kind := named_in(table, "model", "shannon"), kind))]
+
+
+class RateTrace(Model):
+    """Measured rates over time: one row per time, one column per device; repeats at its end."""
+
+    t: Annotated[Instants, Strict(False), Field(min_length=2), RISING,
+                 key("times in seconds at which the rows start to apply, the first 0")]
+    bit_per_s: Annotated[
+        tuple[Annotated[tuple[Annotated[float, Field(gt=0, le=1e15)], ...], Strict(False)], ...],
+        Strict(False), Field(min_length=2), key("rates in bit/s, one row per time")]
+
+    @model_validator(mode="after")
+    def _even(self) -> Self:
+        if len({len(row) for row in self.bit_per_s}) != 1:
+            raise field_error("wrong-length", "bit_per_s", expected="one rate for each device in every row")
+        if len(self.t) != len(self.bit_per_s):
+            raise field_error("wrong-length", "t", found=pluralize(len(self.t), "instant"),
+                              expected=f"one for each of {pluralize(len(self.bit_per_s), 'row')}")
+        if self.t[0] != 0:
+            raise field_error("out-of-range", "t", 0, found=f"{self.t[0]:g} s", expected="0 s for the first row")
+        return self
+
+    @property
+    def period_s(self) -> float:
+        """Period in seconds after which the trace repeats: its last row lasts as long as the one before."""
+        return 2 * self.t[-1] - self.t[-2]
 
 
 class DownlinkTable(Model):
-    """How the model gets to the devices before they compute; Shannon's rate at the base station's power."""
+    """Transmission of the model to the devices, at the rate of the link model with the base station's power."""
 
-    to: Annotated[Literal["all", "each"], key(
-        '"all": one broadcast for those who start together, at the rate of the worst channel; "each": a transmission '
-        "for each, in an equal part of band and power")] = "all"
-    power: Annotated[Power, key("transmit power of the base station")]
-    bandwidth: Annotated[Frequency | None, key("by default as much as the uplink has, in a band of its own")] = None
+    mode: Annotated[Literal["broadcast", "unicast"], key(
+        '"broadcast": one transmission to all devices that start together, at the rate of the worst channel; '
+        '"unicast": one per device, each with an equal share of bandwidth and power')] = "broadcast"
+    power: Annotated[Power | None, key("transmit power of the base station; needed unless rates are measured")] = None
+    bandwidth: Annotated[Frequency | None, key("bandwidth, in a separate band; by default that of the uplink")] = None
     bits: Annotated[DataSize | None, key("size of a download; by default that of an upload")] = None
-    reception: Annotated[Power | None, key("what receiving draws from a device; by default nothing")] = None
+    receive_power: Annotated[Power | None, key("power that receiving draws from a device; by default 0")] = None
 
 
 class Cell(Model):
     """The radio cell with the base station at its centre."""
 
-    radius: Annotated[Length, key("devices without a place of their own are spread evenly over this disc")]
-    bandwidth: Annotated[Frequency, key("uplink bandwidth B that a cohort shares")]
+    radius: Annotated[Length, key("radius of the disc over which devices are placed uniformly")]
+    bandwidth: Annotated[Frequency, key("uplink bandwidth B, shared by the active uploads")]
     noise: Annotated[NoiseDensity, key("noise power density N0")] = default("-174 dBm/Hz", "noise density")
     path_loss: Annotated[PathLoss, key("mean path loss over distance")] = LogDistance()
     shadowing: Annotated[
         Deviation | Shadowing,
-        key("standard deviation of the shadowing, drawn once a device; a table where it changes on the way")] = default(
+        key("standard deviation of the shadowing, drawn once per device; a table for moving devices")] = default(
         "0 dB", "decibels")
     fading: Annotated[
         Literal["none", "rayleigh"] | Fading,
-        key('"rayleigh": every round and device draws a power factor of mean 1; a table says more')] = "none"
+        key('"rayleigh": a power factor of mean 1 per round and device; a table has more options')] = "none"
     gain_trace: Annotated[GainTrace | None, OrPath(), key("recorded gains instead of path loss and shadowing")] = None
     channel: Annotated[str | None, key('a channel of your own, "package.module:Name" of installed code')] = None
-    rate: Annotated[LinkTable | None, key(
-        "what a bandwidth carries: Shannon's limit with efficiency and cap, or a link model of your own")] = None
-    noise_figure: Annotated[Deviation | None, key("noise that the receiver adds; raises N0 by so many dB")] = None
+    link: Annotated[LinkTable | None, key(
+        "link model: Shannon's limit with an efficiency and a cap, a link model of your own, or for measured rates "
+        '(radio.rate) shared "airtime" or "dedicated" links')] = None
+    scheduler: Annotated[str | None, key(
+        'bandwidth of each active upload: "planned" (the default), "equal", "adaptive", "tdma", or '
+        '"package.module:Name"')] = None
+    noise_figure: Annotated[Deviation | None, key("noise figure of the receiver, added to N0")] = None
     downlink: Annotated[DownlinkTable | None, key(
-        "how the model gets to the devices; without it in no time, as in the paper")] = None
+        "downlink; by default the model arrives in zero time, as in the paper")] = None
 
     @model_validator(mode="after")
     def _one_channel(self) -> Self:
@@ -189,16 +236,16 @@ class Cell(Model):
             raise field_error("conflict", "fading", expected='"none"', hint="A recorded gain_trace includes fading")
         if self.channel is not None and (self.gain_trace is not None or self.fading != "none"):
             raise field_error("conflict", "channel", expected="neither fading nor gain_trace beside it",
-                              hint="A channel of your own says how gains change")
+                              hint="A channel of your own determines the gains")
         return self
 
     @property
     def shadowing_db(self) -> float:
-        """Standard deviation of the shadowing."""
+        """Standard deviation of the shadowing in dB."""
         return self.shadowing.sd if isinstance(self.shadowing, Shadowing) else self.shadowing
 
     @property
     def noise_w_per_hz(self) -> float:
-        """Noise density with what the receiver adds."""
+        """Noise density in W/Hz, with the noise figure of the receiver."""
         added = 1.0 if self.noise_figure is None else 10.0 ** (self.noise_figure / 10.0)
         return float(self.noise) * added

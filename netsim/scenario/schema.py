@@ -1,4 +1,4 @@
-"""A whole scenario as frozen models: what a scenario file can hold, its text and its fingerprint."""
+"""A scenario as frozen models: its tables, its text as TOML and its digest."""
 
 from __future__ import annotations
 
@@ -15,110 +15,121 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PrivateAttr, Strict, model_validator
 
 from netsim.base import html
-from netsim.base.counts import counted
-from netsim.base.errors import InputError, found
+from netsim.base.errors import InputError, describe_value
 from netsim.base.fields import Model, Natural, OpenTable, Time, field_error, key
 from netsim.base.files import MEGABYTE, read_bytes
+from netsim.base.pluralize import pluralize
 from netsim.scenario import toml_text
+from netsim.scenario.aliases import as_stored
 from netsim.scenario.devices import IN_TIME, MOST_DEVICES, PopulationTable
-from netsim.scenario.effect import Said, flat, idle_keys, is_spelled_out
 from netsim.scenario.learning import LearningTable
-from netsim.scenario.radio import Cell, Shadowing
+from netsim.scenario.radio import Cell, RateTrace, Shadowing
+from netsim.scenario.recorded_traces import Files, referenced
 from netsim.scenario.time_varying import TimeOfDay, seconds_of
+from netsim.scenario.unused_keys import Provenance, flat, is_complete, unused_keys
 
 BITS_A_PARAMETER = 32
-MOST_BYTES = 500 * MEGABYTE      # of a file whose content counts
+# keys that are newer than stored results, with their defaults, which are not part of the digest
+ADDED = {("learning", "device"): "cpu", ("flower", "queries"): "free", ("flower", "compute"): "measured"}
+MOST_BYTES = 500 * MEGABYTE      # of a file whose content is part of the digest
 
 
 class MethodTable(OpenTable):
-    """A method by name; all other keys are its options, which the method itself checks."""
+    """A method by name; all other keys are its options, which the method checks."""
 
     method: Annotated[str, Field(min_length=1), key('a built-in method, or "package.module:Name" of installed code')]
 
 
 class SelectionTable(MethodTable):
-    """Who takes part in a round."""
+    """Selection of the devices of a round."""
 
-    cohort: Annotated[Natural, key("S: devices in a round")]
+    cohort: Annotated[Natural, key("S: number of devices per round")]
 
 
 class AllocationTable(MethodTable):
-    """How bandwidth, CPU frequency and power are shared out."""
+    """Allocation of bandwidth, CPU frequency and power."""
 
     method: Annotated[str, Field(min_length=1), key("such as sao or equal")] = "sao"
-    channel: Annotated[Literal["now", "mean"] | None, key(
-        'what a plan believes of channels: their gains "now" (the default), or in the "mean", without fading')] = None
-    sharing: Annotated[str | None, key(
-        'how those who send share the band: "planned" (the default), "equal", "adaptive", "tdma", or '
-        '"package.module:Name"')] = None
+    channel_estimate: Annotated[Literal["instantaneous", "mean"] | None, key(
+        'channel gains that a plan assumes: "instantaneous" at the start of the job (the default), or the "mean" '
+        "without fading")] = None
 
 
 class ServerTable(OpenTable):
-    """Who dispatches jobs, waits for them and aggregates; all keys but the kind are its options."""
+    """The server, which dispatches jobs, waits for them and aggregates; all other keys are its options."""
 
     kind: Annotated[str, Field(min_length=1), key(
         '"synchronous", "first-k", "window", "fedbuff", "fedasync", "port", or "package.module:Name"')]
 
 
 class Rounds(Model):
-    """The rules of a round."""
+    """Rules of a round."""
 
     first: Annotated[
-        Literal["all", "cohort"], key("all: every device takes part in the first round (Algorithm 1)")] = "all"
-    first_infeasible: Annotated[
+        Literal["all", "cohort"],
+        key('devices of the first round: "all" (Algorithm 1), or a "cohort" as in every other round')] = "all"
+    first_round_policy: Annotated[
         Literal["waves", "relax"],
-        key("first round of all without a plan: groups of the cohort's size in turn, or scaled budgets")] = "waves"
-    infeasible: Annotated[
+        key('first round of all devices, if infeasible: "waves" of cohorts, or "relax" the budgets')] = "waves"
+    infeasible_policy: Annotated[
         Literal["largest", "error", "waves", "relax"],
-        key("a cohort without a plan: the largest part that fits, an error, groups in turn, or scaled budgets"),
+        key('infeasible cohort: its "largest" feasible subset, an "error", "waves", or "relax" the budgets'),
     ] = "largest"
     deadline: Annotated[Time | None, key(
-        "how long a wave may take: a plan that takes longer is none, and who is not done by then is dropped")] = None
-    over_budget: Annotated[Literal["go on", "drop"] | None, key(
-        'a budget that is spent in mid-upload: "go on" (the default), or "drop" the job')] = None
-    wait: Annotated[Time | None, key("how long a round takes in which no device fits; by default 1 s")] = None
-    starts_at: Annotated[TimeOfDay | None, key("time of day at which a run begins; by default midnight")] = None
+        "longest duration of a wave; longer plans are infeasible, and late devices are dropped")] = None
+    on_budget_exceeded: Annotated[Literal["continue", "abort"] | None, key(
+        'job that has spent its energy budget during the upload: "continue" (the default), or "abort"')] = None
+    retry_after: Annotated[Time | None, key(
+        "wait before the next attempt if no device is feasible; by default 1 s")] = None
+    starts_at: Annotated[TimeOfDay | None, key(
+        "time of day at the start of the run, by default midnight; recorded times then count from midnight")] = None
 
     @property
     def wait_s(self) -> float:
-        """How long a round takes in which no device fits."""
-        return 1.0 if self.wait is None else float(self.wait)
+        """Wait before the next attempt if no device is feasible, in s."""
+        return 1.0 if self.retry_after is None else float(self.retry_after)
 
     @property
     def midnight_s(self) -> float:
-        """When it was midnight last, as the run begins: 0 or less."""
+        """Time of the last midnight relative to the start of the run, in s: 0 or less."""
         return 0.0 if self.starts_at is None else -seconds_of(self.starts_at)
 
 
 class FlowerTable(Model):
-    """What `netsim flower` asks besides; a run without a Flower app has no use for it."""
+    """Settings of `netsim flower`; other commands ignore them."""
 
     evaluation: Annotated[Literal["free", "charged"], key(
-        "what it costs a device to evaluate a model: nothing, or computing one pass and sending the metrics")] = "free"
+        'cost of evaluating a model on a device: "free", or "charged" (one epoch, and sending the metrics)')] = "free"
+    queries: Annotated[Literal["free", "charged"], key(
+        'cost of answering a query on a device: "free", or "charged" (one epoch, and sending the reply)')] = "free"
+    compute: Annotated[Literal["measured", "flops"], key(
+        'work of an app on devices with cycles_per_sample = "auto": FLOP counted by torch and other CPU time measured '
+        "on this machine, or FLOP only, which is the same on every machine")] = "measured"
 
 
 class End(Model):
-    """When a run is over, if the target accuracy was not reached before."""
+    """End of a run that does not reach the target accuracy."""
 
     rounds: Annotated[Natural, key("number of rounds")] = 100
-    time: Annotated[Time | None, key("simulated time; the round that passes it is the last")] = None
+    time: Annotated[Time | None, key("simulated time; the round in which it passes is the last")] = None
 
 
 class Scenario(Model):
-    """A cell, its devices, and the rules of their learning."""
+    """A cell, its devices and their learning."""
 
-    name: Annotated[str, Field(min_length=1), key("default: the file's name")] = "scenario"
-    description: Annotated[str, key("a line for `netsim scenarios`")] = ""
+    name: Annotated[str, Field(min_length=1), key("name of the scenario; by default that of the file")] = "scenario"
+    description: Annotated[str, key("one line, listed by `netsim scenarios`")] = ""
     cell: Cell
     population: Annotated[tuple[PopulationTable, ...], Strict(False), Field(min_length=1), key("kinds of devices")]
     learning: LearningTable
     selection: SelectionTable
     allocation: AllocationTable = AllocationTable()
     rounds: Rounds = Rounds()
-    server: Annotated[ServerTable | None, key("who dispatches jobs; synchronous rounds where it is not given")] = None
+    server: Annotated[ServerTable | None, key("the server; by default synchronous rounds")] = None
     end: End = End()
-    flower: Annotated[FlowerTable | None, key("for `netsim flower` alone")] = None
-    _said: Said = PrivateAttr(Said())
+    flower: Annotated[FlowerTable | None, key("settings of `netsim flower`")] = None
+    _said: Provenance = PrivateAttr(Provenance())
+    _files: Files = PrivateAttr(Files())
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -134,30 +145,102 @@ class Scenario(Model):
             raise field_error("more-than-devices", "selection", "cohort", expected=f"at most {there:,}")
         trace = self.cell.gain_trace
         if trace is not None and len(trace.db[0]) != there:
-            raise field_error("wrong-length", "cell", "gain_trace", found=counted(len(trace.db[0]), "column"),
-                              expected=f"one for each of {counted(there, 'device')}")
+            raise field_error("wrong-length", "cell", "gain_trace", found=pluralize(len(trace.db[0]), "column"),
+                              expected=f"one for each of {pluralize(there, 'device')}")
         moving = [table.name for table in self.population if table.mobility is not None]
         if moving and (trace is not None or self.cell.channel is not None):
             raise field_error("conflict", "cell", "channel" if trace is None else "gain_trace",
                               expected=f"no mobility of {moving[0]} beside it",
-                              hint="It says what the gains are, so places have no effect")
+                              hint="It determines the gains, so positions have no effect")
+        self._check_rates()
         if not moving and isinstance(self.cell.shadowing, Shadowing):
             raise field_error("no-effect", "cell", "shadowing", "correlation", hint="No device moves: give a "
                               f'population mobility, or shadowing = "{self.cell.shadowing.sd:g} dB"')
-        if self.rounds.starts_at is not None and all(table.charging is None for table in self.population):
-            raise field_error("no-effect", "rounds", "starts_at", hint="No population has charging hours")
+        by_the_clock = any(each.charging is not None or "recorded" in (
+            getattr(each.availability, "model", ""), getattr(each.mobility, "model", ""))
+            or isinstance(each.values("rate"), RateTrace) for each in self.population)
+        if self.rounds.starts_at is not None and not by_the_clock and getattr(trace, "t", None) is None:
+            raise field_error("no-effect", "rounds", "starts_at", hint="No population has charging hours, and nothing "
+                              "is recorded over time")
+        counted_flops = [place for place, table in enumerate(self.population) if table.counts_flops]
+        if counted_flops and not self.trains and self.learning.flops_per_sample is None:
+            raise field_error("needs", "population", counted_flops[0], "cpu", "cycles_per_sample", found='"auto"',
+                              expected="learning.flops_per_sample, or a dataset and a model")
+        if not counted_flops and self.learning.flops_per_sample is not None:
+            raise field_error("no-effect", "learning", "flops_per_sample",
+                              hint='No population has cpu.cycles_per_sample = "auto"')
         auto = [place for place, table in enumerate(self.population) if table.samples == "auto"]
         if auto and not self.trains:
             raise field_error("needs", "population", auto[0], "samples", expected="a dataset to split, or a number")
         if auto and len(auto) < len(self.population):
             raise field_error("conflict", "population", auto[0], "samples", expected='"auto" for every population or '
-                              "for none", hint="It shares out the whole dataset")
+                              "for none", hint="It splits the whole dataset")
         return self
+
+    def _check_rates(self) -> None:
+        """Raise an error for measured rates of some populations only, or beside another channel."""
+        cell, model = self.cell, self.cell.link.model if self.cell.link is not None else None
+        for name in ("rate", "downlink_rate"):
+            without = [place for place, table in enumerate(self.population) if table.values(name) is None]
+            if 0 < len(without) < len(self.population):
+                raise field_error("needs", "population", without[0], "radio", name, expected="it for every population "
+                                  "or for none")
+        if cell.downlink is not None and cell.downlink.power is None and not self.downlink_measured:
+            raise field_error("missing", "cell", "downlink", "power")
+        if not self.rates_measured:
+            if model in ("airtime", "dedicated"):
+                raise field_error("needs", "cell", "link", "model", expected="measured rates (radio.rate)")
+            return
+        other = next((name for name, there in (
+            ("gain_trace", cell.gain_trace is not None), ("channel", cell.channel is not None),
+            ("fading", cell.fading != "none"),
+            ("link", cell.link is not None and model not in ("airtime", "dedicated"))) if there), None)
+        if other is not None:
+            raise field_error("conflict", "cell", other, hint="The rates are measured (radio.rate): remove one of them")
+        if cell.downlink is not None and not self.downlink_measured:
+            raise field_error("needs", "population", 0, "radio", "downlink_rate", expected="it for a downlink beside "
+                              "measured rates")
+
+    @property
+    def has_cpu_tables(self) -> bool:
+        """True if a CPU's power comes from a table."""
+        return any(table.cpu_table is not None for table in self.population)
+
+    @property
+    def rates_measured(self) -> bool:
+        """True if devices have measured upload rates instead of channel gains."""
+        return self.population[0].values("rate") is not None
+
+    @property
+    def downlink_measured(self) -> bool:
+        """True if devices have measured download rates."""
+        return self.population[0].values("downlink_rate") is not None
+
+    @property
+    def has_downlink(self) -> bool:
+        """True if the model is sent to the devices."""
+        return self.cell.downlink is not None or self.downlink_measured
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Scenario:
-        """A scenario of tables as a file would hold them; ``base`` may name one to start from.
+        """Return a scenario from a dict with the tables of a scenario file.
 
+        Parameters
+        ----------
+        table : mapping
+            Tables as in a file; ``base`` may name a scenario to start from.
+
+        Returns
+        -------
+        Scenario
+
+        Raises
+        ------
+        InputError
+            For invalid input; names key, value and what is allowed.
+
+        Examples
+        --------
         >>> Scenario.of({"base": "tiny", "cell": {"bandwidth": "10 MHz"}}).cell.bandwidth
         10000000.0
         """
@@ -166,8 +249,26 @@ class Scenario(Model):
         return scenario_of(table)
 
     def with_(self, changes: Mapping[str, Any] | None = None, /, **more: Any) -> Scenario:
-        """The same with other values, by their key paths.
+        """Return a copy with other values.
 
+        Parameters
+        ----------
+        changes : mapping, optional
+            Values by key path.
+        **more
+            Top-level keys.
+
+        Returns
+        -------
+        Scenario
+
+        Raises
+        ------
+        InputError
+            For invalid input; names key, value and what is allowed.
+
+        Examples
+        --------
         >>> tiny = Scenario.of({"base": "tiny"})
         >>> tiny.with_({"cell.bandwidth": "10 MHz"}).cell.bandwidth
         10000000.0
@@ -175,31 +276,32 @@ class Scenario(Model):
         from netsim.scenario.loading import scenario_of
 
         if changes is not None and not isinstance(changes, Mapping):
-            raise InputError("wrong-type", "with_", found(changes), 'a dict such as {"cell.bandwidth": "10 MHz"}')
+            raise InputError("wrong-type", "with_", describe_value(changes),
+                             'a dict such as {"cell.bandwidth": "10 MHz"}')
         return scenario_of(tomllib.loads(self.to_toml()), {**(changes or {}), **more}, source=f"scenario {self.name}",
                            said=self._said)
 
     @property
-    def said(self) -> Said:
-        """Who said what of it: its file, and the changes on top."""
+    def said(self) -> Provenance:
+        """Sources of its keys: files, and the changes on top."""
         return self._said
 
-    def as_said(self, said: Said) -> Scenario:
-        """The same, with who has said what of it; InputError for a key that was set and has no effect."""
+    def with_provenance(self, said: Provenance) -> Scenario:
+        """Return the scenario with the sources of its keys; raise InputError for a key set without effect."""
         whole = self.model_dump(exclude_none=True, exclude={"population": True, "cell": {"gain_trace"}})
-        spelled_out = said.spelled_out or (bool(said.files) and is_spelled_out(said.files[-1].table, whole))
+        spelled_out = said.spelled_out or (bool(said.files) and is_complete(said.files[-1].table, whole))
         self._said = replace(said, spelled_out=spelled_out)
-        self._said.refuse(idle_keys(self))
+        self._said.refuse(unused_keys(self))
         return self
 
     def _repr_html_(self) -> str:
-        """The tables that it is made of, with units."""
+        """Return its tables with units."""
         tables = self.model_dump(exclude_none=True, exclude={"name", "description"})
-        return html.listing(f"{self.name}: {counted(self.size, 'device')}. {self.description}", dict(flat(tables)))
+        return html.listing(f"{self.name}: {pluralize(self.size, 'device')}. {self.description}", dict(flat(tables)))
 
     @property
     def living(self) -> str | None:
-        """The key, if any, by which things change while a round is played."""
+        """The first key that lets something change during a round, or None."""
         cell = self.cell
         moving = next((f"{table.name}.{key}" for table in self.population for key in IN_TIME
                        if getattr(table, key) is not None), None)
@@ -207,8 +309,9 @@ class Scenario(Model):
             ("cell.fading.coherence", getattr(cell.fading, "coherence", "round") != "round"),
             (f"population.{moving}", moving is not None),
             ("cell.gain_trace", cell.gain_trace is not None and cell.gain_trace.t is not None),
-            ("cell.rate", cell.rate is not None), ("cell.downlink", cell.downlink is not None),
-            ("rounds.over_budget", self.rounds.over_budget == "drop"),
+            ("cell.link", cell.link is not None), ("cell.downlink", self.has_downlink),
+            ("radio.rate", self.rates_measured),
+            ("rounds.on_budget_exceeded", self.rounds.on_budget_exceeded == "abort"),
         ) if there), None)
 
     @property
@@ -224,11 +327,11 @@ class Scenario(Model):
 
     @property
     def trains(self) -> bool:
-        """Whether there is something to learn from."""
+        """True if the scenario has a dataset."""
         return self.learning.dataset is not None
 
     def bits(self, parameters: int | None = None) -> float:
-        """z, the size of an upload; ``parameters`` is the size of the model, for ``bits = "auto"``."""
+        """Return z, the size of an upload in bits; ``bits = "auto"`` needs the number of parameters of the model."""
         if isinstance(self.learning.bits, float):
             return float(self.learning.bits)
         if parameters is None:
@@ -237,20 +340,21 @@ class Scenario(Model):
         return float(BITS_A_PARAMETER * parameters)
 
     def to_toml(self) -> str:
-        """The scenario with all defaults filled in, as a file that loads to an equal scenario from any folder."""
-        return toml_text.dumps(self.model_dump(exclude_none=True))
+        """Return the scenario as TOML with all defaults; it loads to an equal scenario from any folder."""
+        return toml_text.dumps(referenced(self.model_dump(exclude_none=True), self._files))
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what the scenario says, however it is spelled; its name and where the data lie do not count.
+        """SHA-256 of the scenario, independent of its spelling, its name and the place of its data.
 
-        Of a split, a policy or arrays in a file, what the file holds counts; of a folder of images, their names and
-        sizes.
+        Of a partition, policy or array file the content counts, of a folder of images the names and sizes.
         """
-        plain = self.model_dump(exclude_none=True, exclude={"name", "description"})
+        plain = as_stored(self.model_dump(exclude_none=True, exclude={"name", "description"}))
         learning, partition, selection = plain["learning"], plain["learning"]["partition"], plain["selection"]
-        learning["server"] = learning.pop("optimiser")      # its name when the stored trials were made
         root = learning.pop("root", None)
+        for (table, name), default in ADDED.items():
+            if plain.get(table, {}).get(name) == default:
+                del plain[table][name]
         if learning.get("dataset") == "image-folder" and root:
             learning["images"] = _listing(Path(root))
         if learning.get("dataset") == "arrays" and root:
@@ -262,51 +366,28 @@ class Scenario(Model):
         return hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode()).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travels to other processes as its own text: the classes of distributions are made on the fly."""
-        return _from_toml, (self.to_toml(), Said(changes=self._said.changes))
+        """Pickle as TOML: the classes of distributions are generated at runtime."""
+        return _from_toml, (self.to_toml(), Provenance(changes=self._said.changes))
 
 
 def _content(path: str) -> str:
-    """The hash of a file; the path itself where it can't be read, which is reported when the file is needed."""
+    """Return the hash of a file, or its path if it cannot be read; that error is reported when the file is used."""
     with suppress(OSError, InputError):
         return hashlib.sha256(read_bytes(Path(path), "part of a scenario", MOST_BYTES)).hexdigest()
     return path
 
 
 def _listing(folder: Path) -> str:
-    """The hash of the names and sizes of all files below a folder, wherever that lies."""
+    """Return the hash of the names and sizes of all files below a folder, independent of its path."""
     files = sorted((file.relative_to(folder).as_posix(), file.stat().st_size)
                    for part in ("train", "test") for file in (folder / part).rglob("*") if file.is_file())
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
-def _from_toml(text: str, said: Said) -> Scenario:
-    scenario = Scenario.model_validate(tomllib.loads(text))
-    scenario._said = said
+def _from_toml(text: str, said: Provenance) -> Scenario:
+    from netsim.scenario.loading import read_files
+
+    tables, files = read_files(tomllib.loads(text))
+    scenario = Scenario.model_validate(tables)
+    scenario._said, scenario._files = said, files
     return scenario
-
-
-def _needed_without_a_base(schema: dict[str, Any]) -> dict[str, Any]:
-    """Takes the needed keys of all top tables out of a schema: with a base they are there already."""
-    needed: dict[str, Any] = {"required": schema.pop("required"), "properties": {}}
-    for name, place in schema["properties"].items():
-        table = place.get("$ref", place.get("items", {}).get("$ref", "")).removeprefix("#/$defs/")
-        keys = schema["$defs"].get(table, {}).pop("required", None)
-        if keys is not None:
-            inside = {"required": keys}
-            needed["properties"][name] = {"items": inside} if "items" in place else inside
-    return needed
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a scenario file, for editors and other tools."""
-    schema = Scenario.model_json_schema()
-    names = {old: table["title"].removesuffix("Table") for old, table in schema["$defs"].items() if "title" in table}
-    text = json.dumps(schema)
-    for old, new in sorted(names.items(), key=lambda pair: -len(pair[0])):
-        text = text.replace(f'"{old}"', f'"{new}"').replace(f'"#/$defs/{old}"', f'"#/$defs/{new}"')
-    named: dict[str, Any] = json.loads(text)
-    named["properties"]["base"] = {
-        "type": "string", "description": "a scenario file or built-in scenario that this one changes"}
-    named |= {"if": {"required": ["base"]}, "else": _needed_without_a_base(named)}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "netsim scenario", **named}

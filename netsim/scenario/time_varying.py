@@ -1,7 +1,6 @@
-"""What happens to devices in time: keys of ``[[population]]``.
+"""Keys of ``[[population]]`` for time-varying devices.
 
-When they are there, when they crash, what becomes of their uploads, how they move, what comes into their batteries and
-how warm they get.
+Availability, crashes, packet loss, mobility, charging, thermal throttling and random variation of jobs.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_validator
 
-from netsim.base.counts import counted
 from netsim.base.fields import MOST, Duration, Frequency, Model, Natural, Power, Speed, Time, default, field_error, key
+from netsim.base.pluralize import pluralize
 from netsim.scenario.distributions import Drawn, Spread, Uniform, highest, lowest
 
 
 def at_least(least: float, expected: str, hint: str = "") -> AfterValidator:
-    """A check that a value is not less than this, in SI units."""
+    """Return a check that a value is at least ``least``, in SI units."""
     def check(value: float) -> float:
         if value < least:
             raise field_error("out-of-range", expected=expected, hint=hint)
@@ -27,9 +26,9 @@ def at_least(least: float, expected: str, hint: str = "") -> AfterValidator:
 
 
 def _check_rises(before: float, after: float, *at: str | int) -> None:
-    """Raise a fault for instants that do not rise."""
+    """Raise an error for times that do not increase."""
     if not before < after:
-        raise field_error("out-of-range", *at, found=f"{after:g} s after {before:g} s", expected="times that rise")
+        raise field_error("out-of-range", *at, found=f"{after:g} s after {before:g} s", expected="increasing times")
 
 
 def _rising(instants: tuple[float, ...]) -> tuple[float, ...]:
@@ -38,38 +37,39 @@ def _rising(instants: tuple[float, ...]) -> tuple[float, ...]:
     return instants
 
 
-# With shorter dwell times or steps a run would only count changes.
+# With shorter times a run would spend its time on changes.
 Dwell = Annotated[Time, at_least(1e-3, "a mean of at least 1 ms")]
-Step = Annotated[Time, at_least(1e-3, "at least 1 ms", "Every change takes time to compute"),
-                 key("how often the gains follow the places")]
-Work = Annotated[Literal["pause", "lose", "drop"], key(
-    'a device that goes off at work: "pause" (it goes on where it was), "lose" (the job starts over), or "drop" (the '
-    "job ends)")]
+Step = Annotated[Time, at_least(1e-3, "at least 1 ms", "Every change costs computing time"),
+                 key("interval at which the gains follow the positions")]
+OnInterrupt = Annotated[Literal["pause", "restart", "abort"], key(
+    'job of a device that becomes unavailable: "pause" (it resumes later), "restart" (from the beginning) or "abort"')]
 Instants = tuple[Annotated[float, Field(ge=0, le=1e12), Strict(False)], ...]
 RISING = AfterValidator(_rising)
 Metres = tuple[Annotated[float, Field(ge=-MOST, le=MOST), Strict(False)], ...]
 
 
 class OnOff(Model):
-    """There and away by turns, for exponential times; begun as if it had gone on for ever."""
+    """Alternates between on and off with exponential durations; starts in steady state."""
 
     model: Literal["on-off"]
-    on: Annotated[Dwell, key("mean time that a device is there")]
-    off: Annotated[Dwell, key("mean time that it is away")]
-    work: Work = "pause"
+    on: Annotated[Dwell, key("mean duration on")]
+    off: Annotated[Dwell, key("mean duration off")]
+    on_interrupt: OnInterrupt = "pause"
 
 
 class Intervals(Model):
-    """When one device is there; it is away before, between and after."""
+    """Times at which one device is available; it is off before, between and after."""
 
-    on: Annotated[Instants, Strict(False), key("seconds at which it comes")]
-    off: Annotated[Instants, Strict(False), key("seconds at which it goes")]
+    on: Annotated[Instants, Strict(False), key("times in seconds at which it becomes available")]
+    off: Annotated[Instants, Strict(False), key("times in seconds at which it goes off")]
+    period: Annotated[Annotated[float, Field(gt=0, le=1e12), Strict(False)] | None, key(
+        "period in seconds after which the intervals of this device repeat; by default that of all devices")] = None
 
     @model_validator(mode="after")
     def _even(self) -> Self:
         if len(self.on) != len(self.off):
-            raise field_error("wrong-length", "off", found=counted(len(self.off), "end"),
-                              expected=f"one for each of {counted(len(self.on), 'start')}")
+            raise field_error("wrong-length", "off", found=pluralize(len(self.off), "end"),
+                              expected=f"one for each of {pluralize(len(self.on), 'start')}")
         edges = [edge for pair in zip(self.on, self.off, strict=True) for edge in pair]
         for place, (before, after) in enumerate(pairwise(edges), 1):
             _check_rises(before, after, ("on", "off")[place % 2], place // 2)
@@ -77,19 +77,20 @@ class Intervals(Model):
 
 
 class RecordedOnOff(Model):
-    """There in recorded intervals, device by device."""
+    """Recorded intervals of availability of each device."""
 
     model: Literal["recorded"]
     intervals: Annotated[
         tuple[Intervals, ...], Strict(False), Field(min_length=1),
-        key("one entry a device, or the path of a CSV file with the columns device, on, off (s)")]
-    period: Annotated[Time | None, key("after which the intervals start over; without it they end")] = None
-    work: Work = "pause"
+        key("one entry per device, or the path of a CSV file with the columns device, on, off (s)")]
+    period: Annotated[Time | None, key("period after which the intervals repeat; by default they end")] = None
+    on_interrupt: OnInterrupt = "pause"
 
     @model_validator(mode="after")
     def _within_the_period(self) -> Self:
         for device, each in enumerate(self.intervals):
-            if self.period is not None and each.off and each.off[-1] > self.period:
+            period = self.period if each.period is None else each.period
+            if period is not None and each.off and each.off[-1] > period:
                 raise field_error("out-of-range", "period", expected=f"at least {each.off[-1]:g} s (device {device})")
         return self
 
@@ -98,29 +99,42 @@ Availability = Annotated[OnOff | RecordedOnOff, Field(discriminator="model")]
 
 
 class Crash(Model):
-    """Breaks down at random, and is repaired; begun as if it had gone on for ever."""
+    """Random failures and repairs with exponential durations; starts in steady state."""
 
-    every: Annotated[Dwell, key("mean time from a repair to the next crash")]
-    repair: Annotated[Dwell, key("mean time that a repair takes")]
-    work: Work = "lose"
+    mean_time_between_failures: Annotated[Dwell, key("mean time from a repair to the next failure")]
+    mean_repair_time: Annotated[Dwell, key("mean duration of a repair")]
+    on_interrupt: OnInterrupt = "restart"
 
 
 class Loss(Model):
-    """Uploads that do not get through and are sent again: as a whole, or packet by packet."""
+    """Loss of whole uploads or of packets, which are sent again."""
 
-    probability: Annotated[float, Field(gt=0, le=1), key("that an upload, or a packet, is lost, each time anew")]
-    tries: Annotated[Natural, Field(le=1000), key("how often an upload, or a packet, is sent at most")] = 4
+    probability: Annotated[float, Field(gt=0, le=1), key("that an upload or packet is lost, for each attempt")]
+    max_attempts: Annotated[Natural, Field(le=1000), key("maximum number of attempts of an upload or packet")] = 4
     packets: Annotated[Natural | None, key(
-        "how many packets an upload has; those lost are sent again. Without it uploads are lost as a whole")] = None
+        "number of packets of an upload; by default uploads are lost as a whole")] = None
+
+
+class Variation(Model):
+    """Job-to-job variation of times: each job draws a log-normal factor of median 1 for computing and for uploading."""
+
+    compute: Annotated[float, Field(ge=0, le=3), key("standard deviation of ln(compute time)")] = 0.0
+    upload: Annotated[float, Field(ge=0, le=3), key("standard deviation of ln(upload time)")] = 0.0
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not self.compute and not self.upload:
+            raise field_error("no-effect", hint="Both deviations are 0: give one, or remove the table")
+        return self
 
 
 class RandomWaypoint(Model):
-    """Straight to a point drawn evenly over the disc, a pause there, and on; begun as if it had gone on for ever."""
+    """Random waypoint: straight to a uniformly drawn point of the disc, then a pause; starts in steady state."""
 
     model: Literal["random-waypoint"]
-    speed: Annotated[Spread, Drawn(Speed), key("of each leg: one for all, or uniform")]
-    pause: Annotated[Duration, key("rest at each point")] = default("0 s", "time")
-    every: Step = default("100 ms", "time")
+    speed: Annotated[Spread, Drawn(Speed), key("speed of each leg: constant or uniform")]
+    pause: Annotated[Duration, key("pause at each point")] = default("0 s", "time")
+    update_interval: Step = default("100 ms", "time")
 
     @model_validator(mode="after")
     def _one_or_uniform(self) -> Self:
@@ -131,14 +145,14 @@ class RandomWaypoint(Model):
 
     @property
     def speeds(self) -> tuple[float, float]:
-        """The slowest and the fastest leg."""
+        """Lowest and highest speed of a leg."""
         return lowest(self.speed), highest(self.speed)
 
 
 class Track(Model):
-    """Where one device is at some instants; in between it moves straight, afterwards it stays."""
+    """Positions of one device over time, linearly interpolated; it stays at the last one."""
 
-    t: Annotated[Instants, Strict(False), Field(min_length=1), RISING, key("seconds")]
+    t: Annotated[Instants, Strict(False), Field(min_length=1), RISING, key("times in seconds")]
     x: Annotated[Metres, Strict(False), key("metres east of the base station")]
     y: Annotated[Metres, Strict(False), key("metres north of the base station")]
 
@@ -146,17 +160,17 @@ class Track(Model):
     def _even(self) -> Self:
         if not len(self.t) == len(self.x) == len(self.y):
             raise field_error("wrong-length", found=f"{len(self.t)} times, {len(self.x)} x and {len(self.y)} y",
-                              expected="as many places as times")
+                              expected="one position per time")
         return self
 
 
 class Recorded(Model):
-    """Places over time, device by device."""
+    """Recorded positions of each device."""
 
     model: Literal["recorded"]
     tracks: Annotated[tuple[Track, ...], Strict(False), Field(min_length=1),
-                      key("one a device, or the path of a CSV file with the columns device, t, x, y (s, m)")]
-    every: Step = default("100 ms", "time")
+                      key("one per device, or the path of a CSV file with the columns device, t, x, y (s, m)")]
+    update_interval: Step = default("100 ms", "time")
 
 
 Mobility = Annotated[RandomWaypoint | Recorded, Field(discriminator="model")]
@@ -175,28 +189,29 @@ TimeOfDay = Annotated[str, BeforeValidator(_of_a_day), Field(pattern=CLOCK)]
 
 
 def seconds_of(clock: str) -> float:
-    """Since midnight: "22:30" is 81,000 s."""
+    """Return the seconds since midnight: "22:30" is 81,000 s."""
     hours, minutes = map(int, clock.split(":"))
     return hours * 3600.0 + minutes * 60.0
 
 
 class Charging(Model):
-    """Hours of every day in which a device is charged; they may reach over midnight."""
+    """Daily charging hours, which may span midnight."""
 
-    power: Annotated[Power, key("what comes in meanwhile")]
+    power: Annotated[Power, key("charging power")]
     start: Annotated[TimeOfDay, key('time of day, such as "22:00"')]
     end: Annotated[TimeOfDay, key('time of day, such as "06:00"')]
 
     @model_validator(mode="after")
     def _some_hours(self) -> Self:
         if self.start == self.end:
-            raise field_error("out-of-range", "end", expected="a time after start", hint="For all day, give harvest")
+            raise field_error("out-of-range", "end", expected="a time after start",
+                              hint="For all day, give harvest_power")
         return self
 
 
 class Throttle(Model):
-    """A lower clock after so many seconds of load; in a rest the processor cools evenly, until it is cold."""
+    """Thermal throttling: a lower clock after a time of load; an idle CPU cools linearly."""
 
-    after: Annotated[Time, key("seconds of computing above the lower clock that a cold processor bears")]
-    to: Annotated[Frequency, key("the clock that it falls to; computing at it, or below, warms nothing")]
-    recovers: Annotated[Time, key("how long a hot processor has to rest until it is cold")]
+    after: Annotated[Time, key("computing time above the lower clock after which a cold CPU throttles")]
+    to: Annotated[Frequency, key("lower clock; computing at or below it does not heat")]
+    recovery_time: Annotated[Time, key("idle time after which a hot CPU is cold")]

@@ -1,4 +1,4 @@
-"""Plain dicts as TOML text, the writing half that the standard library leaves out; quantities as they were written."""
+"""Writer of TOML, which the standard library lacks; quantities are written as they were read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONTROL = re.compile("[\x7f\ud800-\udfff]")
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    """A document as TOML: plain keys, then a ``[table]`` each, lists of tables as ``[[table]]``; deeper ones inline."""
+    """Return a document as TOML: plain keys, then ``[table]`` and ``[[table]]``; deeper tables are inline."""
     plain = {name: item for name, item in document.items() if not is_section(item)}
     blocks = [_lines(plain)] if plain else []
     for name, item in document.items():
@@ -41,12 +41,12 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """JSON's escapes are TOML's too, but for the few characters that only TOML forbids."""
+    """Quote a string: TOML has the escapes of JSON, and forbids a few more characters."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def inline(item: Any) -> str:
-    """A value as TOML writes it on one line."""
+    """Return a value as TOML on one line."""
     if isinstance(item, bool):
         return str(item).lower()
     if isinstance(item, str | Quantity):

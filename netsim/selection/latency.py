@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netsim.base.arrays import Floats, Ints
 from netsim.base.fields import Fraction, Natural, Time
+from netsim.base.types import Floats, Ints
 from netsim.selection.method import Method, compute_s, draw, equal_share_s, typical_s, upload_s
 from netsim.selection.view import Choice, View
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from netsim.base.arrays import Floats, Ints, State
+from netsim.base.types import Floats, Ints, State
 from netsim.physics import compute_time, upload_time
 from netsim.selection.view import Choice, View
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from netsim.base.arrays import Ints
-from netsim.base.counts import counted
 from netsim.base.errors import InputError
+from netsim.base.pluralize import pluralize
 from netsim.base.registry import Entry, Registry
+from netsim.base.types import Ints
 from netsim.selection.method import of_function
 from netsim.selection.view import Choice, Selection, View
 
@@ -28,22 +28,22 @@ def _check_kind(name: str, found: Any) -> None:
 
 METHODS = Registry("selection method", "selection.method", {
     "fedavg": Entry("netsim.selection.basic:FedAvg", "a uniformly random cohort"),
-    "kmeans": Entry("netsim.selection.clusters:KMeans",
+    "kmeans": Entry("netsim.selection.model_based:KMeans",
                     "random devices from each cluster of similar models (Algorithm 3)"),
-    "divergence": Entry("netsim.selection.clusters:Divergence",
+    "divergence": Entry("netsim.selection.model_based:Divergence",
                         "from each cluster the models farthest from the global one (Algorithm 4)"),
-    "cluster-round-robin": Entry("netsim.selection.clusters:ClusterRoundRobin",
+    "cluster-round-robin": Entry("netsim.selection.model_based:ClusterRoundRobin",
                                  "from each cluster the devices not chosen for longest: the control for divergence"),
     "icas": Entry("netsim.selection.latency:Icas", "drawn by importance and channel"),
     "rra": Entry("netsim.selection.rra:Rra", "those worth their energy before a deadline; the size varies", RRA),
     "rra-as-run": Entry("netsim.selection.rra:RraAsRun",
                         "its iteration cut short, which leaves a random set: the paper's comparison", RRA),
-    "favor": Entry("netsim.selection.clusters:Favor", "what a trained agent rates highest (double deep Q-network)"),
+    "favor": Entry("netsim.selection.model_based:Favor", "what a trained agent rates highest (double deep Q-network)"),
     "power-of-choice": Entry("netsim.selection.basic:PowerOfChoice",
                              "of random candidates those that the global model serves worst"),
     "oort": Entry("netsim.selection.latency:Oort", "useful and fast devices, with a share of untried ones"),
     "fedcs": Entry("netsim.selection.latency:FedCS", "as many devices as fit a deadline"),
-    "k-center": Entry("netsim.selection.clusters:KCenter", "devices whose models lie far from each other"),
+    "k-center": Entry("netsim.selection.model_based:KCenter", "devices whose models lie far from each other"),
     "tifl": Entry("netsim.selection.latency:TiFL", "devices of one latency tier"),
     "round-robin": Entry("netsim.selection.basic:RoundRobin", "the devices in turn"),
     "proportional-fair": Entry("netsim.selection.basic:ProportionalFair",
@@ -83,10 +83,10 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
     wanted = min(view.cohort_size, view.alive)
     if devices.size != wanted and not (varies(method) and devices.size):
         expected = "at least 1" if varies(method) else wanted
-        raise InputError("wrong-answer", where, counted(devices.size, "device"), str(expected))
+        raise InputError("wrong-answer", where, pluralize(devices.size, "device"), str(expected))
     if choice.probability is not None and np.shape(choice.probability) != devices.shape:
-        raise InputError("wrong-answer", where, counted(np.size(choice.probability), "probability", "probabilities"),
-                         f"one for each of {counted(devices.size, 'device')}")
+        raise InputError("wrong-answer", where, pluralize(np.size(choice.probability), "probability", "probabilities"),
+                         f"one for each of {pluralize(devices.size, 'device')}")
     return devices.astype(np.int64)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from netsim.allocation.problem import Problem
 from netsim.allocation.rra import rra_alternation, rra_shares
-from netsim.base.arrays import Floats, Ints
 from netsim.base.fields import Energy, Time
+from netsim.base.types import Floats, Ints
 from netsim.selection.method import Method, equal_share_s, typical_s
 from netsim.selection.view import Choice, View
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from netsim.base.arrays import Bools, Floats, Ints, State, Weights
-from netsim.fleet.population import Population
+from netsim.base.types import Bools, Floats, Ints, State, Weights
+from netsim.devices.population import Population
 from netsim.physics import SHANNON, LinkModel
 
 

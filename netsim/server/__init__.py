@@ -20,10 +20,14 @@ def _check(name: str, found: Any) -> None:
 SERVERS = Registry("server", "server.kind", {
     "synchronous": Entry("netsim.server.synchronous:WaitForAll", "rounds that wait for their slowest device"),
     "first-k": Entry("netsim.server.synchronous:FirstK", "over-selection: a round ends with its first k arrivals"),
-    "window": Entry("netsim.server.strategies:Window", "rounds of a fixed length; late updates count in a later one"),
-    "fedbuff": Entry("netsim.server.strategies:FedBuff", "asynchronous, with a buffer and staleness weighting"),
-    "fedasync": Entry("netsim.server.strategies:FedAsync", "asynchronous: each update is mixed into the model"),
-    "port": Entry("netsim.server.strategies:Port", "asynchronous, with a buffer weighted by freshness and similarity"),
+    "window": Entry("netsim.server.asynchronous_strategies:Window",
+                    "rounds of a fixed length; late updates count in a later one"),
+    "fedbuff": Entry("netsim.server.asynchronous_strategies:FedBuff",
+                     "asynchronous, with a buffer and staleness weighting"),
+    "fedasync": Entry("netsim.server.asynchronous_strategies:FedAsync",
+                      "asynchronous: each update is mixed into the model"),
+    "port": Entry("netsim.server.asynchronous_strategies:Port",
+                  "asynchronous, with a buffer weighted by freshness and similarity"),
 }, check=_check)
 
 

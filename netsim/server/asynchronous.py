@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import Field
 from simpy.events import ProcessGenerator
 
-from netsim.base.counts import counted
 from netsim.base.errors import InputError
 from netsim.base.fields import Natural
+from netsim.base.pluralize import pluralize
 from netsim.cell.job import Job
 from netsim.scenario import Scenario
 from netsim.selection import Selection
@@ -27,7 +27,7 @@ Concurrency = Annotated[Natural | None, Field(description="devices that work at 
 MOST_FAILED = 100     # failed jobs after which a round without arrivals ends
 
 
-class Asynchronous(Server):
+class AsynchronousServer(Server):
     """Aggregate when ``buffer`` updates have arrived, or every ``period``.
 
     At one instant, arrivals come first, then the aggregation, then the next starts: the device that fills the buffer
@@ -36,7 +36,7 @@ class Asynchronous(Server):
     after 100 failed jobs. Running jobs are aborted at the end of the run; the energy they have used counts.
     """
 
-    strategy: TakeAsTheyCome
+    strategy: AsynchronousStrategy
 
     def __init__(self, context: ServerContext, strategy: Strategy) -> None:
         super().__init__(context, strategy)
@@ -89,7 +89,7 @@ class Asynchronous(Server):
             self._asked += 1
             self.rounds.select(devices)
             self._infeasible += [device for device in devices.tolist()
-                                 if self.start_alone(device, self.shares, self.context.sizes) is None]
+                                 if self.start_job(device, self.shares, self.context.sizes) is None]
         if not self.rounds.dispatched and not self.cell.running:
             self.refuse_infeasible()
 
@@ -112,10 +112,10 @@ class Asynchronous(Server):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakeAsTheyCome(Strategy):
+class AsynchronousStrategy(Strategy):
     """Base class of asynchronous strategies; a strategy of your own overrides ``weights``."""
 
-    loop = Asynchronous
+    loop = AsynchronousServer
     waits = barrier = False
     period_s: ClassVar[float | None] = None          # seconds between aggregations, if the buffer does not decide
 
@@ -128,7 +128,7 @@ class TakeAsTheyCome(Strategy):
         for key, number in (("concurrency", self.concurrency), ("buffer", self.buffer)):
             if number is not None and number > devices and key in given:
                 raise InputError("more-than-devices", f"server.{key}", number, f"at most {devices}",
-                                 f"The scenario has only {counted(devices, 'device')}, and each does one job at a time")
+                                 f"The scenario has only {pluralize(devices, 'device')}; each does one job at a time")
         if getattr(selection, "barrier", False):
             raise InputError(
                 "conflict", "selection.method", f'"{scenario.selection.method}"', "fedavg, round-robin, oort, "
@@ -144,9 +144,9 @@ class TakeAsTheyCome(Strategy):
 
     def idle(self, scenario: Scenario) -> Mapping[str, str]:
         no_rounds = "is asynchronous and has no cohort rounds; remove this key"
-        keys = ("rounds.first_infeasible", "rounds.deadline", "learning.fedl", "learning.aggregation",
+        keys = ("rounds.first_round_policy", "rounds.deadline", "learning.fedl", "learning.aggregation",
                 *(("rounds.first",) if scenario.rounds.first == "all" else ()))
-        idle = {**dict.fromkeys(keys, no_rounds), "cell.downlink.to": "starts devices one by one; remove this key"}
+        idle = {**dict.fromkeys(keys, no_rounds), "cell.downlink.mode": "starts devices one by one; remove this key"}
         if self.concurrency not in (None, scenario.selection.cohort):
             idle["selection.cohort"] = "uses server.concurrency as the number of devices; change that key"
         return idle

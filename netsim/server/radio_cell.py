@@ -12,9 +12,9 @@ import numpy as np
 import simpy
 
 from netsim.allocation.plan import Infeasible
+from netsim.allocation.planner import MOST_SCALING, Planner, PlannerFactory, RoundPlan, Wave, planner_of
 from netsim.allocation.problem import Problem
-from netsim.allocation.waves import MOST_SCALING, Agenda, MakePlanner, Planner, Wave, planner_of
-from netsim.base.arrays import Bools, Floats, Ints, State
+from netsim.base.types import Bools, Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
 from netsim.cell.channel import PacketLoss, TimeVaryingChannel
@@ -22,13 +22,13 @@ from netsim.cell.device import LocalTraining
 from netsim.cell.job import Job, jobs_of
 from netsim.cell.schedulers import SCHEDULERS, Scheduler
 from netsim.cell.uplink import Uplink
-from netsim.fleet.link_model import Downlink
-from netsim.fleet.population import Population
-from netsim.fleet.work import JobSizes, RoundProblems
+from netsim.devices.link_model import Downlink
+from netsim.devices.population import Population
+from netsim.devices.workload import JobSizes, RoundProblems
+from netsim.environment.availability import DeviceDynamics
+from netsim.environment.channel import EVERYBODY, GainTimeline, channel_of
 from netsim.selection.view import View
 from netsim.trace.schema import BATTERY_EMPTY, OFF
-from netsim.world.channel import EVERYBODY, GainTimeline, channel_of
-from netsim.world.faults import DevicesInTime
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -44,9 +44,9 @@ class CellParts:
     channel: GainTimeline
     problems: RoundProblems
     scheduler: Scheduler
-    planner: MakePlanner
-    believes: str                 # channel gain that plans assume: "now" or "mean"
-    devices: DevicesInTime        # availability, energy sources and thermal limits
+    planner: PlannerFactory
+    believes: str                 # channel gain that plans assume: "instantaneous" or "mean"
+    devices: DeviceDynamics        # availability, energy sources and thermal limits
     abort_over_budget: bool       # whether an upload is aborted when its energy budget is spent
 
     @classmethod
@@ -55,23 +55,28 @@ class CellParts:
         allocation, rounds = scenario.allocation, scenario.rounds
         return cls(
             population, channel_of(scenario, population, seed),
-            RoundProblems(scenario, population, sizes), SCHEDULERS.make(allocation.sharing or "planned", {}),
+            RoundProblems(scenario, population, sizes), SCHEDULERS.make(scenario.cell.scheduler or "planned", {}),
             planner_of(allocation.method, allocation.options, rounds.deadline),
-            allocation.channel or "now", DevicesInTime.of(scenario, seed), rounds.over_budget == "drop")
+            allocation.channel_estimate or "instantaneous", DeviceDynamics.of(scenario, seed),
+            rounds.on_budget_exceeded == "abort")
 
 
-class ChannelOfRound:
+class RoundChannel:
     """The channel in the current round: gains as a function of time."""
 
-    def __init__(self, channel: GainTimeline, round_now: Callable[[], int]) -> None:
-        self.channel, self.round_now = channel, round_now
+    def __init__(self, channel: GainTimeline, round_now: Callable[[], int], radiated: Floats | None = None) -> None:
+        self.channel, self.round_now, self.radiated = channel, round_now, radiated
         self.changes, self.next_change = channel.changes, channel.next_change
 
     def gain(self, devices: Ints | slice, t: float) -> Floats:
-        return self.channel.gain(devices, t, self.round_now())
+        return self._over_drawn(self.channel.gain(devices, t, self.round_now()), devices)
 
     def mean(self, devices: Ints | slice, t: float) -> Floats:
-        return self.channel.mean(devices, t, self.round_now())
+        return self._over_drawn(self.channel.mean(devices, t, self.round_now()), devices)
+
+    def _over_drawn(self, gain: Floats, devices: Ints | slice) -> Floats:
+        """Return received over drawn power, where a radio draws more than it radiates."""
+        return gain if self.radiated is None else gain * self.radiated[devices]
 
 
 class RadioCell(SimulatedCell):
@@ -94,7 +99,8 @@ class RadioCell(SimulatedCell):
         training: LocalTraining | None = None,
     ) -> None:
         self.parts, self.problems = parts, parts.problems
-        self.channel = channel = ChannelOfRound(parts.channel, round_now)
+        self.channel = channel = RoundChannel(parts.channel, round_now, parts.population.radiated)
+        self._round_now = round_now
         devices, faults, problems = parts.devices, parts.devices.faults, parts.problems
         battery_j, least_j = parts.population.battery_j, problems.least_j(channel_changes=channel.changes)
         changes = channel.next_change(env.now) < math.inf         # gains change during a round
@@ -106,7 +112,8 @@ class RadioCell(SimulatedCell):
         super().__init__(
             env, uplink, Batteries(env, battery_j, least_j, devices.supplies), devices, training=training,
             receive_w=self._downlink.reception_w if self._downlink else 0.0)
-        self._surprises = bool(changes or faults or devices.heat_limits)      # jobs may take longer than planned
+        # jobs may take longer than planned
+        self._surprises = bool(changes or faults or devices.heat_limits or devices.variation)
         self._faults = faults if faults and faults.presences else None
         self._charge = self.batteries.level_j if self.batteries.any_finite else None
         self._whole_band = bool(getattr(parts.scheduler, "alone", False))     # whether one job has it all
@@ -171,7 +178,7 @@ class RadioCell(SimulatedCell):
         believed = self.channel.mean if self.parts.believes == "mean" else self.channel.gain
         return self.problems.of(devices, believed(devices, self.now))
 
-    def plan(self, devices: Ints, sizes: JobSizes, rule: str, size: int, shares: int = 1) -> Agenda:
+    def plan(self, devices: Ints, sizes: JobSizes, rule: str, size: int, shares: int = 1) -> RoundPlan:
         """Plan bandwidth, CPU frequency and power of devices, in waves of at most ``size`` devices.
 
         Parameters
@@ -181,7 +188,7 @@ class RadioCell(SimulatedCell):
         sizes : JobSizes
             Cycles, upload bits and download bits of each device's job.
         rule : str
-            Policy for devices without a feasible plan (``rounds.infeasible``).
+            Policy for devices without a feasible plan (``rounds.infeasible_policy``).
         size : int
             Maximum number of devices of a wave.
         shares : int
@@ -238,9 +245,10 @@ class RadioCell(SimulatedCell):
 
     def dispatch(self, wave: Wave, first: int = 0, cause: int = -1) -> list[Job]:
         """Start the jobs of a wave, numbered from ``first``; ``cause`` is the trace row of their allocation."""
-        gain = self.channel.gain(wave.devices, self.now)
-        jobs = jobs_of(wave, gain, None if self._download is None else self._download.seconds(gain),
-                       self.now, first=first, cause=cause, lasting=self._surprises)
+        gain, variation = self.channel.gain(wave.devices, self.now), self.parts.devices.variation
+        factors = None if variation is None else variation.factors(wave.devices, self._round_now())
+        jobs = jobs_of(wave, gain, None if self._download is None else self._download.seconds(gain, wave.devices),
+                       self.now, first=first, cause=cause, lasting=self._surprises, factors=factors)
         if self.uplink.scheduler.fixed and float(wave.plan.bandwidth_hz.max()) > self.uplink.limit_hz:
             raise ValueError(f"shares of {wave.plan.bandwidth_hz} Hz do not fit a band of "
                              f"{self.uplink.bandwidth_hz} Hz")

@@ -10,33 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import simpy
 
+from netsim.allocation.planner import PlannerFactory, RoundPlan, Wave
 from netsim.allocation.problem import Problem
-from netsim.allocation.waves import Agenda, MakePlanner, Wave
-from netsim.base.arrays import Floats, Ints, State
+from netsim.base.types import Floats, Ints, State
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
 from netsim.cell.channel import Gains, TimeVaryingChannel
 from netsim.cell.job import jobs_of
 from netsim.cell.schedulers import Planned, Scheduler
 from netsim.cell.uplink import Uplink
-from netsim.fleet.population import draw_population
-from netsim.fleet.work import JobSizes
-from netsim.learning.protocol import NoLearning
-from netsim.selection import Choice, View
+from netsim.devices.population import draw_population
+from netsim.devices.workload import JobSizes
+from netsim.environment.channel import GainTimeline
+from netsim.learning.backend import NoLearning
+from netsim.selection import METHODS, Choice, View, make_selection
 from netsim.server import SERVERS, strategy_of
-from netsim.server.history import History
+from netsim.server.job_recording import record_ended
+from netsim.server.participation import Participation
 from netsim.server.radio_cell import CellParts, RadioCell
-from netsim.server.recording import record_ended
-from netsim.server.rounds import RoundRecorder
-from netsim.server.server import ServerContext
+from netsim.server.round_recorder import RoundRecorder
+from netsim.server.selection_runner import SelectionRunner
+from netsim.server.server import RunProgress, Server, ServerContext
 from netsim.trace.recorder import Part, Recorder
 from netsim.trace.schema import SERVER
-from netsim.world.channel import GainTimeline
 
 if TYPE_CHECKING:
     from netsim.scenario import Scenario
@@ -73,7 +74,7 @@ class FixedSelection:
         return {}
 
 
-class RememberedChannel:
+class RecordedChannel:
     """A channel with a cache: what-if replays of one round use the same devices at the same instants."""
 
     def __init__(self, channel: GainTimeline) -> None:
@@ -81,12 +82,12 @@ class RememberedChannel:
         self._known: dict[tuple[str, int, float], dict[int, float]] = {}
 
     def gain(self, devices: Ints | slice, t: float, round: int) -> Floats:
-        return self._remembered("gain", devices, t, round)
+        return self._recorded_gain("gain", devices, t, round)
 
     def mean(self, devices: Ints | slice, t: float, round: int) -> Floats:
-        return self._remembered("mean", devices, t, round)
+        return self._recorded_gain("mean", devices, t, round)
 
-    def _remembered(self, what: str, devices: Ints | slice, t: float, round: int) -> Floats:
+    def _recorded_gain(self, what: str, devices: Ints | slice, t: float, round: int) -> Floats:
         ask = getattr(self.channel, what)
         if isinstance(devices, slice):
             found: Floats = ask(devices, t, round)
@@ -103,7 +104,7 @@ class RestoredRun:
     """A cell with its rounds, the history of its server and a recorder."""
 
     rounds: RoundRecorder
-    history: History
+    history: Participation
     recorder: Recorder
 
     @property
@@ -114,7 +115,8 @@ class RestoredRun:
     def at(cls, parts: CellParts, clock: float) -> RestoredRun:
         """Return a new cell at time ``clock`` (seconds)."""
         recorder = Recorder()
-        return cls(RoundRecorder(simpy.Environment(clock), recorder, parts), History(len(parts.population)), recorder)
+        rounds = RoundRecorder(simpy.Environment(clock), recorder, parts)
+        return cls(rounds, Participation(len(parts.population)), recorder)
 
     @classmethod
     def of(cls, parts: CellParts, state: Mapping[str, State]) -> RestoredRun:
@@ -136,7 +138,7 @@ class ReplayedRound:
     """A replayed round: its length in s, its plan and its trace."""
 
     round_s: float
-    agenda: Agenda
+    agenda: RoundPlan
     part: Part
 
 
@@ -144,10 +146,12 @@ class RunReplay:
     """The rounds of one run, each replayed on request."""
 
     def __init__(
-        self, scenario: Scenario, seed: int, samples: Ints, bits: float, rounds: Mapping[int, RecordedRound],
+        self, scenario: Scenario, seed: int, work: tuple[Ints, Floats], bits: float,
+        rounds: Mapping[int, RecordedRound],
     ) -> None:
-        self.scenario = scenario
-        population = draw_population(scenario, seed, samples)
+        self.scenario, self.seed = scenario, seed
+        samples, cycles_per_sample = work            # known from data and model, which a replay does not read
+        population = replace(draw_population(scenario, seed, samples, 1.0), cycles_per_sample=cycles_per_sample)
         self.parts = CellParts.of(scenario, seed, population, JobSizes.of(scenario, population, bits))
         self.learning = NoLearning(scenario.size, samples)
         self.rounds = rounds
@@ -169,19 +173,26 @@ class RunReplay:
         """True if rounds follow their plans, except for batteries and deadlines."""
         server, channel = self.scenario.server, self.parts.channel
         return (self.scenario.living is None and (server is None or server.kind == "synchronous")
-                and self.scenario.allocation.sharing in (None, "planned") and channel.next_change(0.0) == np.inf
-                and (self.parts.believes == "now" or not channel.changes))
+                and self.scenario.cell.scheduler in (None, "planned") and channel.next_change(0.0) == np.inf
+                and (self.parts.believes == "instantaneous" or not channel.changes))
+
+    @property
+    def waves_independent(self) -> bool:
+        """True if a wave of a round depends neither on its start nor on the waves before it."""
+        server = self.scenario.server
+        return (self.scenario.living is None and self.in_trace and (server is None or server.kind == "synchronous")
+                and self.parts.channel.next_change(0.0) == np.inf and not self.parts.problems.has_downlink)
 
     def begin(self, number: int) -> RadioCell:
         """Return the cell in its state at the start of a round."""
         return RestoredRun.of(self.parts, self._before(number)).cell
 
-    def as_it_was(self, number: int) -> ReplayedRound | None:
+    def unchanged(self, number: int) -> ReplayedRound | None:
         """Return a round without a change if it was replayed on the way to a later one; else None."""
         return self._was.get(number)
 
     def play(
-        self, number: int, problem: Problem, charge_j: Floats, planner: MakePlanner, scheduler: Scheduler, *,
+        self, number: int, problem: Problem, charge_j: Floats, planner: PlannerFactory, scheduler: Scheduler, *,
         hurried: bool = True,
     ) -> ReplayedRound:
         """Replay a round with changes.
@@ -194,7 +205,7 @@ class RunReplay:
             Devices and limits.
         charge_j : array of float
             Battery levels of the problem's devices in J.
-        planner, scheduler : MakePlanner, Scheduler
+        planner, scheduler : PlannerFactory, Scheduler
             Allocation method and scheduler of the band.
         hurried : bool
             Apply the deadline of the run.
@@ -204,14 +215,62 @@ class RunReplay:
         ReplayedRound
             Length, plan and trace.
         """
-        state, devices = self._before(number), np.asarray(problem.numbers)
+        restored, devices = self._changed(number, problem, charge_j, planner, scheduler), np.asarray(problem.numbers)
+        return self._play(restored, number, {number: devices}, hurried=hurried)
+
+    def plan(self, number: int, problem: Problem, charge_j: Floats, planner: PlannerFactory) -> RoundPlan:
+        """Return the plan of a round with changes (see :meth:`play`), without playing it."""
+        devices = np.asarray(problem.numbers)
+        restored = self._changed(number, problem, charge_j, planner, self.parts.scheduler)
+        server = self._server(restored, number, FixedSelection({number: devices}))
+        return restored.cell.plan(devices, restored.cell.problems.sizes, server.rule(), self.scenario.selection.cohort)
+
+    def play_from_start(
+        self, problem: Problem, planner: PlannerFactory, scheduler: Scheduler, aggregations: int, *,
+        allow_import: bool = False, **options: Any,
+    ) -> tuple[list[float], Part]:
+        """Replay a run with changes from its start.
+
+        Parameters
+        ----------
+        problem : Problem
+            Limits of all devices, and the band.
+        planner, scheduler : PlannerFactory, Scheduler
+            Allocation method and scheduler of the band.
+        selector : Selector
+            The run's selection method.
+        aggregations : int
+            Number of aggregations after which the replay ends.
+        **options : int
+            Changed options of the server, such as ``concurrency``.
+
+        Returns
+        -------
+        tuple of list of float and Part
+            Times of the aggregations in s, and the trace.
+        """
+        parts = replace(self.parts, problems=self.parts.problems.with_limits(problem), planner=planner,
+                        scheduler=scheduler)
+        method, given = self.scenario.selection.method, self.scenario.selection.options
+        METHODS.permit(method, allow_import=allow_import)
+        selector = SelectionRunner(method, make_selection(method, given), self.seed)
+        restored, ends = RestoredRun.at(parts, 0.0), list[float]()
+        server = self._server(restored, aggregations, selector, lambda at: ends.append(at.time_s), **options)
+        restored.cell.env.run(until=restored.cell.env.process(server.run()))
+        return ends, restored.recorder.take()
+
+    def _changed(
+        self, number: int, problem: Problem, charge_j: Floats, planner: PlannerFactory, scheduler: Scheduler,
+    ) -> RestoredRun:
+        """Return the cell at the start of a round, with changes."""
+        state = self._before(number)
         if self._channel[0] != number and self.parts.channel.changes:
-            self._channel = number, RememberedChannel(self.parts.channel)
+            self._channel = number, RecordedChannel(self.parts.channel)
         changed = replace(self.parts, problems=self.parts.problems.with_limits(problem), planner=planner,
                           scheduler=scheduler, channel=self._channel[1])
         restored = RestoredRun.of(changed, state)
-        restored.cell.batteries.hold(devices, charge_j)
-        return self._play(restored, number, {number: devices}, hurried=hurried)
+        restored.cell.batteries.hold(np.asarray(problem.numbers), charge_j)
+        return restored
 
     def _before(self, number: int) -> dict[str, State]:
         """Return the state at the start of a round."""
@@ -225,9 +284,10 @@ class RunReplay:
     def _recorded(self, number: int) -> dict[str, State]:
         """Return the state at the start of a round, read from the trace."""
         recorded = self.rounds[number]
-        state = RestoredRun.at(self.parts, recorded.began).snapshot()
+        restored = RestoredRun.at(self.parts, recorded.began)
+        state = restored.snapshot()
         state["rounds"]["counts"] = np.array([number - 1, recorded.first_job, recorded.dispatched], np.int64)
-        state["cell"]["left_j"] = recorded.level_j()
+        state["cell"]["left_j"] = recorded.level_j()[restored.cell.batteries.finite]
         state["history"]["counts"] = np.array([0, 1], np.int64)      # one arrival, or the run may count as ended
         return state
 
@@ -249,16 +309,24 @@ class RunReplay:
         self, restored: RestoredRun, number: int, cohorts: Mapping[int, Ints], *, hurried: bool = True,
     ) -> ReplayedRound:
         """Run one round with the run's server."""
-        scenario, cell = self.scenario, restored.cell
+        cell, server = restored.cell, self._server(restored, number, FixedSelection(cohorts), hurried=hurried)
+        began = cell.now
+        cell.env.run(until=cell.env.process(server.run()))
+        return ReplayedRound(cell.now - began, restored.rounds.agenda, restored.recorder.take())
+
+    def _server(
+        self, restored: RestoredRun, number: int, selector: SelectionRunner | FixedSelection,
+        closed: Callable[[RunProgress], None] = lambda at: None, *, hurried: bool = True, **options: Any,
+    ) -> Server:
+        """Return the run's server up to a round, with changed options."""
+        scenario = self.scenario
         rounds = scenario.rounds if hurried else scenario.rounds.model_copy(update={"deadline": None})
         end = scenario.end.model_copy(update={"rounds": number, "time": None})
-        strategy = strategy_of(scenario)
+        strategy = replace(strategy_of(scenario), **options) if options else strategy_of(scenario)
         context = ServerContext(
-            scenario.model_copy(update={"rounds": rounds, "end": end}), restored.rounds, cell.problems.sizes,
-            self.learning, restored.history, lambda at: None, FixedSelection(cohorts))      # type: ignore[arg-type]
-        began = cell.now
-        cell.env.run(until=cell.env.process(strategy.loop(context, strategy).run()))
-        return ReplayedRound(cell.now - began, restored.rounds.agenda, restored.recorder.take())
+            scenario.model_copy(update={"rounds": rounds, "end": end}), restored.rounds, restored.cell.problems.sizes,
+            self.learning, restored.history, closed, selector)      # type: ignore[arg-type]
+        return cast("Server", strategy.loop(context, strategy))
 
 
 def play_wave(wave: Wave, scheduler: Scheduler | None = None, gains: Gains | None = None) -> Part:

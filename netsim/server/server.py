@@ -12,17 +12,17 @@ import numpy as np
 import simpy
 from simpy.events import ProcessGenerator
 
-from netsim.allocation.waves import Agenda
-from netsim.base.arrays import Floats, Ints
+from netsim.allocation.planner import RoundPlan
 from netsim.base.errors import InputError
+from netsim.base.types import Floats, Ints
 from netsim.cell.clock import rounding_of
 from netsim.cell.job import Job
-from netsim.fleet.work import JobSizes
-from netsim.learning.protocol import Learning
+from netsim.devices.workload import JobSizes
+from netsim.learning.backend import Learning
 from netsim.selection.view import View
-from netsim.server.history import History
-from netsim.server.rounds import RoundRecorder
-from netsim.server.selector import Selector
+from netsim.server.participation import Participation
+from netsim.server.round_recorder import RoundRecorder
+from netsim.server.selection_runner import SelectionRunner
 from netsim.server.strategy import Strategy, Updates
 from netsim.trace.schema import DEADLINE, SERVER
 
@@ -35,14 +35,52 @@ Played = Generator[simpy.Event, Any, Updates]          # a process that returns 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """State of a run after a round, for progress displays."""
+    """State of a run after a round, for progress displays and experiment trackers: ``simulate(progress=...)``.
+
+    Attributes
+    ----------
+    round, rounds : int
+        Completed rounds, and the maximum number of rounds.
+    time_s : float
+        Simulated seconds since the start.
+    energy_j : float
+        Joules of all devices since the start.
+    accuracy : float
+        Test accuracy, 0 to 1; NaN if the round was not evaluated.
+    target : float or None
+        Target accuracy of the scenario.
+    end_s : float or None
+        Simulated seconds after which the run ends.
+    """
 
     round: int
-    rounds: int                 # maximum number of rounds
-    time_s: float               # simulated seconds
-    energy_j: float             # of all devices so far
-    accuracy: float             # NaN if the round was not evaluated
-    target: float | None        # target accuracy
+    rounds: int
+    time_s: float
+    energy_j: float
+    accuracy: float
+    target: float | None
+    end_s: float | None = None
+
+    def metrics(self) -> dict[str, float]:
+        """Return what trackers log under the step ``round``.
+
+        Returns
+        -------
+        dict of str to float
+            ``time_s``, ``energy_j``, and ``accuracy`` if the round was evaluated.
+
+        Examples
+        --------
+        >>> RunProgress(1, 3, 0.05, 0.2, math.nan, None).metrics()
+        {'time_s': 0.05, 'energy_j': 0.2}
+        """
+        known = {} if math.isnan(self.accuracy) else {"accuracy": self.accuracy}
+        return {"time_s": self.time_s, "energy_j": self.energy_j, **known}
+
+    @property
+    def share(self) -> float:
+        """Part of the run that is done, by rounds or by time, whichever is further; at most 1."""
+        return min(1.0, max(self.round / self.rounds, self.time_s / self.end_s if self.end_s else 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +109,9 @@ class ServerContext:
     rounds: RoundRecorder
     sizes: JobSizes
     learning: Learning
-    history: History
+    history: Participation
     closed: Callable[[RunProgress], None]
-    selector: Selector | None = None
+    selector: SelectionRunner | None = None
 
 
 class Server:
@@ -91,7 +129,7 @@ class Server:
         self.context, self.strategy = context, strategy
         self.scenario, self.rounds, self.cell = context.scenario, context.rounds, context.rounds.cell
         self.learning, self.history = context.learning, context.history
-        self.selector = cast("Selector", context.selector)      # not used if another framework selects
+        self.selector = cast("SelectionRunner", context.selector)      # not used if another framework selects
         self.most_rounds = self.scenario.end.rounds
         self.shares = 1        # equal band shares assumed when planning a single job; 1 for plans of whole cohorts
 
@@ -112,7 +150,7 @@ class Server:
     def play_round(self) -> Played:
         """Select, plan and dispatch devices, and wait for their updates.
 
-        A server of your own implements this generator with the steps below: ``view``, ``start_alone``, ``play_waves``,
+        A server of your own implements this generator with the steps below: ``view``, ``start_job``, ``play_waves``,
         ``wait_for``, ``next_ended``, ``cancel`` and ``updates``.
 
         Yields
@@ -134,8 +172,8 @@ class Server:
         return self.rounds.ready_at > self.cell.now
 
     def rule(self) -> str:
-        """Return the policy for devices without a feasible plan (``rounds.infeasible``)."""
-        return self.scenario.rounds.infeasible
+        """Return the policy for devices without a feasible plan (``rounds.infeasible_policy``)."""
+        return self.scenario.rounds.infeasible_policy
 
     def view(self, **columns: Callable[[], Any]) -> View:
         """Return the view of a selection method; ``columns`` replace or add columns, each made on request."""
@@ -143,7 +181,7 @@ class Server:
             "round": lambda: self.rounds.version + 1, "cohort_size": lambda: self.scenario.selection.cohort,
             **self.history.columns(), **self.learning.columns(), **columns})
 
-    def play_waves(self, agenda: Agenda, until: float = math.inf) -> Jobs:
+    def play_waves(self, agenda: RoundPlan, until: float = math.inf) -> Jobs:
         """Dispatch the waves of an agenda one after another, none after ``until`` (seconds); return the ended jobs.
 
         In a time-varying cell, waves after the first are planned again when they start.
@@ -175,7 +213,7 @@ class Server:
         yield self.cell.cancel(jobs, reason)
         return self.rounds.collect()
 
-    def start_alone(self, device: int, shares: int, sizes: JobSizes) -> int | None:
+    def start_job(self, device: int, shares: int, sizes: JobSizes) -> int | None:
         """Start a job of one device from the current model, planned in one of ``shares`` equal shares of the band.
 
         Return the number of the job; None if there is no feasible plan.
@@ -231,7 +269,7 @@ class Server:
         self.rounds.close()
         self.context.closed(RunProgress(
             self.rounds.version, self.most_rounds, self.cell.now, self.history.energy_j, self.history.accuracy[-1],
-            self.scenario.learning.target_accuracy if self.learning.trains else None))
+            self.scenario.learning.target_accuracy if self.learning.trains else None, self.scenario.end.time))
 
     # The end of a run.
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from netsim.base.arrays import Floats, Ints
-from netsim.learning.protocol import Base
+from netsim.base.types import Floats, Ints
+from netsim.learning.backend import Base
 from netsim.selection import Choice, Selection
 from netsim.selection.view import View
 

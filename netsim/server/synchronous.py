@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
 from netsim.base.fields import Natural
+from netsim.base.types import Ints
 from netsim.cell.job import Job
 from netsim.scenario import Scenario
 from netsim.selection import Choice, Selection
@@ -21,7 +21,7 @@ from netsim.trace.schema import DEADLINE, TOO_LATE
 FirstSoMany = Annotated[Natural, Field(description="arrivals that end a round; at most selection.cohort")]
 
 
-class Synchronous(Server):
+class SynchronousServer(Server):
     """Rounds of cohorts (Algorithm 1): select, plan, train, upload, aggregate."""
 
     strategy: WaitForAll
@@ -33,7 +33,7 @@ class Synchronous(Server):
             self.refuse_infeasible()                       # rather than simulate rounds without devices
         self.learning.prepare(self.rounds.jobs_of(agenda), self.rounds.version, self.rounds.version + 1)
         yield from self.play_waves(agenda)                 # compute and train, upload
-        return self.in_the_order_drawn(choice)
+        return self.in_draw_order(choice)
 
     def wait_for(self, jobs: Ints, until: float) -> Jobs:
         """Wait until enough jobs of a wave have ended; in a first round with all devices, all of them.
@@ -69,9 +69,9 @@ class Synchronous(Server):
 
     def rule(self) -> str:
         rounds = self.scenario.rounds
-        return rounds.first_infeasible if self.is_first() else rounds.infeasible
+        return rounds.first_round_policy if self.is_first() else rounds.infeasible_policy
 
-    def in_the_order_drawn(self, choice: Choice) -> Updates:
+    def in_draw_order(self, choice: Choice) -> Updates:
         """Return the arrived updates in the order of the selection's draw (eq. 4)."""
         jobs, devices = self.rounds.arrived()
         arrived = slice(None) if len(devices) == len(choice.devices) else np.isin(choice.devices, devices)
@@ -84,7 +84,7 @@ class Synchronous(Server):
 class WaitForAll(Strategy):
     """Rounds that wait for all devices of the cohort, with the weights of ``learning.aggregation``."""
 
-    loop = Synchronous
+    loop = SynchronousServer
     enough: ClassVar[int | None] = None              # arrivals that end a round; None for all
 
 

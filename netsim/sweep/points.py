@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import threading
 import time
 import traceback
 from collections import Counter
@@ -21,11 +20,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from netsim.base.checksummed import SEAL, checksum_of, verified
 from netsim.base.errors import InputError
 from netsim.base.files import MEGABYTE, hold, make_folder, read_json, refuse_link, replace_text
-from netsim.base.machine import processor
-from netsim.base.sealed import SEAL, opened, seal_of
-from netsim.sweep.executor import OnCluster, Place
+from netsim.base.platform_info import processor
+from netsim.executors.factory import ExecutorFactory
 from netsim.sweep.time_left import TimeLeft
 
 if TYPE_CHECKING:
@@ -39,11 +38,10 @@ MOST_BYTES = 500 * MEGABYTE      # largest record: four numbers for each of a mi
 BY_ROUND = ("round_s", "energy_j", "arrived", "accuracy")
 MOST_BREAKDOWNS = 3       # worker deaths during a point before the point fails
 LOOK_EVERY_S = 0.5
-ONE_AT_A_TIME = threading.Lock()     # torch seeds the whole process, and a Dask worker may have several threads
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class SweepPoint:
     """Scenario and seed of a run, and the paths of its record and run directory."""
 
     scenario: Scenario
@@ -97,16 +95,15 @@ def run_point(
     Training results are shared with other points, of ``every_round`` or of the first round only. Files that only an
     unfinished run needs are removed at the end.
     """
-    from netsim.learning.shared import InCommon
+    from netsim.learning.training_cache import TrainingCache
     from netsim.run import Run
     from netsim.simulation import simulate
     from netsim.trace.run_directory import is_finished
 
     start = time.monotonic()
-    with ONE_AT_A_TIME:
-        if not is_finished(run):
-            simulate(scenario, run, seed, learning=learning, workers=1, resume=True,
-                     shared=InCommon(shared_by(run), every_round), allow_import=allow_import)
+    if not is_finished(run):
+        simulate(scenario, run, seed, learning=learning, workers=1, resume=True,
+                 shared=TrainingCache(shared_by(run), every_round), allow_import=allow_import)
     for leftover in ("checkpoint.npz", "lock"):
         (run / leftover).unlink(missing_ok=True)
     done = Run(run)
@@ -125,12 +122,12 @@ def shared_by(run: Path) -> Path:
     return run.parent.with_name("shared")
 
 
-def shared_training_groups(points: Iterable[Point]) -> list[list[Point]]:
+def shared_training_groups(points: Iterable[SweepPoint]) -> list[list[SweepPoint]]:
     """Group the points that may train the same devices in every round; other points are groups of one.
 
     The cache keys decide whether results are equal; the groups only avoid storing results that no other point needs.
     """
-    found: dict[object, list[Point]] = {}
+    found: dict[object, list[SweepPoint]] = {}
     for point in points:
         scenario = point.scenario
         what = (point.seed, repr(scenario.learning), repr(scenario.selection), repr(scenario.server), scenario.size)
@@ -138,7 +135,7 @@ def shared_training_groups(points: Iterable[Point]) -> list[list[Point]]:
     return list(found.values())
 
 
-def in_order(points: Sequence[Point], at_once: int | None) -> list[Point]:
+def in_order(points: Sequence[SweepPoint], at_once: int | None) -> list[SweepPoint]:
     """Order points so that those of a group are close, but do not run at the same time.
 
     Shared results are cached for a limited time, and concurrent points of a group would wait for each other: take the
@@ -151,10 +148,14 @@ def in_order(points: Sequence[Point], at_once: int | None) -> list[Point]:
 
 
 def run_points(
-    points: Sequence[Point], place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
-    allow_import: bool = False,
+    points: Sequence[SweepPoint], place: ExecutorFactory,
+    watch: Callable[[SweepProgress], None] = lambda progress: None, *,
+    allow_import: bool = False, keep_shared: bool = False,
 ) -> None:
-    """Run all points without a record; a point that fails leaves its error, and the others continue."""
+    """Run all points without a record; a point that fails leaves its error, and the others continue.
+
+    ``keep_shared`` keeps the training results that other processes may use.
+    """
     queue = _Queue(in_order(points, place.at_once), allow_import)
     looked = -math.inf
     while queue.left:
@@ -165,19 +166,23 @@ def run_points(
                 done = wait(queue.running, timeout=LOOK_EVERY_S, return_when=FIRST_COMPLETED).done
                 for future in done:
                     queue.settle(future)
-                if not done and isinstance(executor, OnCluster) and executor.lost:
-                    queue.abandon()
-                if queue.running and time.monotonic() - looked >= LOOK_EVERY_S:      # reads one file per running point
+                if (done or queue.running) and time.monotonic() - looked >= LOOK_EVERY_S:      # a file a point
                     watch(queue.progress())
                     looked = time.monotonic()
     watch(queue.progress())
+    if not keep_shared:
+        remove_shared(points)
+
+
+def remove_shared(points: Iterable[SweepPoint]) -> None:
+    """Delete the training results that the points have shared."""
     for folder in {shared_by(point.run) for point in points}:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_record(path: Path, record: Record) -> None:
     """Write a record as JSON, one line per key, with a checksum at the end."""
-    sealed = {**record, SEAL: seal_of(json.loads(json.dumps(record)))}      # of the record as JSON restores it
+    sealed = {**record, SEAL: checksum_of(json.loads(json.dumps(record)))}      # of the record as JSON restores it
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in sealed.items())
     replace_text(path, f"{{\n{lines}\n}}\n")
 
@@ -208,7 +213,7 @@ def _whole_record(path: Path) -> Record:
     found = read_json(path, "a record", MOST_BYTES)
     if not isinstance(found, dict):
         raise InputError("malformed", str(path), type(found).__name__, "a record")
-    return opened(path, found, found.pop(SEAL)) if SEAL in found else found
+    return verified(path, found, found.pop(SEAL)) if SEAL in found else found
 
 
 def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) -> Record | None:
@@ -223,21 +228,21 @@ def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) 
     return record
 
 
-def sole_user(folder: Path) -> IO[bytes]:
-    """Lock a folder against other processes until the returned file is closed."""
+def sole_user(folder: Path, *, shared: bool = False) -> IO[bytes]:
+    """Lock a folder against other processes until the returned file is closed; shards share the lock."""
     make_folder(folder, levels=2)
-    return hold(folder / "lock", "these points")
+    return hold(folder / "lock", "these points", shared=shared)
 
 
 class _Queue:
     """Waiting and running points, and the numbers of finished and failed ones."""
 
-    def __init__(self, points: Sequence[Point], allow_import: bool) -> None:
+    def __init__(self, points: Sequence[SweepPoint], allow_import: bool) -> None:
         self._allow_import = allow_import                 # passed to each worker, which checks it again
         looked = [(point, point.finished) for point in points]
         done = [point for point, finished in looked if finished]
         self.left = [point for point, finished in looked if not finished]
-        self.running: dict[Future[Record], Point] = {}
+        self.running: dict[Future[Record], SweepPoint] = {}
         self.broken = False                               # the executor accepts no more points
         self._sharing = {point.record for kind in shared_training_groups(points) if len(kind) > 1 for point in kind}
         self._breakdowns: Counter[Path] = Counter()       # worker deaths by point
@@ -288,12 +293,6 @@ class _Queue:
             replace_text(point.failure, _explain(error))
             self._failed += 1
             self._estimate.failed(point.record)
-
-    def abandon(self) -> None:
-        """Return the running points to the queue: the workers are lost, not because of the points."""
-        self.broken = True
-        self.left += self.running.values()
-        self.running.clear()
 
     def progress(self) -> SweepProgress:
         """Return counts and the estimated time left."""

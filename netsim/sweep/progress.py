@@ -18,11 +18,11 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from netsim.base import units
-from netsim.base.counts import counted
+from netsim.base.console import screen
 from netsim.base.errors import MOST_TOLD, InputError, readable
 from netsim.base.files import read_text
-from netsim.base.screen import screen
-from netsim.sweep.points import Point, SweepProgress
+from netsim.base.pluralize import pluralize
+from netsim.sweep.points import SweepPoint, SweepProgress
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,7 +57,7 @@ def progress_bar(name: str) -> Iterator[Callable[[SweepProgress], None]]:
 
 def describe(at: SweepProgress) -> str:
     """Return the progress in words: ``12 of 40 points, 1 failed, about 3 min left``."""
-    parts = [f"{at.finished:,} of {counted(at.total, 'point')}"]
+    parts = [f"{at.finished:,} of {pluralize(at.total, 'point')}"]
     if at.failed:
         parts.append(f"{at.failed} failed")
     if at.seconds_left is not None and at.finished + at.failed < at.total:
@@ -122,7 +122,7 @@ def print_results(found: pl.DataFrame, varied: Sequence[str], *, every: bool = F
     console = screen()
     console.print(table)
     if table.row_count < len(rows):
-        console.print(f"... and {counted(len(rows) - table.row_count, 'more case')}; all with --all", highlight=False)
+        console.print(f"... and {pluralize(len(rows) - table.row_count, 'more case')}; all with --all", highlight=False)
 
 
 def spread(values: pl.Series, say: Callable[[float], str]) -> str:
@@ -152,7 +152,7 @@ def _first_line(failure: Path) -> str:
         return str(error)
 
 
-def print_failures(points: Sequence[Point], *, every: bool = False) -> int:
+def print_failures(points: Sequence[SweepPoint], *, every: bool = False) -> int:
     """Print the first line and the file of each error; return the number of failed points."""
     console = Console(stderr=True, markup=False)
     failed = [point for point in {point.record: point for point in points}.values() if point.failure.exists()]

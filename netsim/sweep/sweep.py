@@ -3,41 +3,92 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netsim.analysis.analysed_sweep import ABOUT, TABLE
-from netsim.base.files import replace_file
-from netsim.base.sealed import write_object
-from netsim.sweep.points import Point, SweepProgress, read_record, run_points, sole_user
+from netsim.analysis.sweep_statistics import ABOUT, TABLE
+from netsim.base.checksummed import write_object
+from netsim.base.errors import InputError
+from netsim.base.files import hold, replace_file
+from netsim.base.registry import SESSION, VERSION
+from netsim.sweep.points import SweepPoint, SweepProgress, read_record, remove_shared, run_points, sole_user
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from netsim.sweep.executor import Place
+    from netsim.executors.factory import ExecutorFactory
     from netsim.sweep.sweep_file import Sweep
 
 COLUMNS = ("rounds", "simulated_s", "energy_j", "accuracy", "target_reached", "dropped")
 
 
 def run_all(
-    sweep: Sweep, place: Place, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
+    sweep: Sweep, place: ExecutorFactory, watch: Callable[[SweepProgress], None] = lambda progress: None, *,
     allow_import: bool = False,
 ) -> Path:
     """Run the unfinished points of a sweep; return the path of the Parquet table of all finished points.
 
     ``allow_import`` is passed to the process or machine of every point.
     """
-    different = {point.record: point for point in sweep.points}      # points with the same scenario and seed run once
     with sole_user(sweep.folder):
         write_object(sweep.folder / ABOUT, sweep.about)
         try:
-            run_points(list(different.values()), place, watch, allow_import=allow_import)
+            run_points(_different(sweep), place, watch, allow_import=allow_import)
         finally:
             replace_file(sweep.folder / TABLE, table(sweep).write_parquet)
     return sweep.folder / TABLE
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part ``number`` (from 1) of a sweep's points, divided into ``count`` parts."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Return the shard of ``"3/16"``; raise InputError for another text."""
+        found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", text)
+        number, count = map(int, found.groups()) if found else (0, 0)
+        if not 1 <= number <= count:
+            raise InputError("malformed", "--shard", text, "K/N, with K from 1 to N", "Use 1/16 to 16/16 for 16 shards")
+        return cls(number, count)
+
+
+def run_shard(
+    sweep: Sweep, shard: Shard, place: ExecutorFactory, watch: Callable[[SweepProgress], None], *,
+    allow_import: bool = False,
+) -> list[SweepPoint]:
+    """Run the unfinished points of a shard in the sweep's folder, beside other shards; return the shard's points.
+
+    Run ``merge`` when all shards have ended.
+    """
+    points = _different(sweep)[shard.number - 1 :: shard.count]
+    with sole_user(sweep.folder, shared=True), hold(
+            sweep.folder / f"lock-{shard.number}-of-{shard.count}", f"shard {shard.number}/{shard.count}"):
+        write_object(sweep.folder / ABOUT, sweep.about)
+        run_points(points, place, watch, allow_import=allow_import, keep_shared=True)
+    return points
+
+
+def merge(sweep: Sweep) -> Path:
+    """Write the table of all finished points, which the shards have left; return its path."""
+    with sole_user(sweep.folder):
+        write_object(sweep.folder / ABOUT, sweep.about)
+        replace_file(sweep.folder / TABLE, table(sweep).write_parquet)
+        remove_shared(sweep.points)
+        for lock in sweep.folder.glob("lock-*-of-*"):
+            lock.unlink()
+    return sweep.folder / TABLE
+
+
+def _different(sweep: Sweep) -> list[SweepPoint]:
+    """Return the points of a sweep; those with the same scenario and seed run once."""
+    return list({point.record: point for point in sweep.points}.values())
 
 
 @dataclass(frozen=True)
@@ -46,8 +97,8 @@ class SweepStatus:
 
     total: int
     finished: int
-    begun: list[Point]
-    failed: list[Point]
+    begun: list[SweepPoint]
+    failed: list[SweepPoint]
 
     @property
     def waiting(self) -> int:
@@ -92,10 +143,12 @@ def table(sweep: Sweep) -> pl.DataFrame:
 
 def plain(value: Any) -> Any:
     """Return a value in a type that JSON and Parquet store."""
+    if isinstance(value, str) and value.startswith(SESSION):
+        return value.partition(VERSION)[0]
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def _row(case: dict[str, Any], point: Point) -> dict[str, Any]:
+def _row(case: dict[str, Any], point: SweepPoint) -> dict[str, Any]:
     record = read_record(point.record)
     by_round = record["by_round"]
     return {

@@ -12,6 +12,7 @@
     cell.bandwidth = ["10 MHz", "20 MHz"]
 
     [[list]]                           # or these cases, one table each; with a grid, each case under all of it
+    label = "small budgets"            # in tables and figures; by default the varied values
     population.phone.budget = "30 mJ"
 """
 
@@ -23,16 +24,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from netsim.analysis.analysed_sweep import labels
-from netsim.base.counts import counted
+from netsim.analysis.sweep_statistics import labels
 from netsim.base.errors import InputError, unknown
 from netsim.base.files import expanded, read_toml
+from netsim.base.pluralize import pluralize
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
-from netsim.sweep.points import Point
+from netsim.sweep.points import SweepPoint
 from netsim.sweep.sweep import COLUMNS, plain
 
 KEYS = ("name", "scenario", "seeds", "learning", "set", "grid", "list")
@@ -48,6 +50,7 @@ class Sweep:
     cases: tuple[tuple[dict[str, Any], Scenario], ...]      # varied keys, and the resulting scenario
     seeds: tuple[int, ...]
     learning: bool
+    given: tuple[str | None, ...] = ()                      # label of each case, if the user gave one
 
     @cached_property
     def varied(self) -> tuple[dict[str, Any], ...]:
@@ -55,7 +58,7 @@ class Sweep:
         return tuple(case for case, _ in self.cases for _ in self.seeds)
 
     @cached_property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[SweepPoint, ...]:
         """Points of all cases and seeds; points with the same scenario and seed share record and run."""
         return tuple(self.point(scenario, digest, seed) for (_, scenario), digest in zip(
             self.cases, self.digests, strict=True) for seed in self.seeds)
@@ -68,7 +71,7 @@ class Sweep:
     @cached_property
     def labels(self) -> dict[str, str]:
         """Label of each case, by digest."""
-        named = labels([case for case, _ in self.cases], self.cases[0][1].name)
+        named = labels([case for case, _ in self.cases], self.cases[0][1].name, self.given)
         return dict(zip(reversed(self.digests), reversed(named), strict=True))      # the first of equal digests
 
     def key(self, digest: str, seed: int) -> str:
@@ -80,13 +83,15 @@ class Sweep:
         """Description of the sweep in its folder, which makes the results readable without the sweep file."""
         return {"name": self.name, "scenario": self.cases[0][1].name, "seeds": list(self.seeds),
                 "ending": self.key("", 0).removeprefix("-0"), "cases": [
-                    {"set": {key: plain(value) for key, value in case.items()}, "sha256": digest}
-                    for (case, _), digest in zip(self.cases, self.digests, strict=True)]}
+                    {"set": {key: plain(value) for key, value in case.items()}, "sha256": digest,
+                     **({"label": label} if label else {})}
+                    for (case, _), digest, label in zip_longest(self.cases, self.digests, self.given)]}
 
-    def point(self, scenario: Scenario, digest: str, seed: int) -> Point:
+    def point(self, scenario: Scenario, digest: str, seed: int) -> SweepPoint:
         """Return a point with the paths of its record and run directory."""
         key = self.key(digest, seed)
-        return Point(scenario, seed, self.folder / "cells" / f"{key}.json", self.folder / "runs" / key, self.learning,
+        return SweepPoint(scenario, seed, self.folder / "cells" / f"{key}.json", self.folder / "runs" / key,
+                          self.learning,
                      label=f"{self.labels[digest]}, seed {seed}")
 
 
@@ -108,12 +113,14 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
             raise InputError("wrong-type", "learning", repr(learning), "true or false")
         base, seeds = _base(path, table), seeds_of(table.get("seeds", 1))
         fixed = _with_paths(path, _flat("set", table.get("set", {})))
-        cases = [(case, load_scenario(base, fixed, _with_paths(path, case))) for case in cases_of(table, len(seeds))]
+        named = cases_of(table, len(seeds))
+        given = tuple(case.pop("label", None) for case in named)
+        cases = [(case, load_scenario(base, fixed, _with_paths(path, case))) for case in named]
         for _, scenario in cases:
             check_case(scenario, learning, allow_import)
     except InputError as error:
         raise located(error, str(path)) from None      # set here, not on the command line
-    return Sweep(name, results / "sweeps" / name, tuple(cases), tuple(seeds), learning)
+    return Sweep(name, results / "sweeps" / name, tuple(cases), tuple(seeds), learning, given)
 
 
 def located(error: InputError, where: str) -> InputError:
@@ -152,7 +159,10 @@ def seeds_of(seeds: Any) -> list[int]:
 
 
 def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
-    """Return the keys and values of each case: every combination of the grid under each table of the list."""
+    """Return the keys and values of each case: every combination of the grid under each table of the list.
+
+    A key ``label`` of a table of the list is the name of its cases.
+    """
     grid = _flat("grid", table.get("grid", {}))
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
@@ -162,7 +172,10 @@ def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
     if not isinstance(listed, list) or not listed:
         raise InputError("wrong-type", "list", repr(listed), "tables, [[list]], one per case")
     given = [_flat(f"list.{number}", case) for number, case in enumerate(listed)]
-    _refuse_twice("list", given)
+    _refuse_twice("list", [{key: value for key, value in case.items() if key != "label"} for case in given])
+    for number, case in enumerate(given):
+        if not isinstance(case.get("label", ""), str) or case.get("label") == "":
+            raise InputError("wrong-type", f"list.{number}.label", repr(case["label"]), "text")
     for twice in (sorted(named.keys() & grid.keys()) for named in given):
         if twice:
             raise InputError("duplicate", twice[0], "in the grid and in the list")
@@ -172,7 +185,7 @@ def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
                              hint="Vary the keys in it")
     count = len(given) * math.prod(len(values) for values in grid.values())
     if count * seeds > MOST_POINTS:
-        raise InputError("too-large", found=f"{counted(count, 'case')} under {counted(seeds, 'seed')}",
+        raise InputError("too-large", found=f"{pluralize(count, 'case')} under {pluralize(seeds, 'seed')}",
                          expected=f"at most {MOST_POINTS:,} points")
     return [{**named, **dict(zip(grid, values, strict=True))}
             for named in given for values in itertools.product(*grid.values())]
@@ -198,11 +211,11 @@ def _flat(where: str, table: Any, above: str = "") -> dict[str, Any]:
 
 def check_case(scenario: Scenario, learning: bool, allow_import: bool) -> None:
     """Raise InputError for a scenario that cannot run, with or without learning."""
-    from netsim.prepare import prepare, refuse_untrained
+    from netsim.validation import refuse_untrained, validate
 
     if not learning:
         refuse_untrained(scenario)
-    prepare(scenario, learning=learning and scenario.trains, allow_import=allow_import)
+    validate(scenario, learning=learning and scenario.trains, allow_import=allow_import)
 
 
 def _with_paths(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:

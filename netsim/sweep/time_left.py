@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.base.arrays import Floats
+from netsim.base.types import Floats
 from netsim.selection.registry import varies
 
 if TYPE_CHECKING:
-    from netsim.sweep.points import Point, Record
+    from netsim.sweep.points import Record, SweepPoint
 
 LEAST_S = 0.05      # least time of a point: records are rounded to 0.1 s, and 0 would be no measure
 
@@ -24,7 +24,7 @@ class TimeLeft:
     device rounds is ``fixed + slope * share`` of the rounds; fixed is the excess of the first round.
     """
 
-    def __init__(self, finished: Sequence[Point], left: Sequence[Point]) -> None:
+    def __init__(self, finished: Sequence[SweepPoint], left: Sequence[SweepPoint]) -> None:
         points = [*finished, *left]
         self._rounds = [point.scenario.end.rounds for point in points]
         self._place = {point.record: place for place, point in enumerate(points)}
@@ -98,15 +98,15 @@ class TimeLeft:
         return np.asarray(self._effort(np.minimum(share, usual)) * pace)
 
 
-def _effort(point: Point) -> tuple[float, float]:
+def _effort(point: SweepPoint) -> tuple[float, float]:
     scenario = point.scenario
     cohort, learning = scenario.selection.cohort, scenario.learning
     if varies(scenario.selection.method):
         cohort = scenario.size // 2      # the cohort size is not known in advance
-    passes = (learning.local_iterations or learning.local_steps or 1) if point.learning else 1
+    passes = (learning.local_epochs or learning.local_steps or 1) if point.learning else 1
     first = scenario.size if scenario.rounds.first == "all" else cohort
     return passes * max(0, first - cohort), passes * cohort * scenario.end.rounds
 
 
-def _kind(point: Point) -> str:
+def _kind(point: SweepPoint) -> str:
     return f"{point.scenario.learning.dataset} {point.scenario.learning.model_name}" if point.learning else ""

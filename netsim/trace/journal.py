@@ -8,18 +8,20 @@ and a crash loses those since the last part: at most 100,000 rows, less than a s
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 
 import numpy as np
 
-from netsim.base.arrays import State
+from netsim.base.checksummed import read_arrays, write_arrays, write_object
 from netsim.base.errors import InputError
 from netsim.base.files import hold, make_folder
-from netsim.base.machine import processor, versions
-from netsim.base.sealed import read_arrays, write_arrays, write_object
+from netsim.base.platform_info import processor, versions
+from netsim.base.types import State
 from netsim.trace.recorder import Recorder
 from netsim.trace.run_directory import FORMAT, read_info
 from netsim.trace.schema import TABLES
@@ -38,6 +40,7 @@ from netsim.trace.store import (
 T = TypeVar("T")
 ROWS_A_PART = 100_000     # without learning; smaller parts would take longer to write than to compute
 CHECKPOINT = "checkpoint.npz"
+WRITTEN = {"scenario.toml", "devices.parquet", CHECKSUMS, *TABLES, "lock"}      # before run.json makes it a run
 
 
 class Stateful(Protocol):
@@ -50,6 +53,10 @@ class Stateful(Protocol):
 
 class Uploads(Protocol):
     """Large models that are stored beside the checkpoint."""
+
+    @property
+    def processor(self) -> str | None:
+        """Processors that have computed them, if they need not be this machine's."""
 
     def stage(self, round: int) -> None:
         """Write the models of the round to a journal, before the checkpoint."""
@@ -66,7 +73,9 @@ class Journal:
         self.identity = identity            # scenario, seed, learning
         self.round = 0                      # last complete round
         self.trace_sha256 = ""
+        self._processor = processor()
         self._lock: IO[bytes] | None = None
+        self._made: list[Path] | None = None      # folders that a new run has made, deepest first; None if resumed
 
     @property
     def has_begun(self) -> bool:
@@ -76,6 +85,7 @@ class Journal:
     def claim(self) -> None:
         """Lock the folder for a new run; it must be missing or empty, or hold a run that never started."""
         self._refuse_content()              # before the first write to a folder of another program
+        self._made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         self.path.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         self._refuse_content()              # another process may have written here before the lock
@@ -86,8 +96,7 @@ class Journal:
         """Raise InputError if the folder holds other files than those of a run that never started."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError("exists", f"--out {self.path}", "a file", "a folder for the run")
-        written = {"scenario.toml", "devices.parquet", CHECKSUMS, *TABLES, "lock"}     # before run.json makes it a run
-        leftovers = written | {f"{name}.tmp" for name in (*written, "run.json")}
+        leftovers = WRITTEN | {f"{name}.tmp" for name in (*WRITTEN, "run.json")}
         found = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
         if found - leftovers:
             raise InputError(
@@ -109,7 +118,7 @@ class Journal:
         self.refuse_another()
         self._take_lock()
         state = self.checked(self._load) if (self.path / CHECKPOINT).exists() else None
-        self._drop_what_lies_past()
+        self._drop_uncommitted()
         if state is not None:                   # the crash may have been between checkpoint and run.json
             self._write_info("running")
         return state
@@ -122,6 +131,16 @@ class Journal:
         for table in TABLES:
             for part in make_folder(self.path / table).iterdir():
                 part.unlink()
+
+    def extend(self, scenario_toml: str) -> None:
+        """Make the finished run of this folder one that this journal's scenario, with a later end, can continue."""
+        info = read_info(self.path)
+        self._take_lock()
+        add_checksums(self.path, [("scenario.toml", write_file(self.path / "scenario.toml", scenario_toml.encode()))])
+        self.round, self.trace_sha256 = info["round"], str(info.get("trace_sha256", ""))
+        self._write_info("running")
+        self.round, self.trace_sha256 = 0, ""       # until the checkpoint is read, if the run does not start again
+        self.close()
 
     def refuse_another(self) -> None:
         """Raise InputError if the folder holds another run."""
@@ -143,21 +162,24 @@ class Journal:
         except Exception as error:      # an invalid file may raise any exception
             raise InputError("damaged", str(self.path / CHECKPOINT), str(error), "a checkpoint of this run") from None
 
-    def restore(self, state: State, rooms: Mapping[str, Stateful]) -> None:
+    def restore(self, state: State, components: Mapping[str, Stateful]) -> None:
         """Restore each component from its part of a checkpoint."""
-        for room, it in rooms.items():
-            own = {name.removeprefix(f"{room}/"): array for name, array in state.items() if name.startswith(f"{room}/")}
-            self.checked(partial(it.restore, own))
+        for part, component in components.items():
+            prefix = f"{part}/"
+            own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+            self.checked(partial(component.restore, own))
 
-    def commit(self, round_: int, recorder: Recorder, rooms: Mapping[str, Stateful], uploads: Uploads) -> None:
+    def commit(self, round_: int, recorder: Recorder, components: Mapping[str, Stateful], uploads: Uploads) -> None:
         """Write everything since the last commit: models, parts, checkpoint, run.json, table of models."""
         uploads.stage(round_)
-        part = recorder.take()
-        write_part(self.path, self.round + 1, part)
-        self.round, self.trace_sha256 = round_, part.sha256(self.trace_sha256)
-        state = {f"{room}/{name}": array for room, it in rooms.items() for name, array in it.snapshot().items()}
+        rows = recorder.take()
+        write_part(self.path, self.round + 1, rows)
+        self.round, self.trace_sha256 = round_, rows.sha256(self.trace_sha256)
+        state = {f"{part}/{name}": array
+                 for part, component in components.items() for name, array in component.snapshot().items()}
         state |= {"round": np.array(round_, np.int64), "trace_sha256": np.frombuffer(self.trace_sha256.encode(), "u1")}
         write_arrays(self.path / CHECKPOINT, state)
+        self._processor = uploads.processor or self._processor
         self._write_info("running")
         uploads.settle()
 
@@ -165,6 +187,21 @@ class Journal:
         """Write the summary and mark the run as finished."""
         checksum = write_file(self.path / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
         self._write_info("finished", summary_sha256=checksum)
+
+    def abandon(self) -> None:
+        """Remove the files and folders of a new run that failed before its first complete round."""
+        if self._made is None or self.round:
+            return
+        self.close()
+        with suppress(OSError):
+            for table in TABLES:
+                shutil.rmtree(self.path / table, ignore_errors=True)
+            for name in ("run.json", CHECKPOINT, *(WRITTEN - set(TABLES))):
+                (self.path / name).unlink(missing_ok=True)
+            for file in self.path.glob("uploads*"):
+                file.unlink()
+            for folder in self._made:
+                folder.rmdir()
 
     def close(self) -> None:
         """Unlock the folder."""
@@ -179,7 +216,7 @@ class Journal:
         self.round, self.trace_sha256 = int(state["round"]), bytes(state["trace_sha256"]).decode("ascii")
         return state
 
-    def _drop_what_lies_past(self) -> None:
+    def _drop_uncommitted(self) -> None:
         """Delete the parts and checksums after the checkpoint, and verify the rest."""
         names = {"scenario.toml", "devices.parquet"}
         for table in TABLES:
@@ -199,7 +236,7 @@ class Journal:
     def _write_info(self, status: str, **more: str) -> None:
         info = {
             "format": FORMAT, **self.identity, "status": status, "round": self.round,
-            "trace_sha256": self.trace_sha256, "versions": versions(), "processor": processor(), **more,
+            "trace_sha256": self.trace_sha256, "versions": versions(), "processor": self._processor, **more,
         }
         write_object(self.path / "run.json", info)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.base.arrays import Floats
+from netsim.base.types import Floats
 
 
 def seconds_within(t0: Floats, t1: Floats, begins: Floats, ends: Floats) -> Floats:

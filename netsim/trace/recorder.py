@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netsim.base.arrays import Floats, Ints, State
+from netsim.base.types import Floats, Ints, State
 from netsim.trace.schema import DERIVED, JOBS, KINDS, LINKS, ROWS, TABLES
 
 SPAN, INSTANT, COUNTER = range(len(KINDS))
@@ -122,6 +122,10 @@ class Recorder:
 
     def add_jobs(self, count: int, columns: Mapping[str, NDArray[Any] | float]) -> None:
         """Record ended jobs; ``outcome`` is the index of its text, and a scalar holds for every job."""
+        missing = [name for name in JOBS if name not in columns]
+        if missing:
+            raise TypeError(f"jobs without the columns {', '.join(missing)} of netsim.trace.schema.JOBS; fill them in "
+                            "_record_jobs and record_left_out of netsim.server.job_recording")
         jobs = np.empty((len(JOBS), count))
         for place, name in enumerate(JOBS):
             jobs[place] = columns[name]

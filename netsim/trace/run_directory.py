@@ -26,9 +26,9 @@ from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any
 
+from netsim.base.checksummed import read_object
 from netsim.base.errors import InputError
 from netsim.base.files import MEGABYTE, open_to_read, read_json
-from netsim.base.sealed import read_object
 
 FORMAT = 2
 MOST_ROUNDS = 2**31      # round numbers are 32-bit columns of the trace

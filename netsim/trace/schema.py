@@ -36,7 +36,7 @@ Columns of a job
     compute_s, upload_s, energy_j    measured values, with lost and repeated work; energy_j includes receiving the
                              model, whose time is that of the spans "download"
     wait_s     seconds of waiting for bandwidth, or with the device unavailable
-    outcome    "arrived", or the reason for failure
+    outcome    "arrived", or the reason for failure; "app failed: ERROR" with the error of a Flower app
     staleness  number of aggregations between its start and its end
 
 No column holds wall-clock time, so equal runs have equal bytes.
@@ -61,9 +61,11 @@ RELAX = "relax"
 OFF = "went off"
 CRASHED = "crashed"
 LOST = "lost"
+APP_FAILED = "app failed"       # the ClientApp of a Flower app raised an exception
 TOO_LATE = "too late"           # enough other jobs had arrived
 OVER = "run over"               # the run ended before the job did
-DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST, TOO_LATE)     # failures of a device
+# failures of a device
+DROPS = (BATTERY_EMPTY, DEADLINE, INFEASIBLE, OVER_BUDGET, OFF, CRASHED, LOST, TOO_LATE, APP_FAILED)
 UNDELIVERED = (*DROPS, OVER)
 
 BOOKS = ("harvest", "idle", "spilt")       # counters in J since the start of the run, with energy sources
@@ -115,7 +117,8 @@ def _claims(rounds: int, devices: int) -> dict[str, list[Any]]:
         "jobs": [
             col("job").is_between(0, 2**62), col("job").is_unique(), col("round").is_between(1, rounds + 1),
             col("version").is_between(0, rounds), col("device").is_between(0, devices - 1),
-            col("staleness").is_between(0, rounds), col("outcome").is_in((ARRIVED, *UNDELIVERED)),
+            col("staleness").is_between(0, rounds),
+            col("outcome").is_in((ARRIVED, *UNDELIVERED)) | col("outcome").str.starts_with(f"{APP_FAILED}: "),
             col("budget_j").is_not_nan(), col("t0") <= col("t1"), col(*FINITE).is_finite(),
             ~col(*MAY_BE_NAN).is_infinite()],
         "devices": [

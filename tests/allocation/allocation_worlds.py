@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from netsim.allocation import Plan, Problem
-from netsim.allocation.diagnosis import budget_scaling
+from netsim.allocation.infeasibility import budget_scaling
 
 
 def paper_world(rng: np.random.Generator, size: int = 10, budget_j: float = 0.03, power_dbm: float = 22.0) -> Problem:

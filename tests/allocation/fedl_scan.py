@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.allocation import Problem, sao
 from netsim.allocation.fedl import solve
-from netsim.allocation.market import Market
+from netsim.allocation.fedl_dual import FedlDual
 
 
 def world(rng: np.random.Generator) -> Problem:
@@ -33,7 +33,7 @@ def with_a_good_weight(rng: np.random.Generator, room: float | None = None) -> t
 
 def largest_by_scan(problem: Problem, points: int = 4000) -> tuple[float, float]:
     """Round and weight of the shortest good round by brute force: a fine scan, each dip of the excess refined."""
-    market = Market.of(problem)
+    market = FedlDual.of(problem)
     soonest = max(sao.solve(problem).round_s, market.soonest)
     latest = max(soonest, market.idle.round_s)
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.allocation import Infeasible, Problem, allocate
-from netsim.allocation.diagnosis import budget_scaling, largest_feasible, obstacles
+from netsim.allocation.infeasibility import budget_scaling, find_infeasibility, largest_feasible
 from netsim.base import units
 
 
@@ -27,10 +27,10 @@ def needs(megahertz: list[float], band_hz: float) -> Problem:
 def test_the_largest_cohort_takes_the_least_needs() -> None:
     problem = needs([5, 1, 7, 2, 3], band_hz=6.5e6)
     assert largest_feasible(problem).tolist() == [1, 3, 4]
-    found = obstacles(problem)
+    found = find_infeasibility(problem)
     assert found.need_hz == pytest.approx(np.array([5, 1, 7, 2, 3]) * 1e6)
     assert found.extra_bandwidth_hz == pytest.approx(11.5e6)
-    assert found.in_the_way.tolist() == [0, 2]
+    assert found.blocking_devices.tolist() == [0, 2]
     assert found.hopeless.tolist() == [False, False, True, False, False]
 
 
@@ -56,7 +56,7 @@ def test_messages_call_devices_by_their_numbers() -> None:
 def test_a_budget_below_the_slowest_computing_has_no_remedy_in_bandwidth() -> None:
     problem = Problem(bits=1e5, cycles=1e9, capacitance=1e-28, gain=1e-10, power_w=0.1, budget_j=[1.0, 0.0009],
                       cpu_min_hz=1e8, cpu_max_hz=1e9, bandwidth_hz=1e6, noise_w_per_hz=4e-21)
-    found = obstacles(problem)                               # 1e9 cycles at 0.1 GHz cost 1 mJ
+    found = find_infeasibility(problem)                               # 1e9 cycles at 0.1 GHz cost 1 mJ
     assert found.extra_bandwidth_hz == np.inf
     with pytest.raises(Infeasible) as caught:
         allocate(problem)
@@ -121,7 +121,7 @@ def test_named_changes_are_enough_and_least(seed: int, size: int) -> None:
     allocate(replace(problem, budget_j=problem.budget_j * scale))
     with pytest.raises(Infeasible):
         allocate(replace(problem, budget_j=problem.budget_j * scale * (1 - 1e-9)))
-    found = obstacles(problem)
+    found = find_infeasibility(problem)
     assert largest_feasible(problem).tolist() == found.cohort.tolist()
     if 0 < found.extra_bandwidth_hz < np.inf:
         enough = problem.bandwidth_hz + found.extra_bandwidth_hz

@@ -9,8 +9,8 @@ import pytest
 from allocation_worlds import check_constraints, paper_world, wild_world, with_budgets
 
 from netsim.allocation import METHODS, Infeasible, Problem, allocate
-from netsim.allocation.diagnosis import largest_feasible
-from netsim.allocation.tdma import solo_bound
+from netsim.allocation.infeasibility import largest_feasible
+from netsim.allocation.tdma import single_device_bound
 
 pytestmark = pytest.mark.filterwarnings("error")
 IGNORES_BUDGETS = {"rra"}
@@ -28,7 +28,7 @@ def check(problem: Problem, method: str) -> bool:
         return False
     check_constraints(problem, plan, budgets=method not in IGNORES_BUDGETS)
     if method in SHARES_IN_TIME:
-        assert plan.round_s >= solo_bound(problem) * (1 - 1e-9)
+        assert plan.round_s >= single_device_bound(problem) * (1 - 1e-9)
     elif method != "algorithm5" and method not in IGNORES_BUDGETS:
         assert plan.round_s >= allocate(problem, "sao-joint").round_s * (1 - 1e-9)
     return True

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from netsim.allocation import METHODS, Infeasible, Problem, allocate
 from netsim.allocation.compare import compare
-from netsim.allocation.diagnosis import largest_feasible
-from netsim.allocation.in_seconds import InSeconds
+from netsim.allocation.infeasibility import largest_feasible
+from netsim.allocation.normalized import NormalizedProblem
 from netsim.base.errors import InputError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("error")]
@@ -126,7 +126,7 @@ def test_those_that_were_met(method: str, given: dict[str, float], change: dict[
 def test_fedl_spends_no_more_than_it_must_where_no_equal_share_is_of_use() -> None:
     """It begins with equal shares, and here an upload over one would take for ever."""
     problem = Problem(**absurd(np.random.default_rng(72)))
-    least = float(problem.power_w @ InSeconds.of(problem).limit)           # to send, over a band without end
+    least = float(problem.power_w @ NormalizedProblem.of(problem).limit)           # to send, over a band without end
     assert allocate(problem, "fedl", **{"lambda": 1e-20}).energy_j == pytest.approx(least, rel=1e-6)
 
 

@@ -13,7 +13,7 @@ from levels import extended
 
 from netsim.allocation import Problem, fedl
 from netsim.allocation.fedl import Pieces, Tuning, tune
-from netsim.allocation.market import Market
+from netsim.allocation.fedl_dual import FedlDual
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def test_a_plan_is_that_of_the_weight_that_was_asked_for() -> None:
     """Where CPUs come to rest at their slowest, rounds of one length, to the last digits, have many weights."""
     rng, alike = np.random.default_rng(5), 0
     for _ in range(150):
-        market, weight = Market.of(world(rng)), float(10 ** rng.uniform(-4, -1))
+        market, weight = FedlDual.of(world(rng)), float(10 ** rng.uniform(-4, -1))
         at = market.weighing(weight)
         if at.round_s > market.soonest * (1 + 1e-8):
             assert at.weight == pytest.approx(weight, rel=1e-6)
@@ -59,7 +59,7 @@ def test_a_plan_is_that_of_its_weight_where_no_cpu_can_choose() -> None:
     rng = np.random.default_rng(6)
     for _ in range(60):
         problem, weight = world(rng), float(10 ** rng.uniform(-8, -3))
-        market = Market.of(replace(problem, cpu_max_hz=problem.cpu_min_hz))
+        market = FedlDual.of(replace(problem, cpu_max_hz=problem.cpu_min_hz))
         at = market.weighing(weight)
         if at.round_s > market.soonest * (1 + 1e-8):
             assert at.weight == pytest.approx(weight, rel=1e-4)       # the price has no more digits here
@@ -92,7 +92,7 @@ def test_what_is_left_out_is_proved() -> None:
     """Between two rounds no device spends less than the bound, and the bound closes in on it."""
     rng = np.random.default_rng(4)
     for _ in range(30):
-        market = Market.of(world(rng))
+        market = FedlDual.of(world(rng))
         low, high = sorted(rng.uniform(market.soonest, market.idle.round_s, 2))
         for width in (1.0, 1e-3):
             end = low + (high - low) * width
@@ -123,7 +123,7 @@ def test_what_bounds_leave_open_is_searched_for_its_least_excess(monkeypatch: py
 
 def test_many_rounds_at_once_are_what_they_are_one_by_one() -> None:
     problem = world(np.random.default_rng(6))
-    market = Market.of(problem)
+    market = FedlDual.of(problem)
     rounds = np.linspace(market.soonest, market.idle.round_s, 7)
     together = market.balance(rounds, market.idle)
     excess = Tuning(market, problem.budget_j).excess(together)

@@ -12,10 +12,10 @@ from refused import refused
 from worlds_in_time import waiting
 
 from netsim.allocation import METHODS, Infeasible, Problem, Shannon, allocate
-from netsim.allocation.diagnosis import budget_scaling, largest_feasible, obstacles
-from netsim.allocation.prices import prices_of
-from netsim.allocation.sharing import common_end
-from netsim.allocation.tdma import Alone
+from netsim.allocation.equal_finish import equal_finish
+from netsim.allocation.infeasibility import budget_scaling, find_infeasibility, largest_feasible
+from netsim.allocation.sensitivities import prices_of
+from netsim.allocation.tdma import SingleDevice
 from netsim.physics import best_hz
 
 
@@ -89,7 +89,7 @@ def test_no_method_undercuts_the_optimum_or_the_solo_bound(seed):
     best = allocate(problem)
     check_constraints(problem, best)
     assert np.log1p(problem.snr_hz / best.bandwidth_hz).max() > REAL.most_nats      # the cap binds
-    bound = Alone.of(problem).bound_s
+    bound = SingleDevice.of(problem).bound_s
     for method in ("algorithm5", "sao-common-power"):
         assert allocate(problem, method).round_s >= best.round_s * (1 - 1e-9)
     for method in ("tdma", "sao-adaptive"):
@@ -128,7 +128,7 @@ def test_what_is_infeasible_in_steps_is_diagnosed():
         allocate(problem)
     more = replace(problem, budget_j=problem.budget_j * budget_scaling(problem) * (1 + 1e-9))
     assert allocate(more).round_s > 0
-    assert len(largest_feasible(problem)) == len(obstacles(problem).cohort)
+    assert len(largest_feasible(problem)) == len(find_infeasibility(problem).cohort)
 
 
 def test_less_band_may_carry_more():
@@ -143,7 +143,7 @@ def test_less_band_may_carry_more():
 @pytest.mark.parametrize("link", [REAL, Steps()])
 def test_all_who_send_end_together(link):
     bits, snr_hz = np.array([1e5, 3e5, 2e5]), np.array([1e7, 1e9, 1e5])
-    hz = common_end(waiting(bits, snr_hz, np.full(3, np.nan), 1e6, link))
+    hz = equal_finish(waiting(bits, snr_hz, np.full(3, np.nan), 1e6, link))
     ends = bits / link.rate(hz, snr_hz)
     assert hz.sum() <= 1e6 * (1 + 1e-12)
     if link is REAL:

@@ -11,8 +11,8 @@ from levels import extended
 
 from netsim.allocation import Infeasible, Problem, allocate
 from netsim.allocation.plan import plan_for
-from netsim.allocation.prices import Prices, prices_of, savings, shadow_prices
-from netsim.allocation.waves import Agenda, planner_of
+from netsim.allocation.planner import RoundPlan, planner_of
+from netsim.allocation.sensitivities import ShadowPrices, prices_of, savings, shadow_prices
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def raised(problem: Problem, name: str, n: int | None, factor: float) -> float:
     return allocate(replace(problem, **{name: changed}, **more)).round_s
 
 
-def elasticity(prices: Prices, problem: Problem, round_s: float, name: str, n: int | None) -> float:
+def elasticity(prices: ShadowPrices, problem: Problem, round_s: float, name: str, n: int | None) -> float:
     """The price as per cent of the round for each per cent of the limit."""
     price = prices.bandwidth_s_per_hz if n is None else getattr(prices, LIMITS[name])[n]
     return float(price * (problem.bandwidth_hz if n is None else getattr(problem, name)[n]) / round_s)
@@ -100,7 +100,7 @@ def test_batteries_and_budgets_share_the_price_of_energy() -> None:
             plan = allocate(told)
         except Infeasible:
             continue
-        prices = shadow_prices(told, plan).told(problem.budget_j, charge_j, plan.round_s, np.inf)
+        prices = shadow_prices(told, plan).within_limits(problem.budget_j, charge_j, plan.round_s, np.inf)
         n = int(rng.integers(6))
         price = {"battery": prices.battery_s_per_j[n] * charge_j[n], "budget": prices.budget_s_per_j[n]
                  * problem.budget_j[n]}
@@ -134,17 +134,18 @@ def test_a_second_more_of_a_deadline_is_a_second_of_the_round_where_budgets_are_
             continue
         wave, = agenda.waves
         own_j, endless = problem.budget_j * agenda.relaxed, np.full(6, np.inf)
-        told = shadow_prices(wave.problem, wave.plan).told(own_j, endless, wave.plan.round_s, deadline_s)
+        told = shadow_prices(wave.problem, wave.plan).within_limits(own_j, endless, wave.plan.round_s, deadline_s)
         longer_s = relaxed(problem, deadline_s * 1.05).waves[0].plan.round_s
         measured = (longer_s - wave.plan.round_s) / (0.05 * deadline_s)
         assert told.deadline_s_per_s == pytest.approx(measured, abs=1e-3)       # budgets are raised to within 1e-6
         seen += told.deadline_s_per_s == 1.0
-        idle = shadow_prices(problem, allocate(problem)).told(problem.budget_j, endless, allocate(problem).round_s, 9.0)
+        plan = allocate(problem)
+        idle = shadow_prices(problem, plan).within_limits(problem.budget_j, endless, plan.round_s, 9.0)
         assert idle.deadline_s_per_s == 0.0
     assert seen >= 20
 
 
-def relaxed(problem: Problem, deadline_s: float) -> Agenda:
+def relaxed(problem: Problem, deadline_s: float) -> RoundPlan:
     """The cohort with budgets raised until it keeps the deadline; whoever can't, whatever its budget, is left out."""
     planner = planner_of("sao", {}, deadline_s)(lambda some: problem.subset(some))
     return planner.agenda(np.arange(6), "relax", 6)

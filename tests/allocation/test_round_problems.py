@@ -9,9 +9,9 @@ import pytest
 
 from netsim import load_scenario
 from netsim.allocation import Problem, allocate
-from netsim.base.arrays import Floats, Ints
-from netsim.fleet.population import DeviceNames, Population, draw_population
-from netsim.fleet.work import JobSizes, RoundProblems, problem_for
+from netsim.base.types import Floats, Ints
+from netsim.devices.population import DeviceNames, Population, draw_population
+from netsim.devices.workload import JobSizes, RoundProblems, problem_for
 from netsim.scenario import Scenario
 
 
@@ -23,7 +23,7 @@ def world() -> tuple[Scenario, Population]:
 
 def made_by_hand(scenario: Scenario, population: Population, devices: Ints, gain: Floats) -> Problem:
     limits = ("capacitance", "power_w", "budget_j", "cpu_min_hz", "cpu_max_hz", "power_min_w", "power_max_w")
-    passes = scenario.learning.local_iterations or 1
+    passes = scenario.learning.local_epochs or 1
     return Problem(bits=np.full(len(devices), 448e3), gain=gain[devices], numbers=devices, names=DeviceNames(scenario),
                    cycles=passes * population.samples[devices] * population.cycles_per_sample[devices],
                    bandwidth_hz=20e6, noise_w_per_hz=scenario.cell.noise_w_per_hz,

@@ -12,7 +12,7 @@ from allocation_worlds import check_constraints, paper_world
 from refused import refused
 
 from netsim.allocation import Infeasible, Problem, allocate
-from netsim.allocation.diagnosis import largest_feasible
+from netsim.allocation.infeasibility import largest_feasible
 from netsim.allocation.rra import rra_alternation, rra_shares
 
 

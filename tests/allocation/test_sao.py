@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.allocation import Infeasible, Problem, allocate, sao
-from netsim.allocation.in_seconds import InSeconds
+from netsim.allocation.normalized import NormalizedProblem
 
 
 def clipped(problem: Problem, cpu_hz: np.ndarray) -> str:
@@ -52,7 +52,7 @@ def test_both_ways_to_the_shortest_round_agree() -> None:
     both = 0
     for _ in range(300):
         problem = with_budgets(wild_world(rng, int(rng.integers(1, 40))), float(rng.choice([1.05, 1.5, 10.0, 1e3])))
-        devices, band_hz = InSeconds.of(problem), problem.bandwidth_hz
+        devices, band_hz = NormalizedProblem.of(problem), problem.bandwidth_hz
         with np.errstate(all="ignore"):
             bracket = sao.Bracket.of(devices, band_hz)
             together = sao.ending_together(devices, band_hz, bracket) if bracket.sure else None
@@ -125,12 +125,12 @@ def test_ten_thousand_devices_with_gains_over_twelve_decades() -> None:
 
 
 def test_blocks_give_what_one_piece_gives() -> None:
-    from netsim.allocation import in_seconds
+    from netsim.allocation import normalized
 
     problem = paper_world(np.random.default_rng(5), 1000, budget_j=0.08)
     whole = allocate(problem)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(in_seconds, "BLOCK", 64)
+        patch.setattr(normalized, "BLOCK", 64)
         pieces = allocate(problem)
     assert pieces.round_s == pytest.approx(whole.round_s, rel=1e-12)
     np.testing.assert_allclose(pieces.bandwidth_hz, whole.bandwidth_hz, rtol=1e-9)
@@ -157,7 +157,7 @@ def test_exact_where_a_cpu_is_just_about_at_its_fastest(near: float) -> None:
         top = cpu_hz * (1.0 + near * rng.uniform(-1.0, 1.0, len(problem)))
         top = np.where(rng.random(len(problem)) < 0.5, top, problem.cpu_max_hz)
         problem = replace(problem, cpu_max_hz=np.maximum(top, problem.cpu_min_hz))
-        devices = InSeconds.of(problem)
+        devices = NormalizedProblem.of(problem)
         found = sao.shortest_round(devices, problem.bandwidth_hz, sao.Bracket.of(devices, problem.bandwidth_hz))
         need = sao.Need.at(found.round_s, devices)
         missed_hz = need.bandwidth_hz.sum() - problem.bandwidth_hz

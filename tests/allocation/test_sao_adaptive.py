@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from worlds_in_time import SOLO, TWO_ALIKE, UNEQUAL, UNEQUAL_OPTIMUM, waiting
 
 from netsim.allocation import Problem, allocate
+from netsim.allocation.equal_finish import equal_finish
 from netsim.allocation.sao_adaptive import StartSearch, price_bound, replayed
-from netsim.allocation.sharing import common_end
-from netsim.allocation.tdma import Alone, solo_bound
-from netsim.allocation.windows import divide
+from netsim.allocation.tdma import SingleDevice, single_device_bound
+from netsim.allocation.upload_windows import divide
 from netsim.physics import fdma_rate
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -34,7 +34,7 @@ def test_examples_by_hand_and_by_brute_force(problem: Problem, fixed: float, com
     assert best * (1 - 2e-7) <= plan.round_s <= best * (1 + 2e-6)
     check_constraints(problem, plan)
     bound = price_bound(problem, plan)
-    assert solo_bound(problem) * (1 - 1e-9) <= bound <= plan.round_s
+    assert single_device_bound(problem) * (1 - 1e-9) <= bound <= plan.round_s
 
 
 def test_the_windows_of_the_best_schedule_of_two() -> None:
@@ -67,7 +67,7 @@ def test_the_best_shares_agree_with_cvxpy(seed: int, size: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_slope_by_the_starts_is_that_of_differences(seed: int) -> None:
     problem = with_budgets(paper_world(np.random.default_rng(seed), 4), 1.5)
-    search = StartSearch(problem, Alone.of(problem))
+    search = StartSearch(problem, SingleDevice.of(problem))
     round_s = allocate(problem, "sao").round_s
     first, last = search.alone.ready_s, search.latest(round_s)
     starts = first + (last - first) * np.random.default_rng(seed).uniform(0.3, 0.7, 4)
@@ -81,7 +81,7 @@ def test_the_slope_by_the_starts_is_that_of_differences(seed: int) -> None:
 def test_brute_force_over_the_starts_of_two_finds_nothing_shorter() -> None:
     problem = with_budgets(paper_world(np.random.default_rng(5), 2), 1.3)
     plan = allocate(problem, "sao-adaptive")
-    search = StartSearch(problem, Alone.of(problem))
+    search = StartSearch(problem, SingleDevice.of(problem))
     round_s = plan.round_s * (1 - 2e-5)
     first, last = search.alone.ready_s, search.latest(round_s)
     most = 0.0
@@ -91,8 +91,10 @@ def test_brute_force_over_the_starts_of_two_finds_nothing_shorter() -> None:
     assert most < 1.0
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8, derandomize=True)
 @given(st.integers(0, 10_000), st.integers(2, 4), st.floats(1.05, 3.0), st.floats(0.2, 8.0))
+@pytest.mark.slow
 def test_solo_bound_price_bound_best_and_the_better_of_two(seed: int, size: int, room: float, heavy: float) -> None:
     problem = paper_world(np.random.default_rng(seed), size)
     problem = with_budgets(replace(problem, bits=problem.bits * heavy), room)
@@ -100,7 +102,7 @@ def test_solo_bound_price_bound_best_and_the_better_of_two(seed: int, size: int,
     common = replayed(problem, sao)
     bound = price_bound(problem, best)
     hair = 1 + 1e-9
-    assert solo_bound(problem) <= bound * hair
+    assert single_device_bound(problem) <= bound * hair
     assert bound <= best.round_s * hair
     assert best.round_s <= min(tdma.round_s, common.round_s) * hair
     assert common.round_s <= sao.round_s * hair
@@ -135,16 +137,17 @@ def test_with_power_in_proportion_to_the_band_every_division_ends_like_tdma() ->
 
 def test_a_common_end_within_budgets() -> None:
     bits, snr = np.array([1e6, 2e6, 1e6]), np.array([5e6, 1e7, 1e5])
-    free = common_end(waiting(bits, snr, np.full(3, np.nan), 1e6))
+    free = equal_finish(waiting(bits, snr, np.full(3, np.nan), 1e6))
     assert free.sum() == pytest.approx(1e6)
     ends = bits / fdma_rate(free, snr)
     assert ends == pytest.approx([ends[0]] * 3)
-    tight = common_end(waiting(bits, snr, np.array([0.9 * ends[0], np.nan, np.nan]), 1e6))
+    tight = equal_finish(waiting(bits, snr, np.array([0.9 * ends[0], np.nan, np.nan]), 1e6))
     sooner = bits / fdma_rate(tight, snr)
     assert sooner[0] == pytest.approx(0.9 * ends[0])
     assert sooner[1] == pytest.approx(sooner[2])
     assert sooner[1] > ends[1]
-    hopeless = common_end(waiting(bits, snr, np.array([1e-9, np.nan, np.nan]), 1e6))      # not even with the whole band
+    hopeless = equal_finish(waiting(bits, snr, np.array([1e-9, np.nan, np.nan]),
+                                    1e6))      # not even with the whole band
     assert hopeless == pytest.approx(free)
 
 
@@ -153,10 +156,10 @@ def test_all_who_send_end_together_but_for_those_whom_their_budgets_hurry(seed: 
     rng = np.random.default_rng(seed)
     size, hertz = int(rng.integers(1, 12)), float(10 ** rng.uniform(5, 7.5))
     bits, snr = 448e3 * rng.uniform(1e-3, 1, size), 10 ** rng.uniform(5, 10, size)
-    free = common_end(waiting(bits, snr, np.full(size, np.nan), hertz))
+    free = equal_finish(waiting(bits, snr, np.full(size, np.nan), hertz))
     end = (bits / fdma_rate(free, snr)).max()
     left = np.where(rng.random(size) < 0.5, np.nan, end * rng.uniform(0.99, 1.2, size))      # all can be kept, or none
-    ends = bits / fdma_rate(common_end(waiting(bits, snr, left, hertz)), snr)
+    ends = bits / fdma_rate(equal_finish(waiting(bits, snr, left, hertz)), snr)
     assert free.sum() == pytest.approx(hertz, rel=1e-14)
     assert bits / fdma_rate(free, snr) == pytest.approx(np.full(size, end), rel=1e-10)
     hurried = ends < ends.max() * (1 - 1e-9)
@@ -168,4 +171,4 @@ def test_a_large_cohort_has_a_plan_too() -> None:
     problem = with_budgets(paper_world(np.random.default_rng(2), 400), 2.0)
     plan = allocate(problem, "sao-adaptive")
     assert plan.round_s <= min(allocate(problem, "tdma").round_s, allocate(problem, "sao").round_s)
-    assert price_bound(problem, plan) == solo_bound(problem)
+    assert price_bound(problem, plan) == single_device_bound(problem)

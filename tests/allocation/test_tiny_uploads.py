@@ -10,7 +10,7 @@ from worlds_in_time import waiting
 
 from netsim import load_scenario, simulate
 from netsim.allocation import Problem, allocate
-from netsim.allocation.sharing import common_end
+from netsim.allocation.equal_finish import equal_finish
 from netsim.base.errors import InputError
 
 
@@ -43,7 +43,7 @@ def test_a_size_below_one_bit_is_refused_when_a_scenario_is_read():
 @pytest.mark.parametrize("bandwidth_hz", [1e12, 2e27, 1e50])
 def test_a_band_without_end_is_shared(bandwidth_hz):
     problem = world(3, 1e6, bandwidth_hz)
-    hertz = common_end(waiting(problem.bits, problem.snr_hz, np.full(5, np.nan), bandwidth_hz))
+    hertz = equal_finish(waiting(problem.bits, problem.snr_hz, np.full(5, np.nan), bandwidth_hz))
     assert hertz.sum() == pytest.approx(bandwidth_hz, rel=1e-12)
     assert (hertz > 0).all()
     assert allocate(problem).round_s <= allocate(problem, "equal").round_s * (1 + 1e-12)

@@ -7,8 +7,8 @@ import pytest
 from refused import refused
 
 from netsim.allocation import Infeasible, Problem, allocate
-from netsim.allocation.diagnosis import largest_feasible
-from netsim.allocation.waves import Planner, planner_of
+from netsim.allocation.infeasibility import largest_feasible
+from netsim.allocation.planner import Planner, planner_of
 from netsim.base.errors import InputError
 
 # With gain 1e-10 and no computing, a device needs about 1.5 MHz to send 1 Mbit at 0.1 W within 6.3 mJ.

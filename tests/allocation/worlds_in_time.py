@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.allocation import SHANNON, LinkModel, Problem
-from netsim.allocation.sharing import Active
-from netsim.base.arrays import Floats
+from netsim.allocation.equal_finish import ActiveUploads
+from netsim.base.types import Floats
 
 NOISE = 1e-20
 
@@ -18,9 +18,10 @@ def problem(cycles: list[float], snr_mhz: float, bits: float, power_w: float, bu
         budget_j=budget_j, cpu_min_hz=0.1e9, cpu_max_hz=2e9, bandwidth_hz=1e6, noise_w_per_hz=NOISE)
 
 
-def waiting(bits: Floats, snr_hz: Floats, left_s: Floats, bandwidth_hz: float, link: LinkModel = SHANNON) -> Active:
+def waiting(bits: Floats, snr_hz: Floats, left_s: Floats, bandwidth_hz: float,
+            link: LinkModel = SHANNON) -> ActiveUploads:
     """Uploads that want to start now, with budgets that pay for ``left_s`` seconds of sending."""
-    return Active(planned_hz=np.zeros(len(bits)), left_bits=bits, snr_hz=snr_hz, left_s=left_s,
+    return ActiveUploads(planned_hz=np.zeros(len(bits)), left_bits=bits, snr_hz=snr_hz, left_s=left_s,
                   sending=np.zeros(len(bits)), bandwidth_hz=bandwidth_hz, link=link)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refused import refused
 
 from netsim import load_scenario, simulate
 from netsim.analysis.breakdown import break_down
@@ -85,9 +84,10 @@ def test_the_critical_path_goes_through_the_jobs_that_aggregations_waited_for(ru
     assert fifth.slack["least_s"].to_list() == pytest.approx(sorted(jobs["t1"][-1] - jobs["t1"]), abs=1e-12)
 
 
-def test_only_rounds_that_wait_can_be_explained(run):
-    with refused("unsupported", "server.kind"):
-        run.explain(1)
+@pytest.mark.slow
+def test_a_run_without_rounds_that_wait_is_explained_from_its_start(run):
+    told = run.explain(2, methods=False)
+    assert (told.round, told.aggregations, told.round_s) == (None, 2, run.rounds["t1"][1])
 
 
 def test_slices_in_perfetto_do_not_overlap(run):

@@ -6,6 +6,9 @@ import polars as pl
 import pytest
 from refused import refused
 
+from netsim import load_scenario, simulate
+from netsim.analysis.breakdown import long_first_round
+from netsim.base.units import duration
 from netsim.run import Run
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import SERVER
@@ -107,3 +110,12 @@ def test_a_round_in_which_nobody_had_a_plan_takes_no_time(record: Callable[[Call
 def test_an_unknown_round_or_device_is_named_with_what_there_is(two: Run, what: str, number: int) -> None:
     with refused("out-of-range", what):
         two.breakdown().only(**{what: number})
+
+
+def test_a_first_round_that_dominates_is_named() -> None:
+    run = simulate(load_scenario("lab", ["rounds.first=all", "rounds.first_infeasible=waves", "end.rounds=3"]))
+    lengths = run.rounds["round_s"].to_list()
+    said = long_first_round(run)
+    assert said.startswith(f"{duration(lengths[0])} of {duration(sum(lengths))}, because all 100 devices take part")
+    assert duration((lengths[1] + lengths[2]) / 2) in said
+    assert long_first_round(simulate(load_scenario("lab", ["end.rounds=3"]))) == ""

@@ -50,6 +50,7 @@ def test_hard_times_are_hard() -> None:
     assert (paper.events["name"] == "allocate").sum() > paper.last_round        # its first round comes in waves
 
 
+@pytest.mark.slow
 @scenarios
 def test_the_parts_sum_to_the_round(name: str) -> None:
     run = play(name)

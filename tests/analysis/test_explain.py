@@ -18,10 +18,10 @@ from refused import refused
 from small_runs import store
 
 from netsim import load_scenario, simulate
-from netsim.analysis.changes import Laboratory
-from netsim.analysis.drop_outs import drop_outs
-from netsim.analysis.pace import paces
-from netsim.analysis.replay import Replays
+from netsim.analysis.bottleneck import bottlenecks
+from netsim.analysis.counterfactuals import WhatIfAnalysis
+from netsim.analysis.dropouts import dropouts
+from netsim.analysis.replay import RoundReplays
 from netsim.cli import main
 from netsim.run import Run, load_run
 from netsim.server.replay import RunReplay
@@ -112,9 +112,9 @@ def test_a_round_planned_again_is_the_round(tmp_path: Path, count: int) -> None:
     outcomes: Counter[str] = Counter()
     for number in range(count):
         run = random_scenario(number, tmp_path)
-        replays = Replays(run) if run is not None and run.jobs.height else None
+        replays = RoundReplays(run) if run is not None and run.jobs.height else None
         for one, jobs in (replays.jobs.items() if replays else ()):
-            was = Laboratory.of(replays, one).was
+            was = WhatIfAnalysis.of(replays, one).was
             assert was.round_s == pytest.approx(replays.lengths[one], abs=1e-9)
             assert was.arrived == set(jobs.filter(jobs["outcome"] == ARRIVED)["device"].to_list())
             outcomes.update(jobs["outcome"].to_list())
@@ -147,7 +147,7 @@ def test_drop_outs_and_what_would_have_kept_them(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for run, number in random_rounds(40, tmp_path):
         outcomes = set(run.jobs.filter(run.jobs["round"] == number)["outcome"].to_list()) - {ARRIVED}
-        lost = drop_outs(Laboratory.of(Replays(run), number))
+        lost = dropouts(WhatIfAnalysis.of(RoundReplays(run), number))
         assert {each.reason for each in lost} == outcomes
         seen.update(each.reason for each in lost if each.kept_by)
     assert {"battery empty", "deadline", "infeasible"} <= set(seen)
@@ -248,7 +248,7 @@ def test_the_advice_of_the_critical_path_names_who_sets_the_pace(classroom: Run)
     path = classroom.critical_path(7)
     assert path.steps["round"].unique().to_list() == [7]
     assert path.length_s == pytest.approx(classroom.rounds["round_s"][6])
-    found = paces(classroom, [1, 3, 7])
+    found = bottlenecks(classroom, [1, 3, 7])
     assert found[1].sentence.startswith("laptop 12 limits round 1. Raising laptop 12's maximum CPU frequency to")
     assert "limits round 7. Raising laptop 12's maximum CPU frequency to 2.195 GHz" in found[7].sentence
     assert "The bandwidth limits round 3. Doubling the bandwidth (to 4 MHz) would shorten it by" in found[3].sentence
@@ -311,7 +311,39 @@ def test_a_run_without_jobs_or_with_other_jobs(two: Run, tmp_path: Path) -> None
 
 
 def test_a_run_of_another_method_is_not_explained_wrongly(classroom: Run, classroom_file: Path) -> None:
-    replays = Replays(classroom)
+    replays = RoundReplays(classroom)
     replays.scenario = load_scenario(str(classroom_file), ["allocation.method=equal"])
     with refused("other-version", "round 7"):
-        Laboratory.of(replays, 7).was  # noqa: B018 - playing it finds the difference
+        WhatIfAnalysis.of(replays, 7).was  # noqa: B018 - playing it finds the difference
+
+
+def test_a_long_run_of_large_cohorts_is_simulated_in_some_of_its_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = simulate(load_scenario("lab", ["end.rounds=6", "selection.cohort=12"]))
+    assert run.explain(methods=False).whole.rounds is None
+    for name in ("MOST_PLANS", "MOST_JOBS"):
+        monkeypatch.setattr(f"netsim.analysis.explain.{name}", 900)
+    found = run.explain(methods=False)
+    assert found.whole.rounds == (1, 5)        # twelve changes of 72 jobs that cost 4 each are 3.84 times 900
+    assert found.whole.round_s == pytest.approx(run.rounds["round_s"][0] + run.rounds["round_s"][4])
+    assert found.as_json()["run"]["rounds"] == [1, 5]
+    again = [run.explain(number, methods=False) for number in found.whole.rounds]
+    for row in found.whole.what_if:
+        if row.key == "bandwidth":
+            saved = [each.saves_s for one in again for each in one.what_if
+                     if (each.key, each.factor) == (row.key, row.factor)]
+            assert row.saves_s == pytest.approx(math.fsum(saved), abs=1e-9)
+
+
+def test_a_round_of_many_waves_is_the_sum_of_its_waves() -> None:
+    """Each what-if of a first round of all devices, against a run with the change."""
+    waves = ["selection.method=fedavg", "end.rounds=1", "population.phone.count=60", "cell.bandwidth=4MHz"]
+    run = simulate(load_scenario("paper", waves), seed=2, learning=False)
+    assert run.jobs["t0"].n_unique() > 2
+    found = run.explain(1)
+    for key, change in (("bandwidth", {"cell.bandwidth": "8 MHz"}), ("method equal", {"allocation.method": "equal"}),
+                        ("scheduler tdma", {"allocation.sharing": "tdma"})):
+        rows = [each for each in found.what_if if each.change.endswith(key) or (each.key, each.factor) == (key, 2.0)]
+        rerun = simulate(run.scenario.with_(change), seed=2, learning=False)
+        for row in rows:
+            assert row.round_s == pytest.approx(rerun.rounds["round_s"][0], abs=1e-9)
+        assert rows or key != "bandwidth"

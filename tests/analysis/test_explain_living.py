@@ -19,21 +19,21 @@ import numpy as np
 import polars as pl
 import pytest
 from levels import extended
-from refused import refused
 
 from netsim import load_scenario, simulate
 from netsim.allocation import Problem
-from netsim.allocation.waves import planner_of
-from netsim.analysis.changes import CHOOSE_POWER, Laboratory
-from netsim.analysis.explain import what_ifs
-from netsim.analysis.replay import Replays
+from netsim.allocation.planner import planner_of
+from netsim.analysis.counterfactuals import CHOOSE_POWER, WhatIfAnalysis
+from netsim.analysis.explain import Explanation, WhatIf, what_ifs
+from netsim.analysis.replay import RoundReplays
 from netsim.base.errors import InputError
 from netsim.cell.schedulers import SCHEDULERS
-from netsim.fleet.work import RoundProblems
+from netsim.devices.workload import RoundProblems
+from netsim.run import Run
 from netsim.scenario import Scenario
 from netsim.selection import Choice
 from netsim.server import radio_cell
-from netsim.server.selector import Selector
+from netsim.server.selection_runner import SelectionRunner
 from netsim.trace.schema import ARRIVED
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -122,12 +122,12 @@ def changed_cell(patch: pytest.MonkeyPatch, scenario: Scenario, row: dict[str, A
         patch.setattr(radio_cell, "SCHEDULERS", SimpleNamespace(make=lambda name, _: SCHEDULERS.make(other, {})))
     if row["key"] == "without":
         for name in ("choose", "everybody"):
-            patch.setattr(Selector, name, without(getattr(Selector, name), row["device"]))
+            patch.setattr(SelectionRunner, name, without(getattr(SelectionRunner, name), row["device"]))
 
 
 def without(chosen: Any, device: int) -> Any:
     """A way to choose a cohort that leaves a device out."""
-    def choose(selector: Selector, view: Any, *rest: Any) -> Choice:
+    def choose(selector: SelectionRunner, view: Any, *rest: Any) -> Choice:
         cohort = chosen(selector, view, *rest).devices
         return Choice(cohort[cohort != device])
 
@@ -147,7 +147,7 @@ def test_every_saving_is_that_of_the_run_resumed_with_the_change(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """50 random rounds in all: coherence times, places, gain traces, absences, crashes, losses, all schedulers."""
-    monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
+    monkeypatch.setattr("netsim.session.rows_a_part", lambda trains: 1)
     seen: Counter[str] = Counter()
     rounds, number = 0, 1000 * part
     while rounds < ROUNDS:
@@ -159,7 +159,7 @@ def test_every_saving_is_that_of_the_run_resumed_with_the_change(
         one = dice.choice(run.jobs.filter(pl.col("cpu_hz").is_not_nan())["round"].unique().sort().to_list())
         took_s = run.rounds["round_s"][one - 1]
         assert world.again(one) == took_s
-        told = what_ifs(Laboratory.of(Replays(run), one))
+        told = what_ifs(WhatIfAnalysis.of(RoundReplays(run), one))
         for row in few([each.as_json() for each in told], dice):
             with monkeypatch.context() as patch:
                 changed_cell(patch, world.scenario, row)
@@ -167,7 +167,7 @@ def test_every_saving_is_that_of_the_run_resumed_with_the_change(
             assert row["round_s"] == pytest.approx(found, abs=1e-6), (number, one, row)
             assert row["saves_s"] == pytest.approx(took_s - found, abs=1e-6), (number, one, row)
             seen[row["key"]] += 1
-        seen.update((f"sharing {world.scenario.allocation.sharing}", world.scenario.living))
+        seen.update((f"sharing {world.scenario.cell.scheduler}", world.scenario.living))
         rounds += 1
         shutil.rmtree(world.folder)
     assert {"without", "cpu_max", "budget", "power", "bandwidth", "method"} <= set(seen)
@@ -176,15 +176,15 @@ def test_every_saving_is_that_of_the_run_resumed_with_the_change(
 
 def test_a_round_played_again_is_the_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same length to the last bit, and the same devices arrive with the same energy."""
-    monkeypatch.setattr("netsim.stage.rows_a_part", lambda trains: 1)
+    monkeypatch.setattr("netsim.session.rows_a_part", lambda trains: 1)
     outcomes: Counter[str] = Counter()
     for number in range(60):
         world = living_world(number, tmp_path)
         if world is None:
             continue
-        replays = Replays(world.run)
+        replays = RoundReplays(world.run)
         for one, jobs in replays.jobs.items():
-            was = Laboratory.of(replays, one).was
+            was = WhatIfAnalysis.of(replays, one).was
             assert was.round_s == replays.lengths[one]
             assert was.arrived == set(jobs.filter(jobs["outcome"] == ARRIVED)["device"].to_list())
             assert was.spent_j == dict(jobs.select("device", "energy_j").iter_rows())
@@ -192,10 +192,64 @@ def test_a_round_played_again_is_the_round(tmp_path: Path, monkeypatch: pytest.M
     assert {"arrived", "lost", "crashed", "went off", "deadline", "too late"} <= set(outcomes), outcomes
 
 
+# Asynchronous servers: a change holds from the start of the run.
+
+@pytest.fixture(scope="module")
+def buffered() -> Run:
+    return simulate(load_scenario("fedbuff", ["end.rounds=12"]), learning=False)
+
+
+@pytest.mark.parametrize(("key", "change"), [
+    ("bandwidth", {"cell.bandwidth": "40 MHz"}), ("concurrency", {"server.concurrency": 12}),
+    ("scheduler tdma", {"allocation.sharing": "tdma"}),
+    ("allocation method tdma", {"allocation.method": "tdma", "allocation.sharing": "equal"})])
+def test_a_change_of_an_asynchronous_run_is_the_run_with_it(buffered: Run, key: str, change: dict[str, Any]) -> None:
+    found = buffered.explain()
+    assert (found.round, found.round_s) == (None, buffered.rounds["t1"][-1])
+    rows = [each for each in found.what_if if key in (each.key, each.change) and each.factor in (2.0, None)]
+    rerun = simulate(buffered.scenario.with_(change), learning=False)
+    over = rerun.jobs.filter(pl.col("energy_j") > pl.col("budget_j") * (1 + 1e-9)).height
+    assert len(rows) == (0 if over and key not in ("bandwidth", "concurrency") else 1)
+    for row in rows:
+        assert row.round_s == pytest.approx(rerun.rounds["t1"][-1], rel=1e-9)
+        assert row.saves_s == pytest.approx(found.round_s - row.round_s)
+
+
+def test_a_devices_limit_in_an_asynchronous_run(buffered: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The energy budget of one device, doubled where the problem of all devices is made."""
+    row = next(each.as_json() for each in buffered.explain().what_if if each.key == "budget")
+    changed_cell(monkeypatch, buffered.scenario, row)
+    rerun = simulate(buffered.scenario, learning=False)
+    assert row["round_s"] == pytest.approx(rerun.rounds["t1"][-1], rel=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["fedbuff", "fedasync", "window", "port"])
-def test_servers_that_do_not_wait_are_refused_in_a_sentence(kind: str) -> None:
+def test_an_aggregation_of_an_asynchronous_server_is_explained(kind: str) -> None:
     options = {"window": ["server.period=200ms"]}.get(kind, [])
     scenario = load_scenario("street", [f"server.kind={kind}", "end.rounds=2", "population.phone.count=12", *options])
-    with refused("unsupported", "server.kind") as caught:
-        simulate(scenario, learning=False).explain()
-    assert "critical-path" in caught.value.hint
+    told = simulate(scenario, learning=False).explain(2, methods=False).as_json()
+    assert told["aggregations"] == 2
+    assert {"bandwidth", "cpu_max"} <= {each["key"] for each in told["what_if"]}
+    said = " ".join(told["held_up"])
+    assert "Aggregation 2 came after" in said
+    assert ("server.period" if kind == "window" else "The last update came from phone") in said
+
+
+# Values that are proposed are realistic, and equal changes are one line.
+
+def test_a_proposed_value_is_realistic() -> None:
+    run = simulate(load_scenario("lab", ["population.phone.cpu.max=4GHz", "population.phone.radio.power=25dBm",
+                                         "population.phone.budget=2J", "population.phone.cpu.cycles_per_sample=1e6"]))
+    found = run.explain(2, methods=False)
+    limits = {"cpu_max": (4e9, 5e9), "power": (10 ** 2.5 / 1e3, 0.4)}
+    seen = {(each.key, each.factor) for each in found.what_if if each.key in limits}
+    assert {key for key, _ in seen} == set(limits)
+    assert all(factor == pytest.approx(limits[key][1] / limits[key][0]) for key, factor in seen)
+
+
+def test_equal_changes_of_several_devices_are_one_line() -> None:
+    alike = [WhatIf(f"leaving out phone {n}", n, "without", None, 1.0, 0.5) for n in range(3)]
+    other = [WhatIf("leaving out phone 3", 3, "without", None, 0.9, 0.6), WhatIf("scheduler tdma", None, "method",
+                                                                             None, 1.0, 0.5)]
+    found = Explanation(1, 1.5, (), (*other[:1], *alike, *other[1:]))
+    assert found.grouped == [(other[0],), tuple(alike), (other[1],)]

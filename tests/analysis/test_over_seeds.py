@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from netsim.analysis.over_seeds import estimate, mean_curve, paired, records
+from netsim.analysis.seed_statistics import estimate, mean_curve, paired, records
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20)
 

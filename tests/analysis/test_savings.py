@@ -15,11 +15,11 @@ from explained_cells import random_rounds
 from levels import extended
 
 from netsim.allocation import METHODS, Infeasible, Plan, Problem
+from netsim.allocation.planner import RoundPlan, planner_of
 from netsim.allocation.problem import CELL, DEVICE
-from netsim.allocation.waves import Agenda, planner_of
-from netsim.analysis.changes import CHOOSE_POWER, Laboratory
+from netsim.analysis.counterfactuals import CHOOSE_POWER, WhatIfAnalysis
 from netsim.analysis.explain import what_ifs
-from netsim.analysis.replay import Replays
+from netsim.analysis.replay import RoundReplays
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
 from netsim.cell.job import jobs_of
@@ -81,7 +81,7 @@ def changed(problem: Problem, row: dict[str, object], method: str) -> Problem:
     return problem
 
 
-def simulated(agenda: Agenda, replay: Laboratory, wait_s: float, bandwidth_hz: float, sharing: str) -> float:
+def simulated(agenda: RoundPlan, replay: WhatIfAnalysis, wait_s: float, bandwidth_hz: float, sharing: str) -> float:
     """The round of an agenda, event by event, with the batteries as they were and the deadline."""
     if not agenda.waves:
         return wait_s
@@ -102,21 +102,21 @@ def simulated(agenda: Agenda, replay: Laboratory, wait_s: float, bandwidth_hz: f
 
 def check_every_row(run: Run, number: int, seen: Counter[str]) -> None:
     """All of an explanation's rows against a round that is planned and simulated here."""
-    replay, scenario = Laboratory.of(Replays(run), number), run.scenario
+    replay, scenario = WhatIfAnalysis.of(RoundReplays(run), number), run.scenario
     took_s = float(run.rounds["round_s"][number - 1])
     method, options = scenario.allocation.method, scenario.allocation.options
     for each in what_ifs(replay):
         row = each.as_json()
         what, _, other = row["change"].rpartition(" ") if row["key"] == "method" else ("", "", "")
         other_method = other if what == "allocation method" else None
-        sharing = other if what == "scheduler" else scenario.allocation.sharing or "planned"
+        sharing = other if what == "scheduler" else scenario.cell.scheduler or "planned"
         problem = changed(replay.problem, row, method)
         numbers = problem.numbers
         planner = planner_of(other_method or method, {} if other_method else options, scenario.rounds.deadline)(
             lambda some, problem=problem, numbers=numbers: problem.subset(np.searchsorted(numbers, some)),
             lambda some: replay.charge_j[np.searchsorted(replay.problem.numbers, some)])
         rounds = scenario.rounds
-        rule = rounds.first_infeasible if number == 1 and rounds.first == "all" else rounds.infeasible
+        rule = rounds.first_round_policy if number == 1 and rounds.first == "all" else rounds.infeasible_policy
         agenda = planner.agenda(numbers, rule, scenario.selection.cohort)
         found = simulated(agenda, replay, rounds.wait_s, problem.bandwidth_hz, sharing)
         assert row["round_s"] == pytest.approx(found, abs=1e-6), (method, row)

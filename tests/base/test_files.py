@@ -146,7 +146,7 @@ def test_a_message_is_short_and_steers_no_terminal() -> None:
 def test_a_passing_folder_goes_with_its_owner_and_without_a_word() -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        folder = files.PassingFolder()
+        folder = files.TemporaryFolder()
         path = folder.path
         (path / "inside").mkdir()
         assert path.is_dir()
@@ -157,6 +157,6 @@ def test_a_passing_folder_goes_with_its_owner_and_without_a_word() -> None:
 
 
 def test_passing_folders_are_removed_at_once_where_a_process_ends_at_once() -> None:
-    held = [files.PassingFolder() for _ in range(3)]
-    files.PassingFolder.remove_all()
+    held = [files.TemporaryFolder() for _ in range(3)]
+    files.TemporaryFolder.remove_all()
     assert not any(folder.path.exists() for folder in held)

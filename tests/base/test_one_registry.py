@@ -19,13 +19,13 @@ from netsim.base.errors import InputError
 from netsim.base.fields import Time
 from netsim.base.registry import Entry, Registry, first_called
 from netsim.learning.aggregation import AGGREGATIONS, needs_chances
+from netsim.learning.dataset_files import decoded
 from netsim.learning.datasets import DATASETS, load_dataset
 from netsim.learning.partition import PARTITIONS
-from netsim.learning.sources import decoded
 from netsim.models import MODELS
-from netsim.prepare import prepare
 from netsim.scenario.learning import LearningTable
 from netsim.selection import Choice, Method
+from netsim.validation import validate
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def test_what_is_of_another_kind_is_refused_before_any_work(change, key, users):
     users.bad = lambda anything: anything
     users.split = lambda labels, samples, rng, each=3: []
     with pytest.raises(InputError) as error:
-        prepare(load_scenario("quickstart", [change]), learning=True, allow_import=True)
+        validate(load_scenario("quickstart", [change]), learning=True, allow_import=True)
     assert (error.value.code, error.value.key) == ("unknown-option" if "eech" in key else "wrong-interface", key)
 
 
@@ -123,7 +123,7 @@ def test_what_is_of_another_kind_is_refused_before_any_work(change, key, users):
 def test_aggregations_and_models_of_another_kind_are_refused_too(change, users):
     users.bad = lambda anything: anything
     with pytest.raises(InputError, match="users:bad"):
-        prepare(load_scenario("quickstart", [change]), learning=True, allow_import=True)
+        validate(load_scenario("quickstart", [change]), learning=True, allow_import=True)
 
 
 def test_who_gives_chances_and_who_needs_them(users):
@@ -137,11 +137,11 @@ def test_who_gives_chances_and_who_needs_them(users):
     users.Drawn, users.Silent = Drawn, type("Silent", (Drawn,), {"gives": frozenset()})
     assert [name for name in AGGREGATIONS if needs_chances(name)] == ["unbiased"]
     for method in ("icas", "users:Drawn"):
-        prepare(load_scenario("quickstart", [f"selection.method={method}", "learning.aggregation=unbiased"]),
+        validate(load_scenario("quickstart", [f"selection.method={method}", "learning.aggregation=unbiased"]),
                 learning=True, allow_import=True)
     for method in ("fedavg", "users:Silent"):
         with pytest.raises(InputError) as error:
-            prepare(load_scenario("quickstart", [f"selection.method={method}", "learning.aggregation=unbiased"]),
+            validate(load_scenario("quickstart", [f"selection.method={method}", "learning.aggregation=unbiased"]),
                     learning=True, allow_import=True)
         assert (error.value.code, error.value.key) == ("needs", "learning.aggregation")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netsim.base.sealed import arrays_in, read_arrays, write_arrays
+from netsim.base.checksummed import arrays_in, read_arrays, write_arrays
 
 STATE = {"a": np.arange(6.0).reshape(2, 3), "b": np.array(3), "c": np.zeros((0, 2), np.int64), "d/e": np.array([True]),
          "f": np.asfortranarray(np.arange(6).reshape(2, 3)), "g": np.array("text")}

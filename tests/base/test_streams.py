@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netsim.base.streams import STREAM, stream
+from netsim.base.rng import STREAM, stream
 
 
 def test_a_stream_depends_on_its_name_and_numbers_alone():

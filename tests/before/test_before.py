@@ -13,7 +13,7 @@ import pytest
 from draw_scenarios import ALLOCATION, SELECTION
 from record import FILE, Case, cases, outcome, play
 
-from netsim.base.machine import processor
+from netsim.base.platform_info import processor
 
 pytestmark = pytest.mark.slow
 

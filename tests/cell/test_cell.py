@@ -235,3 +235,23 @@ def test_a_rate_that_is_a_little_wrong_shows(world):
     wrong = World().play(world.device(), link=Shannon(efficiency=1 + 1e-6))
     assert wrong[1][2] == pytest.approx(right[1][2] - 1e-6, rel=1e-9)
     assert isinstance(world.recorder, Recorder)
+
+
+def test_idle_devices_are_kept_only_with_a_state(monkeypatch):
+    monkeypatch.setattr("netsim.cell.cell.MOST_IDLE", 2)
+
+    def played(**more):
+        world = World()
+        devices = [world.device(number, bandwidth_hz=1e5, **more) for number in range(8)]
+        world.open(*devices)
+        world.start(*devices[:4])
+        world.env.run()
+        first, kept = world.cell.collect(), list(world.cell.devices.values())
+        second = world.start(*devices[4:])
+        again = [device in kept for device in world.cell.devices.values()]
+        world.env.run()
+        assert {(job.outcome, job.energy_j) for job in (*first, *second)} == {("arrived", 2.0)}
+        return again, len(world.batteries.snapshot()["left_j"])
+
+    assert played() == ([True] * 4, 0)                # mains-powered: the objects serve other devices
+    assert played(battery_j=50.0) == ([True] * 4 + [False] * 4, 8)

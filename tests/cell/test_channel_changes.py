@@ -8,9 +8,9 @@ from small_worlds import NOISE, World
 
 from netsim.base.errors import InputError
 from netsim.cell import channel
-from netsim.cell.schedulers import Equal
+from netsim.cell.schedulers import Equal, Planned
+from netsim.environment.fading import block_at
 from netsim.physics import Shannon
-from netsim.world.fading import block_at
 
 MBIT = 1e6
 
@@ -126,3 +126,15 @@ def test_what_radios_make_of_the_limit():
     radio = Shannon(efficiency=0.5, cap=4.0)
     assert float(radio.rate(1e6, 3e6)) == pytest.approx(1e6)           # half of 2 bit/s/Hz
     assert float(radio.rate(1e6, 1e9)) == pytest.approx(2e6)           # half of the cap
+
+
+@pytest.mark.parametrize("scheduler", [Planned, Equal])
+@pytest.mark.parametrize("split", [1, 8])
+def test_a_budget_ends_at_one_instant_however_often_the_channel_changes(scheduler, split):
+    """0.5 J at 0.2 W pay for 2.5 s of sending, and the tolerance for rounding is 1e-9 of them, added once."""
+    world = World(bandwidth_hz=1e6, scheduler=scheduler())
+    device = sender(world, 9 * MBIT, 0.0, budget_j=0.5)
+    play(world, device, Blocks((2, 0.5, 2, 2), 0.2, split=split), abort_over_budget=True)
+    job = {name: values[0] for name, values in world.part.jobs.items()}
+    assert job["outcome"] == "over budget"
+    assert job["upload_s"] == pytest.approx(2.5 * (1 + 1e-9), rel=1e-14)

@@ -13,7 +13,7 @@ from small_worlds import World
 
 from netsim.cell.battery import Batteries
 from netsim.cell.clock import sleep_until
-from netsim.world.supply import DAY_S, Hours, Supply
+from netsim.environment.energy_sources import DAY_S, ChargingSchedule, EnergySources
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def world():
 
 
 def supply(idle_w=0.0, harvest_w=0.0, hours=None, count=1):
-    return [Supply(0, np.full(count, idle_w), np.full(count, harvest_w), hours)]
+    return [EnergySources(0, np.full(count, idle_w), np.full(count, harvest_w), hours)]
 
 
 def at_rest(battery_j, least_j=0.0, **what):
@@ -53,7 +53,7 @@ def test_base_load_and_harvest_to_the_digits(world):
     assert world.batteries.charging[0].empty_at(0) == pytest.approx(266.667, abs=5e-4)
     assert world.batteries.charging[0].empty_at(0) == pytest.approx(110.0 + 47.0 / 0.3, abs=1e-6)
     world.env.run(until=300.0)
-    told = world.batteries.told(np.array([0]))
+    told = world.batteries.totals_of(np.array([0]))
     assert told["battery"][0] == 0.0
     assert told["harvest"][0] == pytest.approx(60.0)
     assert told["idle"][0] == pytest.approx(100.0 + 60.0 - 20.0)      # an empty one gives no more than what comes in
@@ -72,7 +72,7 @@ def test_the_base_load_shortens_a_job(world):
     device = world.device(cycles=4e9, compute_w=0.5, battery_j=3.0)
     assert world.play(device, supplies=supply(0.5)) == [("compute", 0.0, 3.0), ("battery empty", 3.0)]
     assert world.part.jobs["energy_j"] == [1.5]
-    assert world.batteries.told(np.array([0]))["idle"][0] == 1.5
+    assert world.batteries.totals_of(np.array([0]))["idle"][0] == 1.5
 
 
 def test_harvest_pays_for_a_job(world):
@@ -97,7 +97,7 @@ def test_an_empty_battery_is_noticed_when_the_device_goes_on(world):
     assert world.part.jobs["outcome"] == ["arrived", "battery empty"]
 
 
-NIGHT = Hours(5.0, 22 * 3600.0, 8 * 3600.0)
+NIGHT = ChargingSchedule(5.0, 22 * 3600.0, 8 * 3600.0)
 
 
 def test_charging_hours():
@@ -147,8 +147,8 @@ def test_when_a_device_can_pay_for_a_job_again():
 @pytest.mark.parametrize(("what", "able"), [
     ({"idle_w": 1.0}, math.inf),                                       # nothing comes in
     ({"idle_w": 1.0, "harvest_w": 1.0}, math.inf),                     # all of it goes
-    ({"idle_w": 0.1, "hours": Hours(5.0, 3600.0, 3600.0)}, 3600.0 + 10.0 / 4.9),
-    ({"idle_w": 6.0, "hours": Hours(5.0, 3600.0, 3600.0)}, math.inf),
+    ({"idle_w": 0.1, "hours": ChargingSchedule(5.0, 3600.0, 3600.0)}, 3600.0 + 10.0 / 4.9),
+    ({"idle_w": 6.0, "hours": ChargingSchedule(5.0, 3600.0, 3600.0)}, math.inf),
 ])
 def test_when_it_is_never_again(what, able):
     batteries, _ = at_rest(100.0, least_j=10.0, **what)
@@ -159,7 +159,7 @@ def test_when_it_is_never_again(what, able):
 
 def test_days_of_small_gains_add_up():
     """10 J in an hour of each day, 6 J lost in the others: 20 J after the third night's charging began."""
-    gain = Hours(10.0 / 3600 + 6.0 / 82800, 0.0, 3600.0)
+    gain = ChargingSchedule(10.0 / 3600 + 6.0 / 82800, 0.0, 3600.0)
     batteries, _ = at_rest(100.0, least_j=20.0, idle_w=6.0 / 82800, hours=gain)
     batteries.left_j[0] = 0.0
     assert 3 * DAY_S <= batteries.able_from()[0] <= 3 * DAY_S + 3600.0
@@ -177,7 +177,7 @@ def test_who_is_on_mains_has_no_books():
 def test_a_job_over_the_end_of_the_charging_hours(world):
     """1 J, 2 W of work and 1 W coming in for 0.5 s: 0.5 J are left then, and last 0.25 s."""
     device = world.device(cycles=4e9, compute_w=2.0, battery_j=1.0)
-    spans = world.play(device, supplies=supply(0.0, 0.0, Hours(1.0, -1.0, 1.5)))
+    spans = world.play(device, supplies=supply(0.0, 0.0, ChargingSchedule(1.0, -1.0, 1.5)))
     assert spans == [("compute", 0.0, pytest.approx(0.75)), ("battery empty", pytest.approx(0.75))]
 
 
@@ -201,7 +201,7 @@ def by_hand(battery_j, idle_w, harvest_w, hours, loads, end):
 
 @settings(max_examples=80, deadline=None)
 @given(st.floats(5e4, 5e5), st.floats(0, 2), st.floats(0, 2),
-       st.builds(Hours, st.floats(0.1, 6), st.floats(-DAY_S, DAY_S), st.floats(600, DAY_S - 600)),
+       st.builds(ChargingSchedule, st.floats(0.1, 6), st.floats(-DAY_S, DAY_S), st.floats(600, DAY_S - 600)),
        st.lists(st.tuples(st.floats(0, 2 * DAY_S), st.floats(10, 3600), st.floats(0.1, 3)), max_size=4))
 def test_levels_under_work_and_charging_by_another_way(battery_j, idle_w, harvest_w, hours, jobs):
     """Loads come and go, the sun and the charger too: the same level and the same books as step by step."""

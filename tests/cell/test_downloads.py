@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from small_worlds import World
 
-from netsim.fleet.link_model import Downlink
+from netsim.devices.link_model import Downlink
+from netsim.environment.availability import AvailabilityModel, OnOffProcess, Outage, OutageProcess
 from netsim.physics import Shannon
-from netsim.world.faults import Absence, Faults, Presence, Switches
 
 
 @pytest.fixture
@@ -15,7 +15,8 @@ def world():
 
 
 def absence(*edges, work="pause"):
-    return Faults(1, [Presence(0, 1, Absence("availability", work), lambda _: Switches(True, list(edges)))])
+    return AvailabilityModel(1, [OutageProcess(0, 1, Outage("availability", work),
+                                               lambda _: OnOffProcess(True, list(edges)))])
 
 
 def test_the_model_comes_first(world):
@@ -41,7 +42,7 @@ def test_a_battery_pays_for_reception(world):
         ("download", 0.0, 0.2), ("battery empty", 0.2)]
 
 
-@pytest.mark.parametrize(("work", "after"), [("pause", 0.25), ("lose", 0.5)])
+@pytest.mark.parametrize(("work", "after"), [("pause", 0.25), ("restart", 0.5)])
 def test_a_device_that_goes_off_meanwhile(world, work, after):
     spans = world.play(world.device(), receive_s=[0.5], reception_w=1.0, faults=absence(0.25, 1.0, work=work))
     assert spans == [("download", 0.0, 0.25), ("off", 0.25, 1.0), ("download", 1.0, 1.0 + after),
@@ -50,7 +51,7 @@ def test_a_device_that_goes_off_meanwhile(world, work, after):
 
 
 def test_a_model_that_was_received_is_kept(world):
-    spans = world.play(world.device(), receive_s=[0.5], faults=absence(1.0, 2.0, work="lose"))
+    spans = world.play(world.device(), receive_s=[0.5], faults=absence(1.0, 2.0, work="restart"))
     assert [name for name, *_ in spans] == ["download", "compute", "off", "compute", "upload"]
 
 

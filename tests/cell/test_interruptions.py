@@ -12,13 +12,13 @@ from small_worlds import World, random_switches
 
 from netsim.cell.availability import MOST_RESTARTS
 from netsim.cell.schedulers import Adaptive, Equal, Tdma
+from netsim.environment.availability import AvailabilityModel, OnOffProcess, Outage, OutageProcess
 from netsim.scenario.time_varying import Loss
-from netsim.world.faults import Absence, Faults, Presence, Switches
 
 
 def goes(*edges, work="pause", why="availability", device=0):
     """A device that is there at first, and changes at these instants."""
-    return Presence(device, 1, Absence(why, work), lambda _: Switches(True, list(edges)))
+    return OutageProcess(device, 1, Outage(why, work), lambda _: OnOffProcess(True, list(edges)))
 
 
 def job(world, number=0):
@@ -42,7 +42,7 @@ WORK = {"cycles": 4e9, "bits": 2e6, "power_w": 0.5}
 
 
 def test_computing_pauses_and_goes_on(world):
-    assert world.play(world.device(**WORK), faults=Faults(1, [goes(1.0, 3.0)])) == [
+    assert world.play(world.device(**WORK), faults=AvailabilityModel(1, [goes(1.0, 3.0)])) == [
         ("compute", 0.0, 1.0), ("off", 1.0, 3.0), ("compute", 3.0, 6.0), ("upload", 6.0, 8.0)]
     row = job(world)
     assert (row["compute_s"], row["upload_s"], row["wait_s"]) == (4.0, 2.0, 2.0)
@@ -54,7 +54,7 @@ def test_computing_pauses_and_goes_on(world):
 
 
 def test_sending_pauses_and_goes_on(world):
-    assert world.play(world.device(**WORK), faults=Faults(1, [goes(5.0, 7.5)])) == [
+    assert world.play(world.device(**WORK), faults=AvailabilityModel(1, [goes(5.0, 7.5)])) == [
         ("compute", 0.0, 4.0), ("upload", 4.0, 5.0), ("off", 5.0, 7.5), ("upload", 7.5, 8.5)]
     row = job(world)
     assert (row["compute_s"], row["upload_s"], row["wait_s"], row["energy_j"]) == (4.0, 2.0, 2.5, pytest.approx(5.0))
@@ -62,17 +62,46 @@ def test_sending_pauses_and_goes_on(world):
 
 def test_the_job_starts_over(world):
     """Off after 1 of 2 s of sending: all of it again, and what was spent is spent."""
-    assert world.play(world.device(**WORK), faults=Faults(1, [goes(5.0, 7.0, work="lose", why="crash")])) == [
+    assert world.play(world.device(**WORK),
+                      faults=AvailabilityModel(1, [goes(5.0, 7.0, work="restart", why="crash")])) == [
         ("compute", 0.0, 4.0), ("upload", 4.0, 5.0), ("off", 5.0, 7.0), ("compute", 7.0, 11.0), ("upload", 11.0, 13.0)]
     row = job(world)
     assert (row["compute_s"], row["upload_s"], row["wait_s"]) == (8.0, 3.0, 2.0)
     assert row["energy_j"] == pytest.approx(9.5)
 
 
+@pytest.mark.parametrize(("work", "spans"), [
+    ("pause", [("compute", 0.0, 4.0), ("off", 4.0, 7.0), ("upload", 7.0, 9.0)]),
+    ("restart", [("compute", 0.0, 4.0), ("off", 4.0, 7.0), ("compute", 7.0, 11.0), ("upload", 11.0, 13.0)]),
+    ("abort", [("compute", 0.0, 4.0), ("went off", 4.0)]),
+])
+def test_computing_that_ends_as_the_device_goes_off_has_ended(world, work, spans):
+    assert world.play(world.device(**WORK), faults=AvailabilityModel(1, [goes(4.0, 7.0, work=work)])) == spans
+    row = job(world)
+    assert balanced(row)
+    assert row["energy_j"] == pytest.approx(sum(t1 - t0 if name == "compute" else 0.5 * (t1 - t0)
+                                                for name, t0, *rest in spans for t1 in rest if name != "off"))
+
+
+def test_a_job_cancelled_as_its_computing_ends(world):
+    """The order of the two events of that instant is that of their scheduling: here the cancellation comes first."""
+    def impatient():
+        yield world.env.timeout(4.0)
+        cell.cancel([0], "too late")
+
+    cell = world.open(world.device(**WORK))
+    world.env.process(impatient())
+    world.env.run(until=1.0)                        # the job starts after the other process's timer
+    world.start(world.device(**{**WORK, "cycles": 3e9}))
+    world.env.run()
+    assert world.spans() == [("compute", 1.0, 4.0), ("too late", 4.0)]
+    assert (job(world)["compute_s"], job(world)["upload_s"], job(world)["energy_j"]) == (3.0, 0.0, 3.0)
+
+
 @pytest.mark.parametrize(("at", "energy_j", "parts"), [(1.0, 1.0, (1.0, 0.0)), (5.0, 4.5, (4.0, 1.0))])
 @pytest.mark.parametrize(("why", "outcome"), [("availability", "went off"), ("crash", "crashed")])
 def test_the_job_ends(world, at, energy_j, parts, why, outcome):
-    spans = world.play(world.device(**WORK), faults=Faults(1, [goes(at, 9.0, work="drop", why=why)]))
+    spans = world.play(world.device(**WORK), faults=AvailabilityModel(1, [goes(at, 9.0, work="abort", why=why)]))
     assert spans[-1] == (outcome, at)
     row = job(world)
     assert (row["compute_s"], row["upload_s"]) == parts
@@ -80,34 +109,36 @@ def test_the_job_ends(world, at, energy_j, parts, why, outcome):
 
 
 def test_who_never_comes_back_is_dropped(world):
-    assert world.play(world.device(**WORK), faults=Faults(1, [goes(1.0)])) == [("compute", 0.0, 1.0), ("went off", 1.0)]
+    assert world.play(world.device(**WORK), faults=AvailabilityModel(1, [goes(1.0)])) == [("compute", 0.0, 1.0),
+                                                                                          ("went off", 1.0)]
 
 
 def test_an_end_at_the_instant_of_going_is_an_end(world):
-    assert world.play(world.device(**WORK), faults=Faults(1, [goes(6.0, 7.0, work="lose")])) == [
+    assert world.play(world.device(**WORK), faults=AvailabilityModel(1, [goes(6.0, 7.0, work="restart")])) == [
         ("compute", 0.0, 4.0), ("upload", 4.0, 6.0)]
-    assert World().play(world.device(**WORK), faults=Faults(1, [goes(4.0, 5.0)])) == [
+    assert World().play(world.device(**WORK), faults=AvailabilityModel(1, [goes(4.0, 5.0)])) == [
         ("compute", 0.0, 4.0), ("off", 4.0, 5.0), ("upload", 5.0, 7.0)]
 
 
 def test_who_is_off_at_the_start_begins_when_it_is_back(world):
-    away = Presence(0, 1, Absence("availability", "pause"), lambda _: Switches(False, [2.0]))
-    assert world.play(world.device(**WORK), faults=Faults(1, [away])) == [
+    away = OutageProcess(0, 1, Outage("availability", "pause"), lambda _: OnOffProcess(False, [2.0]))
+    assert world.play(world.device(**WORK), faults=AvailabilityModel(1, [away])) == [
         ("compute", 0.0, 0.0), ("off", 0.0, 2.0), ("compute", 2.0, 6.0), ("upload", 6.0, 8.0)]
     assert balanced(job(world))
 
 
 def test_a_crash_in_a_pause_loses_the_work(world):
     """Away from 1 to 6 s, broken from 2 to 3 s: the second of computing is lost."""
-    faults = Faults(1, [goes(1.0, 6.0), goes(2.0, 3.0, work="lose", why="crash")])
+    faults = AvailabilityModel(1, [goes(1.0, 6.0), goes(2.0, 3.0, work="restart", why="crash")])
     assert world.play(world.device(**WORK), faults=faults) == [
         ("compute", 0.0, 1.0), ("off", 1.0, 6.0), ("compute", 6.0, 10.0), ("upload", 10.0, 12.0)]
 
 
 def test_a_job_that_always_starts_over_is_given_up(world):
     """A crash every second, four seconds of work: it would never end."""
-    often = Presence(0, 1, Absence("crash", "lose"), lambda _: Switches(True, [0.5 * k for k in range(2, 5000)]))
-    world.play(world.device(**WORK), faults=Faults(1, [often]))
+    often = OutageProcess(0, 1, Outage("crash", "restart"),
+                          lambda _: OnOffProcess(True, [0.5 * k for k in range(2, 5000)]))
+    world.play(world.device(**WORK), faults=AvailabilityModel(1, [often]))
     assert job(world)["outcome"] == "crashed"
     assert job(world)["compute_s"] == pytest.approx(0.5 * (MOST_RESTARTS + 2), rel=0.01)
 
@@ -118,7 +149,7 @@ def test_the_band_of_a_paused_sender_is_divided_anew():
     half = 0.5 * math.log2(3.0)
     rate = 1e5 * math.log2(1 + 1e6 / 1e5)
     first, second = (world.device(k, cycles=0.0, bits=2e6, rate=rate) for k in (0, 1))
-    spans = world.play(first, second, faults=Faults(2, [goes(1.0, 2.0)]))
+    spans = world.play(first, second, faults=AvailabilityModel(2, [goes(1.0, 2.0)]))
     uploads = sorted(span[1:] for span in spans if span[0] == "upload")
     left = 2.0 - half                           # of the first at 1 s, and of the second, which sends 1 Mbit more
     both = (left - 1.0) / half                  # from 2 s on together, until the second is done
@@ -131,7 +162,7 @@ def test_others_in_a_queue_are_served_meanwhile():
     world = World(scheduler=Tdma())
     rate = 1e5 * math.log2(1 + 1e6 / 1e5)
     devices = [world.device(k, cycles=k * 1e8, bits=1e6, rate=rate) for k in (0, 1)]
-    spans = world.play(*devices, faults=Faults(2, [goes(0.5, 0.75)]))
+    spans = world.play(*devices, faults=AvailabilityModel(2, [goes(0.5, 0.75)]))
     assert [(name, round(t0, 9), round(t1, 9)) for name, t0, t1 in spans] == [
         ("compute", 0.0, 0.0), ("compute", 0.0, 0.1), ("wait", 0.1, 0.5), ("upload", 0.0, 0.5), ("off", 0.5, 0.75),
         ("upload", 0.5, 1.5), ("wait", 0.75, 1.5), ("upload", 1.5, 2.0)]
@@ -145,7 +176,7 @@ def test_a_pause_in_the_queue_costs_the_turn():
     world = World(scheduler=Tdma())
     rate = 1e5 * math.log2(1 + 1e6 / 1e5)
     devices = [world.device(k, cycles=k * 1e8, bits=1e6, rate=rate) for k in (0, 1, 2)]
-    spans = world.play(*devices, faults=Faults(3, [goes(0.5, 0.75, device=1)]))
+    spans = world.play(*devices, faults=AvailabilityModel(3, [goes(0.5, 0.75, device=1)]))
     uploads = [span for span in spans if span[0] == "upload"]
     assert [round(end, 9) for _, _, end in uploads] == [1.0, 2.0, 3.0]
     assert ("off", 0.5, 0.75) in spans
@@ -155,7 +186,7 @@ def test_a_pause_in_the_queue_costs_the_turn():
 def test_a_battery_drains_only_at_work(world):
     """5.5 J: 4 for computing, a second of sending (1 W), a pause, and half a second more."""
     device = world.device(cycles=4e9, bits=2e6, battery_j=5.5)
-    assert world.play(device, faults=Faults(1, [goes(5.0, 9.0)])) == [
+    assert world.play(device, faults=AvailabilityModel(1, [goes(5.0, 9.0)])) == [
         ("compute", 0.0, 4.0), ("upload", 4.0, 5.0), ("off", 5.0, 9.0), ("upload", 9.0, 9.5), ("battery empty", 9.5)]
     assert world.batteries.left_j[0] == 0.0
     assert job(world)["energy_j"] == pytest.approx(5.5)
@@ -164,24 +195,24 @@ def test_a_battery_drains_only_at_work(world):
 def test_a_budget_counts_what_was_lost(world):
     """6 J: computing twice takes 4, of 2 s of sending (1 W) one was before the crash, so that one is left."""
     device = world.device(cycles=2e9, bits=2e6, budget_j=6.0)
-    world.play(device, abort_over_budget=True, faults=Faults(1, [goes(3.0, 4.0, work="lose")]))
+    world.play(device, abort_over_budget=True, faults=AvailabilityModel(1, [goes(3.0, 4.0, work="restart")]))
     assert job(world)["outcome"] == "over budget"
     assert (job(world)["t1"], job(world)["energy_j"]) == (pytest.approx(7.0), pytest.approx(6.0))
 
 
 def test_a_budget_is_not_spent_in_a_pause(world):
     device = world.device(cycles=2e9, bits=2e6, budget_j=4.0)
-    world.play(device, abort_over_budget=True, faults=Faults(1, [goes(3.0, 9.0)]))
+    world.play(device, abort_over_budget=True, faults=AvailabilityModel(1, [goes(3.0, 9.0)]))
     assert (job(world)["outcome"], job(world)["t1"]) == ("arrived", 10.0)
 
 
 def losing(*lost, tries=4):
     """Uploads of device 0 that are lost, one after the other."""
-    class Chosen(Faults):
+    class Chosen(AvailabilityModel):
         def loses(self, device, number):
             return device == 0 and number < len(lost) and lost[number]
 
-    return Chosen(2, losses=[(range(1), Loss(probability=0.5, tries=tries))], keys=[0, 1])
+    return Chosen(2, losses=[(range(1), Loss(probability=0.5, max_attempts=tries))], keys=[0, 1])
 
 
 def test_a_lost_upload_is_sent_again(world):
@@ -221,7 +252,7 @@ def mean_times(why, on_s, off_s, work, work_s, count=4000, *, from_on):
     """Seconds that so much computing takes, for devices begun in the stationary law, or for those that are there."""
     world = World(most_devices=count)
     switches = random_switches(why, 11, count, on_s, off_s)
-    faults = Faults(count, [Presence(0, count, Absence(why, work), switches.__getitem__)])
+    faults = AvailabilityModel(count, [OutageProcess(0, count, Outage(why, work), switches.__getitem__)])
     chosen = [k for k in range(count) if not from_on or switches[k].on(0.0)]
     world.play(*(world.device(k, cycles=work_s * 1e9, bits=1e-9, bandwidth_hz=1.0, rate=1.0) for k in chosen),
                faults=faults)
@@ -231,7 +262,7 @@ def mean_times(why, on_s, off_s, work, work_s, count=4000, *, from_on):
 
 @pytest.mark.parametrize(("why", "on_s", "off_s", "work", "from_on", "takes_s"), [
     ("availability", 60.0, 20.0, "pause", False, 45.0),           # (1 - pi) m0 + w (1 + m0/m1)
-    ("crash", 50.0, 10.0, "lose", True, 49.3271),                 # (e^(l w) - 1)(1/l + R)
+    ("crash", 50.0, 10.0, "restart", True, 49.3271),                 # (e^(l w) - 1)(1/l + R)
     ("crash", 50.0, 10.0, "pause", True, 36.0),                   # w (1 + l R)
 ])
 def test_thirty_seconds_of_work(why, on_s, off_s, work, from_on, takes_s):
@@ -245,7 +276,8 @@ def test_tries_cost_what_the_formula_says():
     """q = .2 and four tries: (1 - q^4)/(1 - q) = 1.248 times the time and energy of one, .9984 of them delivered."""
     count = 20_000
     world = World(most_devices=count)
-    faults = Faults(count, losses=[(range(count), Loss(probability=0.2, tries=4))], seed=2, keys=range(count))
+    faults = AvailabilityModel(count, losses=[(range(count), Loss(probability=0.2, max_attempts=4))], seed=2,
+                               keys=range(count))
     world.play(*(world.device(k, cycles=0.0, bandwidth_hz=1.0, bits=1.0, rate=1.0) for k in range(count)),
                faults=faults)
     jobs = world.part.jobs
@@ -266,14 +298,14 @@ def a_world(draw_seed, scheduler, work):
         k, cycles=rng.uniform(0, 3e9), bits=rng.uniform(1e5, 2e6), battery_j=math.inf if k % 2 else rng.uniform(1, 9),
         budget_j=50.0) for k in range(6)]
     switches = {why: random_switches(why, draw_seed, 6, 2.0, 0.5) for why in ("availability", "crash")}
-    presences = [Presence(0, 6, Absence(why, how), own.__getitem__)
+    presences = [OutageProcess(0, 6, Outage(why, how), own.__getitem__)
                  for (why, own), how in zip(switches.items(), work, strict=True)]
-    faults = Faults(6, presences, [(range(6), Loss(probability=0.3, tries=3))], draw_seed, range(6))
+    faults = AvailabilityModel(6, presences, [(range(6), Loss(probability=0.3, max_attempts=3))], draw_seed, range(6))
     return world, devices, faults
 
 
 SCHEDULERS = st.sampled_from([Equal, Tdma, Adaptive, type(World().scheduler)])
-WORKS = st.tuples(*[st.sampled_from(["pause", "lose", "drop"])] * 2)
+WORKS = st.tuples(*[st.sampled_from(["pause", "restart", "abort"])] * 2)
 
 
 @settings(max_examples=60, deadline=None)
@@ -305,7 +337,7 @@ def test_the_books_balance(seed, scheduler, work):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), SCHEDULERS, WORKS, st.floats(0.1, 6.0))
-@example(61, Equal, ("pause", "lose"), 5.635519549873364)      # an ulp later, from another moment on
+@example(61, Equal, ("pause", "restart"), 5.635519549873364)      # an ulp later, from another moment on
 def test_jobs_taken_up_again_end_as_they_would_have(seed, scheduler, work, until):
     """A snapshot in mid-work, paused jobs and all: rows of data, so that the rest happens as if nothing had."""
     def play(broken):

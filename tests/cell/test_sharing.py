@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.allocation import Plan, Problem, allocate, plan_in_slots
+from netsim.allocation.equal_finish import shared_plan
 from netsim.allocation.methods import check_plan
-from netsim.allocation.sharing import shared_plan
-from netsim.allocation.waves import Wave
+from netsim.allocation.planner import Wave
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell

@@ -4,10 +4,10 @@ import pytest
 import simpy
 from small_worlds import World
 
-from netsim.world.faults import Absence, Faults, Presence, Switches
-from netsim.world.supply import HeatLimit
+from netsim.environment.availability import AvailabilityModel, OnOffProcess, Outage, OutageProcess
+from netsim.environment.energy_sources import ThermalLimit
 
-HALF = [HeatLimit(range(1), load_s=3.0, clock_hz=0.5e9, rest_s=6.0)]
+HALF = [ThermalLimit(range(1), load_s=3.0, clock_hz=0.5e9, rest_s=6.0)]
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def test_a_rest_cools(world, rest_s, warm_s):
 
 def test_a_pause_cools_too(world):
     """Hot at 3 s, off from 4 to 7 s: warm by half, so 1.5 s more at full clock; 4.5e9 of 6e9 cycles by then."""
-    away = Presence(0, 1, Absence("availability", "pause"), lambda _: Switches(True, [4.0, 7.0]))
-    assert world.play(world.device(cycles=6e9), heat_limits=HALF, faults=Faults(1, [away])) == [
+    away = OutageProcess(0, 1, Outage("availability", "pause"), lambda _: OnOffProcess(True, [4.0, 7.0]))
+    assert world.play(world.device(cycles=6e9), heat_limits=HALF, faults=AvailabilityModel(1, [away])) == [
         ("compute", 0.0, 3.0), ("throttled", 3.0, 4.0), ("off", 4.0, 7.0), ("compute", 7.0, 8.5),
         ("throttled", 8.5, 10.5), ("upload", 10.5, 11.5)]
 
@@ -68,6 +68,6 @@ def test_a_battery_lasts_longer_at_the_lower_clock(world):
 def test_a_cpu_gets_hot_however_late_it_is(start_s):
     """The clock has lost the digits of a limit of 30 ms: it still ends after as much load."""
     world = World(env=simpy.Environment(initial_time=start_s))
-    limit = HeatLimit(range(1), load_s=0.03001, clock_hz=0.5e9, rest_s=0.06)
+    limit = ThermalLimit(range(1), load_s=0.03001, clock_hz=0.5e9, rest_s=0.06)
     world.play(world.device(cycles=0.1e9, bits=1e-9), heat_limits=[limit])
     assert world.part.jobs["compute_s"] == [pytest.approx(0.03001 + 0.06999 / 0.5)]

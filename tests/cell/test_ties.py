@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from small_worlds import World
 
 from netsim.allocation import allocate
-from netsim.allocation.waves import Wave
+from netsim.allocation.planner import Wave
 from netsim.cell import Adaptive, Equal, Tdma
+from netsim.environment.availability import AvailabilityModel
 from netsim.scenario.time_varying import Loss
 from netsim.server.replay import play_wave
-from netsim.world.faults import Faults
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "allocation"))
 from allocation_worlds import paper_world, with_budgets
@@ -55,14 +55,15 @@ def test_no_upload_of_a_tdma_plan_is_stretched_by_a_common_end(seed, size):
 @pytest.mark.parametrize("scheduler", [Adaptive, Equal])
 def test_a_lost_upload_does_not_hold_up_those_that_end_with_it(scheduler):
     """Nine equal devices end together; the first is lost and sent again, alone and with the whole band."""
-    class FirstIsLost(Faults):
+    class FirstIsLost(AvailabilityModel):
         def loses(self, device, number):
             return device == 0 and number == 0
 
     world = World(scheduler=scheduler())
     rate = 1e5 * math.log2(1 + 1e6 / 1e5)            # J = 1 MHz
     devices = [world.device(k, cycles=0.3e9, bits=1e6 / 3, rate=rate, budget_j=1e9) for k in range(9)]
-    world.play(*devices, faults=FirstIsLost(9, losses=[(range(9), Loss(probability=0.5, tries=3))], keys=range(9)))
+    world.play(*devices, faults=FirstIsLost(
+        9, losses=[(range(9), Loss(probability=0.5, max_attempts=3))], keys=range(9)))
     ends = dict(zip(world.part.jobs["device"], world.part.jobs["t1"], strict=True))
     together = 0.3 + (1 / 3) / (math.log2(1 + 9) / 9)
     assert [ends[k] for k in range(1, 9)] == pytest.approx([together] * 8, rel=1e-9)

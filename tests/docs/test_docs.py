@@ -23,7 +23,8 @@ PAGES = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "refer
 FRONT = [DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]
 TRIED_ELSEWHERE = {"own-selection.md": "tests/selection/test_own_selection.py", "sweeps.md": "below",
                    "reading-a-trace.md": "tests/analysis/test_guide.py", "tutorial.md": "docs/try_commands.py",
-                   "skew.md": "tests/docs/test_gallery.py"}
+                   "skew.md": "tests/docs/test_gallery.py",
+                   "calibration.md": "tests/calibration/test_calibration_guide.py"}
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -130,11 +131,11 @@ def test_the_reference_is_what_the_program_says():
         assert there == text, f"docs/reference/{file} is out of date: make reference"
 
 
-def test_the_picture_of_the_rooms_is_drawn_from_the_matrix():
-    made = runpy.run_path(str(DOCS / "make_rooms.py"))
+def test_the_picture_of_the_layers_is_drawn_from_the_matrix():
+    made = runpy.run_path(str(DOCS / "make_layers.py"))
     knows = made["matrix"]()
-    assert made["FILE"].read_text(encoding="utf-8") == made["svg"](knows), "rooms.svg is out of date: make reference"
-    assert knows.keys() <= made["ROLES"].keys(), "a room without a word about it in docs/make_rooms.py"
+    assert made["FILE"].read_text(encoding="utf-8") == made["svg"](knows), "layers.svg is out of date: make reference"
+    assert knows.keys() <= made["ROLES"].keys(), "a layer without a description in docs/make_layers.py"
 
 
 def test_the_reference_knows_every_key_method_command_and_column():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from netsim import run_sweep
-from netsim.analysis.over_seeds import paired
+from netsim.analysis.seed_statistics import paired
 
 GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 PAGES = sorted(path for path in GALLERY.glob("*.md") if path.stem != "index")

@@ -25,6 +25,7 @@ def command(*words: str) -> tuple[int, str, str]:
     return 2 if error else done.exit_code, done.stdout, error
 
 
+@pytest.mark.slow
 def test_a_run_prints_one_object_and_leaves_an_ordinary_folder(tmp_path):
     app = write_app(tmp_path / "app", client_app=CLIENT.replace("    trained =", '    print("hello")\n    trained ='),
                     server_app=SERVER.replace("    config = context", '    print("hello")\n    config = context'))
@@ -65,7 +66,6 @@ MISTAKES = {
                      "AttributeError"),
     "something else": ({"pyproject": PYPROJECT.replace("client_app:app", "client_app:random")}, "wrong-interface",
                        "ClientApp"),
-    "no arrays": ({"client_app": CLIENT.replace('"arrays": ArrayRecord([trained]), ', "")}, "wrong-answer", "device"),
     "a server that fails": ({"server_app": SERVER.replace("    strategy = Noting", "    1 / 0\n    strategy = Noting")},
                             "your-code", "(quickstart/server_app.py, line 24)"),
     "nothing to train": ({"server_app": SERVER.replace("        strategy.start", "        (lambda **_: None)")},
@@ -119,16 +119,16 @@ def test_a_change_without_effect_is_refused(tmp_path, change, sentence):
 
 
 def test_flower_is_missing_or_too_old(tmp_path, monkeypatch):
-    from netsim.flower import library
+    from netsim.flower import version_check
 
     def missing(name: str) -> str:
-        raise library.PackageNotFoundError(name)
+        raise version_check.PackageNotFoundError(name)
 
-    monkeypatch.setattr(library, "version", missing)
+    monkeypatch.setattr(version_check, "version", missing)
     code, _, error = command(str(write_app(tmp_path)), "--scenario", "tiny")
     assert code == 2
     assert "pip install 'netsim[flower]'" in error
-    monkeypatch.setattr(library, "version", lambda name: "1.9.0")
+    monkeypatch.setattr(version_check, "version", lambda name: "1.9.0")
     assert "found flwr 1.9.0; expected flwr 1.22 or newer" in command(str(tmp_path), "--scenario", "tiny")[2]
 
 
@@ -138,6 +138,7 @@ def test_the_table_flower_has_no_place_in_a_run_of_ours():
     assert (error.value.code, error.value.key) == ("no-effect", "flower")
 
 
+@pytest.mark.slow
 def test_an_apps_modules_and_path_are_gone_afterwards(tmp_path):
     before = list(sys.path)
     for name in ("one", "two"):

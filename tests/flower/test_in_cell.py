@@ -9,7 +9,7 @@ from small_apps import tiny
 
 from netsim.base.errors import InputError
 from netsim.flower import InCell
-from netsim.flower.library import identify
+from netsim.flower.version_check import identify
 
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict  # isort: skip
 from flwr.serverapp import Grid  # isort: skip
@@ -19,7 +19,7 @@ from flwr.serverapp.strategy import FedAvg  # isort: skip
 class Engine(Grid):
     """Nodes that answer at once: each adds its own place to the model."""
 
-    def __init__(self, nodes: int = 5, floats: int = 3125) -> None:
+    def __init__(self, nodes: int = 5, floats: int = 3123) -> None:
         self.nodes, self.floats = [17 + 10 * place for place in range(nodes)], floats
         identify(1)
 
@@ -44,7 +44,7 @@ class Engine(Grid):
 
 
 def start() -> ArrayRecord:
-    return ArrayRecord([np.zeros(3125, np.float32)])
+    return ArrayRecord([np.zeros(3123, np.float32)])
 
 
 def test_one_changed_line_gives_the_strategy_a_cell(tmp_path):
@@ -63,7 +63,7 @@ def test_who_does_not_arrive_is_not_averaged():
     # device 4 has no plan: of the places 0 to 3, the mean is 1.5
     strategy = InCell(FedAvg(), tiny("population.node.budget=4mJ"))
     result = strategy.start(Engine(), start(), num_rounds=2)
-    assert result.arrays.to_numpy_ndarrays()[0] == pytest.approx(np.full(3125, 3.0))
+    assert result.arrays.to_numpy_ndarrays()[0] == pytest.approx(np.full(3123, 3.0))
     assert strategy.run.jobs.filter(pl.col("outcome") == "infeasible")["device"].to_list() == [4, 4]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
 import re
@@ -17,10 +18,12 @@ from typing import Any
 import pytest
 from chromium import Browser, needs_chromium
 from levels import extended
+from refused import refused
 
 pytest.importorskip("marimo", reason="no marimo here: the lab is not tried")
 
-from netsim.lab import serve
+from netsim.lab import web_server
+from netsim.lab.auth import AccessControl
 
 pytestmark = pytest.mark.slow
 TOKEN = "just-for-this-test"
@@ -35,9 +38,9 @@ class Lab:
     def __init__(self) -> None:
         import uvicorn
 
-        listening = serve.free_socket(22000)
+        listening = web_server.free_socket(22000)
         self.port = listening.getsockname()[1]
-        self.pages = serve.pages(TOKEN, self.port)
+        self.pages = web_server.pages(TOKEN, self.port)
         self.server = uvicorn.Server(uvicorn.Config(self.pages, log_level="error", timeout_graceful_shutdown=1))
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [listening]}, daemon=True)
         self.thread.start()
@@ -74,8 +77,8 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    with pytest.MonkeyPatch.context() as patch, serve.one_parse_at_a_time():
-        patch.setattr(serve, "SESSION_S", 1)
+    with pytest.MonkeyPatch.context() as patch, web_server.serialize_parsing():
+        patch.setattr(web_server, "SESSION_S", 1)
         patch.setitem(sys.modules, "__main__", sys.modules["__main__"])      # marimo puts a page's own there
         opened = Lab()
         yield opened
@@ -184,3 +187,66 @@ def test_it_ends_with_a_page_open_and_leaves_nothing(kind: signal.Signals, tmp_p
         assert server.returncode in (0, 128 + kind, -kind)
         assert "Traceback" not in server.stderr.read()
         assert not list(tmp_path.glob("netsim-*"))
+
+
+# Class mode.
+
+def asked(host: str, path: str = f"/{TOKEN}/", kind: str = "http", **headers: str) -> dict[str, Any]:
+    named = [(b"host", host.encode()), *((name.replace("_", "-").encode(), value.encode())
+                                         for name, value in headers.items())]
+    return {"type": kind, "path": path, "headers": named, "query_string": b""}
+
+
+def statuses(guard: AccessControl, *scopes: dict[str, Any]) -> list[Any]:
+    """What each of these requests is answered; they all stay open until the last has begun."""
+    async def play() -> list[Any]:
+        hold, sent = asyncio.Event(), [[] for _ in scopes]
+
+        async def receive() -> dict[str, Any]:
+            await hold.wait()
+            return {"type": "websocket.connect"}
+
+        async def one(scope: dict[str, Any], answers: list[Any]) -> None:
+            async def send(message: dict[str, Any]) -> None:
+                answers.append(message.get("status") or message.get("code") or message["type"])
+            await guard(scope, receive, send)
+
+        tasks = []
+        for scope, answers in zip(scopes, sent, strict=True):
+            tasks.append(asyncio.create_task(one(scope, answers)))
+            await asyncio.sleep(0)
+        hold.set()
+        await asyncio.gather(*tasks)
+        return [answers[0] for answers in sent]
+
+    return asyncio.run(play())
+
+
+async def page(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+def test_a_class_opens_the_lab_by_its_addresses_only() -> None:
+    guard = AccessControl(page, TOKEN, 80, ["10.1.2.3"], 2)
+    assert statuses(guard, asked("10.1.2.3:80"), asked("127.0.0.1:80"), asked("10.1.2.4:80"),
+                    asked("10.1.2.3:80", "/other/"), asked("10.1.2.3:80", content_length="99999999"),
+                    asked("10.1.2.3:80", content_length="much")) == [200, 200, 403, 403, 403, 403]
+
+
+def test_a_full_lab_says_so() -> None:
+    guard, host = AccessControl(page, TOKEN, 80, ["10.1.2.3"], 2), "10.1.2.3:80"
+    live = asked(host, f"/{TOKEN}/ws", "websocket", origin=f"http://{host}")
+    found = statuses(guard, live, live, live, asked(host), asked(host, f"/{TOKEN}/lesson-3/"),
+                     asked(host, f"/{TOKEN}/assets/a.js"))
+    assert found == [200, 200, 1013, 503, 503, 200]
+    assert statuses(guard, live, asked(host)) == [200, 200]          # the two have left
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "somewhere", "", "256.1.1.1", "::1"])
+def test_a_host_that_is_not_this_machine(host: str) -> None:
+    with refused("out-of-range", "--host"):
+        web_server.own_addresses(host)
+    assert web_server.own_addresses("127.0.0.1") == ["127.0.0.1"]
+    assert "0.0.0.0" not in web_server.own_addresses("0.0.0.0")

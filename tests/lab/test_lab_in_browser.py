@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 from chromium import Browser, needs_chromium
@@ -27,7 +28,7 @@ BANDWIDTH, POWER, BUDGET_LOW, BUDGET_HIGH, COHORT = range(5)        # the slider
 @pytest.fixture(scope="module")
 def address():
     """The command that a teacher gives, on a port that is taken, so that it takes the next."""
-    from netsim.lab.serve import free_socket
+    from netsim.lab.web_server import free_socket
 
     with free_socket(21000) as taken:
         taken.listen()
@@ -56,12 +57,22 @@ def opened(browser, address, width=1280):
 
 
 def press(page, slider, key, times=1):
-    """Move a slider as a person with a keyboard would: look where it is, press, see it move."""
+    """Move a slider as a person with a keyboard would: look where it is, press, see it move.
+
+    A page that is still loading replaces its sliders, and a key between the two is lost: then press again.
+    """
     thumb = f"deep('[role=slider]')[{slider}]"
     for _ in range(times):
-        before = page.evaluate(f"{thumb}.focus(), {thumb}.ariaValueNow")
-        page.press(key)
-        page.wait_for(f"{thumb}.ariaValueNow !== {json.dumps(before)}", 10)
+        before = page.evaluate(f"{thumb}.ariaValueNow")
+        moved = f"{thumb} && {thumb}.ariaValueNow !== {json.dumps(before)}"
+        for patience in (5, 5, 10):
+            page.evaluate(f"{thumb}.focus()")
+            page.press(key)
+            with suppress(TimeoutError):
+                page.wait_for(moved, patience)
+                break
+        else:
+            raise AssertionError(f"slider {slider} did not move on {key} from {before}\nerrors: {page.errors}")
 
 
 def allocated(chosen, folder):
@@ -148,6 +159,7 @@ def test_slow_motion_plays(browser, address):
     page.press("ArrowLeft")
     page.wait_for(f"{inside}.getElementById('clock').textContent === '0.0 ms'")
     page.screen(390, calm=True)
+    page.wait_for(f"{inside}.defaultView.matchMedia('(prefers-reduced-motion: reduce)').matches")
     page.evaluate(f"{inside}.getElementById('play').click()")
     page.wait_for(f"{inside}.getElementById('clock').textContent !== '0.0 ms'")
     assert page.evaluate(f"{inside}.getElementById('clock').textContent") == first      # no moment in between

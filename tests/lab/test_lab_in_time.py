@@ -10,9 +10,9 @@ import pytest
 from netsim.allocation import allocate
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.lab import charts
-from netsim.lab.player import playback
+from netsim.lab.playback import playback
+from netsim.lab.round_model import look
 from netsim.lab.settings import Settings
-from netsim.lab.view import look
 
 
 def of(*methods: str, sharing: str = "planned"):
@@ -50,5 +50,5 @@ def test_slow_motion_says_who_waits_for_its_turn():
 
 def test_the_file_says_how_the_band_is_shared():
     text = Settings(sharing="adaptive").scenario_file()
-    assert 'sharing = "adaptive"' in text
-    assert "sharing" not in Settings().scenario_file()
+    assert 'scheduler = "adaptive"' in text
+    assert "scheduler" not in Settings().scenario_file()

@@ -10,8 +10,8 @@ import pytest
 from refused import refused
 
 from netsim.cli import main
-from netsim.lab.link import below, key_of, pick, pick_range, text_of
 from netsim.lab.svg import LIGHT, fixed, paint
+from netsim.lab.url_state import below, key_of, pick, pick_range, text_of
 
 STEPS = [1, 2, 5, 10, 0.5]
 

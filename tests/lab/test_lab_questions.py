@@ -62,3 +62,20 @@ def test_a_lesson_that_is_opened_alone_has_no_link_that_leads_nowhere():
     assert "href" not in told
     assert "after 1. One device, before 3. Energy budgets" in told
     assert "netsim lab" in told
+
+
+@pytest.mark.parametrize(("said", "number"), [("12.5", 12.5), ("12,5", 12.5), (" 12,5 ms ", 12.5), ("−3", -3.0),
+                                              ("1e2", 100.0), (7, 7.0)])
+def test_a_number_may_have_a_decimal_comma(said, number):
+    question = Question("How long?", unit="ms")
+    assert question.read(said) == number
+    assert question.problem(str(said)) is None
+
+
+def test_a_prediction_that_cannot_be_submitted_says_why():
+    number, choice = Question("How long?", unit="ms"), Question("Which?", ("one", "two"))
+    assert number.problem("") == number.problem(None) == number.problem("  ") == "Enter a number first."
+    assert choice.problem(None) == "Choose first."
+    for said in ("long", "1,2,3", "nan", "inf"):
+        assert "is not a number; write it such as 12.5 or 12,5" in number.problem(said)
+    assert choice.problem("one") is None

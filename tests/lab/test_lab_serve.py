@@ -15,11 +15,11 @@ import pytest
 from refused import refused
 
 from netsim.cli import main
-from netsim.lab import serve
+from netsim.lab import web_server
 
 
 def test_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setattr(serve, "find_spec", lambda name: None)
+    monkeypatch.setattr(web_server, "find_spec", lambda name: None)
     monkeypatch.setattr(sys, "argv", ["netsim", "lab"])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -30,22 +30,22 @@ def test_says_what_to_install(monkeypatch, capsys):
 
 
 def test_a_port_that_is_taken_means_the_next_one():
-    with closing(serve.free_socket(20000)) as first:
+    with closing(web_server.free_socket(20000)) as first:
         taken = first.getsockname()[1]
         first.listen()
-        with closing(serve.free_socket(taken)) as second:
-            assert second.getsockname() == (serve.HOST, taken + 1) or second.getsockname()[1] > taken
+        with closing(web_server.free_socket(taken)) as second:
+            assert second.getsockname() == (web_server.HOST, taken + 1) or second.getsockname()[1] > taken
 
 
 def test_no_port_at_all(monkeypatch):
     def refuse(self, address):
         raise OSError("taken")
 
-    monkeypatch.setattr(serve, "socket", type("Stub", (), {
+    monkeypatch.setattr(web_server, "socket", type("Stub", (), {
         "socket": type("Taken", (socket.socket,), {"bind": refuse}), "SOL_SOCKET": socket.SOL_SOCKET,
         "SO_REUSEADDR": socket.SO_REUSEADDR}))
     with refused("busy", "--port"):
-        serve.free_socket(65530)
+        web_server.free_socket(65530)
 
 
 def parse_in_threads():
@@ -81,7 +81,7 @@ def parse_in_threads():
 def test_threads_parse_one_at_a_time():
     """CPython before 3.13 raises SystemError where two threads parse at once: the lab answered with HTTP 500."""
     plain = builtins.compile
-    with serve.one_parse_at_a_time():
+    with web_server.serialize_parsing():
         assert parse_in_threads() == []
     assert builtins.compile is plain
 
@@ -92,5 +92,5 @@ def test_compile_keeps_to_the_future_statements_of_its_caller():
         space = {}
         exec(compile(future + caller, "caller", "exec", dont_inherit=True), space)
         plain = space["make"]().co_code
-        with serve.one_parse_at_a_time():
+        with web_server.serialize_parsing():
             assert space["make"]().co_code == plain

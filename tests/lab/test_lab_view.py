@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 from netsim.allocation import Problem, allocate, plan_for
 from netsim.cli import app
-from netsim.lab import charts, words
+from netsim.lab import captions, charts
 from netsim.lab.formulas import device_formulas
-from netsim.lab.player import playback, player
+from netsim.lab.playback import playback, player
+from netsim.lab.round_model import look, single_last_device
 from netsim.lab.settings import Settings
-from netsim.lab.view import last_alone, look
-from netsim.random_cohort import compare_methods
+from netsim.sample_problem import compare_methods
 from netsim.scenario import load_scenario
 
 SLOW = Settings()                                              # equal shares wait for one device
@@ -49,7 +49,7 @@ def test_every_position_of_the_sliders_is_drawn_and_agrees_with_allocate_on_the_
     results = compare_methods(load_scenario(file), chosen.methods, chosen.seed)
     for answer, result in zip(view.answers, results, strict=True):
         assert (answer.plan and answer.plan.round_s) == (result.plan and result.plan.round_s)
-        assert "nan" not in words.headline(view, answer)
+        assert "nan" not in captions.headline(view, answer)
     for drawing in (charts.sheet(view), charts.latency(view).svg()):
         assert "nan" not in drawing
         ElementTree.fromstring(drawing)
@@ -68,7 +68,7 @@ def test_who_can_not_and_why():
     assert sao.plan is not None
     assert equal.plan is None
     number = int(of(STUCK).devices[equal.stuck[0]])
-    said = words.headline(of(STUCK), equal)
+    said = captions.headline(of(STUCK), equal)
     assert f"device {number}: budget below the least possible energy (device {number}: " in said
     picture = ElementTree.fromstring(charts.gantt(of(STUCK), equal).svg())
     assert [text.text for text in picture.iter() if text.get("fill") == charts.CRITICAL] == ["can't keep its budget"]
@@ -79,8 +79,8 @@ def test_who_can_not_and_why():
 
 def test_under_sao_nobody_is_waited_for():
     equal, sao = (answer.plan for answer in of(SLOW).answers)
-    assert last_alone(equal) == int(np.argmax(equal.end_s))
-    assert last_alone(sao) is None
+    assert single_last_device(equal) == int(np.argmax(equal.end_s))
+    assert single_last_device(sao) is None
 
 
 def test_bars_are_as_long_as_the_plan_says():
@@ -142,14 +142,14 @@ def test_all_end_together_and_yet_one_sets_the_pace():
     """The lab as it opens: twice device 73's budget saves what a plan with it shows, and the band saves less."""
     view = look(SLOW.scenario(), ("sao",), SLOW.seed)
     answer, = view.answers
-    n = answer.sets_pace
-    assert last_alone(answer.plan) is None
+    n = answer.limiting_device
+    assert single_last_device(answer.plan) is None
     assert view.devices[n] == 73
     more = replace(view.problem, budget_j=np.where(np.arange(len(view.problem)) == n, 2.0, 1.0) * view.problem.budget_j)
     assert answer.pace.saves_s == pytest.approx(answer.plan.round_s - allocate(more).round_s, abs=1e-12)
     wider = replace(view.problem, bandwidth_hz=2 * view.problem.bandwidth_hz)
     assert answer.plan.round_s - allocate(wider).round_s < answer.pace.saves_s
-    said = words.headline(view, answer)
+    said = captions.headline(view, answer)
     assert "all devices finish together" in said
     assert ("Device 73 limits the round. Doubling its energy budget (to 34.65 mJ) would shorten the round by 46.1 ms"
             in said)
@@ -158,8 +158,8 @@ def test_all_end_together_and_yet_one_sets_the_pace():
 def test_where_no_single_one_does_it_is_said():
     rich = Settings(budget_mj=(60, 60))
     view = look(rich.scenario(), ("equal", "sao", "fedl"), rich.seed)
-    equal, sao, fedl = (words.headline(view, answer) for answer in view.answers)
+    equal, sao, fedl = (captions.headline(view, answer) for answer in view.answers)
     assert "Raising the limits of device 73 alone would help less. Doubling the bandwidth (to 40 MHz) would" in equal
     assert "No single device limits the round. Doubling the bandwidth (to 40 MHz) would shorten" in sao
     assert "limits the round" not in fedl                    # which has no prices
-    assert view.answers[1].sets_pace is None
+    assert view.answers[1].limiting_device is None

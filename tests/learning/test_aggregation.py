@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from netsim.base.arrays import Weights
 from netsim.base.errors import InputError
+from netsim.base.types import Weights
 from netsim.learning.aggregation import (
     aggregate,
     plain_mean,
@@ -19,7 +19,7 @@ from netsim.learning.aggregation import (
     unbiased_shares,
     weighted_mean,
 )
-from netsim.learning.trainer import Update
+from netsim.learning.sgd import Update
 from netsim.selection import Choice
 
 

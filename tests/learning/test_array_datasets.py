@@ -11,7 +11,7 @@ import pytest
 from refused import refused
 
 from netsim.base.errors import InputError
-from netsim.learning import array_file, datasets, sources
+from netsim.learning import dataset_files, datasets, npz_datasets
 from netsim.learning.datasets import load_dataset
 
 
@@ -19,7 +19,7 @@ from netsim.learning.datasets import load_dataset
 def _caches_of_this_test_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets._load.cache_clear()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
-    monkeypatch.setattr(sources, "DEBIAN_FASHION_MNIST", tmp_path / "debian")
+    monkeypatch.setattr(dataset_files, "DEBIAN_FASHION_MNIST", tmp_path / "debian")
 
 
 def arrays(**changed):
@@ -42,7 +42,9 @@ def test_arrays_in_a_file_are_a_dataset(tmp_path):
 
 @pytest.mark.parametrize(("changed", "code", "key"), [
     ({"test_labels": None}, "missing", "test_labels"),
-    ({"train_images": np.zeros((20, 5, 4))}, "wrong-type", "train_images"),
+    ({"train_images": np.zeros((20, 5, 4))}, "wrong-type", "test_images"),
+    ({"train_images": np.zeros(20)}, "wrong-type", "train_images"),
+    ({"train_images": np.full((20, 5), np.nan), "test_images": np.zeros((6, 5))}, "not-finite", "images"),
     ({"train_images": np.zeros((20, 0, 4), np.uint8)}, "wrong-type", "train_images"),
     ({"train_labels": np.zeros(20)}, "wrong-type", "train_labels"),
     ({"train_labels": np.arange(20) % 2 - 1}, "out-of-range", "train_labels"),
@@ -89,7 +91,7 @@ def test_an_array_with_a_broken_header_is_refused(content: bytes, tmp_path: Path
 def test_a_damaged_archive_is_refused_and_a_whole_one_read(compression: int, tmp_path: Path) -> None:
     file = tmp_path / "mine.npz"
     npz(file, compression)
-    assert array_file.read_arrays([file]).train_images.shape == (20, 5, 4, 1)
+    assert npz_datasets.read_arrays([file]).train_images.shape == (20, 5, 4, 1)
     whole = bytearray(file.read_bytes())
     with zipfile.ZipFile(file) as archive:
         member = archive.getinfo("train_images.npy")
@@ -98,7 +100,7 @@ def test_a_damaged_archive_is_refused_and_a_whole_one_read(compression: int, tmp
         member.compress_size - member.compress_size // 2)
     file.write_bytes(whole)
     with refused("unreadable", "mine.npz"):
-        array_file.read_arrays([file])
+        npz_datasets.read_arrays([file])
 
 
 @pytest.mark.parametrize(("offset", "value"), [(6, 1), (8, 99), (4, 99)],
@@ -118,6 +120,7 @@ def test_an_archive_that_python_cannot_unpack_is_refused(offset: int, value: int
         load_dataset("arrays", file)
 
 
+@pytest.mark.slow
 def test_arrays_beyond_the_memory_are_refused_before_they_are_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +133,7 @@ def test_arrays_beyond_the_memory_are_refused_before_they_are_unpacked(
     tracemalloc.start()
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(sources, "available_memory", lambda: 50_000_000)
+            patch.setattr(dataset_files, "available_memory", lambda: 50_000_000)
             with refused("out-of-memory", "mine.npz"):
                 load_dataset("arrays", tmp_path / "mine.npz")
         for number, changed in enumerate(({"train_labels": labels * 0}, {"train_labels": labels * 1.0})):

@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 from refused import refused
 
-from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
-from netsim.learning import datasets, sources
+from netsim.base.types import Ints
+from netsim.learning import dataset_files, datasets
 from netsim.learning.datasets import describe, fetch, load_dataset
 from netsim.learning.partition import Split, class_counts, draw_split
 
@@ -23,7 +23,7 @@ from netsim.learning.partition import Split, class_counts, draw_split
 def _caches_of_this_test_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets._load.cache_clear()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
-    monkeypatch.setattr(sources, "DEBIAN_FASHION_MNIST", tmp_path / "debian")
+    monkeypatch.setattr(dataset_files, "DEBIAN_FASHION_MNIST", tmp_path / "debian")
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -34,7 +34,7 @@ def write_mnist(folder: Path, labels: Ints, packed: bool = False) -> None:
     """Images whose pixels all have the value of their label."""
     folder.mkdir(parents=True, exist_ok=True)
     images = np.broadcast_to(labels[:, None, None], (len(labels), 28, 28))
-    for name, array in zip(sources.IDX_FILES, (images, labels, images[::-1], labels[::-1]), strict=True):
+    for name, array in zip(dataset_files.IDX_FILES, (images, labels, images[::-1], labels[::-1]), strict=True):
         content = idx(np.asarray(array))
         (folder / (f"{name}.gz" if packed else name)).write_bytes(gzip.compress(content) if packed else content)
 
@@ -75,8 +75,8 @@ def test_debians_fashion_files_are_found(tmp_path: Path, monkeypatch: pytest.Mon
     write_mnist(tmp_path / "debian", np.arange(10), packed=True)
     monkeypatch.setattr(
         datasets, "FASHION_MNIST",
-        datasets.Source(lambda root: sources.find_idx([root, tmp_path / "debian"]),
-                        lambda files: sources.read_idx(files, sources.FASHION_CLASSES)))    # fmt: skip
+        datasets.Source(lambda root: dataset_files.find_idx([root, tmp_path / "debian"]),
+                        lambda files: dataset_files.read_idx(files, dataset_files.FASHION_CLASSES)))    # fmt: skip
     assert load_dataset("fashion-mnist", tmp_path / "elsewhere").names[9] == "Ankle boot"
 
 
@@ -107,7 +107,7 @@ def test_decoding_happens_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     first = load_dataset("image-folder", tmp_path)
     datasets._load.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(sources, "_decode", lambda files: pytest.fail("decoded again"))
+        patch.setattr(dataset_files, "_decode", lambda files: pytest.fail("decoded again"))
         again = load_dataset("image-folder", tmp_path)
     assert (again.train_images == first.train_images).all()
     datasets._load.cache_clear()
@@ -135,7 +135,7 @@ def test_the_cache_goes_to_the_user_where_the_data_are_read_only(
 
 
 def test_what_is_missing_is_said_with_what_to_do(tmp_path: Path) -> None:
-    hints = {"mnist": "netsim data mnist", "cifar10": "cifar-10-batches-py", "image-folder": "train/CLASS"}
+    hints = {"mnist": "netsim dataset fetch mnist", "cifar10": "cifar-10-batches-py", "image-folder": "train/CLASS"}
     for name, says in hints.items():
         with refused("no-such-file", f"dataset {name}"):
             load_dataset(name, tmp_path)
@@ -148,7 +148,7 @@ def test_a_fetch_without_a_network_says_so(tmp_path: Path, monkeypatch: pytest.M
         def MNIST(root: Path, download: bool) -> None:  # noqa: N802
             raise RuntimeError("Error downloading")
 
-    monkeypatch.setattr(sources, "torchvision_datasets", lambda: Offline)
+    monkeypatch.setattr(dataset_files, "torchvision_datasets", lambda: Offline)
     with refused("unreadable", str(tmp_path)) as error:
         fetch("mnist", tmp_path)
     assert "Error downloading" in str(error.value.found)
@@ -157,7 +157,7 @@ def test_a_fetch_without_a_network_says_so(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_torchvision_can_be_loaded_whatever_it_was_built_for() -> None:
-    assert sources.torchvision_datasets().MNIST is sources.torchvision_datasets().MNIST
+    assert dataset_files.torchvision_datasets().MNIST is dataset_files.torchvision_datasets().MNIST
 
 
 def broken_file(root: Path) -> None:

@@ -14,13 +14,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from netsim.base.arrays import Ints, Weights
 from netsim.base.errors import WorkerError
-from netsim.base.streams import stream
+from netsim.base.rng import stream
+from netsim.base.types import Ints, Weights
+from netsim.executors.workers import open_pool
 from netsim.learning.datasets import load_dataset
-from netsim.learning.learner import Learner
+from netsim.learning.local_training import LocalTrainer
 from netsim.learning.partition import partition
-from netsim.learning.pool import open_pool
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Settings:
     dataset: str = "digits"
     root: str | None = None
     model: str = "fashion-cnn"
-    local_iterations: int | None = 1
+    local_epochs: int | None = 1
     local_steps: int | None = None
     batch_size: int = 10
     learning_rate: float = 0.05
@@ -48,7 +48,7 @@ def parts(sizes: list[int]) -> list[Ints]:
 SIZES = [30, 25, 40, 30, 12, 30, 25, 7]
 
 
-def two_rounds(learner: Learner) -> tuple[Weights, list[Any]]:
+def two_rounds(learner: LocalTrainer) -> tuple[Weights, list[Any]]:
     """All devices, then two of them from one of the new models."""
     start = learner.initial_weights()
     keep = start.copy()
@@ -67,7 +67,7 @@ def test_the_bits_do_not_depend_on_the_number_of_workers() -> None:
     results = []
     for workers in (1, 2, 3):
         with open_pool(workers) as pool:
-            results.append(two_rounds(Learner(Settings(), parts(SIZES), 1, pool)))
+            results.append(two_rounds(LocalTrainer(Settings(), parts(SIZES), 1, pool)))
     (alone, facts), *others = results
     for weights, other_facts in others:
         assert weights.tobytes() == alone.tobytes()
@@ -95,13 +95,13 @@ def test_a_users_own_model_gives_the_same_bits_too(monkeypatch: pytest.MonkeyPat
     results = []
     for workers in (1, 2):
         with open_pool(workers) as pool:
-            results.append(two_rounds(Learner(settings, parts(SIZES), 1, pool)))
+            results.append(two_rounds(LocalTrainer(settings, parts(SIZES), 1, pool)))
     assert results[0][0].tobytes() == results[1][0].tobytes()
     assert results[0][1] == results[1][1]
 
 
 def test_training_leaves_the_number_of_threads_and_the_random_state_alone() -> None:
-    learner = Learner(Settings(), parts(SIZES), 1)
+    learner = LocalTrainer(Settings(), parts(SIZES), 1)
     torch.manual_seed(3)
     expected, threads = torch.rand(1), torch.get_num_threads()
     torch.manual_seed(3)
@@ -111,13 +111,13 @@ def test_training_leaves_the_number_of_threads_and_the_random_state_alone() -> N
 
 
 def test_devices_learn_apart_from_each_other() -> None:
-    learner = Learner(Settings(), parts(SIZES), 1)
+    learner = LocalTrainer(Settings(), parts(SIZES), 1)
     weights, _ = two_rounds(learner)
     assert len({row.tobytes() for row in weights}) == len(weights)
 
 
 def test_a_learner_knows_its_model_and_its_devices() -> None:
-    learner = Learner(Settings(), parts(SIZES), 1)
+    learner = LocalTrainer(Settings(), parts(SIZES), 1)
     assert learner.parameters == 19522
     assert learner.layers["fc2.weight"] == slice(19522 - 810, 19522 - 10)
     assert learner.samples.tolist() == SIZES
@@ -129,10 +129,10 @@ def test_a_learner_knows_its_model_and_its_devices() -> None:
 
 
 def test_training_follows_the_seed_the_round_and_the_device() -> None:
-    one, other_seed = (Learner(Settings(), parts(SIZES), seed) for seed in (1, 2))
+    one, other_seed = (LocalTrainer(Settings(), parts(SIZES), seed) for seed in (1, 2))
     start = one.initial_weights()
 
-    def weights(learner: Learner, round: int) -> bytes:
+    def weights(learner: LocalTrainer, round: int) -> bytes:
         return learner.train(round, start, [0]).update(0).weights.tobytes()
 
     assert weights(one, 1) == weights(one, 1)
@@ -140,19 +140,19 @@ def test_training_follows_the_seed_the_round_and_the_device() -> None:
 
 
 def test_groups_depend_on_the_cohort_only_and_share_the_work_evenly() -> None:
-    learner = Learner(Settings(), parts([10, 50, 20, 40, 30, 60, 15]), 1)
+    learner = LocalTrainer(Settings(), parts([10, 50, 20, 40, 30, 60, 15]), 1)
     assert learner._groups([6, 5, 4, 3, 2, 1, 0]) == learner._groups(range(7)) == [[5, 3, 2, 0], [1, 4, 6]]
     assert learner._groups([4]) == [[4]]
     assert learner._groups([]) == []
 
 
 def test_accuracy_by_class_adds_up_and_a_sample_of_the_test_set_will_do() -> None:
-    learner = Learner(Settings(), parts(SIZES), 1)
+    learner = LocalTrainer(Settings(), parts(SIZES), 1)
     start = learner.initial_weights()
     whole = learner.evaluate(start)
     counts = np.bincount(load_dataset("digits").test_labels)
     assert np.dot(whole.class_accuracy, counts) / counts.sum() == pytest.approx(whole.accuracy)
-    some = Learner(Settings(evaluation=SimpleNamespace(samples=40)), parts(SIZES), 1).evaluate(start)
+    some = LocalTrainer(Settings(evaluation=SimpleNamespace(samples=40)), parts(SIZES), 1).evaluate(start)
     assert some.loss == pytest.approx(whole.loss, rel=0.1)
     assert some.loss != whole.loss
 
@@ -163,21 +163,21 @@ def _die() -> None:
 
 def test_a_worker_that_dies_is_an_error_and_not_a_wait() -> None:
     with open_pool(2) as pool:
-        learner = Learner(Settings(), parts(SIZES), 1, pool)
+        learner = LocalTrainer(Settings(), parts(SIZES), 1, pool)
         start = learner.initial_weights()
         pool.submit(_die)
         with pytest.raises(WorkerError, match="memory"):
             _train_on(learner, start)
 
 
-def _train_on(learner: Learner, start: Weights) -> None:
+def _train_on(learner: LocalTrainer, start: Weights) -> None:
     for round in range(50):
         learner.train(round, start, [0]).update(0)
 
 
 def test_an_error_in_a_worker_reaches_the_caller() -> None:
     with open_pool(2) as pool:
-        learner = Learner(Settings(), parts(SIZES), 1, pool)
+        learner = LocalTrainer(Settings(), parts(SIZES), 1, pool)
         too_short = learner.initial_weights()[:100]
         with pytest.raises(RuntimeError):
             learner.train(1, too_short, [0]).update(0)

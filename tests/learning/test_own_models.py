@@ -22,6 +22,7 @@ from own_models import (
     Noisy,
     PartlyFrozen,
     Patched,
+    Scaled,
     Tiny,
     WrongGradients,
     Zeroed,
@@ -31,22 +32,22 @@ from torch import nn
 from torch.nn import functional
 
 from netsim import load_scenario, simulate
-from netsim.base.arrays import Floats, Weights
 from netsim.base.errors import InputError
-from netsim.base.streams import stream
+from netsim.base.rng import stream
+from netsim.base.types import Floats, Weights
 from netsim.learning import datasets
+from netsim.learning.batched_network import Network, Standardise, as_shipped
 from netsim.learning.datasets import load_dataset
-from netsim.learning.learner import split
-from netsim.learning.network import Network, Standardise, as_shipped
-from netsim.learning.trainer import Hyperparameters, Task, schedule
+from netsim.learning.local_training import split
+from netsim.learning.sgd import Hyperparameters, Task, full_gradient, schedule, train_group
 from netsim.models import CifarCNN, FashionCNN, MnistCNN, build_model
-from netsim.prepare import check_whole
+from netsim.validation import check_whole
 
 pytestmark = pytest.mark.slow
 
 DEVICES, SEED = 3, 5
 SETS = ["population.phone.count=3", "population.phone.samples=24", "learning.batch_size=8",
-        "learning.momentum=0.5", "learning.local_iterations=2", "selection.method=fedavg", "selection.cohort=3",
+        "learning.momentum=0.5", "learning.local_epochs=2", "selection.method=fedavg", "selection.cohort=3",
         "end.rounds=2", "learning.bits=auto", "cell.bandwidth=1GHz"]
 
 
@@ -70,7 +71,7 @@ def in_torch(scenario: Any, *, local: bool = False) -> tuple[Weights, Floats, fl
     server = build_model(settings.model, data.shape, data.classes, seed)
     modules = [build_model(settings.model, data.shape, data.classes, seed) for _ in parts]
     inputs = Standardise(data.mean, data.deviation)
-    how = Hyperparameters(settings.batch_size, settings.learning_rate, settings.local_iterations)
+    how = Hyperparameters(settings.batch_size, settings.learning_rate, settings.local_epochs)
     shares = [len(part) / sum(map(len, parts)) for part in parts]
     for round_ in (1, 2):
         for device, (part, module) in enumerate(zip(parts, modules, strict=True)):
@@ -123,6 +124,34 @@ def test_two_rounds_are_those_of_a_plain_torch_loop(kind: type[nn.Module], tmp_p
     assert weights == pytest.approx(expected, abs=2e-5, rel=2e-4)
     assert loss == pytest.approx(expected_loss, rel=1e-3)
     np.testing.assert_allclose(buffers, expected_buffers, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [Groups, Tiny], ids=lambda kind: kind.__name__)
+def test_training_leaves_the_initial_weights_and_the_gradient_is_autograds(kind: type[nn.Module]) -> None:
+    """A module that is trained alone shares its memory with the weights in training."""
+    data, samples = load_dataset("digits"), np.arange(20)
+    network = Network(build_model(f"own_models:{kind.__name__}", data.shape, data.classes), data.shape)
+    before = network.weights()
+    how = Hyperparameters(8, 0.1)
+    update, = train_group(network, data, before, [Task(0, samples, stream(0, "training", 1, 0))], how)
+    assert np.array_equal(network.weights(), before)
+    assert not np.array_equal(update.weights, before)
+    inputs = Standardise(data.mean, data.deviation)(data.train_images[samples])
+    for weights in (before, update.weights):
+        module = build_model(f"own_models:{kind.__name__}", data.shape, data.classes)
+        nn.utils.vector_to_parameters(torch.from_numpy(weights.copy()), module.parameters())
+        functional.cross_entropy(module(inputs), torch.from_numpy(data.train_labels[samples])).backward()
+        expected = np.concatenate([part.grad.numpy().ravel() for part in module.parameters()])     # type: ignore[union-attr]
+        assert full_gradient(network, data, weights, samples) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_a_built_in_model_extended_by_a_scalar_learns_and_a_mute_one_stays_at_chance(tmp_path: Path) -> None:
+    four_rounds = {kind: simulate(load_scenario(
+        "quickstart", [f"learning.model=own_models:{kind}", "end.rounds=4"]), tmp_path / kind, workers=1,
+        allow_import=True).rounds["accuracy"].to_list() for kind in ("Scaled", "Mute")}
+    assert four_rounds["Scaled"][-1] > 0.3
+    assert len(set(four_rounds["Mute"])) == 1
+    assert four_rounds["Mute"][-1] < 0.12      # ten classes
 
 
 def test_buffers_may_stay_on_their_devices(tmp_path: Path) -> None:
@@ -233,7 +262,7 @@ def test_a_key_for_buffers_without_buffers_has_no_effect_and_says_so(tmp_path: P
         load_scenario("tiny", ["learning.buffers=local"])
 
 
-@pytest.mark.parametrize("kind", [Zeroed, Noisy, Leaning, MoreParameters, Mixed, Hooked, Patched],
+@pytest.mark.parametrize("kind", [Zeroed, Noisy, Leaning, MoreParameters, Scaled, Mixed, Hooked, Patched],
                          ids=lambda kind: kind.__name__)
 def test_a_class_that_computes_something_else_is_not_computed_as_its_parent(kind: type[nn.Module]) -> None:
     module = kind((1, 16, 16), 4)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused
 
-from netsim.base.arrays import Ints
 from netsim.base.errors import InputError
+from netsim.base.types import Ints
 from netsim.learning.partition import class_counts, partition
 
 LABELS = np.repeat(np.arange(10), 100)

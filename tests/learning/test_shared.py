@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from netsim import load_scenario, simulate
-from netsim.base.arrays import State
-from netsim.learning import learner, shared, trainer
+from netsim.base.types import State
+from netsim.learning import sgd, training_cache, worker_tasks
 from netsim.learning.datasets import load_dataset
-from netsim.learning.shared import InCommon, key_of_test, key_of_training, once
-from netsim.learning.trainer import Task, Update, columns_of, updates_of
+from netsim.learning.sgd import Task, Update, columns_of, updates_of
+from netsim.learning.training_cache import TrainingCache, key_of_test, key_of_training, once
 
 SMALL = ["population.phone.count=6", "selection.cohort=2", "end.rounds=2", "population.phone.samples=20"]
 
@@ -28,9 +28,9 @@ def count_groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(*args: object) -> list[Update]:
         sizes.append(len(args[3]))     # type: ignore[arg-type]
-        return trainer.train_group(*args)     # type: ignore[arg-type]
+        return sgd.train_group(*args)     # type: ignore[arg-type]
 
-    monkeypatch.setattr(learner, "train_group", counted)
+    monkeypatch.setattr(worker_tasks, "train_group", counted)
     return sizes
 
 
@@ -45,7 +45,7 @@ def test_runs_that_begin_alike_train_their_first_round_once(tmp_path: Path, monk
     scenarios = [load_scenario("quickstart", [*SMALL, f"selection.method={name}"]) for name in ("fedavg", "divergence")]
     alone = [simulate(scenario, seed=3, workers=1).summary for scenario in scenarios]
     trained = count_groups(monkeypatch)
-    begun = InCommon(tmp_path / "shared", every_round=False)
+    begun = TrainingCache(tmp_path / "shared", every_round=False)
     first, second = [simulate(scenario, seed=3, workers=1, shared=begun).summary for scenario in scenarios]
     assert sum(trained) == 6 + 2 + 2
     assert [first["trace_sha256"], second["trace_sha256"]] == [summary["trace_sha256"] for summary in alone]
@@ -66,7 +66,7 @@ def test_runs_that_differ_in_the_band_alone_train_once_to_the_same_bytes(
         simulate(scenario, tmp_path / f"alone-{at}", seed=3, workers=1)
     trained = count_groups(monkeypatch)
     for at, scenario in enumerate(scenarios):
-        simulate(scenario, tmp_path / f"shared-{at}", seed=3, workers=1, shared=InCommon(tmp_path / "shared"))
+        simulate(scenario, tmp_path / f"shared-{at}", seed=3, workers=1, shared=TrainingCache(tmp_path / "shared"))
         if not at:
             whole = sum(trained)
     if not more:
@@ -123,7 +123,7 @@ def test_what_was_not_used_for_longest_goes_when_there_is_too_much(
         trained_once(tmp_path, name, updates)
         os.utime(tmp_path / f"{name}.npz", (at, at))
     trained_once(tmp_path, "one", lambda: pytest.fail("trained again"))      # it is the younger one now
-    monkeypatch.setattr(shared, "MOST_BYTES", (tmp_path / "one.npz").stat().st_size * 5 // 2)
+    monkeypatch.setattr(training_cache, "MOST_BYTES", (tmp_path / "one.npz").stat().st_size * 5 // 2)
     trained_once(tmp_path, "three", updates)
     assert {path.name for path in tmp_path.glob("*.npz")} == {"one.npz", "three.npz"}
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from netsim.base.arrays import Weights
-from netsim.learning.network import Network
-from netsim.learning.sources import Dataset
-from netsim.learning.trainer import Hyperparameters, Task, Update, full_gradient, sample_losses, schedule, train_group
+from netsim.base.types import Weights
+from netsim.learning.batched_network import Network
+from netsim.learning.dataset_files import Dataset
+from netsim.learning.sgd import Hyperparameters, Task, Update, full_gradient, sample_losses, schedule, train_group
 from netsim.models import build_model
 
 
@@ -62,7 +62,7 @@ def test_a_batch_takes_the_mean_over_its_samples() -> None:
 
 def test_two_steps_with_momentum_decay_and_the_proximal_term() -> None:
     start = np.array([0.2, -0.2], dtype=np.float32)
-    how = {"learning_rate": 0.1, "momentum": 0.5, "weight_decay": 0.3, "proximal": 0.7, "local_iterations": 2}
+    how = {"learning_rate": 0.1, "momentum": 0.5, "weight_decay": 0.3, "proximal": 0.7, "local_epochs": 2}
     update = train(world([2], [0]), [0], start, **how)
     w, v, gs = start.astype(float), np.zeros(2), []
     for _ in range(2):
@@ -89,7 +89,7 @@ def test_fedl_starts_without_a_global_gradient() -> None:
 
 
 def test_every_epoch_shows_each_sample_once_and_in_a_new_order() -> None:
-    plan = schedule(task(0, list(range(50, 73))), Hyperparameters(batch_size=10, learning_rate=1, local_iterations=2))
+    plan = schedule(task(0, list(range(50, 73))), Hyperparameters(batch_size=10, learning_rate=1, local_epochs=2))
     assert [len(batch) for batch in plan.batches] == [10, 10, 3, 10, 10, 3]
     first, second = np.concatenate(plan.batches[:3]), np.concatenate(plan.batches[3:])
     assert sorted(first) == sorted(second) == list(range(50, 73))
@@ -122,7 +122,7 @@ def test_a_group_of_unlike_devices_trains_each_as_if_alone(momentum: float) -> N
     data = Dataset(images, labels, images, labels, ("a", "b", "c"), np.array([128.0]), np.array([70.0]))
     network = Network(build_model("fashion-cnn", (1, 16, 16), 3, seed=1))
     start = network.weights()
-    settings = Hyperparameters(batch_size=4, learning_rate=0.05, local_iterations=2, momentum=momentum)
+    settings = Hyperparameters(batch_size=4, learning_rate=0.05, local_epochs=2, momentum=momentum)
     sizes = {7: 3, 2: 17, 5: 8, 1: 18}
 
     def tasks() -> list[Task]:
@@ -141,7 +141,7 @@ def test_a_group_of_unlike_devices_trains_each_as_if_alone(momentum: float) -> N
 def test_gradient_norm_is_that_of_the_mean_over_the_last_epochs_steps() -> None:
     # A learning rate so small that the model stands still: the mean over two equal batches is the full gradient.
     data = world([3, 1, 2, 5], [0, 1, 1, 0])
-    update = train(data, [0, 1, 2, 3], ZERO, learning_rate=1e-3, momentum=0.5, batch_size=2, local_iterations=3)
+    update = train(data, [0, 1, 2, 3], ZERO, learning_rate=1e-3, momentum=0.5, batch_size=2, local_epochs=3)
     full = full_gradient(Network(Linear()), data, ZERO, np.arange(4))
     assert full == pytest.approx([(-1.5 + 0.5 + 1.0 - 2.5) / 4, (1.5 - 0.5 - 1.0 + 2.5) / 4])
     assert update.gradient_norm == pytest.approx(np.linalg.norm(full), rel=0.05)

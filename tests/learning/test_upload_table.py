@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from refused import refused
 
-from netsim.learning.upload_table import UploadTable
+from netsim.learning.last_uploads import UploadTable
 
 
 def models(*values):

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("marimo", reason="no marimo here: the lessons are not run")
 
-from netsim.lab import pages, sheets
+from netsim.lab import pages, worksheets
 from netsim.lab.lesson import lessons, titles
 from netsim.lab.widgets import moved
 
@@ -23,7 +23,7 @@ LONG = ("lesson_4", "lesson_5", "lesson_7", "lesson_9", "lesson_11")      # some
 BY_LENGTH = pytest.mark.parametrize("path", [
     pytest.param(path, id=path.stem, marks=[pytest.mark.extended] if path.stem.startswith(LONG) else [])
     for path in LESSONS])
-played = cache(sheets.play)            # a lesson is run for all tests together
+played = cache(worksheets.play)            # a lesson is run for all tests together
 
 
 def outputs(path: Path, moves=(), defs=None) -> tuple[str, dict]:
@@ -129,7 +129,7 @@ def test_the_answers_by_hand():
 @pytest.mark.slow
 def test_the_sheets_tell_everything_about_every_lesson():
     found = [played(path) for path in LESSONS]
-    teacher, students = sheets.teacher(found), sheets.students(found)
+    teacher, students = worksheets.teacher(found), worksheets.students(found)
     for page in (teacher, students):
         text = re.sub(r"<style>.*?</style>|<.*?>", " ", page, flags=re.DOTALL)
         assert page.count('<section class="lesson">') == 11
@@ -149,3 +149,14 @@ def test_the_lab_page_runs():
     shown, names = outputs(FOLDER / "lab.py")
     assert all(f'data-round-s="{plan.round_s!r}"' in shown for plan in names["view"].plans)
     assert shown.count("<marimo-dropdown") == 2 + 1 + 1               # two methods, how the band is shared, a device
+
+
+def test_the_template_is_a_whole_lesson_of_at_most_60_lines():
+    template = FOLDER / "template.py"
+    assert len(template.read_text().splitlines()) <= 60
+    shown, names = outputs(template)
+    assert "12. My topic" in shown
+    assert {"lesson", "now", "questions", "answers", "conditions"} <= set(names)
+    assert [pages.Question.is_right(question, answer().right, answer().checked(question))
+            for question, answer in zip(names["questions"], names["answers"], strict=True)] == [True, True]
+    assert all(each.met for each in outputs(template, names["lesson"].exercise.solution)[1]["conditions"])

@@ -61,7 +61,7 @@ def test_synchronous_rounds_learn_the_same_under_every_allocation_and_in_both_ce
     for spread in SPREADS:
         for allocation in ("sao", "tdma"):
             training = ServerTrial("digits", "0.8", spread, "synchronous", 1)
-            changes = {"allocation.method": allocation, "end.rounds": 2, "learning.local_iterations": 1}
+            changes = {"allocation.method": allocation, "end.rounds": 2, "learning.local_epochs": 1}
             runs.append(simulate(training.scenario(context, changes), seed=1, workers=1))
     assert len({run.summary["simulated_s"] for run in runs}) == 4
     for column in ("accuracy", "loss"):

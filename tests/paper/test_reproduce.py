@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from refused import refused
 
-from netsim.paper import asynchronous, curves, learned, trials
-from netsim.paper.curves import score
+from netsim.paper import accuracy_common, accuracy_figures, asynchronous, trials
+from netsim.paper.accuracy_figures import score
 from netsim.paper.first_round import first_round
 from netsim.paper.reproduce import TARGETS, Context, chosen, reproduce
 from netsim.paper.trials import Trial
-from netsim.prepare import prepare
 from netsim.sweep.points import Record, write_record
+from netsim.validation import validate
 
 ISSUE = {f"fig{number}" for number in range(4, 15)} | {"table1", "table2", "table3"}
 
@@ -121,6 +121,7 @@ def test_learning_figures_are_drawn_from_what_is_stored_and_say_what_is_not(tmp_
     assert again["seconds"] == 10.0                                              # two stored runs of five seconds
 
 
+@pytest.mark.slow
 def test_a_cohort_size_that_missed_the_target_is_not_the_best(tmp_path: Path) -> None:
     context = quick(tmp_path, stored=True)
     fake(context, Trial("digits", "0.8", "divergence", 10, 1), [0.3, 0.6, 0.71])
@@ -189,7 +190,7 @@ def test_no_planned_training_sets_a_key_in_vain(tmp_path: Path) -> None:
         plans = {trial for plan in (trials.compared, trials.with_rra, trials.cohort_sizes) for trial in plan(context)}
         for scenario in (*(trial.scenario(context)[0] for trial in plans),
                          *(trial.scenario(context) for trial in asynchronous.planned(context))):
-            prepare(scenario, learning=True)
+            validate(scenario, learning=True)
 
 
 def test_the_first_trial_takes_the_published_split(tmp_path: Path) -> None:
@@ -223,8 +224,8 @@ def test_a_score_compares_medians_over_the_trials_that_both_played() -> None:
 def test_runs_on_different_splits_or_processors_are_no_pair(other: dict[str, str]) -> None:
     played = {"rounds": 10, "target_reached": True, "split": "drawn", "processor": "a chip"}
     first, second = (Trial("mnist", "H", method, 10, 1) for method in ("fedavg", "kmeans"))
-    assert learned.paired({first: played, second: played}, "fedavg", "kmeans") == [(played, played)]
-    assert learned.paired({first: played, second: played | other}, "fedavg", "kmeans") == []
+    assert accuracy_common.paired({first: played, second: played}, "fedavg", "kmeans") == [(played, played)]
+    assert accuracy_common.paired({first: played, second: played | other}, "fedavg", "kmeans") == []
 
 
 def test_pairs_of_which_one_missed_the_target_are_not_in_the_mean() -> None:
@@ -232,32 +233,33 @@ def test_pairs_of_which_one_missed_the_target_are_not_in_the_mean() -> None:
         return {Trial("mnist", "H", method, 10, number): {"rounds": count, "target_reached": count < 150}
                 for number, count in enumerate(counts)}
 
-    found = learned.fewer_rounds("", {**runs("kmeans", 10, 10, 10), **runs("fedavg", 20, 20, 150)}, "kmeans", "fedavg")
+    found = accuracy_common.fewer_rounds("", {**runs("kmeans", 10, 10, 10), **runs("fedavg", 20, 20, 150)}, "kmeans",
+                                         "fedavg")
     assert "in 3 of 3 paired runs; 0.50 times as many (0.50 to 0.50, over the 2 pairs in which" in found.measured
 
 
 def test_smaller_cohorts_usually_take_less() -> None:
-    found = curves._usually_less("", {"mnist": {10: {"energy_j": 5.0}, 20: {"energy_j": 4.9},
+    found = accuracy_figures._usually_less("", {"mnist": {10: {"energy_j": 5.0}, 20: {"energy_j": 4.9},
                                                      30: {"energy_j": 6.0}, 50: {"energy_j": 9.0},
                                                      100: {"energy_j": math.inf}}}, "energy_j")
     assert (found.verdict, found.measured) == ("agrees", "MNIST: in 5 of 6 pairs of sizes")
-    assert curves._usually_less("", {"mnist": {10: {"energy_j": 5.0}}}, "energy_j").verdict == "not measured"
+    assert accuracy_figures._usually_less("", {"mnist": {10: {"energy_j": 5.0}}}, "energy_j").verdict == "not measured"
 
 
 def test_cohort_sizes_are_compared_on_the_trials_that_all_have_played() -> None:
     played: dict[Trial, Record] = {Trial("mnist", "0.8", "divergence", size, number): {"of": (size, number)}
                                    for size, number in ((20, 1), (20, 3), (10, 1), (10, 2), (10, 3))}
     other: dict[Trial, Record] = {Trial("cifar10", "0.8", "divergence", 20, 2): {"of": "another dataset"}}
-    found = curves._by_size(played | other, "mnist", [10, 20, 30])
+    found = accuracy_figures._by_size(played | other, "mnist", [10, 20, 30])
     assert {size: [record["of"] for record in records] for size, records in found.items()} == {
         10: [(10, 1), (10, 3)], 20: [(20, 1), (20, 3)]}
-    assert curves._by_size(other, "mnist", [10, 20, 30]) == {}
+    assert accuracy_figures._by_size(other, "mnist", [10, 20, 30]) == {}
 
 
 def test_cohort_sizes_on_different_splits_are_not_compared() -> None:
     played: dict[Trial, Record] = {Trial("mnist", "0.8", "divergence", 10, 1): {"split": "published"},
                                    Trial("mnist", "0.8", "divergence", 20, 1): {"split": "drawn"}}
-    assert curves._by_size(played, "mnist", [10, 20]) == {}
+    assert accuracy_figures._by_size(played, "mnist", [10, 20]) == {}
 
 
 def test_rra_is_compared_on_the_trials_that_both_played() -> None:
@@ -265,16 +267,16 @@ def test_rra_is_compared_on_the_trials_that_both_played() -> None:
         return {Trial("mnist", "0.8", method, cohort, number): {"of": (method, number)} for number in numbers}
 
     mine, theirs = played("divergence", 30, 1, 2), played("rra-as-run", 10, 2, 3)
-    assert learned.paired(mine | theirs, *curves.WITH_RRA) == [
+    assert accuracy_common.paired(mine | theirs, *accuracy_figures.WITH_RRA) == [
         ({"of": ("divergence", 2)}, {"of": ("rra-as-run", 2)})]
 
 
 def test_rounds_against_rra_are_said_trial_by_trial() -> None:
-    assert curves._fewer_than_rra({"mnist": [(40.0, 41.0)], "cifar10": []}, 150).verdict == "agrees"
-    assert curves._fewer_than_rra({"mnist": [(math.inf, math.inf)]}, 150).verdict == "not measured"
-    missed = curves._fewer_than_rra({"mnist": [(40.0, math.inf)]}, 150)
+    assert accuracy_figures._fewer_than_rra({"mnist": [(40.0, 41.0)], "cifar10": []}, 150).verdict == "agrees"
+    assert accuracy_figures._fewer_than_rra({"mnist": [(math.inf, math.inf)]}, 150).verdict == "not measured"
+    missed = accuracy_figures._fewer_than_rra({"mnist": [(40.0, math.inf)]}, 150)
     assert (missed.verdict, missed.measured) == ("agrees", "MNIST 40 against more than 150 rounds")
-    mixed = curves._fewer_than_rra({"mnist": [(40.0, 41.0), (50.0, 50.0)], "cifar10": [(9.0, 9.5)]}, 150)
+    mixed = accuracy_figures._fewer_than_rra({"mnist": [(40.0, 41.0), (50.0, 50.0)], "cifar10": [(9.0, 9.5)]}, 150)
     assert (mixed.verdict, mixed.measured) == (
         "agrees in part", "MNIST 40 against 41, 50 against 50 rounds; CIFAR-10 9 against 9.5 rounds")
 
@@ -319,7 +321,7 @@ def test_a_trial_with_a_published_split_counts_where_that_split_is_missing(tmp_p
 def test_targets_that_begin_alike_train_their_first_round_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context, trial = quick(tmp_path, trials=1, workers=1), Trial("digits", "0.8", "fedavg", 10, 1)
     once = first_round(trial, context).models
-    monkeypatch.setattr("netsim.learning.learner.train_group", None)
+    monkeypatch.setattr("netsim.learning.worker_tasks.train_group", None)
     assert np.array_equal(first_round(trial, context).models, once)
     assert np.array_equal(first_round(Trial("digits", "0.8", "kmeans", 10, 1), context).models, once)
 

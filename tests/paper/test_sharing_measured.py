@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from netsim.paper.reproduce import BEYOND, Context, chosen, command, reproduce
-from netsim.paper.sharing import NAMES, SETTINGS, measured
+from netsim.paper.time_varying_bandwidth import NAMES, SETTINGS, measured
 
 STORED = Path(__file__).parents[2] / "results" / "beyond" / "sharing"
 CELLS = tuple(SETTINGS)
@@ -99,7 +99,7 @@ def test_it_is_no_target_of_the_paper_and_has_a_folder_of_its_own(tmp_path):
     assert context.folder("sharing") == tmp_path / "beyond"
     assert context.folder("fig5") == tmp_path / "paper"
     assert command("sharing", context) == "netsim reproduce sharing"
-    assert list(BEYOND) == ["sharing", "asynchronous"]
+    assert list(BEYOND) == ["sharing", "asynchronous", "real-devices"]
 
 
 @pytest.mark.slow

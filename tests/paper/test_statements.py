@@ -6,26 +6,27 @@ from typing import Any
 
 import pytest
 
-from netsim.paper import learned
+from netsim.paper import accuracy_common
 from netsim.paper.divergence_accuracy import clusters_of
 from netsim.paper.reproduce import Context
-from netsim.paper.theory import theorem1
+from netsim.paper.theorem1 import theorem1
 from netsim.paper.trials import Trial
 from netsim.sweep.points import Record
 
 
 def test_a_claim_needs_more_pairs_than_chance_would_give() -> None:
-    assert learned.verdict("", [(1, 2)] * 6, "").verdict == "agrees"
-    assert learned.verdict("", [(1, 2)] * 5, "").verdict == "open"          # 1 in 16 by chance, one way or the other
-    assert learned.verdict("", [(2, 1)] * 6, "").verdict == "differs"
-    assert learned.verdict("", [(1, 2)] * 16 + [(2, 1)] * 6, "").verdict == "open"
-    assert learned.verdict("", [(1, 1)] * 9, "").verdict == "open"
-    assert learned.verdict("", [], "").verdict == "not measured"
+    assert accuracy_common.verdict("", [(1, 2)] * 6, "").verdict == "agrees"
+    assert accuracy_common.verdict("", [(1, 2)] * 5,
+                                   "").verdict == "open"          # 1 in 16 by chance, one way or the other
+    assert accuracy_common.verdict("", [(2, 1)] * 6, "").verdict == "differs"
+    assert accuracy_common.verdict("", [(1, 2)] * 16 + [(2, 1)] * 6, "").verdict == "open"
+    assert accuracy_common.verdict("", [(1, 1)] * 9, "").verdict == "open"
+    assert accuracy_common.verdict("", [], "").verdict == "not measured"
 
 
 def test_a_run_that_has_ended_keeps_its_last_accuracy() -> None:
     records = [{"by_round": {"accuracy": [0.1, 0.9]}}, {"by_round": {"accuracy": [0.2, 0.3, 0.4]}}]
-    assert learned.accuracy_table(records).tolist() == [[0.1, 0.9, 0.9], [0.2, 0.3, 0.4]]
+    assert accuracy_common.accuracy_table(records).tolist() == [[0.1, 0.9, 0.9], [0.2, 0.3, 0.4]]
 
 
 def test_what_choosing_the_farthest_device_of_a_cluster_gains() -> None:
@@ -47,25 +48,25 @@ def test_shades_are_compared_over_the_rounds_that_all_have_played() -> None:
     wide, narrow = [ended(3, [0.1, 0.2, 0.9]), ended(2, [0.3, 0.2])], [ended(2, [0.2, 0.2]), ended(2, [0.2, 0.3])]
     grid = {("mnist", "H"): {"divergence": narrow, "fedavg": wide, "icas": []},
             ("cifar10", "H"): {"divergence": wide[:1], "fedavg": narrow[:1], "icas": []}}      # no shade of one trial
-    found = learned.smallest_shades("", grid, "divergence", ("fedavg", "icas"))
+    found = accuracy_common.smallest_shades("", grid, "divergence", ("fedavg", "icas"))
     assert found.verdict == "agrees"
     assert "in 1 of 1 panels" in found.measured
     assert found.measured.endswith("MNIST H: divergence 5.00, fedavg 10.00")
     grid["mnist", "0.8"] = {"divergence": wide, "fedavg": narrow, "icas": []}
-    assert learned.smallest_shades("", grid, "divergence", ("fedavg", "icas")).verdict == "agrees in part"
-    assert learned.smallest_shades("", {}, "divergence", ("fedavg",)).verdict == "not measured"
+    assert accuracy_common.smallest_shades("", grid, "divergence", ("fedavg", "icas")).verdict == "agrees in part"
+    assert accuracy_common.smallest_shades("", {}, "divergence", ("fedavg",)).verdict == "not measured"
 
 
 def test_a_spread_of_rounds_is_the_most_less_the_least() -> None:
     def runs(*rounds: int, reached: bool = True) -> list[Record]:
         return [ended(count, [], reached or count < 150) for count in rounds]
 
-    assert learned.range_of_rounds(runs(40, 90, 70)) == 50
-    assert learned.range_of_rounds(runs(40, 150, reached=False)) == math.inf
+    assert accuracy_common.range_of_rounds(runs(40, 90, 70)) == 50
+    assert accuracy_common.range_of_rounds(runs(40, 150, reached=False)) == math.inf
     grid = {("mnist", "H"): {"kmeans": runs(40, 90, 70), "fedavg": runs(40, 150, 60, reached=False)},
             ("mnist", "0.5"): {"kmeans": runs(40, 41), "fedavg": runs(40, 90)},      # two are too few
             ("mnist", "0.8"): {"kmeans": runs(1, 2, 30), "fedavg": runs(5, 6, 7)}}
-    found = learned.smaller_spread("", grid, "kmeans", "fedavg")
+    found = accuracy_common.smaller_spread("", grid, "kmeans", "fedavg")
     assert found.verdict == "agrees in part"
     assert found.measured.endswith("smaller in 1 of 2 panels with three trials: MNIST H 50 against one not reached; "
                                    "MNIST 0.8 29 against 2")

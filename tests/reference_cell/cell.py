@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from netsim.base.fields import options_in
-from netsim.fleet.population import draw_population
-from netsim.fleet.work import JobSizes, RoundProblems
-from netsim.world.channel import channel_of
-from netsim.world.faults import Faults
-from netsim.world.supply import supplies_of
+from netsim.devices.population import draw_population
+from netsim.devices.workload import JobSizes, RoundProblems
+from netsim.environment.availability import AvailabilityModel
+from netsim.environment.channel import channel_of
+from netsim.environment.energy_sources import energy_sources_of
 from reference_cell.band import ROUNDING, Link, shares
 from reference_cell.energy import Batteries, Heat
 
-POLICIES = ("pause", "lose", "drop")              # the most severe last
+POLICIES = ("pause", "restart", "abort")              # the most severe last
 REASONS = {"availability": "went off", "crash": "crashed"}
 MOST_RESTARTS = 1000
 
@@ -56,7 +56,6 @@ class Job:
     on_air: bool = False
     hz: float = 0.0
     rate: float = 0.0
-    limit_s: float = math.inf                                # on the air, by the budget
     attempts: int = 0
     packets_lost: bool | None = None
     restarts: int = 0
@@ -77,6 +76,11 @@ class Job:
     def affordable_s(self) -> float:
         """Seconds of sending that the budget still pays for; what was downloaded is not part of the budget."""
         return (self.budget_j - self.compute_j) / self.power_w - self.upload_s
+
+    @property
+    def limit_s(self) -> float:
+        """Seconds of sending at which the budget is spent; one that suffices but for rounding suffices."""
+        return (self.budget_j - self.compute_j) / self.power_w * (1.0 + ROUNDING)
 
     @property
     def watts(self) -> float:
@@ -105,18 +109,18 @@ class Cell:
         self.problems = RoundProblems(scenario, self.population, sizes)
         self.channel = channel_of(scenario, self.population, seed)
         self.fades = self.channel.next_change(0.0) < math.inf
-        self.faults = Faults.of(scenario, seed)
+        self.faults = AvailabilityModel.of(scenario, seed)
         size = len(self.population)
-        supplies = supplies_of(scenario, seed)
+        supplies = energy_sources_of(scenario, seed)
         idle, harvest = (np.concatenate([getattr(each, name) for each in supplies]) if supplies else np.zeros(size)
                          for name in ("idle_w", "harvest_w"))
         self.batteries = Batteries(scenario, self.population.battery_j, idle, harvest)
         self.heat = Heat(scenario)
-        given = options_in(cell.rate)
-        self.link = Link(float(given.get("efficiency", 1.0)), float(given.get("cap", math.inf)))
-        self.rule = scenario.allocation.sharing or "planned"
-        self.receives_w = 0.0 if cell.downlink is None else float(cell.downlink.reception or 0.0)
-        self.drops = scenario.rounds.over_budget == "drop"
+        given = options_in(cell.link)
+        self.link = Link(float(given.get("efficiency", 1.0)), float(given.get("max_spectral_efficiency", math.inf)))
+        self.rule = scenario.cell.scheduler or "planned"
+        self.receives_w = 0.0 if cell.downlink is None else float(cell.downlink.receive_power or 0.0)
+        self.drops = scenario.rounds.on_budget_exceeded == "abort"
         self.uploads = [0] * size
         self.at_work: dict[int, Job] = {}
         self.divided = 0.0                                   # instant of the last division of the band
@@ -301,9 +305,8 @@ class Cell:
             lost = self.faults.loses(job.device, self.uploads[job.device])
             self.uploads[job.device] += 1
             job.attempts += lost
-            if lost and job.attempts < loss.tries:
+            if lost and job.attempts < loss.max_attempts:
                 job.left = job.bits
-                self.limit(job)
                 return True
             outcome = "lost" if lost else "arrived"
         self.end(job, outcome)
@@ -327,15 +330,15 @@ class Cell:
             if back and job.phase == "compute":
                 self.start_clock(job)
             return
-        worst = max(absences, key=lambda absence: POLICIES.index(absence.work))
+        worst = max(absences, key=lambda absence: POLICIES.index(absence.on_interrupt))
         never = self.faults.back_at(job.device, self.now) == math.inf or job.restarts >= MOST_RESTARTS
-        if worst.work == "drop" or never:
+        if worst.on_interrupt == "abort" or never:
             self.end(job, REASONS[worst.why])
             return
         job.away = True
         self.leave(job)
         begin = ("download", job.download_s) if job.phase == "download" else ("compute", job.cycles)
-        if worst.work == "lose" and (job.phase, job.left) != begin:
+        if worst.on_interrupt == "restart" and (job.phase, job.left) != begin:
             (job.phase, job.left), job.packets_lost = begin, None
             job.restarts += 1
 
@@ -361,7 +364,6 @@ class Cell:
         for job, hz in zip(self.queue, given, strict=True):
             if hz > 0.0 and not job.on_air:
                 job.on_air = True
-                self.limit(job)
             job.hz, job.rate = hz, self.link.rate(hz, job.snr_hz)
         self.divided = self.now
         spent = [job for job in self.queue if job.on_air and self.drops and job.limit_s <= job.upload_s]
@@ -369,7 +371,3 @@ class Cell:
             self.end(job, "over budget")
         if spent:
             self.divide(fades=False)
-
-    def limit(self, job: Job) -> None:
-        """A budget that suffices but for rounding suffices."""
-        job.limit_s = job.upload_s + max(0.0, job.affordable_s) * (1.0 + ROUNDING)

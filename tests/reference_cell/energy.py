@@ -30,7 +30,7 @@ class Batteries:
                 midnight = 0.0 if scenario.rounds.starts_at is None else -seconds_of(scenario.rounds.starts_at)
                 hours = (float(table.charging.power), midnight + start, (end - start) % DAY_S)
             self.hours += [hours] * table.size
-        self.in_time = any(t.idle or t.harvest or t.charging for t in scenario.population)
+        self.in_time = any(t.idle_power or t.harvest_power or t.charging for t in scenario.population)
 
     def finite(self, device: int) -> bool:
         return self.capacity[device] < math.inf
@@ -82,7 +82,7 @@ class Heat:
 
     def __init__(self, scenario: Any) -> None:
         self.limit = [None if table.throttle is None else
-                      (float(table.throttle.after), float(table.throttle.to), float(table.throttle.recovers))
+                      (float(table.throttle.after), float(table.throttle.to), float(table.throttle.recovery_time))
                       for table in scenario.population for _ in range(table.size)]
         self.warmth = np.zeros(len(self.limit)).tolist()
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from netsim.allocation import Infeasible
-from netsim.allocation.waves import MOST_SCALING, planner_of
-from netsim.base.streams import stream
+from netsim.allocation.planner import MOST_SCALING, planner_of
+from netsim.base.rng import stream
 from netsim.base.units import parse
 from netsim.selection import METHODS, View
 from reference_cell.cell import Cell, Job, rounding_of
@@ -28,14 +28,14 @@ class Download:
         table, scenario = cell.scenario.cell.downlink, cell.scenario
         self.bits = float(scenario.learning.bits if table.bits is None else table.bits) * parts
         self.hz = float(scenario.cell.bandwidth if table.bandwidth is None else table.bandwidth)
-        self.watts, self.noise, self.each = float(table.power), cell.problems.noise_w_per_hz, table.to == "each"
+        self.watts, self.noise, self.each = float(table.power), cell.problems.noise_w_per_hz, table.mode == "unicast"
         self.link, self.receives_w = cell.link, cell.receives_w
 
-    def seconds(self, gain: Any) -> Any:
+    def seconds(self, gain: Any, _devices: Any = None) -> Any:
         rates = np.array([self.link.rate(self.hz, h * self.watts / self.noise) for h in gain.tolist()])
         return self.bits * len(gain) / rates if self.each else np.full(len(gain), self.bits / rates.min())
 
-    def joules(self, gain: Any) -> Any:
+    def joules(self, gain: Any, _devices: Any = None) -> Any:
         return self.receives_w * self.seconds(gain)
 
 
@@ -121,7 +121,7 @@ class Server:
         if not cell.channel.changes:
             posed = cell.problems.of(devices)
         else:
-            believed = cell.channel.mean if self.scenario.allocation.channel == "mean" else cell.channel.gain
+            believed = cell.channel.mean if self.scenario.allocation.channel_estimate == "mean" else cell.channel.gain
             posed = cell.problems.of(devices, believed(devices, cell.now, cell.version + 1))
         return posed if self.parts == 1 else replace(posed, bandwidth_hz=posed.bandwidth_hz / self.parts)
 
@@ -142,7 +142,7 @@ class Server:
 
     def infeasible(self) -> str:
         rounds = self.scenario.rounds
-        return rounds.first_infeasible if self.is_first() else rounds.infeasible
+        return rounds.first_round_policy if self.is_first() else rounds.infeasible_policy
 
     def is_first(self) -> bool:
         return self.kind in WAITS and self.cell.version == 0 and self.scenario.rounds.first == "all"

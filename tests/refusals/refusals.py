@@ -30,8 +30,8 @@ for path in (HERE, HERE.parent):
 from small_scenario import SMALL  # noqa: E402 - run as a program, it finds its neighbours only now
 
 from netsim.base.errors import InputError  # noqa: E402
-from netsim.prepare import check_whole  # noqa: E402
 from netsim.scenario import load_scenario  # noqa: E402
+from netsim.validation import check_whole  # noqa: E402
 
 Provoke = Callable[[Path], Any]
 Row = tuple[Provoke, str, str]

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from pydantic import Field
 from refusals import Provoke, Row, call
 
-from netsim.base import files, sealed, streams, units
+from netsim.base import checksummed, files, rng, units
 from netsim.base.fields import Time
+from netsim.base.figures import new_figure, save_figure
 from netsim.base.imports import check_made_for_netsim, installed_object
 from netsim.base.options import with_options
-from netsim.base.pictures import new_figure, save_figure
 from netsim.base.registry import Entry, Registry, first_called
 
 
@@ -90,9 +90,9 @@ ROWS: dict[str, Row] = {
     "read: a key of many parts": (made(content(b".".join([b"a"] * 100) + b" = 1"), files.read_toml, "a test"),
                                   "malformed", "FOLDER/file"),
     "read: a zero byte": (call(files.read_text, Path("a\0b"), "a test"), "malformed", "'a\\x00b'"),
-    "read: a checksum": (made(content(b'{"a": 1, "sha256": ""}'), sealed.read_object, "a test"),
+    "read: a checksum": (made(content(b'{"a": 1, "sha256": ""}'), checksummed.read_object, "a test"),
                          "damaged", "FOLDER/file"),
-    "read: no object": (made(content(b"[]"), sealed.read_object, "a test"), "damaged", "FOLDER/file"),
+    "read: no object": (made(content(b"[]"), checksummed.read_object, "a test"), "damaged", "FOLDER/file"),
     "write: a pipe": (made(os.mkfifo, files.open_to_write), "unwritable", "FOLDER/file"),
     "write: a link": (made(link, files.open_to_write), "unwritable", "FOLDER/file"),
     "write: a folder that is a link": (made(link, files.make_folder), "unwritable", "FOLDER/file"),
@@ -120,5 +120,5 @@ ROWS: dict[str, Row] = {
                                 "import-refused", "party.drink"),
     "import: nothing there": (call(check_made_for_netsim, "nowhere.at:all", "party.drink"),
                               "import-failed", "party.drink"),
-    "too far ahead": (call(streams.follow, 9_999_999, "a device moves", 1e9), "too-large", "1e+09 s ahead"),
+    "too far ahead": (call(rng.advance, 9_999_999, "a device moves", 1e9), "too-large", "1e+09 s ahead"),
 }

@@ -10,9 +10,9 @@ from refusals import Provoke, Row, call, scenario, small
 from small_scenario import SMALL
 
 from netsim import Scenario, load_scenario
-from netsim.fleet.population import draw_population
-from netsim.prepare import check_whole, prepare, refuse_untrained
-from netsim.random_cohort import compare_methods
+from netsim.devices.population import draw_population
+from netsim.sample_problem import compare_methods
+from netsim.validation import check_whole, refuse_untrained, validate
 
 
 def fleet(csv: str, old: str = "count = 4", new: str = 'devices = "fleet.csv"') -> Provoke:
@@ -70,7 +70,7 @@ def cell(phone: dict[str, Any] | None = None, changes: dict[str, Any] | None = N
         phones = {name: each for name, each in {**CELL["population"][0], **(phone or {})}.items() if each is not None}
         more = {name: {**CELL.get(name, {}), **table} for name, table in tables.items()}
         made = Scenario.of({**CELL, "population": [phones], **more}).with_(changes or {})
-        prepare(made, learning=made.trains)
+        validate(made, learning=made.trains)
 
     return provoke
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 
 from refusals import Provoke, Row, call, command, write
 
@@ -24,6 +25,16 @@ def sweep(text: str) -> Provoke:
 
 def mine(problem: object) -> object:
     return allocate(problem, "equal")
+
+
+def locked() -> object:
+    """Return a function that no other process can have."""
+    lock = Lock()
+
+    def mine(problem: object) -> object:
+        return allocate(problem, "equal") if lock else None
+
+    return mine
 
 
 class Mine:
@@ -56,8 +67,10 @@ ROWS: dict[str, Row] = {
     "a function for a value": (call(run_sweep, "tiny", {"cell.bandwidth": [Mine]}), "wrong-type",
                                "run_sweep: cell.bandwidth"),
     "seeds in Python": (call(run_sweep, "tiny", {}, seeds=[1, 1]), "out-of-range", "seeds"),
-    "objects for workers": (call(run_sweep, "tiny", {"allocation": [mine]}, workers=2), "conflict",
-                            "run_sweep: workers, cluster"),
+    "objects for workers": (call(run_sweep, "tiny", {"allocation": [locked()]}, workers=2),
+                            "unsupported", "run_sweep: workers"),
+    "no point at all": (call(run_sweep, "tiny", {"population.node.budget": ["1 uJ"]}), "infeasible", "sweep tiny"),
+    "a label that is none": (call(run_sweep, "tiny", [{"label": 3}]), "wrong-type", "list.0.label"),
     "nothing for a sweep": (call(load_sweep_results, None), "wrong-type", "load_sweep_results"),
     "a target": (command("reproduce tabel3"), "unknown-name", "TARGET"),
     "a dataset to train on": (command("reproduce fig10 --dataset minst"), "unknown-name", "--dataset"),

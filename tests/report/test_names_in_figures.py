@@ -7,7 +7,7 @@ import pytest
 from commands import commands
 
 from netsim import load_run, load_scenario, simulate
-from netsim.base.pictures import as_it_stands, new_figure
+from netsim.base.figures import as_it_stands, new_figure
 
 NAMES = ["$", "$$", "$x^$", r"$\frac{1}{$", r"\$", r"a\$b$c_$", "$_{", "50 $ or 60 $", "^_{}\\", "%&#~"]
 

@@ -16,7 +16,7 @@ from refused import refused
 from small_runs import say, sign, store, two_rounds
 
 from netsim import load_scenario, simulate
-from netsim.analysis import pace
+from netsim.analysis import bottleneck
 from netsim.analysis.export import export
 from netsim.report import gantt_data, run_data
 from netsim.report.comparison_data import changed_keys, comparison_data, labels_of
@@ -163,7 +163,7 @@ def test_where_plans_run_out_the_longest_rounds_are_looked_at(
     planted: Run, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notes: dict[str, str] = {}
-    found = gantt_data.gantt(planted, planted.rounds, notes, share=1 / pace.MOST_PLANS)
+    found = gantt_data.gantt(planted, planted.rounds, notes, share=1 / bottleneck.MOST_PLANS)
     assert list(found["pace"]) == [str(gantt_data.slowest(planted))]
     assert "computed for 1 round," in notes["gantt"]
     assert found["path"] == {}                          # all end together, so the critical path could be any
@@ -312,6 +312,7 @@ def test_servers_side_by_side(as_they_come: Run, tmp_path: Path) -> None:
     assert not any(name == "mean staleness" for name, *_ in alone["numbers"])
 
 
+@pytest.mark.slow
 def test_a_page_written_twice_is_the_same(tmp_path: Path) -> None:
     """In processes of their own: the order of sets, and sums over threads, differ from one to the next."""
     simulate(load_scenario("street", ["end.rounds=12"]), tmp_path / "run", learning=False)

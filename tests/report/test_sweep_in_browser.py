@@ -79,7 +79,8 @@ def test_the_tables_are_those_of_python(browser: Browser, learned: SweepResults,
     page = look(browser, learned, tmp_path)
     first, failed, second, _ = rows(page, "cases")
     of = learned.cases[0].over("accuracy")
-    assert first[:5] == ["10 MHz", "sao", "3", "", f"{100 * of.mean:.2f} % ± {100 * of.half:.2f} %"]
+    assert first[:5] == ["10 MHz", "sao", "3", "", f"{100 * of.mean:.2f} % ± {100 * of.half:.2f} % "
+                         f"({100 * of.median:.2f} %)"]
     assert failed[:5] == ["10 MHz", "fails", "0", "3 of 3", ""]
     told = page.evaluate("document.querySelector('.warning').innerText")
     assert "10 MHz, fails: 3 of 3 seeds: " in told

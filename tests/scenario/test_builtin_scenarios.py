@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from netsim.allocation import allocate
-from netsim.base.streams import stream
-from netsim.fleet.population import draw_population
-from netsim.fleet.work import problem_for
+from netsim.base.rng import stream
+from netsim.devices.population import draw_population
+from netsim.devices.workload import problem_for
+from netsim.environment.channel import round_gain
 from netsim.scenario import builtin_scenarios, load_scenario
-from netsim.world.channel import round_gain
 
 DIGESTS = {      # stored trials are found by these: a change here is a change of what a scenario says
     "adaptive": "5827d274ac74c780d845a279424520f10eaf57b9e43b7387dd009859258e397b",
@@ -19,6 +19,7 @@ DIGESTS = {      # stored trials are found by these: a change here is a change o
     "lab": "70ff3788c09fd2886be52b46858a86d4302c4671cd7321891a3eb8cb41076657",
     "mixed-fleet": "d01b7302154f9bd50dce0a38351c0ad3cb48011d2f372be43f9f959fb30e2655",
     "paper": "f3b4409afd92930446a6bbd2ad09d20ba2897b0ff06533a7e0692eae0fd573a6",
+    "phones": "50fee61d609e4bcf1a8970e643882f058bad17bee459919af67624dae4e400a7",
     "quickstart": "31756e4588e42f866822bfac7472ca805c1eb4bc16129991f4aa24798ed1bdb5",
     "storm": "c60490e1b05b818503ebc9fe53ec71c6ad0c792d465a492750c6c6eb62aa0f3a",
     "street": "0cdeeab78b3c22bbf1f55f3b6c3c002bb5db2f6ca2b8d239b575cb7f3fe778d2",
@@ -40,7 +41,8 @@ def test_digests_are_those_of_the_stored_trials():
 
 
 @pytest.mark.parametrize("name", [
-    "adaptive", "fedasync", "fedbuff", "mixed-fleet", "paper", "quickstart", "storm", "street", "tdma", "tiny"])
+    "adaptive", "fedasync", "fedbuff", "mixed-fleet", "paper", "phones", "quickstart", "storm", "street", "tdma",
+    "tiny"])
 def test_is_there_and_described(name):
     assert name in builtin_scenarios()
     assert load_scenario(name).description

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from netsim import InputError, Scenario, load_scenario
-from netsim.prepare import prepare, refuse_untrained
-from netsim.random_cohort import compare_methods
+from netsim.sample_problem import compare_methods
 from netsim.scenario import toml_text
 from netsim.sweep.sweep_file import load_sweep
+from netsim.validation import refuse_untrained, validate
 
 CELL: dict[str, Any] = {
     "cell": {"radius": "300 m", "bandwidth": "5 MHz"},
@@ -61,7 +61,7 @@ def refused(code: str, key: str, source: str | None = None) -> Iterator[None]:
 ])
 def test_what_must_be_given_or_matters_is_fine(table: dict[str, Any]) -> None:
     scenario = Scenario.of(table)
-    prepare(scenario, learning=scenario.trains)
+    validate(scenario, learning=scenario.trains)
 
 
 def test_a_base_may_say_what_comes_to_nothing_above_it(tmp_path: Path) -> None:
@@ -70,12 +70,12 @@ def test_a_base_may_say_what_comes_to_nothing_above_it(tmp_path: Path) -> None:
     upper = tmp_path / "upper.toml"
     above = '[cell]\ngain_trace = { db = [[-95.0, -99.0]] }\n[server]\nkind = "fedbuff"\nbuffer = 2\n'
     upper.write_text(f'base = "lower.toml"\n{above}')
-    prepare(load_scenario(upper), learning=True)
-    prepare(load_scenario(upper), learning=False)                         # as with --no-learning
-    prepare(load_scenario(tmp_path / "lower.toml", ["server.kind=fedbuff", "server.buffer=2"]), learning=True)
+    validate(load_scenario(upper), learning=True)
+    validate(load_scenario(upper), learning=False)                         # as with --no-learning
+    validate(load_scenario(tmp_path / "lower.toml", ["server.kind=fedbuff", "server.buffer=2"]), learning=True)
     upper.write_text(f'base = "lower.toml"\n{above}[rounds]\nfirst = "all"\n')
     with refused("no-effect", "rounds.first", str(upper)):
-        prepare(load_scenario(upper), learning=True)
+        validate(load_scenario(upper), learning=True)
     upper.write_text('base = "lower.toml"\n[cell]\nradius = "9 m"\ngain_trace = { db = [[-95.0, -99.0]] }\n')
     with refused("no-effect", "cell.radius", str(upper)):                 # the base has given it
         load_scenario(upper)
@@ -86,14 +86,14 @@ def test_a_scenario_that_spells_out_every_key_is_not_held_to_them() -> None:
     for made in (Scenario.of(cell(cell=TRACE)), load_scenario("fedbuff"), load_scenario("tiny")):
         again = Scenario.of(tomllib.loads(made.to_toml()))
         assert again == made
-        prepare(again, learning=made.trains)
+        validate(again, learning=made.trains)
         with refused("malformed", "cell.noise", "with_"):                 # though changes are
             again.with_({"cell.noise": "loud"})
 
 
 def test_without_learning_a_change_of_it_is_in_vain_and_the_file_is_not() -> None:
     quickstart = load_scenario("quickstart", ["selection.method=fedavg"])
-    prepare(quickstart, learning=False)
+    validate(quickstart, learning=False)
     refuse_untrained(quickstart)
     for key, value in {"learning_rate": 0.5, "target_accuracy": 0.5}.items():
         changed = quickstart.with_(learning={key: value})

@@ -26,9 +26,9 @@ def test_values_are_si_and_defaults_are_filled_in(write):
     assert scenario.cell.bandwidth == 1e6
     assert scenario.cell.noise == pytest.approx(3.981e-21, rel=1e-3)
     assert scenario.cell.path_loss.slope == 37.6
-    assert scenario.learning.local_iterations == 1
+    assert scenario.learning.local_epochs == 1
     assert scenario.allocation.method == "sao"
-    assert (scenario.rounds.first, scenario.rounds.first_infeasible, scenario.rounds.infeasible) == (
+    assert (scenario.rounds.first, scenario.rounds.first_round_policy, scenario.rounds.infeasible_policy) == (
         "all", "waves", "largest")
     assert scenario.end.rounds == 100
     assert scenario.size == 4

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from netsim.base.arrays import frozen
-from netsim.fleet.population import Population
+from netsim.base.types import frozen
+from netsim.devices.population import Population
 from netsim.selection import View
 
 CELL = {

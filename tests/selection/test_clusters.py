@@ -11,7 +11,7 @@ from refused import refused
 
 from netsim import load_scenario, simulate
 from netsim.selection import make_selection
-from netsim.selection.clusters import distances, places
+from netsim.selection.model_based import distances, places
 
 LAYERS = {"fc1.weight": slice(0, 1), "fc2.weight": slice(1, 2), "fc2.bias": slice(2, 3)}
 
@@ -48,7 +48,7 @@ def test_the_norm_can_change_the_answer(world, rng):
 
 def test_divergence_looks_at_models_in_chunks(monkeypatch, world, rng):
     whole = make_selection("divergence", {}).rank(world(), rng)
-    monkeypatch.setattr("netsim.selection.clusters.CHUNK", 4)      # a row at a time
+    monkeypatch.setattr("netsim.selection.model_based.CHUNK", 4)      # a row at a time
     assert (make_selection("divergence", {}).rank(world(), rng) == whole).all()
     assert distances(TWO_GROUPS, np.array([0]), np.array([0, 0, 4], np.float32)) == pytest.approx(5)
 

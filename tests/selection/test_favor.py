@@ -11,9 +11,9 @@ from refused import refused
 from torch import nn
 
 from netsim.base.errors import InputError
-from netsim.learning.favor import (
+from netsim.learning.favor_agent import (
     Compression,
-    FederatedWorld,
+    FederatedEnvironment,
     Policy,
     QLearning,
     load_policy,
@@ -101,7 +101,7 @@ class ToyLearner:
 
 
 def test_federated_learning_as_a_world():
-    world = FederatedWorld(ToyLearner(), target=0.7, rounds=4)
+    world = FederatedEnvironment(ToyLearner(), target=0.7, rounds=4)
     # First models (1/2, 0) and (0, 1/2); the global one, weighted 3 : 1, is (3/8, 1/8).
     assert world.compression.mean == pytest.approx([0.25, 0.25])
     one = world.reset()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from server_worlds import play
 
-from netsim.base.streams import stream
+from netsim.base.rng import stream
 from netsim.cell.schedulers import Equal
-from netsim.server.strategies import FedAsync, FedBuff, Port, Staleness, Window
+from netsim.server.asynchronous_strategies import FedAsync, FedBuff, Port, Staleness, Window
 from netsim.server.strategy import Updates
 from netsim.server.synchronous import FirstK
 
@@ -34,12 +34,12 @@ def test_fedbuff_by_hand():
 
 
 def test_fedbuff_divided_by_the_weights_takes_the_same_step_however_stale():
-    done = play(FedBuff, CYCLES, updates=UPDATES, buffer=2, rounds=2, normalise="weights", rate=0.5)
+    done = play(FedBuff, CYCLES, updates=UPDATES, buffer=2, rounds=2, normalise="weights", server_lr=0.5)
     assert done.learning.models == pytest.approx([0.75, 0.75 + 0.5 * 2.5])
 
 
 def test_fedasync_by_hand():
-    done = play(FedAsync, CYCLES, updates=UPDATES, rounds=6, mixing=0.6)
+    done = play(FedAsync, CYCLES, updates=UPDATES, rounds=6, alpha=0.6)
     assert arrivals(done) == [(2, A, 0, 0), (3, B, 0, 1), (4, A, 1, 1), (5, C, 0, 3), (6, A, 3, 1), (6, B, 2, 3)]
     assert done.learning.models == pytest.approx([0.6, 1.193970, 1.366234, 2.156364, 2.245404, 2.529974], abs=1e-6)
 
@@ -95,7 +95,7 @@ def test_a_window_takes_what_has_arrived_and_keeps_the_late():
 
 
 def test_a_window_drops_what_is_too_stale():
-    done = play(Window, CYCLES, updates=UPDATES, period=1.0, rounds=5, stalest=3)
+    done = play(Window, CYCLES, updates=UPDATES, period=1.0, rounds=5, max_staleness=3)
     assert [job[3] for job in arrivals(done)] == [1, 2, 1, 4]
     assert done.learning.models[-1] == done.learning.models[-2]      # C's alone in the fifth window, and too late
 
@@ -110,6 +110,7 @@ def test_first_k_ends_with_the_kth_and_counts_what_the_others_have_spent():
     assert done.history.energy_j == pytest.approx(2 * (1.5 + 2.5 + 3.0))        # 1 W of computing, half of sending
 
 
+@pytest.mark.slow
 def test_over_selections_mean():
     """The third of five exponential ends of mean m comes at m (1/5 + 1/4 + 1/3)."""
     draws = stream(1, "loss")

@@ -13,8 +13,8 @@ import pytest
 from levels import extended
 
 from netsim import load_scenario, simulate
-from netsim.learning.learner import open_learner
-from netsim.learning.torch_learning import TorchLearning, cosine
+from netsim.learning.local_training import open_trainer
+from netsim.learning.torch_backend import TorchBackend, cosine
 
 SCENARIO = """
 [cell]
@@ -68,8 +68,8 @@ def left_behind(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def learning(write, tmp_path):
     scenario = load_scenario(write("fedbuff"), ["learning.optimiser={kind='none'}"])
-    with open_learner(scenario, 1, workers=1) as learner:
-        yield TorchLearning(scenario, learner, tmp_path, keeps_models=False), learner
+    with open_trainer(scenario, 1, workers=1) as learner:
+        yield TorchBackend(scenario, learner, tmp_path, keeps_models=False), learner
 
 
 def job(number, device=0):

@@ -8,9 +8,9 @@ import pytest
 
 from netsim import load_scenario, simulate
 from netsim.base.errors import InputError
-from netsim.prepare import prepare
 from netsim.selection import METHODS as SELECTION
-from netsim.server.strategies import FedBuff
+from netsim.server.asynchronous_strategies import FedBuff
+from netsim.validation import validate
 
 KINDS = {
     "fedbuff": ["server.kind=fedbuff", "server.buffer=3"], "fedasync": ["server.kind=fedasync"],
@@ -75,7 +75,7 @@ DIGITS = ("learning.dataset=digits", "learning.model=mnist-cnn")
 ])
 def test_a_scenario_that_does_not_fit_its_server_is_refused(changes, code, key):
     with pytest.raises(InputError) as error:
-        prepare(load_scenario("tiny", changes), learning=False)
+        validate(load_scenario("tiny", changes), learning=False)
     assert (error.value.code, error.value.key) == (code, key)
     assert "\n" not in str(error.value)
 
@@ -83,8 +83,8 @@ def test_a_scenario_that_does_not_fit_its_server_is_refused(changes, code, key):
 @pytest.mark.parametrize(("changes", "said"), [
     (["server.kind=fedbuf"], "fedbuf"), (["server.kind=fedbuff", "server.bufer=3"], "server.bufer"),
     (["server.kind=fedbuff", "server.buffer=0"], "server.buffer"), (["server.kind=first-k"], "server.buffer"),
-    (["server.kind=fedasync", "server.mixing=1.5"], "server.mixing"),
-    (["server.kind=fedasync", "server.mixing=0.0"], "server.mixing"),
+    (["server.kind=fedasync", "server.mixing=1.5"], "server.alpha"),
+    (["server.kind=fedasync", "server.mixing=0.0"], "server.alpha"),
     (["server.kind=fedasync", "server.staleness=cubic"], "polynomial"),
     (["server.kind=fedasync", 'server.staleness={kind="polynomial",a=-1.0}'], "staleness.a"),
     (["server.kind=fedasync", 'server.staleness={kind="hinge",b=-1.0}'], "staleness.b"),
@@ -93,7 +93,7 @@ def test_a_scenario_that_does_not_fit_its_server_is_refused(changes, code, key):
     (["server.kind=fedasync", 'server.staleness={kind="hinge",a=0.0}'], "server.staleness"),
     (["server.kind=fedasync", 'server.staleness={kind="hinge",c=1.0}'], "staleness.c"),
     (["server.kind=fedasync", "server.staleness={a=1.0}"], "server.staleness"),
-    (["server.kind=fedbuff", "server.rate=0.0"], "server.rate"),
+    (["server.kind=fedbuff", "server.rate=0.0"], "server.server_lr"),
     (["server.kind=fedbuff", "server.normalise=sum"], "server.normalise"),
     (["server.kind=window"], "server.period"), (["server.kind=window", "server.period=2"], "server.period"),
     (["server.kind=fedbuff", "server.concurrency=3", "selection.cohort=2"], "cohort"),
@@ -102,7 +102,7 @@ def test_a_scenario_that_does_not_fit_its_server_is_refused(changes, code, key):
 ])
 def test_bad_options_and_idle_keys_are_refused(changes, said):
     with pytest.raises(InputError) as error:
-        prepare(load_scenario("tiny", changes), learning=False)
+        validate(load_scenario("tiny", changes), learning=False)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 

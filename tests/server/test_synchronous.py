@@ -9,11 +9,11 @@ from server_worlds import open_rounds
 
 from netsim import load_scenario, simulate
 from netsim.allocation.plan import plan_for
+from netsim.allocation.planner import RoundPlan, Wave
 from netsim.allocation.problem import Problem
-from netsim.allocation.waves import Agenda, Wave
 from netsim.scenario import Scenario
 from netsim.selection import Choice
-from netsim.server.history import History
+from netsim.server.participation import Participation
 from netsim.server.server import ServerContext
 from netsim.server.synchronous import WaitForAll
 from netsim.trace.recorder import Recorder
@@ -34,7 +34,7 @@ def wave(devices, compute_s, bits, bandwidth_hz=1e6):
 
 
 def agenda(*waves, dropped=()):
-    return Agenda(tuple(wave(*each) for each in waves), np.array(dropped, np.int64))
+    return RoundPlan(tuple(wave(*each) for each in waves), np.array(dropped, np.int64))
 
 
 class Script:
@@ -87,11 +87,11 @@ class Script:
 def play(agendas, battery_j=float("inf"), deadline_s=None, devices=6):
     env, recorder, script = simpy.Environment(), Recorder(), Script(agendas)
     scenario = SimpleNamespace(
-        rounds=SimpleNamespace(first="cohort", infeasible="largest", deadline=deadline_s, wait_s=0.25),
+        rounds=SimpleNamespace(first="cohort", infeasible_policy="largest", deadline=deadline_s, wait_s=0.25),
         end=SimpleNamespace(rounds=len(agendas), time=None), selection=SimpleNamespace(cohort=2),
         learning=SimpleNamespace(target_accuracy=None, evaluation=SimpleNamespace(every=1)))
     rounds = open_rounds(env, recorder, script, script, np.full(devices, battery_j), gain=GAIN, band_hz=BAND_HZ)
-    history, strategy = History(devices), WaitForAll()
+    history, strategy = Participation(devices), WaitForAll()
     context = ServerContext(scenario, rounds, rounds.cell.problems.sizes, script, history,
                       lambda at: script.log.append(("close", at.round)), script)
     env.run(until=env.process(strategy.loop(context, strategy).run()))
@@ -194,12 +194,12 @@ def test_a_round_in_which_nobody_fits_takes_the_time_that_the_server_waits():
 
 def test_a_history_goes_through_a_checkpoint_unchanged():
     history = play([agenda(([2, 5], [1.0, 2.0], [1e6, 3e6]), dropped=[1])]).history
-    again = History(6)
+    again = Participation(6)
     again.restore({name: np.array(array) for name, array in history.snapshot().items()})
     for name, array in history.snapshot().items():
         np.testing.assert_array_equal(again.snapshot()[name], array, strict=True)
     with pytest.raises(ValueError, match="not about 3 devices"):
-        History(3).restore(history.snapshot())
+        Participation(3).restore(history.snapshot())
 
 
 @pytest.mark.parametrize("method", ["sao", "algorithm5", "sao-joint"])

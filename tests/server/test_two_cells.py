@@ -7,13 +7,13 @@ import pytest
 import simpy
 
 from netsim import load_scenario, simulate
-from netsim.learning.protocol import NoLearning
-from netsim.prepare import prepare
+from netsim.learning.backend import NoLearning
 from netsim.selection import make_selection
 from netsim.server import strategy_of
-from netsim.server.selector import Selector
+from netsim.server.selection_runner import SelectionRunner
+from netsim.session import journal_of, open_session
 from netsim.simulation import open_learning
-from netsim.stage import journal_of, open_stage
+from netsim.validation import validate
 
 STREET = ["end.rounds=6"]
 FEDBUFF = ["server.kind=fedbuff", "server.buffer=3", "allocation.sharing=equal", "end.rounds=9",
@@ -25,10 +25,10 @@ DIGITS = ["learning.dataset=digits", "learning.model=fashion-cnn", "learning.tar
 def begin(stack, env, scenario, seed, path, *, learning):
     """A cell in this environment, and the process of its server."""
     selection = make_selection(scenario.selection.method, scenario.selection.options)
-    selector = Selector(scenario.selection.method, selection, seed)
+    selector = SelectionRunner(scenario.selection.method, selection, seed)
     learns = ((lambda: open_learning(scenario, seed, selection, path, 1, None)) if learning
               else (lambda: nullcontext(NoLearning.of(scenario, seed))))
-    stage = stack.enter_context(open_stage(
+    stage = stack.enter_context(open_session(
         scenario, journal_of(path, scenario, seed, learning=learning), seed, learning=learns, selector=selector,
         env=env))
     strategy = strategy_of(scenario)
@@ -44,12 +44,13 @@ def traces(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("cells", [
     (("street", STREET, False), ("lab", FEDBUFF, False)), (("lab", FEDBUFF, False), ("tiny", DIGITS, True)),
 ], ids=["a street and fedbuff", "fedbuff and learning"])
+@pytest.mark.slow
 def test_two_cells_in_one_environment_leave_the_traces_of_two_runs(cells, tmp_path):
     with ExitStack() as stack:
         env, played = simpy.Environment(), []
         for number, (name, changes, learning) in enumerate(cells):
             scenario = load_scenario(name, changes)
-            prepare(scenario, learning=learning)
+            validate(scenario, learning=learning)
             played.append(begin(stack, env, scenario, 3 + number, tmp_path / f"together{number}", learning=learning))
         env.run(until=env.all_of([process for *_, process in played]))
         for stage, loop, _ in played:

@@ -10,11 +10,11 @@ from refused import refused
 from typer.testing import CliRunner
 
 from netsim.cli import app
-from netsim.cli.experimenting import reproduce, sweep
-from netsim.learning.pool import InProcess
+from netsim.cli.experiments import reproduce, sweep
+from netsim.executors.factory import ExecutorFactory
+from netsim.executors.workers import InProcess
 from netsim.paper.reproduce import TARGETS
 from netsim.sweep import points as cells
-from netsim.sweep.executor import Place
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_cells_that_fail_show_in_the_exit_code(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cells, "run_point", out_of_luck)
-    monkeypatch.setattr("netsim.sweep.executor.this_machine", lambda workers: Place(InProcess, at_once=1))
+    monkeypatch.setattr("netsim.executors.factory.this_machine", lambda workers: ExecutorFactory(InProcess, at_once=1))
     done = CliRunner().invoke(app, ["reproduce", "fig12", "--quick"])
     assert "out of luck" in done.output
     assert done.exit_code == 1

@@ -13,12 +13,12 @@ from small_runs import say
 
 from netsim.base import files
 from netsim.base.errors import InputError
-from netsim.learning.pool import InProcess
+from netsim.executors.factory import ExecutorFactory, this_machine
+from netsim.executors.workers import InProcess
 from netsim.simulation import simulate
 from netsim.sweep import points as cells
-from netsim.sweep.executor import Place, this_machine
 from netsim.sweep.points import (
-    Point,
+    SweepPoint,
     SweepProgress,
     kept_record,
     matching_record,
@@ -31,7 +31,7 @@ from netsim.sweep.progress import _count, describe, print_results, print_status,
 from netsim.sweep.sweep import run_all, status, table
 from netsim.sweep.sweep_file import Sweep, load_sweep
 
-HERE = Place(InProcess, at_once=1)
+HERE = ExecutorFactory(InProcess, at_once=1)
 
 
 @pytest.fixture
@@ -154,14 +154,14 @@ class Dying(Executor):
 
 def test_a_cell_is_tried_again_when_its_worker_dies(sweep: Sweep) -> None:
     Dying.deaths = 2
-    run_points(sweep.points, Place(Dying, at_once=1))
+    run_points(sweep.points, ExecutorFactory(Dying, at_once=1))
     assert all(point.finished for point in sweep.points)
 
 
 def test_workers_that_always_die_end_the_sweep_with_one_message(sweep: Sweep) -> None:
     Dying.deaths = 100
     with refused("out-of-memory", "workers"):
-        run_points(sweep.points, Place(Dying, at_once=1))
+        run_points(sweep.points, ExecutorFactory(Dying, at_once=1))
 
 
 def test_an_interrupted_cell_goes_on_and_comes_to_the_same(sweep: Sweep, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_an_interrupted_cell_goes_on_and_comes_to_the_same(sweep: Sweep, tmp_pat
 
     run_points([point], HERE)
     whole = read_record(point.record)
-    again = Point(point.scenario, point.seed, tmp_path / "again.json", tmp_path / "run", learning=False)
+    again = SweepPoint(point.scenario, point.seed, tmp_path / "again.json", tmp_path / "run", learning=False)
     with pytest.raises(KeyboardInterrupt):
         simulate(again.scenario, again.run, again.seed, learning=False, progress=stop)
     run_points([again], HERE)
@@ -193,7 +193,7 @@ def test_a_run_that_was_killed_while_it_finished_is_brought_to_its_end(sweep: Sw
 
 
 def test_a_begun_cell_goes_on_when_its_scenario_was_renamed(tmp_path: Path) -> None:
-    def load(name: str) -> Point:
+    def load(name: str) -> SweepPoint:
         (tmp_path / f"{name}.toml").write_text('base = "tiny"\n')
         (tmp_path / "few.toml").write_text(f'scenario = "{name}.toml"\nlearning = false\n')
         return load_sweep(tmp_path / "few.toml", tmp_path / "results").points[0]

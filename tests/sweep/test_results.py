@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from netsim import load_sweep_results, run_sweep
 from netsim.allocation import Problem, allocate
-from netsim.analysis.analysed_sweep import SweepCase, labels
+from netsim.analysis.sweep_statistics import SweepCase, labels
 from netsim.cli import app
 from netsim.report.sweep_figures import draw_sweep
 from netsim.report.sweep_page import escaped, with_interval

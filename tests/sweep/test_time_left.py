@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from netsim.scenario import load_scenario
-from netsim.sweep.points import Point, SweepProgress
+from netsim.sweep.points import SweepPoint, SweepProgress
 from netsim.sweep.progress import describe
 from netsim.sweep.time_left import TimeLeft
 
 
-def point(name: str, cohort: int = 10, rounds: int = 11, learning: bool = False, **more: str) -> Point:
+def point(name: str, cohort: int = 10, rounds: int = 11, learning: bool = False, **more: str) -> SweepPoint:
     """A hundred devices; effort without learning: 100 for the first round, and the cohort for each later one."""
     scenario = load_scenario("paper", [f"selection.cohort={cohort}", f"end.rounds={rounds}",
                                        *(f"{key}={value}" for key, value in more.items())])
-    return Point(scenario, 1, Path("nowhere", f"{name}.json"), Path("nowhere", name), learning=learning)
+    return SweepPoint(scenario, 1, Path("nowhere", f"{name}.json"), Path("nowhere", name), learning=learning)
 
 
 def took(seconds: float, rounds: int = 11) -> dict[str, float]:

@@ -19,7 +19,8 @@ from fuzzing.forged import forge, forged_case, made, make_forged, sealed, unseal
 from levels import extended
 
 from netsim import InputError, load_run, load_scenario, simulate
-from netsim.base.sealed import read_arrays, write_arrays
+from netsim.analysis.export import export
+from netsim.base.checksummed import read_arrays, write_arrays
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +80,28 @@ def test_devices_that_are_not_those_of_the_scenario(run: Path, change: object) -
     assert (refused.value.code, "devices" in refused.value.key) == ("damaged", True)
 
 
+def test_devices_without_their_cycles_are_not_explained(run: Path) -> None:
+    signed(run, "devices.parquet", pl.read_parquet(run / "devices.parquet").drop("cycles_per_sample"))
+    with pytest.raises(InputError) as refused:
+        load_run(run).explain(1)
+    assert (refused.value.code, "devices.parquet" in refused.value.key) == ("damaged", True)
+
+
 @pytest.mark.parametrize(("key", "value"), [
     ("scenario", 3), ("seed", "x"), ("seed", True), ("status", []), ("round", -1), ("round", 2**40), ("round", True)])
 def test_a_run_json_of_other_types(run: Path, key: str, value: object) -> None:
     sealed(run / "run.json", {**unsealed(run / "run.json"), key: value})
     with pytest.raises(InputError, match="run.json"):
         load_run(run)
+
+
+@pytest.mark.parametrize("format", ["perfetto", "csv", "parquet", "tensorboard"])
+def test_a_run_without_rounds_is_not_exported(run: Path, tmp_path: Path, format: str) -> None:
+    sealed(run / "run.json", {**unsealed(run / "run.json"), "round": 0})
+    with pytest.raises(InputError) as refused:
+        export(load_run(run), format, tmp_path / "tfevents")
+    assert refused.value.code == "empty"
+    assert not (tmp_path / "tfevents").exists()
 
 
 @pytest.mark.parametrize("kind", ["U8", "S3", "c16", "M8[s]", "nan"])

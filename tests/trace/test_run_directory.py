@@ -10,7 +10,7 @@ from refused import refused
 
 from netsim.base import files
 from netsim.base.errors import InputError
-from netsim.learning.protocol import NoLearning
+from netsim.learning.backend import NoLearning
 from netsim.trace import journal as journals
 from netsim.trace.journal import Journal
 from netsim.trace.recorder import Recorder

@@ -1,0 +1,198 @@
+"""The laws of a fleet, fitted to a log: compute time, link rates, power and availability of each device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import betaincinv
+
+from netsim.base.pluralize import pluralize
+from netsim.base.types import Bools, Floats
+from netsim.calibration.fits import LEVEL, Fits, fit
+from netsim.calibration.log import MIXED, Log
+
+# parameter of the JSON output: law, column of its coefficient, whether the parameter is the inverse of the coefficient
+PARAMETERS = {
+    "seconds_per_batch": ("compute", 0, False), "seconds_per_sample": ("compute", 1, False),
+    "upload_bits_per_s": ("upload", 1, True), "download_bits_per_s": ("download", 1, True),
+    "compute_w": ("energy", 1, False), "transmit_w": ("energy", 0, False),
+}
+UNITS = {"seconds_per_batch": "s", "seconds_per_sample": "s", "upload_bits_per_s": "bit/s",
+         "download_bits_per_s": "bit/s", "compute_w": "W", "transmit_w": "W"}
+
+
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """Fitted laws of the units of a log; a law is None if the log has no column for it."""
+
+    compute: Fits                # compute_s over batches and samples
+    upload: Fits | None          # upload_s over bits
+    download: Fits | None        # download_s over bits
+    energy: Fits | None          # energy_j over upload_s and compute_s
+
+    @classmethod
+    def of(cls, log: Log) -> Laws:
+        """Fit all laws that the log allows."""
+        units = len(log.names)
+
+        def law(y: str, x0: Floats | None, x1: Floats) -> Fits | None:
+            known = np.isfinite(log[y]) & np.isfinite(x1)
+            return fit(log.unit, x0, x1, log[y], units) if known.any() else None
+
+        compute = law("compute_s", log.batches, log.work)
+        assert compute is not None
+        sent = log["upload_s"] if "upload_s" in log.columns else None
+        return cls(compute, law("upload_s", None, log.bits), law("download_s", None, log.download_bits),
+                   law("energy_j", sent, log["compute_s"]))
+
+    def given(self) -> Iterator[tuple[str, Fits]]:
+        """Yield the laws that there are, by name."""
+        for name in ("compute", "upload", "download", "energy"):
+            found = getattr(self, name)
+            if found is not None:
+                yield name, found
+
+    def draw(self, log: Log, rng: np.random.Generator, draws: int) -> tuple[Floats, Floats | None]:
+        """Draw what the jobs of a log take: seconds and joules, shape (draws, rows); joules None without energies.
+
+        Only the durations that a row has are part of its seconds.
+        """
+        drawn = {name: self._times(name, log, rng, draws) for name in ("compute", "upload", "download")
+                 if getattr(self, name) is not None}
+        seconds = np.sum([np.where(np.isfinite(log[f"{name}_s"]), values, 0.0) for name, values in drawn.items()],
+                         axis=0)
+        if self.energy is None:
+            return seconds, None
+        watts, sd = self.energy.draw(rng, np.arange(len(log.names)), draws)
+        send_s = drawn["upload"] if self.upload is not None else np.zeros_like(seconds)
+        mean = watts[:, log.unit, 0] * send_s + watts[:, log.unit, 1] * drawn["compute"]
+        return seconds, mean * np.exp(sd[:, log.unit] * rng.standard_normal(mean.shape))
+
+    def _times(self, name: str, log: Log, rng: np.random.Generator, draws: int) -> Floats:
+        x0 = log.batches if name == "compute" else 0.0
+        x1 = {"compute": log.work, "upload": log.bits, "download": log.download_bits}[name]
+        law: Fits = getattr(self, name)
+        both, sd = law.draw(rng, np.arange(len(log.names)), draws)
+        mean = both[:, log.unit, 0] * x0 + both[:, log.unit, 1] * x1
+        found: Floats = mean * np.exp(sd[:, log.unit] * rng.standard_normal(mean.shape))
+        return found
+
+    def covers(self, log: Log) -> Bools:
+        """Return whether each row can be predicted: its device has all the laws that the row's columns need."""
+        known = [~np.isfinite(log[f"{name}_s"]) | (law.rows > 0)[log.unit] & (law.df > 0)[log.unit]
+                 for name, law in self.given() if name != "energy"]
+        found: Bools = np.all(known, axis=0)
+        return found
+
+    def parameters(self, log: Log, unit: int) -> dict[str, dict[str, float | None]]:
+        """Return the parameters of a unit with the ends of their 95 % intervals; None where rows are too few."""
+        found: dict[str, dict[str, float | None]] = {}
+        for name, (law_name, column, inverse) in PARAMETERS.items():
+            law: Fits | None = getattr(self, law_name)
+            if law is None or not law.rows[unit] or (column == 0 and not law.separable[unit]) or (
+                    inverse and "bits" not in log.columns):
+                continue
+            ends = [float(each[unit, column]) for each in (law.value, law.low, law.high)]
+            if inverse:
+                ends = [1 / ends[0], 1 / ends[2], 1 / ends[1]]
+            value, low, high = (end if np.isfinite(end) else None for end in ends)
+            found[name] = {"value": value, "low": low, "high": high}
+        return found
+
+
+def notes_on(log: Log, laws: Laws) -> list[str]:
+    """Return sentences about what the log cannot tell."""
+    notes = []
+    done = laws.compute.rows > 0
+    same = [name for name, one in zip(log.names, laws.compute.separable, strict=True) if not one]
+    if same:
+        who = "every device" if len(same) == done.sum() else listed(same)
+        notes.append(
+            f"seconds_per_batch cannot be separated from seconds_per_sample for {who}: the number of samples per "
+            "batch does not vary, or there are fewer than 3 rows. seconds_per_sample includes the overhead of the "
+            "logged batch size and does not hold for another one")
+    if laws.energy is not None and "upload_s" in log.columns and not laws.energy.separable.all():
+        notes.append("transmit_w cannot be separated from compute_w for "
+                     f"{listed([n for n, one in zip(log.names, laws.energy.separable, strict=True) if not one])}: "
+                     "upload_s is a constant share of compute_s. compute_w includes the energy of uploads")
+    negative = [name for name, free, one in zip(log.names, laws.compute.free, laws.compute.separable, strict=True)
+                if one and free.min() < 0]
+    if negative:
+        notes.append(f"a cost of {listed(negative)} is best fitted by a negative number and set to 0: time per sample "
+                     "may grow with the batch size")
+    if "upload_s" in log.columns and "bits" not in log.columns:
+        notes.append("the log has no bits: uploads of another size cannot be predicted")
+    notes += _different_units(log, laws.compute)
+    if len(log.names) == 1:
+        notes.append("the log has one device: the spread between devices cannot be estimated")
+    if log.ignored:
+        notes.append(f"ignored columns: {', '.join(log.ignored[:10])}")
+    unmeasured = [name for name, rows in zip(log.names, laws.compute.rows, strict=True) if not rows]
+    if unmeasured:
+        notes.append(f"{listed(unmeasured)} never finished a job and is not part of the fleet")
+    return notes
+
+
+def _different_units(log: Log, compute: Fits) -> list[str]:
+    """Return a note if some devices seem to have been logged in another unit than the others."""
+    cost = compute.value[:, 1] + compute.ratio * compute.value[:, 0]
+    for model in sorted(set(log.models)):
+        units = [unit for unit in np.argsort(cost).tolist() if log.models[unit] == model and compute.rows[unit]]
+        gaps = np.diff(np.log10(cost[units]))
+        if len(gaps) and gaps.max() > MIXED:
+            slow = [log.names[unit] for unit in units[int(gaps.argmax()) + 1:]]
+            return [f"{listed(slow)} takes {10 ** gaps.max():,.0f} times as long for a sample as the next faster "
+                    "device: check that compute_s is in seconds in every row"]
+    return []
+
+
+def listed(names: list[str], most: int = 3) -> str:
+    """Return the first names, and how many more there are.
+
+    >>> listed(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more devices'
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {pluralize(more, 'more device')}" if more > 0 else "")
+
+
+def availability(log: Log, round_s: float) -> dict[str, Any] | None:
+    """Fit the availability of the fleet to jobs that finished and jobs that failed; None if no job failed.
+
+    Devices alternate between on and off with exponential durations. A finished job shows a device that was on, a
+    failed one a device that was off. Without a column ``t``, rounds are ``round_s`` seconds apart.
+
+    Returns
+    -------
+    dict
+        ``share``: share of finished jobs with its 95 % interval (Jeffreys); ``on_s`` and ``off_s``: mean durations in
+        seconds, fitted by maximum likelihood; None if no device was seen twice.
+    """
+    if not log.failed.any():
+        return None
+    t = np.where(np.isfinite(log["t"]), log["t"], log.round * round_s)
+    order = np.lexsort((t, log.unit))
+    unit, on, t = log.unit[order], ~log.failed[order], t[order]
+    pairs = (np.diff(unit) == 0) & (np.diff(t) > 0)
+    good, bad = int(on.sum()), int((~on).sum())
+    low, high = (float(betaincinv(good + 0.5, bad + 0.5, 0.5 + side * LEVEL / 2)) for side in (-1, 1))
+    share = {"value": good / len(on), "low": low, "high": high}
+    if not pairs.any():
+        return {"share": share, "on_s": None, "off_s": None}
+    gap, before, after = np.diff(t)[pairs], on[:-1][pairs], on[1:][pairs]
+
+    def surprise(logs: Floats) -> float:
+        on_s, off_s = np.exp(np.clip(logs, -30, 30))
+        steady = on_s / (on_s + off_s)
+        forgets = np.exp(-gap * (1 / on_s + 1 / off_s))
+        stays = np.where(before, steady + (1 - steady) * forgets, steady * (1 - forgets))
+        return -float(np.sum(np.log(np.clip(np.where(after, stays, 1 - stays), 1e-12, 1))))
+
+    middle = np.log(np.median(gap))
+    found = minimize(surprise, [middle + np.log(good / bad) / 2, middle - np.log(good / bad) / 2], method="Nelder-Mead")
+    on_s, off_s = np.exp(np.clip(found.x, middle - 7, middle + 7))
+    return {"share": share, "on_s": float(on_s), "off_s": float(off_s)}

@@ -1,0 +1,149 @@
+"""Run of a Flower app in a cell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from importlib import import_module
+from pathlib import Path
+from threading import active_count
+from typing import Any
+
+import numpy as np
+from flwr.app import Context, RecordDict
+
+from netsim.base.errors import InputError
+from netsim.base.files import folder_for, packed, replace_file
+from netsim.base.rng import stream
+from netsim.executors.workers import Workers, cores
+from netsim.flower.app_folder import FlowerApp, describe_failure, importable, load_component, read_app
+from netsim.flower.app_output import app_output
+from netsim.flower.app_server import AppServer, RunOver
+from netsim.flower.clients import Clients, ReplyCache
+from netsim.flower.grid import AppError, CellGrid
+from netsim.flower.legacy_server import old_servers
+from netsim.flower.runtime_environment import seed_generators, simulated_time, watched
+from netsim.flower.scenario_subset import AppLearning, app_scenario
+from netsim.flower.version_check import RUN_ID, SUPERLINK, identify
+from netsim.flower.watchdog import STALLED_S, Stalled, deadlocks_end
+from netsim.run import Run
+from netsim.scenario import Scenario
+from netsim.server.server import RunProgress
+from netsim.session import journal_of, open_session
+from netsim.trace.run_directory import is_finished
+from netsim.validation import validate_cell
+
+MODEL = "model.npz"
+THREADED = {"jax", "tensorflow"}      # start threads that Python does not count
+
+
+def run_app(
+    app: Path | str, scenario: Scenario, out: Path | str | None = None, seed: int = 0, *,
+    workers: int | None = None, run_config: Sequence[str] = (), resume: bool = False,
+    progress: Callable[[RunProgress], None] | None = None, allow_import: bool = False, verbose: bool = False,
+) -> Run:
+    """Run a Flower app in a scenario's cell.
+
+    Parameters
+    ----------
+    app : path
+        Folder of the app; its code is run.
+    scenario : Scenario
+        Cell and devices.
+    out : path, optional
+        Folder of the run; without it, the run is deleted with the returned object.
+    seed : int
+        Seed of the run.
+    workers : int, optional
+        Processes that run ClientApps, by default one per core; without effect on results.
+    run_config : sequence of str
+        Changes of the app's configuration, each as KEY=VALUE.
+    resume : bool
+        Resume the run in ``out``, if there is one: the ServerApp starts again and receives the stored replies.
+    progress : callable, optional
+        Called with a ``RunProgress`` after each round.
+    allow_import : bool
+        Permit code of packages that were not made for netsim.
+    verbose : bool
+        Print Flower's log to standard error while the app runs. Otherwise it is printed at the end if the app has
+        reported no metrics.
+
+    Returns
+    -------
+    Run
+        The simulated run; ``model.npz`` in its folder is the last model of the strategy.
+
+    Raises
+    ------
+    InputError
+        If the app or the scenario is invalid, or the app raises an exception.
+    """
+    found_app = read_app(Path(app), run_config)
+    scenario = app_scenario(scenario)
+    validate_cell(scenario, allow_import=allow_import)
+    path, keep = folder_for(out)
+    journal = journal_of(path, scenario, seed, learning=True, app=found_app.name, app_sha256=found_app.digest)
+    if resume and is_finished(path):
+        journal.refuse_another()
+        return Run(path)
+    with importable(found_app), ExitStack() as stack:
+        log = stack.enter_context(app_output(verbose=verbose))
+        for name in found_app.preloaded:
+            import_module(name)                           # so that it is seeded even if the app imports it late
+        threads = active_count()
+        server = load_component(found_app, "serverapp")
+        load_component(found_app, "clientapp")            # report import errors now
+        # forked workers share what is loaded, but not the threads of JAX and others, without which they would hang
+        safe = active_count() <= threads and not THREADED & sys.modules.keys()
+        pool = stack.enter_context(Workers(workers or cores(), *([] if safe else ["spawn"])))
+        kept = ReplyCache(path)
+        clients = Clients(found_app, scenario.size, seed, pool, kept)
+        stage = stack.enter_context(open_session(
+            scenario, journal, seed, learning=lambda: nullcontext(AppLearning(scenario, seed, measures=True)),
+            begun="restart" if resume else "refuse"))
+        stage.progress = progress
+        cell = AppServer(stage, clients)
+        try:
+            with deadlocks_end(pool.pids):
+                ended, arrays = play(found_app, server, cell, seed)
+        except Stalled:
+            raise InputError("your-code", f"the app of {found_app.folder}", f"no progress in {STALLED_S:g} s",
+                             hint="It waits for something that does not happen") from None
+        if arrays is not None:      # last model of the strategy
+            model = {name: array.numpy() for name, array in arrays.items()}
+            replace_file(path / MODEL, packed(lambda file: np.savez(file, **model)))
+        if not cell.reported.any:
+            log.show()
+        stage.finish(target_reached=None, app=found_app.name, ended=ended, **cell.totals())
+        kept.remove()
+    return Run(path, keep)
+
+
+def play(app: FlowerApp, server_app: Any, server: AppServer, seed: int) -> tuple[str | None, Any]:
+    """Run the ServerApp; return the reason of an early end, if any, and the last model of its strategy."""
+    grid, arrays = CellGrid(server), list[Any]()
+    context = Context(run_id=RUN_ID, node_id=SUPERLINK, node_config={}, state=RecordDict(), run_config=dict(app.config))
+
+    def of_the_server(variables: Mapping[str, Any]) -> bool:
+        file = variables.get("__file__")
+        return str(variables.get("__name__")).startswith("flwr.") or bool(file and app.holds(file))
+
+    identify(SUPERLINK)
+    seed_generators(stream(seed, "flower server"))
+    ended = None
+    try:
+        with (watched(server, arrays.append), old_servers(grid, server, arrays.append),
+              simulated_time(lambda: server.cell.now, grid.sleep, of_the_server)):
+            server_app(grid=grid, context=context)
+    except RunOver as over:
+        ended = str(over)
+    except AppError as fault:
+        raise fault.args[0] from None
+    except (Exception, SystemExit) as error:
+        raise InputError("your-code", f"the ServerApp of {app.folder}", describe_failure(error, app)) from error
+    if not server.began:
+        raise InputError("empty", f"the train messages of the ServerApp of {app.folder}", ended,
+                         hint="There is nothing to simulate")
+    server.finish(early=ended is not None)
+    return ended, (arrays[-1] if arrays and arrays[-1] else None)

@@ -1,0 +1,56 @@
+"""Random layouts of the paper's cell, each with a cohort of ten, and their plans by several methods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from netsim.allocation import Infeasible, Plan, Problem, allocate
+from netsim.base.types import Floats
+from netsim.base.units import watts_from_dbm
+from netsim.devices.population import draw_population
+from netsim.devices.workload import problem_for
+from netsim.paper.reproduce import Context
+from netsim.sample_problem import sample_problem
+from netsim.scenario import load_scenario
+
+LAYOUTS, QUICK_LAYOUTS = 120, 8
+
+
+def layouts(context: Context) -> list[Problem]:
+    """Return layouts of the `paper` scenario: layout i is its cell under seed i, with a random cohort of ten."""
+    scenario = load_scenario("paper")
+    return [sample_problem(scenario, seed).problem for seed in range(context.count(LAYOUTS, QUICK_LAYOUTS))]
+
+
+def everybody(count: int) -> list[Problem]:
+    """Return the same cells with all hundred devices in the round."""
+    scenario = load_scenario("paper")
+    drawn = [draw_population(scenario, seed) for seed in range(count)]
+    return [problem_for(scenario, population, np.arange(len(population)), bits=scenario.bits()) for population in drawn]
+
+
+def with_budget(problem: Problem, budget_mj: float | None) -> Problem:
+    """Set the same budget for all devices; None keeps their own."""
+    return problem if budget_mj is None else replace(problem, budget_j=np.full(len(problem), budget_mj / 1e3))
+
+
+def with_power(problem: Problem, power_dbm: float) -> Problem:
+    """Set the same transmit power for all devices."""
+    return replace(problem, power_w=np.full(len(problem), watts_from_dbm(power_dbm)))
+
+
+def plan_of(problem: Problem, method: str, **options: Any) -> Plan | None:
+    """Return the method's plan, or None if it finds none."""
+    try:
+        return allocate(problem, method, **options)
+    except Infeasible:
+        return None
+
+
+def round_times(problems: list[Problem], method: str, **options: Any) -> Floats:
+    """Return the seconds of a round in each layout; NaN without a plan."""
+    plans = [plan_of(problem, method, **options) for problem in problems]
+    return np.array([np.nan if plan is None else plan.round_s for plan in plans])

@@ -1,0 +1,321 @@
+"""Recorded traces of other simulators, and references to recorded files by path and content hash.
+
+A key that may name a CSV file takes a table too: ``{ file = "...", format = "...", seed = 0, sha256 = "..." }``.
+
+========================= ============ ==============================================================================
+key                       format       content
+========================= ============ ==============================================================================
+``devices``               ``fedscale`` pickle, client to {computation: ms per sample, communication: kbit/s}
+``availability.intervals`` ``fedscale`` pickle, client to {active: [s], inactive: [s], finish_time: s, ...}
+``availability.intervals`` ``flash``    JSON, client to {messages: "2020-01-29 00:23:10\\tscreen_lock\\n..."}
+========================= ============ ==============================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import pickle
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from netsim.base.errors import InputError, quoted, unknown
+from netsim.base.files import MEGABYTE, read_bytes, read_json
+from netsim.base.rng import stream
+
+MOST_BYTES = 500 * MEGABYTE
+MOST_EDGES = 100_000         # instants of one device
+TRAINING = 3.0               # FedScale: a sample's training takes three times its inference
+NOMINAL_HZ = 1e9             # clock of devices of which only times are known
+OPTIONS = ("file", "format", "seed", "sample", "sha256")
+LARGE = 10_000               # numbers: more are referenced in a written scenario, not pasted
+ALLOWED = ("PROTO FRAME STOP MARK POP NONE NEWTRUE NEWFALSE EMPTY_DICT EMPTY_LIST DICT LIST APPEND APPENDS SETITEM "
+           "SETITEMS INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT UNICODE BINUNICODE SHORT_BINUNICODE "
+           "BINUNICODE8 STRING BINSTRING SHORT_BINSTRING PUT BINPUT LONG_BINPUT GET BINGET LONG_BINGET MEMOIZE")
+NAMED = {getattr(pickle, name) for name in ALLOWED.split()}
+
+
+class PlainUnpickler(pickle._Unpickler):
+    """Reads dicts, lists, numbers and text of a pickle; every other instruction is refused before it does anything.
+
+    Python's own unpickler, not that of C: its memo is a dict, so that an index cannot fill the memory.
+    """
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        number: load for number, load in pickle._Unpickler.dispatch.items()
+        if bytes([number]) in NAMED}
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError("a class")
+
+
+def read_pickle(path: Path) -> Any:
+    """Return the content of a pickle of dicts, lists, numbers and text; nothing in it is executed.
+
+    Raises
+    ------
+    InputError
+        If the file holds anything else, or is damaged.
+    """
+    content = read_bytes(path, "a trace", MOST_BYTES)
+    try:
+        return PlainUnpickler(io.BytesIO(content), encoding="latin-1").load()
+    except KeyError:
+        raise InputError("malformed", str(path), "instructions to create objects", "a pickle of dicts, lists, numbers "
+                         "and text only", "Nothing was executed") from None
+    except Exception as problem:        # a damaged pickle may raise anything
+        raise InputError("malformed", str(path), f"{type(problem).__name__}", "a pickle of dicts, lists, numbers and "
+                         "text only") from None
+
+
+def _clients(content: Any, path: Path) -> dict[str, dict[Any, Any]]:
+    """Return the entries of a trace by client."""
+    if not isinstance(content, dict) or not content or not all(isinstance(each, dict) for each in content.values()):
+        raise InputError("malformed", str(path), type(content).__name__, "clients, each with a table of values")
+    return {str(name)[:100]: each for name, each in content.items()}
+
+
+def _number(value: Any, what: str, path: Path, least: float = 0.0) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1e15:
+        raise InputError("malformed", str(path), f"{what} = {quoted(str(value)[:40])}",
+                         f"a number of at least {least:g}")
+    return float(value)
+
+
+def sampled(clients: Mapping[str, Any], count: int, seed: int) -> list[str]:
+    """Return ``count`` clients drawn by seed: without repetition as long as there are enough."""
+    rng, names = stream(seed, "traces"), list(clients)
+    turns, rest = divmod(count, len(names))
+    chosen = [names[place] for _ in range(turns) for place in rng.permutation(len(names))]
+    return chosen + [names[place] for place in rng.permutation(len(names))[:rest]]
+
+
+def fedscale_capacity(path: Path, count: int, seed: int) -> dict[str, list[Any]]:
+    """Return columns of devices from FedScale's capacities.
+
+    A sample trains for three times its inference latency, as FedScale has it, on a CPU of nominally 1 GHz; uploads and
+    downloads have the measured rate.
+    """
+    clients = _clients(read_pickle(path), path)
+    chosen = sampled(clients, count, seed)
+    latency_s = [_number(clients[name].get("computation"), "computation", path, 1e-9) / 1e3 for name in chosen]
+    rate = [_number(clients[name].get("communication"), "communication", path, 1e-9) * 1e3 for name in chosen]
+    clock, rates = [f"{NOMINAL_HZ:g} Hz"] * count, [f"{each!r} bit/s" for each in rate]
+    return {"kind": ["fedscale"] * count, "cpu_min": clock, "cpu_max": clock, "rate": rates, "downlink_rate": rates,
+            "cycles_per_sample": [TRAINING * each * NOMINAL_HZ for each in latency_s]}
+
+
+def fedscale_behaviour(path: Path, count: int, seed: int) -> list[dict[str, Any]]:
+    """Return the intervals in which devices are available, from FedScale's behaviour; each repeats by itself."""
+    clients = _clients(read_pickle(path), path)
+
+    def entry(client: dict[Any, Any]) -> dict[str, Any]:
+        period = _number(client.get("finish_time"), "finish_time", path, 1e-3)
+        starts, ends = client.get("active"), client.get("inactive")
+        if not isinstance(starts, list) or not isinstance(ends, list) or len(starts) != len(ends):
+            raise InputError("malformed", str(path), "active and inactive", "lists of equal length")
+        pairs = [(_number(on, "active", path), min(_number(off, "inactive", path), period))
+                 for on, off in zip(_few(starts, path), _few(ends, path), strict=True)]
+        return {**merged(pairs), "period": period}
+
+    return [entry(clients[name]) for name in sampled(clients, count, seed)]
+
+
+def flash_states(path: Path, count: int, seed: int) -> list[dict[str, Any]]:
+    """Return the intervals in which devices are locked, charged and on Wi-Fi, from FLASH's states.
+
+    Times count from the midnight before the first message of the file.
+    """
+    clients = _clients(read_json(path, "a trace", MOST_BYTES), path)
+    chosen = sampled(clients, count, seed)
+    ready = {name: _ready(clients[name].get("messages"), path) for name in dict.fromkeys(chosen)}
+    first = min((pairs[0][0] for pairs in ready.values() if pairs), default=0.0)
+    midnight = first - first % 86_400.0
+    return [merged([(on - midnight, off - midnight) for on, off in ready[name]]) for name in chosen]
+
+
+STATES: Mapping[str, tuple[str, bool]] = {
+    "battery_charged_on": ("charged", True), "battery_charged_off": ("charged", False), "wifi": ("wifi", True),
+    "screen_lock": ("locked", True), "screen_unlock": ("locked", False),
+    **dict.fromkeys(("unknown", "2g", "3g", "4g", "5g"), ("wifi", False))}
+
+
+def _ready(messages: Any, path: Path) -> list[tuple[float, float]]:
+    """Return the intervals, in seconds since 1970, in which all three conditions hold."""
+    if not isinstance(messages, str):
+        raise InputError("malformed", str(path), "messages", "text with a time, a tab and a state in each line")
+    now, began = {"charged": False, "wifi": False, "locked": False}, math.nan
+    found: list[tuple[float, float]] = []
+    for line in _few(messages.split("\n"), path):
+        stamp, _, state = line.strip().partition("\t")
+        name, value = STATES.get(state.strip().lower(), ("", False))
+        if not name:
+            continue                     # other states, such as screen_on or 57%, change none of the conditions
+        try:
+            at = (datetime.strptime(stamp.strip(), "%Y-%m-%d %H:%M:%S") - datetime(1970, 1, 1)).total_seconds()
+        except ValueError:
+            raise InputError("malformed", str(path), quoted(stamp[:40]), "a time such as 2020-01-29 00:23:10") from None
+        was, now[name] = all(now.values()), value
+        if all(now.values()) and not was:
+            began = at
+        elif was and not all(now.values()):
+            found.append((began, at))
+    return found
+
+
+def _few(values: list[Any], path: Path) -> list[Any]:
+    if len(values) > MOST_EDGES:
+        raise InputError("too-large", str(path), f"{len(values):,} instants of a device", f"at most {MOST_EDGES:,}")
+    return values
+
+
+def merged(pairs: Iterable[tuple[float, float]]) -> dict[str, Any]:
+    """Return intervals in order, without empty ones, and those that touch as one."""
+    on: list[float] = []
+    off: list[float] = []
+    for start, end in sorted(pair for pair in pairs if pair[0] < pair[1]):
+        if off and start <= off[-1]:
+            off[-1] = max(off[-1], end)
+        else:
+            on.append(start)
+            off.append(end)
+    return {"on": on, "off": off}
+
+
+FORMATS: Mapping[tuple[str, ...], Mapping[str, Callable[[Path, int, int], Any]]] = {
+    ("devices",): {"fedscale": fedscale_capacity},
+    ("availability", "intervals"): {"fedscale": fedscale_behaviour, "flash": flash_states}}
+
+
+def read_reference(given: dict[str, Any], key: tuple[str, ...], count: int | None) -> Any:
+    """Return what a table with a ``file`` stands for: the path of a CSV file, or the content of a trace."""
+    path, where = given["file"], ".".join(key)
+    if not isinstance(path, str):
+        raise InputError("wrong-type", f"{where}.file", quoted(path), "the path of a file")
+    check_hash(path, given.get("sha256"), where)
+    kind = given.get("format", "csv")
+    if kind == "csv":
+        rest = {name: value for name, value in given.items() if name not in ("sha256", "format")}
+        return rest if len(rest) > 1 else path
+    readers = FORMATS.get(key, {})
+    if kind not in readers:
+        raise unknown(f"{where}.format", kind, {"csv", *readers})
+    for name in given:
+        if name not in OPTIONS:
+            raise unknown(where, name, OPTIONS, "unknown-key")
+    seed, size = given.get("seed", 0), given.get("sample", count)
+    for name, value, least in (("seed", seed, 0), ("sample", size, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10_000_000:
+            raise InputError("needs" if value is None else "out-of-range", f"{where}.{name}", value,
+                             "the number of devices" if name == "sample" else f"a whole number from {least} on")
+    try:
+        return readers[kind](Path(path), int(size or 0), seed)
+    except OSError as problem:
+        raise InputError("no-such-file" if isinstance(problem, FileNotFoundError) else "unreadable", path) from None
+
+
+def check_hash(path: str, expected: Any, where: str) -> None:
+    """Raise InputError if a file is not the one that a scenario refers to by its hash."""
+    if expected is None:
+        return
+    found = content_hash(path)
+    if found != expected:
+        raise InputError("conflict", f"{where}.sha256", found or "no file", str(expected)[:64],
+                         f"{path} is not the file that the scenario was made with")
+
+
+def content_hash(path: str) -> str | None:
+    """Return the SHA-256 of a file; None if it cannot be read."""
+    try:
+        return hashlib.sha256(read_bytes(Path(path), "a recorded file", MOST_BYTES)).hexdigest()
+    except OSError:
+        return None
+
+
+Place = tuple[str | int, ...]      # a key of a scenario; populations by position
+
+
+class Files(dict[Place, Any]):
+    """Recorded files by key. All are alike: a scenario is what it holds, wherever that was read from."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Files)
+
+    __hash__ = None
+
+
+def with_files(table: Any, steps: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
+    """A copy of a table, with what ``change`` makes of the path of a file, or of a table with one, at these steps."""
+    if not steps:
+        return change(table) if isinstance(table, str) or (isinstance(table, dict) and "file" in table) else table
+    if isinstance(table, list):
+        return [with_files(entry, steps, change) for entry in table]
+    if isinstance(table, dict) and steps[0] in table:
+        return {**table, steps[0]: with_files(table[steps[0]], steps[1:], change)}
+    return table
+
+
+def resolved(table: dict[str, Any], keys: Iterable[tuple[str, ...]]) -> tuple[dict[str, Any], Files]:
+    """Return a scenario's tables with the content of traces, and what they say of files, by key.
+
+    ``keys`` are those that may name a file: ``("population", "devices")`` and so on.
+    """
+    found = Files()
+    for key in keys:
+        if key[0] != "population":
+            table = _resolve(table, key, (), found, None)
+            continue
+        listed = table.get("population")
+        if isinstance(listed, list):
+            table = {**table, "population": [_resolve(each, key[1:], ("population", place), found, _size(each))
+                                             for place, each in enumerate(listed)]}
+    return table, found
+
+
+def _size(population: Any) -> int | None:
+    """Return the number of devices of a population, if it is known before its files are read."""
+    if not isinstance(population, dict):
+        return None
+    devices = population.get("devices")
+    listed = devices.get("sample") if isinstance(devices, dict) and "file" in devices else next(
+        (len(column) for column in devices.values() if isinstance(column, list)), None) if isinstance(
+        devices, dict) else None
+    size = population.get("count") or listed or len(population.get("places") or ())
+    return size if isinstance(size, int) and size else None
+
+
+def _resolve(table: Any, steps: tuple[str, ...], above: Place, found: dict[Place, Any], count: int | None) -> Any:
+    if not isinstance(table, dict) or steps[0] not in table:
+        return table
+    value = table[steps[0]]
+    if len(steps) > 1:
+        return {**table, steps[0]: _resolve(value, steps[1:], (*above, steps[0]), found, count)}
+    key = tuple(step for step in (*above, steps[0]) if isinstance(step, str) and step != "population")
+    if isinstance(value, str) and (key[-1] != "rate" or value.lower().endswith(".csv")):
+        found[(*above, steps[0])] = {"file": value}
+    elif isinstance(value, dict) and "file" in value:
+        found[(*above, steps[0])] = value if count is None or "format" not in value else {"sample": count, **value}
+        return {**table, steps[0]: read_reference(value, key, count)}
+    return table
+
+
+def referenced(table: dict[str, Any], found: Mapping[Place, Any]) -> dict[str, Any]:
+    """Return a written scenario in which large recordings are named by path and content hash."""
+    for place, given in found.items():
+        at: Any = table
+        for step in place[:-1]:
+            at = at[step] if isinstance(at, list | tuple) and isinstance(step, int) and step < len(at) else (
+                at.get(step) if isinstance(at, dict) else None)
+        if isinstance(at, dict) and place[-1] in at and numbers_in(at[place[-1]]) > LARGE and "rename" not in given:
+            at[place[-1]] = {**given, "sha256": content_hash(given["file"])}
+    return table
+
+
+def numbers_in(value: Any) -> int:
+    """Return how many values a table holds."""
+    if isinstance(value, dict):
+        return sum(map(numbers_in, value.values()))
+    return sum(map(numbers_in, value)) if isinstance(value, list | tuple) else 1
