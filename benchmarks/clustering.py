@@ -2,8 +2,8 @@
 
     python benchmarks/clustering.py ROOT SPLITS [DATASET ...]
 
-ROOT holds the datasets as ``netsim data`` leaves them, SPLITS the files ``mnist-0.8.json`` and so on: device to
-sample numbers. As in the first round, all devices train five epochs from one model; their models are then clustered.
+ROOT holds the datasets of ``netsim dataset fetch``, SPLITS the files ``mnist-0.8.json`` and so on: device to sample
+numbers. As in the first round, all devices train five epochs from one model; their models are then clustered.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from netsim.executors.workers import Workers
 from netsim.learning.clustering import ari, cluster_devices
 from netsim.learning.datasets import load_dataset
-from netsim.learning.learner import Learner
+from netsim.learning.local_training import LocalTrainer
 from netsim.learning.partition import partition
-from netsim.learning.pool import Workers
 
 SEED = 1
 WORKERS = 2
@@ -45,7 +45,7 @@ def main(root: str, splits: Path, datasets: list[str]) -> None:
 def cluster(root: str, name: str, model: str, batch: int, file: Path, momentum: float) -> str:
     """Adjusted Rand index and seconds of K-means, on the weights of fc2 and on all weights."""
     settings = SimpleNamespace(
-        dataset=name, root=root, model=model, local_iterations=5, local_steps=None, batch_size=batch,
+        dataset=name, root=root, model=model, local_epochs=5, local_steps=None, batch_size=batch,
         learning_rate=0.05, momentum=momentum, weight_decay=0.0, proximal=0.0, fedl=None,
         evaluation=SimpleNamespace(samples="all"),
     )
@@ -54,7 +54,7 @@ def cluster(root: str, name: str, model: str, batch: int, file: Path, momentum: 
     split = SimpleNamespace(kind="file", path=str(file))
     parts = partition(labels, split, None, devices, np.random.default_rng(SEED))
     with Workers(WORKERS) as pool:
-        learner = Learner(settings, parts, SEED, pool)
+        learner = LocalTrainer(settings, parts, SEED, pool)
         training = learner.train(1, learner.initial_weights(), range(devices))
         models = np.stack([training.update(device).weights for device in range(devices)])
     columns = []

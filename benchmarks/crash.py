@@ -76,7 +76,7 @@ def main() -> int:
 def played(numbers: range, kinds: list[str], seed: int) -> Iterator[dict[str, Any]]:
     """Kills, one after the other, and how each ended."""
     import netsim.simulation  # here, so that those who are forked need not import anything  # noqa: F401
-    from netsim.learning.learner import open_learner  # noqa: F401
+    from netsim.learning.local_training import open_trainer  # noqa: F401
 
     with TemporaryDirectory(prefix="netsim-crash-") as name:
         home = Path(name)
@@ -179,7 +179,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 
 def _arrays(path: Path) -> str:
-    from netsim.base.sealed import read_arrays
+    from netsim.base.checksummed import read_arrays
 
     digest = hashlib.sha256()
     for name, array in sorted(read_arrays(path).items()):

@@ -95,7 +95,7 @@ def load_everything() -> None:
     import typer.main
 
     import netsim
-    from netsim import prepare
+    from netsim import validation
     from netsim.cli import app
 
     for module in pkgutil.walk_packages(netsim.__path__, "netsim."):
@@ -105,7 +105,7 @@ def load_everything() -> None:
     torch.set_num_threads(1)
     typer.main.get_command = cache(typer.main.get_command)      # half of a short command is to put its options together
     typer.main.get_command(app)
-    prepare.layers_of = once_a_table(prepare.layers_of)
+    validation.layers_of = once_a_table(validation.layers_of)
     gc.collect()
     gc.freeze()      # so that collecting does not copy every page into every case
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from netsim import simulate
-from netsim.learning.pool import InProcess
-from netsim.sweep.executor import Place
+from netsim.executors.factory import ExecutorFactory
+from netsim.executors.workers import InProcess
 from netsim.sweep.sweep import run_all, table
 from netsim.sweep.sweep_file import load_sweep
 
@@ -44,7 +44,7 @@ def play(methods: tuple[str, ...], rounds: int, more: str = "", check: bool = Fa
                         f"[grid]\nallocation.method = {list(methods)!r}\n")
         sweep = load_sweep(file, Path(folder))
         start = time.process_time()
-        run_all(sweep, Place(InProcess, at_once=1))
+        run_all(sweep, ExecutorFactory(InProcess, at_once=1))
         seconds = time.process_time() - start
         if check:
             alone = [simulate(scenario, workers=1).summary["trace_sha256"] for _, scenario in sweep.cases]

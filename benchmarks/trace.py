@@ -12,8 +12,8 @@ import numpy as np
 
 from netsim import load_run, load_scenario
 from netsim.analysis.export import export
-from netsim.base.sealed import write_object
-from netsim.fleet.population import device_table, draw_population
+from netsim.base.checksummed import write_object
+from netsim.devices.population import device_table, draw_population
 from netsim.trace.journal import ROWS_A_PART
 from netsim.trace.recorder import Recorder
 from netsim.trace.schema import CELL, SERVER, TABLES

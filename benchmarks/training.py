@@ -1,19 +1,23 @@
 """Seconds a training round takes, against the same loop by hand and against Flower: python benchmarks/training.py.
 
-100 devices with 600 images of 28x28 each, 10 of them selected, batch 10, one epoch, the MNIST network, two workers. All
-contenders train the same devices from the same model and average what comes back; none evaluates. The images are
-noise: speed does not depend on what they show. The hand-written loop and netsim take turns, so both meet the same load.
+100 devices with 600 images each, 10 of them selected, batch 10, one epoch, two workers; the MNIST network on 28x28 grey
+images and the CIFAR network on 32x32 colour ones. All contenders train the same devices from the same model and average
+what comes back; none evaluates. The images are noise: speed does not depend on what they show. The hand-written loop
+and netsim take turns, so both meet the same load. With --cpu both run in this process, Flower is left out, and CPU
+seconds are compared: for a machine with other work. benchmarks/own_model.py measures networks of a user's own.
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
 import multiprocessing
 import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -25,88 +29,113 @@ import torch
 from torch.nn import functional
 
 from netsim import load_scenario, simulate
+from netsim.executors.workers import open_pool
 from netsim.learning import aggregation
 from netsim.learning.aggregation import plain_mean
+from netsim.learning.batched_network import Network
 from netsim.learning.datasets import load_dataset
-from netsim.learning.learner import Learner, Training
-from netsim.learning.network import Network
-from netsim.learning.pool import Workers
-from netsim.learning.sources import IDX_FILES
-from netsim.models import MnistCNN
+from netsim.learning.local_training import LocalTrainer, Training
+from netsim.models import CifarCNN, MnistCNN
 
 DEVICES, COHORT, SAMPLES, BATCH, RATE = 100, 10, 600, 10, 0.05
 WORKERS, ROUNDS, WARM_UP = 2, 10, 2
 
 Weights = Any
 Round = Callable[[int, Weights], Weights]
+Clock = Callable[[], float]
 
 
-def main() -> None:
-    """Measure everything and print the ratios."""
+@dataclass(frozen=True)
+class Case:
+    """A network, how netsim names it, and the shape of an image."""
+
+    name: str
+    model: str
+    kind: Callable[..., torch.nn.Module]
+    shape: tuple[int, int, int]
+
+    def start_weights(self) -> Weights:
+        torch.manual_seed(0)
+        return Network(self.kind(self.shape, 10)).weights()
+
+
+CASES = (Case("MNIST network", "mnist-cnn", MnistCNN, (1, 28, 28)),
+         Case("CIFAR network", "cifar-cnn", CifarCNN, (3, 32, 32)))
+
+
+def main(cases: tuple[Case, ...] = CASES) -> None:
+    """Measure every network and print the ratios."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("--cpu", action="store_true", help="compare CPU seconds of one process, without Flower")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="measured rounds, after two to warm up")
+    given = parser.parse_args()
     torch.set_num_threads(1)
-    with TemporaryDirectory(prefix="netsim-bench-") as folder:
-        write_images(Path(folder))
-        load_dataset("mnist", folder)
-        with by_netsim(folder) as ours:
-            with by_hand(folder) as hand:
-                report("hand-written loop", race(hand, ours), goal=0.95)
-            flower = race_flower(folder, ours)
-        if flower is None:
-            print("Flower is not installed: pip install 'flwr[simulation]' (extra: bench)")
-        else:
-            report("Flower's simulation engine", flower, goal=2)
-        share = simulator_share(folder)
-        print(f"{share:.1%} of a simulated round is SimPy, trace, selection and allocation (goal: 5 % at most)")
+    for case in cases:
+        with TemporaryDirectory(prefix="netsim-bench-") as folder:
+            root = write_images(Path(folder), case.shape)
+            compare(case, root, given.rounds, cpu=given.cpu)
+            if case.model == "mnist-cnn" and not given.cpu:
+                share = simulator_share(root)
+                print(f"{share:.1%} of a simulated round is SimPy, trace, selection and allocation (goal: 5 % at most)")
 
 
-def report(rival: str, seconds: list[tuple[float, float]], goal: float) -> None:
+def compare(case: Case, root: str, rounds: int, *, cpu: bool) -> None:
+    """Print how many times as fast as the other contenders netsim trains a network."""
+    clock = time.process_time if cpu else time.perf_counter
+    with by_netsim(case, root, 1 if cpu else WORKERS) as ours:
+        with by_hand(case, root, 1 if cpu else WORKERS) as hand:
+            report(f"{case.name}: hand-written loop", race(hand, ours, case, rounds, clock))
+        flower = None if cpu else race_flower(case, root, rounds, ours)
+    if flower is not None:
+        report(f"{case.name}: Flower's simulation engine", flower)
+    elif not cpu:
+        print("Flower is not installed: pip install 'flwr[simulation]' (extra: bench)")
+
+
+def report(rival: str, seconds: list[tuple[float, float]]) -> None:
     """Medians over the rounds, without the first ones, in which everything warms up."""
     theirs, ours = (statistics.median(column) for column in zip(*seconds[WARM_UP:], strict=True))
-    print(f"{rival} {theirs:.3f} s a round, netsim {ours:.3f} s: {theirs / ours:.2f} x its speed (goal: {goal:g})")
+    print(f"{rival} {theirs:.3f} s a round, netsim {ours:.3f} s: {theirs / ours:.2f} x its speed", flush=True)
 
 
-def write_images(root: Path) -> None:
-    """Noise in MNIST's files, as many images as the devices need."""
-    rng = np.random.default_rng(0)
-    raw = root / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    for name, count in zip(IDX_FILES, (DEVICES * SAMPLES,) * 2 + (10_000,) * 2, strict=True):
-        array = rng.integers(0, 256, (count, 28, 28), np.uint8) if "images" in name else np.arange(count) % 10
-        header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">i4").tobytes()
-        (raw / name).write_bytes(header + array.astype(np.uint8).tobytes())
-
-
-def start_weights() -> Weights:
-    torch.manual_seed(0)
-    return Network(MnistCNN((1, 28, 28), 10)).weights()
+def write_images(folder: Path, shape: tuple[int, int, int]) -> str:
+    """Noise in a file of arrays, as many images as the devices need."""
+    rng, (channels, height, width) = np.random.default_rng(0), shape
+    parts = {"train": DEVICES * SAMPLES, "test": 10_000}
+    images = {f"{part}_images": rng.integers(0, 256, (count, height, width, channels), np.uint8)
+              for part, count in parts.items()}
+    labels = {f"{part}_labels": np.arange(count) % 10 for part, count in parts.items()}
+    np.savez(folder / "noise.npz", **images, **labels)
+    return str(folder / "noise.npz")
 
 
 def cohort(round: int) -> list[int]:
     return sorted(np.random.default_rng(round).choice(DEVICES, COHORT, replace=False).tolist())
 
 
-def timed(play: Round, round: int) -> float:
-    began = time.perf_counter()
-    play(round, start_weights())
-    return time.perf_counter() - began
+def timed(play: Round, round: int, case: Case, clock: Clock = time.perf_counter) -> float:
+    weights = case.start_weights()
+    began = clock()
+    play(round, weights)
+    return clock() - began
 
 
-def race(rival: Round, ours: Round) -> list[tuple[float, float]]:
+def race(rival: Round, ours: Round, case: Case, rounds: int, clock: Clock) -> list[tuple[float, float]]:
     """Seconds of every round of both, taking turns."""
-    return [(timed(rival, round), timed(ours, round)) for round in range(WARM_UP + ROUNDS)]
+    return [(timed(rival, round, case, clock), timed(ours, round, case, clock)) for round in range(WARM_UP + rounds)]
 
 
 @contextmanager
-def by_netsim(root: str) -> Iterator[Round]:
+def by_netsim(case: Case, root: str, workers: int) -> Iterator[Round]:
     """The learner as the simulator uses it."""
     settings = SimpleNamespace(
-        dataset="mnist", root=root, model="mnist-cnn", local_iterations=1, local_steps=None, batch_size=BATCH,
+        dataset="arrays", root=root, model=case.model, local_epochs=1, local_steps=None, batch_size=BATCH,
         learning_rate=RATE, momentum=0.0, weight_decay=0.0, proximal=0.0, fedl=None,
         evaluation=SimpleNamespace(samples="all"),
     )
     parts = [np.arange(device * SAMPLES, (device + 1) * SAMPLES) for device in range(DEVICES)]
-    with Workers(WORKERS) as pool:
-        learner = Learner(settings, parts, 0, pool)
+    with open_pool(workers) as pool:
+        learner = LocalTrainer(settings, parts, 0, pool)
 
         def play(round: int, weights: Weights) -> Weights:
             training = learner.train(round, weights, cohort(round))
@@ -116,21 +145,24 @@ def by_netsim(root: str) -> Iterator[Round]:
 
 
 @contextmanager
-def by_hand(root: str) -> Iterator[Round]:
+def by_hand(case: Case, root: str, workers: int) -> Iterator[Round]:
     """What one writes without netsim: forked workers with one thread, channels-last, a plain loop for each device."""
-    with multiprocessing.get_context("fork").Pool(WORKERS, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    load_dataset("arrays", root)
+    context = multiprocessing.get_context("fork")
+    with context.Pool(workers, torch.set_num_threads, (1,)) if workers > 1 else nullcontext() as pool:
 
         def play(round: int, weights: Weights) -> Weights:
-            jobs = [(root, device, round, weights) for device in cohort(round)]
-            return plain_mean(pool.starmap(train_device, jobs, chunksize=1))
+            jobs = [(case, root, device, round, weights) for device in cohort(round)]
+            return plain_mean(pool.starmap(train_device, jobs, chunksize=1) if pool else
+                              [train_device(*job) for job in jobs])
 
         yield play
 
 
-def train_device(root: str, device: int, round: int, weights: Weights) -> Weights:
+def train_device(case: Case, root: str, device: int, round: int, weights: Weights) -> Weights:
     """One device's epoch in plain torch."""
     images, labels = device_data(root, device)
-    model = MnistCNN((1, 28, 28), 10).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    model = case.kind(case.shape, 10).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     parameters = list(model.parameters())
     load(parameters, weights)
     order = torch.from_numpy(np.random.default_rng([round, device]).permutation(SAMPLES))
@@ -146,10 +178,10 @@ def train_device(root: str, device: int, round: int, weights: Weights) -> Weight
 
 def device_data(root: str, device: int) -> tuple[torch.Tensor, torch.Tensor]:
     """A device's images as floats around 0, and its labels."""
-    data = load_dataset("mnist", root)
+    data = load_dataset("arrays", root)
     rows = slice(device * SAMPLES, (device + 1) * SAMPLES)
     levels = torch.from_numpy(data.train_images[rows].astype(np.float32))
-    images = (levels - float(data.mean[0])) / float(data.deviation[0])
+    images = (levels - torch.from_numpy(data.mean).float()) / torch.from_numpy(data.deviation).float()
     return images.permute(0, 3, 1, 2), torch.from_numpy(data.train_labels[rows])
 
 
@@ -161,7 +193,7 @@ def load(parameters: list[torch.nn.Parameter], weights: Weights) -> None:
             parameter.copy_(part.view(parameter.shape))
 
 
-def race_flower(root: str, ours: Round) -> list[tuple[float, float]] | None:
+def race_flower(case: Case, root: str, number: int, ours: Round) -> list[tuple[float, float]] | None:
     """The same against Flower with the hand-written device loop; None where it is not installed."""
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
@@ -182,7 +214,7 @@ def race_flower(root: str, ours: Round) -> list[tuple[float, float]] | None:
     def train(message: Message, context: Context) -> Message:
         torch.set_num_threads(1)
         (weights,) = message.content["arrays"].to_numpy_ndarrays()
-        trained = train_device(root, int(context.node_config["partition-id"]), 0, weights)
+        trained = train_device(case, root, int(context.node_config["partition-id"]), 0, weights)
         content = {"arrays": ArrayRecord([trained]), "metrics": MetricRecord({"num-examples": SAMPLES})}
         return Message(RecordDict(content), reply_to=message)
 
@@ -194,12 +226,12 @@ def race_flower(root: str, ours: Round) -> list[tuple[float, float]] | None:
             theirs = time.perf_counter() - began
             if round:
                 assert not np.array_equal(arrays.to_numpy_ndarrays()[0], before), "Flower's clients failed"
-                seconds.append((theirs, timed(ours, round)))
+                seconds.append((theirs, timed(ours, round, case)))
             began = time.perf_counter()
 
-        before = start_weights()
+        before = case.start_weights()
         strategy = FedAvg(fraction_train=COHORT / DEVICES, fraction_evaluate=0.0, min_available_nodes=DEVICES)
-        strategy.start(grid, ArrayRecord([before]), WARM_UP + ROUNDS, evaluate_fn=take_turns)
+        strategy.start(grid, ArrayRecord([before]), WARM_UP + number, evaluate_fn=take_turns)
 
     run_simulation(
         server, client, DEVICES,
@@ -225,13 +257,13 @@ def simulator_share(root: str) -> float:
 
     marks: list[tuple[float, float]] = []
     scenario = load_scenario("paper", [
-        "learning.dataset=mnist", f"learning.root={root}", "learning.model=mnist-cnn", "learning.local_iterations=1",
+        "learning.dataset=arrays", f"learning.root={root}", "learning.model=mnist-cnn", "learning.local_epochs=1",
         f"learning.batch_size={BATCH}", "selection.method=divergence", f"selection.cohort={COHORT}",
         f"population.phone.samples={SAMPLES}", f"end.rounds={WARM_UP + ROUNDS}",
     ])
     with (
-        patch.object(Learner, "train", clocked(Learner.train)),
-        patch.object(Learner, "evaluate", clocked(Learner.evaluate)),
+        patch.object(LocalTrainer, "train", clocked(LocalTrainer.train)),
+        patch.object(LocalTrainer, "evaluate", clocked(LocalTrainer.evaluate)),
         patch.object(Training, "update", clocked(Training.update)),
         patch.object(aggregation, "aggregate", clocked(aggregation.aggregate)),
     ):

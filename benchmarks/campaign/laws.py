@@ -21,13 +21,13 @@ import polars as pl
 from campaign.meter import Meter, bits_sent, metered
 from campaign.worlds import ALLOCATION, SELECTION, SHARING
 from netsim import load_scenario, simulate
-from netsim.analysis.changes import Laboratory
-from netsim.analysis.replay import Replays
+from netsim.analysis.counterfactuals import WhatIfAnalysis
+from netsim.analysis.replay import RoundReplays
+from netsim.environment.channel import EVERYBODY
 from netsim.run import Run, load_run
 from netsim.scenario import Scenario
 from netsim.server.radio_cell import CellParts
 from netsim.trace.schema import ARRIVED, DROPS, INFEASIBLE, LOST, OVER, TOO_LATE
-from netsim.world.channel import EVERYBODY
 
 CLOSE = 1e-9         # relative: what rounding may do to a sum
 SOON = 1e-9          # seconds: what it may do to the clock
@@ -155,7 +155,7 @@ def batteries(told: Told) -> int:
     left = own.level_j(slice(None))
     assert ((left >= 0.0) & (left <= capacity)).all(), f"{left} J are left of {capacity} J"
     if own.recharge:
-        books = own.told(np.arange(len(capacity)))
+        books = own.totals_of(np.arange(len(capacity)))
         by_jobs = dict(told.run.jobs.group_by("device").agg(pl.col("energy_j").sum()).iter_rows())
         used_j = np.array([by_jobs.get(device, 0.0) for device in range(len(capacity))])
         drawn = used_j + books["idle"] + books["spilt"]
@@ -288,9 +288,9 @@ def explained(told: Told) -> int:
         return 0
     if told.run.jobs.is_empty():
         return 0
-    replays = Replays(load_run(told.run.path))
+    replays = RoundReplays(load_run(told.run.path))
     for number in replays.jobs:
-        Laboratory.of(replays, number).was  # noqa: B018 - playing it finds a difference
+        WhatIfAnalysis.of(replays, number).was  # noqa: B018 - playing it finds a difference
     return len(replays.jobs)
 
 
@@ -310,7 +310,7 @@ def check_world(text: str, seed: int, *, learns: bool = False) -> dict[str, int]
     Every round is a part of its own, after which the run can be taken up; and a job that starts over again and again is
     given up sooner than in other runs, since a world should be done in a second.
     """
-    with (TemporaryDirectory(prefix="world-") as folder, patch("netsim.stage.rows_a_part", lambda trains: 1),
+    with (TemporaryDirectory(prefix="world-") as folder, patch("netsim.session.rows_a_part", lambda trains: 1),
           patch("netsim.cell.availability.MOST_RESTARTS", 20)):
         told = play(text, seed, Path(folder), learns=learns)
         return {name: law(told) for name, law in {**LAWS, **(OF_LEARNING if learns else {})}.items()}

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from netsim.cell.band import HZ, FixedShares, SharedBand
+from netsim.cell.band_sharing import HZ, FixedShares, SharedBand
 from netsim.cell.channel import TimeVaryingChannel
 from netsim.cell.device import Device
 from netsim.cell.job import Job
 from netsim.cell.uplink import TimedTransmission, Uplink
 from netsim.server.radio_cell import CellParts, RadioCell
-from netsim.server.rounds import RoundRecorder
+from netsim.server.round_recorder import RoundRecorder
 
 
 @dataclass

@@ -69,7 +69,8 @@ def played(check: Check, seed: int, number: int) -> Row:
         looked = check(seed, number)
         end, said = "kept", ""
     except InputError as refusal:
-        end, said = "refused", str(refusal)
+        end = "broken" if refusal.code == "damaged" else "refused"      # netsim wrote the file that it cannot read
+        said = str(refusal)
     except TooLongError:
         end, said = "too long", f"not done after {LIMIT_S} s of computing"
     except Exception as error:

@@ -43,19 +43,19 @@ def cut_off(words: tuple[object, ...], folder: Path) -> None:
     """Stop a run after its second round, as a signal would."""
     from netsim.server import synchronous
 
-    was = synchronous.Synchronous.ended
+    was = synchronous.SynchronousServer.ended
 
     def ended(self: Any) -> bool:
         if self.rounds.version >= 2:
             raise Cut
         return was(self)
 
-    synchronous.Synchronous.ended = ended      # type: ignore[method-assign]
+    synchronous.SynchronousServer.ended = ended      # type: ignore[method-assign]
     try:
         with contextlib.suppress(Cut):
             netsim(*words, "--out", folder)
     finally:
-        synchronous.Synchronous.ended = was    # type: ignore[method-assign]
+        synchronous.SynchronousServer.ended = was    # type: ignore[method-assign]
 
 
 def readers(name: str, folder: Path) -> Iterator[tuple[str, Answer]]:

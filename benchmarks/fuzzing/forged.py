@@ -36,23 +36,23 @@ DTYPES = ("U8", "S3", "f4", "f8", "i1", "i8", "u8", "?", "c16", "M8[s]", "V4")
 
 def make_forged(home: Path) -> None:
     """The run that is made here alone: asynchronous, cut off while jobs are under way, with a part each round."""
-    from netsim import stage
-    from netsim.server.asynchronous import Asynchronous
+    from netsim import session
+    from netsim.server.asynchronous import AsynchronousServer
 
-    parts, ended = stage.rows_a_part, Asynchronous.ended
+    parts, ended = session.rows_a_part, AsynchronousServer.ended
 
     def cut(self: Any) -> bool:
         if self.rounds.version >= 4:
             raise Cut
         return ended(self)
 
-    stage.rows_a_part, Asynchronous.ended = lambda learning: 1, cut      # type: ignore[method-assign]
+    session.rows_a_part, AsynchronousServer.ended = lambda learning: 1, cut      # type: ignore[method-assign]
     try:
         netsim(*WORDS["waiting"], "--out", home / "whole" / "waiting")
     except Cut:
         pass
     finally:
-        stage.rows_a_part, Asynchronous.ended = parts, ended             # type: ignore[method-assign]
+        session.rows_a_part, AsynchronousServer.ended = parts, ended             # type: ignore[method-assign]
 
 
 def forged_case(chance: random.Random, folder: Path, home: Path) -> str:
@@ -131,7 +131,7 @@ def unsealed(path: Path) -> dict[str, Any]:
 
 
 def sealed(path: Path, content: dict[str, Any]) -> None:
-    from netsim.base.sealed import write_object
+    from netsim.base.checksummed import write_object
 
     write_object(path, content)
 
@@ -156,7 +156,7 @@ def of_json(path: Path, chance: random.Random) -> str:
 
 def of_arrays(path: Path, chance: random.Random) -> str:
     """An array of a checkpoint with other values, another type or shape, or without."""
-    from netsim.base.sealed import read_arrays, write_arrays
+    from netsim.base.checksummed import read_arrays, write_arrays
 
     state = read_arrays(path)
     key = chance.choice(list(state))

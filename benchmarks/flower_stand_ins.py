@@ -1,0 +1,169 @@
+"""Local stand-ins for what Flower's example apps download; benchmarks/flower_apps.py puts it on the module path.
+
+As ``sitecustomize`` it is imported by every process. It replaces ``datasets.load_dataset`` by synthetic datasets with
+the same columns, in which the label can be learned, and declares two operators that torchvision's CUDA wheel misses on
+a machine without CUDA. Nothing else is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+SAMPLES = {"train": 1200, "test": 240}
+# by a part of the dataset's name: columns of image and label, side and channels of an image, number of classes
+IMAGES = {
+    "cifar100": ("img", "fine_label", 32, 3, 100), "cifar10": ("img", "label", 32, 3, 10),
+    "fashion_mnist": ("image", "label", 28, 1, 10), "mnist": ("image", "label", 28, 1, 10),
+}
+IRIS = {"SepalLengthCm": (5.8, 0.8), "SepalWidthCm": (3.0, 0.4), "PetalLengthCm": (3.7, 1.7),
+        "PetalWidthCm": (1.2, 0.7)}
+ADULT = {
+    "workclass": ["Private", "State-gov", "Self-emp"], "education": ["HS-grad", "Bachelors", "Masters"],
+    "marital.status": ["Married", "Divorced", "Widowed"], "occupation": ["Sales", "Tech-support", "Craft-repair"],
+    "relationship": ["Husband", "Wife", "Unmarried"], "race": ["A", "B", "C"], "sex": ["Male", "Female"],
+    "native.country": ["United-States", "Mexico", "India"],
+}
+
+
+def columns_of(name: str, split: str) -> tuple[dict[str, Any], Any]:
+    """Return the columns of a split of a dataset, and their features if they are not plain."""
+    import numpy as np
+
+    rng, count = np.random.default_rng(sorted(SAMPLES).index(split) + 1), SAMPLES[split]
+    for known, (image, label, side, channels, classes) in IMAGES.items():
+        if known in name:
+            return _images(rng, count, image, label, side, channels, classes)
+    label = rng.integers(0, 2, count)
+    if "iris" in name:
+        kind = rng.integers(0, 3, count)
+        columns = {column: (mean + sd * (kind - 1 + 0.3 * rng.standard_normal(count))).round(1)
+                   for column, (mean, sd) in IRIS.items()}
+        if name.startswith("hitorilabs"):
+            names = ("sepal_length", "sepal_width", "petal_length", "petal_width")
+            return {**dict(zip(names, columns.values(), strict=True)), "species": kind}, None
+        return {"Id": np.arange(count), **columns, "Species": [f"Iris-{number}" for number in kind]}, None
+    if "titanic" in name:
+        return {"Survived": label, "Pclass": rng.integers(1, 4, count),
+                "Name": [f"Mr. Person {number}" for number in range(count)],
+                "Sex": np.where(label ^ (rng.random(count) < 0.2), "female", "male"),
+                "Age": rng.uniform(1, 80, count).round(), "Siblings/Spouses Aboard": rng.integers(0, 3, count),
+                "Parents/Children Aboard": rng.integers(0, 3, count), "Fare": rng.exponential(30, count).round(2)}, None
+    if "adult-census" in name:
+        numbers = {"age": rng.integers(17, 80, count), "fnlwgt": rng.integers(10_000, 900_000, count),
+                   "education.num": 8 + 3 * label + rng.integers(0, 5, count),
+                   "capital.gain": 5_000 * label * rng.integers(0, 2, count),
+                   "capital.loss": rng.integers(0, 2, count),
+                   "hours.per.week": 35 + 5 * label + rng.integers(0, 9, count)}
+        texts = {column: rng.choice(values, count) for column, values in ADULT.items()}
+        return {**numbers, **texts, "income": np.where(label, ">50K", "<=50K")}, None
+    if "higgs" in name:
+        inputs = rng.standard_normal((count, 28)) + 0.5 * label[:, None]
+        return {"inputs": inputs.tolist(), "label": label.astype(float)}, None
+    raise FileNotFoundError(f"no stand-in for the dataset {name}")
+
+
+def _images(rng: Any, count: int, image: str, label: str, side: int, channels: int, classes: int) -> Any:
+    import numpy as np
+    from datasets import ClassLabel, Features, Image
+    from PIL import Image as Pillow
+
+    labels = rng.integers(0, classes, count)
+    patterns = np.random.default_rng(0).integers(0, 256, (classes, side, side, channels))
+    pixels = (0.5 * patterns[labels] + 0.5 * rng.integers(0, 256, (count, side, side, channels))).astype(np.uint8)
+    pictures = [Pillow.fromarray(each.squeeze()) for each in pixels]
+    features = {image: Image(), label: ClassLabel(num_classes=classes)}
+    columns = {image: pictures, label: labels}
+    if label == "fine_label":
+        columns["coarse_label"], features["coarse_label"] = labels // 5, ClassLabel(num_classes=20)
+    return columns, Features(features)
+
+
+def stored(name: str) -> Any:
+    """Return the dataset from the folder of stand-ins; make it first if it is not there."""
+    import datasets
+
+    folder = Path(os.environ["FLOWER_STAND_INS"]) / name.replace("/", "--")
+    if not folder.exists():
+        made = datasets.DatasetDict()
+        for split in SAMPLES:
+            columns, features = columns_of(name, split)
+            made[split] = datasets.Dataset.from_dict(columns, features=features)
+        draft = folder.with_name(f"{folder.name}.{os.getpid()}")
+        made.save_to_disk(str(draft))
+        with contextlib.suppress(OSError):      # another process was first
+            draft.rename(folder)
+    return datasets.load_from_disk(str(folder))
+
+
+def load_dataset(path: str, name: Any = None, *args: Any, split: Any = None, **options: Any) -> Any:
+    """Replace ``datasets.load_dataset``."""
+    import datasets
+
+    found = stored(path)
+    if split is None:
+        return found
+    if not isinstance(split, str):
+        return [found[each] for each in split]
+    which, _, part = split.partition("[")
+    if not part:
+        return found[which]
+    first, _, last = part.rstrip("]").partition(":")
+    place = [int(end[:-1]) * len(found[which]) // 100 if end.endswith("%") else int(end) if end else None
+             for end in (first, last)]
+    rows = range(len(found[which]))[slice(*place)]
+    return datasets.Dataset.select(found[which], rows)
+
+
+def patch_datasets(module: Any) -> None:
+    """Replace the function that downloads."""
+    module.load_dataset = load_dataset
+    sys.modules["datasets.load"].load_dataset = load_dataset      # type: ignore[attr-defined]
+
+
+def declare_operators() -> None:
+    """Declare torchvision's operators if its compiled library does not."""
+    import torch
+
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        try:
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        except RuntimeError:       # it does
+            return
+    KEPT.append(library)
+
+
+KEPT: list[Any] = []
+
+
+class Patcher(importlib.abc.MetaPathFinder):
+    """Finder that changes modules as they are imported."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in ("datasets", "torchvision"):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or spec.loader is None:
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            if name == "torchvision":
+                declare_operators()
+            run(module)
+            if name == "datasets":
+                patch_datasets(module)
+
+        spec.loader.exec_module = exec_module      # type: ignore[method-assign]
+        return spec
+
+
+if os.environ.get("FLOWER_STAND_INS"):
+    sys.meta_path.insert(0, Patcher())
