@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-unexport PYTHONDONTWRITEBYTECODE      # where that is set, every process that a test starts would compile all of it anew
+unexport PYTHONDONTWRITEBYTECODE      # where that is set, every process that a test starts would compile all of it
 
 .PHONY: demo test quick test-all types tests bench docs reference images clean
 
@@ -43,11 +43,11 @@ docs: $(VENV)/ready-test     ## the documentation as a static site in build/docs
 	$(BIN)/python -m sphinx -W -q -b html docs build/docs
 	@echo "open build/docs/index.html"
 
-reference: $(VENV)/ready-test    ## docs/reference anew from the program, after a change of keys, commands, columns or rooms
+reference: $(VENV)/ready-test    ## write docs/reference again from the program, after a change of keys, commands, columns or layers
 	$(BIN)/python docs/make_reference.py
-	$(BIN)/python docs/make_rooms.py
+	$(BIN)/python docs/make_layers.py
 
-images: $(VENV)/ready-test   ## the documentation's pictures and the gallery anew from the program: minutes; needs Chromium
+images: $(VENV)/ready-test   ## draw the documentation's pictures and the gallery again: minutes; needs Chromium
 	$(BIN)/python docs/make_images.py
 	$(BIN)/python docs/make_gallery.py
 

@@ -12,9 +12,9 @@ import polars as pl
 import simpy
 
 from netsim import load_scenario, simulate
-from netsim.base.pictures import new_figure
+from netsim.base.figures import new_figure
 from netsim.cell import Battery, Device, Equal, Job, JobPlan, Uplink
-from netsim.cell.band import HZ
+from netsim.cell.band_sharing import HZ
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))      # the browser client lives with the tests

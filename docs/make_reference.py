@@ -30,16 +30,18 @@ TABLES = {                     # where a table of the schema stands in a scenari
     "Cell": "[cell]", "LogDistance": "cell.path_loss, model log-distance",
     "FreeSpace": "cell.path_loss, model free-space", "OwnPathLoss": 'cell.path_loss, model "package.module:function"',
     "GainTrace": "cell.gain_trace", "Shadowing": "cell.shadowing, as a table",
-    "Rayleigh": "cell.fading, model rayleigh", "Rician": "cell.fading, model rician", "Rate": "cell.rate",
-    "OwnRate": 'cell.rate, model "package.module:Name"',
-    "Downlink": "cell.downlink",
+    "Rayleigh": "cell.fading, model rayleigh", "Rician": "cell.fading, model rician", "Rate": "cell.link",
+    "OwnRate": 'cell.link, model "package.module:Name"',
+    "MeasuredLink": "cell.link, model airtime or dedicated", "Downlink": "cell.downlink",
     "Population": "[[population]]",
-    "Cpu": "population.cpu", "Radio": "population.radio", "Fleet": "population.devices",
+    "Cpu": "population.cpu", "Radio": "population.radio", "RateTrace": "population.radio.rate, as a table",
+    "KappaPower": "population.cpu.power, model kappa", "TablePower": "population.cpu.power, model table",
+    "Fleet": "population.devices",
     "RandomWaypoint": "population.mobility, model random-waypoint", "Recorded": "population.mobility, model recorded",
     "Track": "population.mobility.tracks", "OnOff": "population.availability, model on-off",
     "RecordedOnOff": "population.availability, model recorded", "Intervals": "population.availability.intervals",
     "Crash": "population.crash", "Loss": "population.loss", "Charging": "population.charging",
-    "Throttle": "population.throttle", "Learning": "[learning]",
+    "Throttle": "population.throttle", "Variation": "population.variation", "Learning": "[learning]",
     "Majority": "learning.partition, kind majority", "TwoClass": "learning.partition, kind two-class",
     "Iid": "learning.partition, kind iid", "Dirichlet": "learning.partition, kind dirichlet",
     "Shards": "learning.partition, kind shards", "PartitionFile": "learning.partition, kind file",
@@ -59,7 +61,8 @@ def scenario() -> str:
     schema = json_schema()
     defs = schema["$defs"]
     unplaced = [name for name in defs if name not in TABLES and not DISTRIBUTION.match(name)]
-    assert not unplaced, f"tables without a place in the reference: {unplaced}"
+    if unplaced:
+        raise SystemExit(f"docs/make_reference.py: add {', '.join(unplaced)} to TABLES, with its place in a scenario")
     needed = {}                 # of the tables at the top, whose keys a base may have given
     for name, keys in schema["else"]["properties"].items():
         place = schema["properties"][name]
@@ -187,7 +190,7 @@ def methods() -> str:
             ("Datasets", "`[learning] dataset = …`", DATASETS), ("Splits", "`learning.partition.kind`", PARTITIONS),
             ("Aggregations", "`learning.aggregation`", AGGREGATIONS),
             ("Servers", "`[server] kind = …`; see [asynchronous servers](../guides/asynchronous-servers.md)", SERVERS),
-            ("Sharing the band", "`allocation.sharing`", SCHEDULERS),
+            ("Schedulers", "`cell.scheduler`", SCHEDULERS),
             ("Export formats", "`netsim export RUN --format NAME`", FORMATS)):
         parts += [f"\n## {title}\n", f"{where}.\n", *registered(registry)]
     return "\n".join(parts) + "\n"
@@ -292,41 +295,42 @@ def literal(doc: str | None) -> str:
 
 PUBLIC = {
     "netsim": ("load_scenario", "simulate", "load_run", "Run", "run_sweep", "load_sweep_results", "SweepResults",
-               "InputError"),
+               "calibrate", "Calibration", "predict", "Prediction", "InputError"),
     "netsim.allocation": ("Problem", "Plan", "Slots", "allocate", "Infeasible", "plan_for", "plan_in_slots",
                           "LinkModel", "Shannon"),
-    "netsim.allocation.diagnosis": ("obstacles", "Obstacles", "largest_feasible", "budget_scaling"),
-    "netsim.allocation.prices": ("prices_of", "Prices"),
+    "netsim.allocation.infeasibility": ("find_infeasibility", "Infeasibility", "largest_feasible", "budget_scaling"),
+    "netsim.allocation.sensitivities": ("prices_of", "ShadowPrices"),
     "netsim.selection": ("Method", "View", "LearningView", "Choice"),
     "netsim.selection.method": ("highest", "draw"),
     "netsim.cell": ("Device", "Uplink", "Battery", "Job", "JobPlan", "Interruption", "Planned", "Equal", "Adaptive",
                     "Tdma"),
     "netsim.cell.schedulers": ("Scheduler",),
-    "netsim.allocation.sharing": ("Active",),
-    "netsim.world.channel": ("GainTimeline",),
+    "netsim.allocation.equal_finish": ("ActiveUploads",),
+    "netsim.environment.channel": ("GainTimeline",),
     "netsim.server.strategy": ("Strategy", "Updates"),
-    "netsim.learning.sources": ("Dataset",),
+    "netsim.server.server": ("RunProgress",),
+    "netsim.learning.dataset_files": ("Dataset",),
     "netsim.models": ("build_model", "CNN", "MnistCNN", "CifarCNN", "FashionCNN"),
     "netsim.physics": ("path_gain", "fdma_rate", "bandwidth_for_rate", "compute_time", "compute_energy", "upload_time",
                        "upload_energy"),
 }
 MEMBERS = {         # of classes whose other methods serve netsim itself
     "Device": ("perform", "interrupt"), "Uplink": ("transmit",), "Battery": ("level_j",),
-    "Job": ("arrived", "energy_j", "upload_j"), "Prices": (),
+    "Job": ("arrived", "energy_j", "upload_j"), "ShadowPrices": (),
 }
 PLUG_INS = (        # what is implemented, how a scenario names it, and where it is described
     ("Allocation method", "`allocation.method`", "a function of a problem that returns a plan, see `allocate`",
      "netsim.allocation"),
-    ("Link model", "`cell.rate.model`", "a class with the methods of `LinkModel`", "netsim.allocation"),
+    ("Link model", "`cell.link.model`", "a class with the methods of `LinkModel`", "netsim.allocation"),
     ("Path loss", "`cell.path_loss.model`", "a function of an array of distances in metres that returns losses in dB; "
      "further parameters are options", "netsim.physics"),
     ("Selection method", "`selection.method`", "a subclass of `Method`, or a function of `(view, rng)`",
      "netsim.selection"),
-    ("Scheduler", "`allocation.sharing`", "a class with the members of `Scheduler`", "netsim.cell.schedulers"),
-    ("Channel", "`cell.channel`", "a class with the methods of `GainTimeline`", "netsim.world.channel"),
+    ("Scheduler", "`cell.scheduler`", "a class with the members of `Scheduler`", "netsim.cell.schedulers"),
+    ("Channel", "`cell.channel`", "a class with the methods of `GainTimeline`", "netsim.environment.channel"),
     ("Server", "`server.kind`", "a subclass of `Strategy`", "netsim.server.strategy"),
     ("Model", "`learning.model`", "a `torch.nn.Module` class called with `(shape, classes)`", "netsim.models"),
-    ("Dataset", "`learning.dataset`", "a function that returns a `Dataset`", "netsim.learning.sources"),
+    ("Dataset", "`learning.dataset`", "a function that returns a `Dataset`", "netsim.learning.dataset_files"),
 )
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 

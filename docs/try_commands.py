@@ -80,7 +80,7 @@ INSTEAD = {
     "netsim reproduce --quick all": Instead("it takes minutes", "netsim reproduce --quick table2"),
     "netsim reproduce fig7": Instead("its hundred layouts take half a minute", "netsim reproduce fig7 --trials 5"),
     "netsim allocate": Instead("it is named, not given", "netsim allocate --help", full=True),
-    "netsim data mnist --root data": Instead("it downloads", "netsim data digits --root data"),
+    "netsim dataset fetch mnist --root data": Instead("it downloads", "netsim dataset fetch digits --root data"),
 }
 
 

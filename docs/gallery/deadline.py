@@ -3,7 +3,7 @@ import matplotlib.pyplot as plt
 import polars as pl
 
 from netsim import load_run, load_sweep_results
-from netsim.analysis.over_seeds import estimate
+from netsim.analysis.seed_statistics import estimate
 
 plt.style.use("tableau-colorblind10")
 found = load_sweep_results("results/sweeps/deadline-sweep")

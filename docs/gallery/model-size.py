@@ -2,7 +2,7 @@
 import matplotlib.pyplot as plt
 
 from netsim import load_sweep_results
-from netsim.analysis.over_seeds import estimate
+from netsim.analysis.seed_statistics import estimate
 
 plt.style.use("tableau-colorblind10")
 found = load_sweep_results("results/sweeps/model-size")

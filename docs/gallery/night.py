@@ -3,7 +3,7 @@ import matplotlib.pyplot as plt
 import polars as pl
 
 from netsim import load_scenario, simulate
-from netsim.analysis.over_seeds import estimate
+from netsim.analysis.seed_statistics import estimate
 
 plt.style.use("tableau-colorblind10")
 figure, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")

@@ -1,6 +1,6 @@
 # skew.py
 from netsim import load_sweep_results
-from netsim.analysis.over_seeds import paired
+from netsim.analysis.seed_statistics import paired
 
 found = load_sweep_results("results/sweeps/skew")
 rounds = {case.label: case.reached(0.8)["rounds"] for case in found.cases}

@@ -14,18 +14,19 @@ from pathlib import Path
 import networkx as nx
 
 HERE = Path(__file__).parent
-FILE = HERE / "images" / "rooms.svg"
+FILE = HERE / "images" / "layers.svg"
 WIDTH, HEIGHT, GAP, STEP, MARGIN = 176.0, 44.0, 22.0, 76.0, 20.0
-BEND = 12.0                   # room that an arrow takes where it passes a row
+BEND = 12.0                   # width that an arrow takes where it passes a row
 ROLES = {
     "base": "units, errors, streams, files", "physics": "rates, times, energies", "scenario": "TOML to a Scenario",
-    "models": "neural networks", "fleet": "devices and workloads", "world": "time-varying environment",
+    "models": "neural networks", "devices": "devices and workloads", "environment": "channels, availability, energy",
     "allocation": "Problem to Plan", "selection": "View to cohort", "cell": "devices as processes",
     "server": "dispatches, aggregates", "learning": "training and aggregation", "trace": "recorded events",
     "analysis": "breakdown, explanations", "report": "pages and figures", "lab": "teaching page",
-    "sweep": "many runs", "paper": "tables and figures", "run": "load a run",
-    "simulation": "simulate a scenario", "cli": "commands", "random_cohort": "sample problem",
-    "prepare": "validation", "stage": "set-up of a run", "flower": "Flower apps in the cell",
+    "executors": "workers and clusters",
+    "sweep": "many runs", "calibration": "logs to predictions", "paper": "tables and figures", "run": "load a run",
+    "simulation": "simulate a scenario", "cli": "commands", "sample_problem": "one round to allocate",
+    "validation": "checks before a run", "session": "set-up of a run", "flower": "Flower apps in the cell",
 }
 
 
@@ -37,22 +38,22 @@ def matrix() -> dict[str, set[str]]:
 
 @dataclass(eq=False)
 class Place:
-    """A room, or the spot where an arrow passes a row."""
+    """A layer, or the spot where an arrow passes a row."""
 
     row: int
-    room: str = ""
+    layer: str = ""
     x: float = 0.0            # of the middle
 
     @property
     def width(self) -> float:
-        return WIDTH if self.room else BEND
+        return WIDTH if self.layer else BEND
 
 
 def svg(knows: dict[str, set[str]]) -> str:
     """The picture."""
     graph = nx.DiGraph()
     graph.add_nodes_from(sorted(knows))
-    graph.add_edges_from((room, other) for room in sorted(knows) for other in sorted(knows[room]))
+    graph.add_edges_from((layer, other) for layer in sorted(knows) for other in sorted(knows[layer]))
     rows, ways = placed(graph)
     arrange(rows, ways)
     high = MARGIN * 2 + STEP * (len(rows) - 1) + HEIGHT
@@ -66,26 +67,26 @@ def svg(knows: dict[str, set[str]]) -> str:
         '<path d="M0 0.5 L8 4 L0 7.5 z" fill="#5b6b7f"/></marker></defs>',
         f'<rect x="{left:.0f}" y="0" width="{wide:.0f}" height="{high:.0f}" fill="#ffffff"/>',
         *(arrow(way, len(rows)) for way in ways),
-        *(box(place, top(place, len(rows))) for row in rows for place in row if place.room),
+        *(box(place, top(place, len(rows))) for row in rows for place in row if place.layer),
     ]
     return "\n".join([*lines, "</svg>", ""])
 
 
 def placed(graph: nx.DiGraph) -> tuple[list[list[Place]], list[list[Place]]]:
-    """Rows of places, the lowest first, and the arrows as the places that they pass from room to room."""
+    """Rows of places, the lowest first, and the arrows as the places that they pass from layer to layer."""
     height: dict[str, int] = {}
-    for room in reversed(list(nx.lexicographical_topological_sort(graph))):
-        height[room] = 1 + max((height[other] for other in graph[room]), default=-1)
-    rooms = {room: Place(height[room], room) for room in sorted(graph)}
+    for layer in reversed(list(nx.lexicographical_topological_sort(graph))):
+        height[layer] = 1 + max((height[other] for other in graph[layer]), default=-1)
+    layers = {layer: Place(height[layer], layer) for layer in sorted(graph)}
     rows: list[list[Place]] = [[] for _ in range(max(height.values()) + 1)]
-    for place in rooms.values():
+    for place in layers.values():
         rows[place.row].append(place)
     ways = []
     for upper, lower in sorted(nx.transitive_reduction(graph).edges):
         passed = [Place(row) for row in range(height[upper] - 1, height[lower], -1)]
         for place in passed:
             rows[place.row].append(place)
-        ways.append([rooms[upper], *passed, rooms[lower]])
+        ways.append([layers[upper], *passed, layers[lower]])
     return rows, ways
 
 
@@ -135,7 +136,7 @@ def straighten(rows: list[list[Place]], near: Near) -> None:
         for row in rows if sweep % 2 else reversed(rows):
             wanted, middle = [], sum(place.x for place in row) / len(row)
             for place in row:
-                weights = [1.0 if place.room or other.room else 8.0 for other in near[place]]
+                weights = [1.0 if place.layer or other.layer else 8.0 for other in near[place]]
                 pull = sum(weight * other.x for weight, other in zip(weights, near[place], strict=True))
                 wanted.append(pull / sum(weights) if weights else middle)
             spread(row, wanted)
@@ -161,24 +162,24 @@ def top(place: Place, rows: int) -> float:
 
 
 def box(place: Place, y: float) -> str:
-    """A room with its name and what it is for."""
-    x, role = place.x - WIDTH / 2, ROLES.get(place.room, "")
+    """A layer with its name and what it is for."""
+    x, role = place.x - WIDTH / 2, ROLES.get(place.layer, "")
     return (f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH:.0f}" height="{HEIGHT:.0f}" rx="7" fill="#eef4fb" '
             f'stroke="#2f6db0"/><text x="{place.x:.1f}" y="{y + 19:.1f}" text-anchor="middle" font-size="14" '
-            f'font-weight="600" fill="#12263f">{place.room}</text><text x="{place.x:.1f}" y="{y + 35:.1f}" '
+            f'font-weight="600" fill="#12263f">{place.layer}</text><text x="{place.x:.1f}" y="{y + 35:.1f}" '
             f'text-anchor="middle" font-size="11" fill="#41546b">{role}</text>')
 
 
 def arrow(way: list[Place], rows: int) -> str:
-    """From the foot of the upper room past the rows between to the head of the lower one."""
+    """From the foot of the upper layer past the rows between to the head of the lower one."""
     x, y = way[0].x, top(way[0], rows) + HEIGHT
     path = f"M{x:.1f} {y:.1f}"
     for place in way[1:]:
-        next_y = top(place, rows) - (3 if place.room else 0)
+        next_y = top(place, rows) - (3 if place.layer else 0)
         middle = (y + next_y) / 2
         path += f" C{x:.1f} {middle:.1f} {place.x:.1f} {middle:.1f} {place.x:.1f} {next_y:.1f}"
         x, y = place.x, next_y
-        if not place.room:
+        if not place.layer:
             y += HEIGHT
             path += f" L{x:.1f} {y:.1f}"
     return f'<path d="{path}" fill="none" stroke="#5b6b7f" stroke-width="1.3" marker-end="url(#tip)"/>'
