@@ -142,7 +142,7 @@ class NormalizedProblem(NamedTuple):
     def round_time(self, bandwidth_hz: float | Floats) -> Floats:
         """Return each device's shortest round with this bandwidth; inf where its budget does not allow one.
 
-        Several bandwidths, in a column, give a row each. The caller suppresses numpy's warnings about invalid roots.
+        Several bandwidths, in a column, give a row each.
         """
         upload_s = self.upload_time(bandwidth_hz)
         return upload_s + self.ready_time(upload_s)
@@ -150,10 +150,12 @@ class NormalizedProblem(NamedTuple):
     def ready_time(self, upload_s: Floats) -> Floats:
         """Return the least computing time for which such an upload leaves energy; inf where it leaves too little."""
         spare = self.budget - upload_s
-        compute_s = np.maximum(np.sqrt(self.work / spare), self.fastest)
+        some = spare > ZERO
+        least_s = np.sqrt(np.divide(self.work, spare, out=np.full(spare.shape, np.inf), where=some))
+        compute_s = np.maximum(least_s, self.fastest)
         if self.table is not None:
             compute_s = np.where(self.table.tabled, self.table.least_time(spare), compute_s)
-        return np.where((spare > ZERO) & (compute_s <= self.slowest), compute_s, np.inf)
+        return np.where(some & (compute_s <= self.slowest), compute_s, np.inf)
 
 
 class TableCpus:
