@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from traceback import extract_tb
@@ -110,22 +110,24 @@ OWN_CODE = 'Code of your own: "package.module:Name".'
 
 def unknown(
     key: str, name: object, allowed: Iterable[str], code: str = "unknown-name", hint: str = "", source: str = "",
-    *, secret: bool = False, renamed: Mapping[str, str] | None = None,
+    *, secret: bool = False,
 ) -> InputError:
     """Return the error for an unknown name: lists the allowed names and suggests the nearest.
 
     A ``secret`` name is not repeated: any file may be named as a table, and its first line read as names.
-    ``renamed`` are old names and the new ones to suggest for them.
 
     >>> str(unknown("allocation.method", "soa", ["sao", "equal"]))
     'allocation.method: unknown name (found "soa"; expected equal or sao). Did you mean "sao"?'
     """
     names = sorted(allowed)
-    near = nearest(str(name), [*names, *(renamed or {})])
-    near = (renamed or {}).get(near, near) if near else near
-    hints = ([f'Did you mean "{near}"?'] if near else []) + ([hint] if hint else [])
-    return InputError(code, key, None if secret else quoted(name), alternatives(names) if names else "none",
-                      " ".join(hints), source)
+    hints = filter(None, (did_you_mean(nearest(str(name), names)), hint))
+    return InputError(code, key, None if secret else quoted(name), alternatives(names) or "none", " ".join(hints),
+                      source)
+
+
+def did_you_mean(near: str | None) -> str:
+    """Return the hint at a similar name; empty without one."""
+    return f'Did you mean "{near}"?' if near else ""
 
 
 class UserCodeError(InputError):

@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from types import MappingProxyType
 
-from netsim.base.errors import InputError, alternatives, nearest, quoted
+from netsim.base.errors import InputError, alternatives, did_you_mean, nearest, quoted
 
 
 def linear(decibels: float) -> float:
@@ -101,8 +101,7 @@ def _parse(text: str, dimension: str) -> float:
     number, unit = match.groups()
     if unit not in units:
         known, near = sorted(units), nearest(unit, sorted(units))
-        hint = 'Give the voltage too, such as "2800 mAh at 3.7 V"' if unit in ("mAh", "Ah") else (
-            f'Did you mean "{near}"?' if near else "")
+        hint = 'Give the voltage too, such as "2800 mAh at 3.7 V"' if unit in ("mAh", "Ah") else did_you_mean(near)
         raise InputError("wrong-unit", "", quoted(text), f"{dimension} in {alternatives(known)}", hint)
     scale = units[unit]
     try:

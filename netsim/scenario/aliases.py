@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from netsim.base.errors import InputError
+from netsim.scenario.tables import at
 
 Key = tuple[str, ...]
 Table = dict[str, Any]
@@ -33,7 +34,7 @@ class Alias:
         if self.only is None:
             return True
         key, allowed = self.only
-        return next((value for table in tables if (value := _get(table, key)) is not None), None) in allowed
+        return next((value for table in tables if (value := at(table, key)) is not None), None) in allowed
 
     def inverse(self) -> Alias:
         """Return the translation from new to old."""
@@ -142,22 +143,16 @@ def _translated(table: Table, alias: Alias, source: str, above: Key, written: di
             _translated(each, alias.within(), source, ("population", str(each.get("name", "device"))), written)
             if isinstance(each, dict) else each for each in listed]}
     target = table.get(alias.new[0])
-    if (value := _get(table, alias.old)) is not None and (
+    if (value := at(table, alias.old)) is not None and (
             len(alias.new) == 1 or target is None or isinstance(target, dict)):      # else a fault, reported later
-        if _get(table, alias.new) is not None:
+        if at(table, alias.new) is not None:
             old, new = (".".join((*above, *key)) for key in (alias.old, alias.new))
             raise InputError("renamed", old, f"it and its new name {new}", "only one of them", f"Remove {old}", source)
         table = _renamed(table, alias.old, alias.new, value)
         written[*above, *alias.new] = (*above, *alias.old)
-    value = _get(table, alias.new)
+    value = at(table, alias.new)
     if isinstance(value, str) and value in alias.values:
         table = _put(table, alias.new, alias.values[value])
-    return table
-
-
-def _get(table: Any, key: Key) -> Any:
-    for step in key:
-        table = table.get(step) if isinstance(table, Mapping) else None
     return table
 
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netsim.base.errors import InputError, nearest, quoted, unknown
+from netsim.base.errors import InputError, did_you_mean, nearest, quoted, unknown
 from netsim.base.files import MEGABYTE, read_text
 from netsim.base.pluralize import pluralize
 from netsim.base.units import parse
 from netsim.scenario.devices import MOST_DEVICES, Fleet
+from netsim.scenario.tables import at, populations, size_of
 
 MOST_BYTES = 500 * MEGABYTE
 # columns of a fleet without units
@@ -232,9 +233,8 @@ class ByDevice:
         known = _positions(devices, self.sheet.path)
         for name, row in self.rows.items():
             if name not in known:
-                near = nearest(name, devices)
                 raise InputError("unknown-name", 'column "device"', quoted(name), "the name of a device",
-                                 f'Did you mean "{near}"?' if near else "", self.sheet.at(row))
+                                 did_you_mean(nearest(name, devices)), self.sheet.at(row))
         return [self.entries.get(name, {column: [] for column in self.columns}) for name in devices]
 
     def _by_number(self) -> list[dict[str, list[float]]]:
@@ -280,36 +280,30 @@ def _positions(names: list[str], path: str) -> dict[str, int]:
 
 def match_names(table: dict[str, Any]) -> dict[str, Any]:
     """Order the entries of files with device names as the devices of the scenario."""
-    tables = table.get("population")
-    recorded = [(each, key, inside) for each in (tables if isinstance(tables, list) else ()) if isinstance(each, dict)
+    recorded = [(each, key, inside) for each in populations(table)
                 for key, inside in (("mobility", "tracks"), ("availability", "intervals"))
-                if isinstance(each.get(key), dict) and isinstance(each[key].get(inside), ByDevice)]
-    gains = table["cell"].get("gain_trace") if isinstance(table.get("cell"), dict) else None
+                if isinstance(at(each, (key, inside)), ByDevice)]
+    gains = at(table, ("cell", "gain_trace"))
     if not recorded and not isinstance(gains, RecordedGains):
         return table
-    names = _names_of(tables)
+    names = _names_of(table)
     for each, key, inside in recorded:
         each[key] = {**each[key], inside: each[key][inside].of(names[id(each)])}
     if isinstance(gains, RecordedGains):
-        named = any(isinstance(each.get("devices"), dict) and "name" in each["devices"] for each in tables or ()
-                    if isinstance(each, dict))
+        named = any(at(each, ("devices", "name")) is not None for each in populations(table))
         devices = [name for each in names.values() for name in each]
         table = {**table, "cell": {**table["cell"], "gain_trace": gains.of(devices, named=named)}}
     return table
 
 
-def _names_of(tables: Any) -> dict[int, list[str]]:
-    """Return the names of devices, as ``netsim.devices.population.DeviceNames``, by the id of their table."""
+def _names_of(table: dict[str, Any]) -> dict[int, list[str]]:
+    """Return the names of devices, as ``netsim.devices.population.DeviceNames``, by the id of their population."""
     names: dict[int, list[str]] = {}
     number = 0
-    for table in (each for each in (tables if isinstance(tables, list) else ()) if isinstance(each, dict)):
-        given = table.get("devices")
-        devices: dict[str, Any] = given if isinstance(given, dict) else {}
-        columns = [column for column in devices.values() if isinstance(column, list)]
-        count = len(columns[0]) if columns else len(table["places"]) if isinstance(table.get("places"), list) else (
-            int(table["count"]) if isinstance(table.get("count"), int | float) else 0)
-        kinds = devices.get("kind") or [table.get("name", "device")] * min(count, MOST_DEVICES)
-        names[id(table)] = [str(name) for name in devices.get("name") or [
+    for each in populations(table):
+        count = size_of(each)
+        kinds = at(each, ("devices", "kind")) or [each.get("name", "device")] * min(count, MOST_DEVICES)
+        names[id(each)] = [str(name) for name in at(each, ("devices", "name")) or [
             f"{kind} {place}" for place, kind in enumerate(kinds, number)]]
         number += count
     return names

@@ -9,14 +9,22 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from netsim.base.errors import MOST_TOLD, InputError, SeveralInputErrors, alternatives, quoted, unknown
+from netsim.base.errors import (
+    MOST_TOLD,
+    InputError,
+    SeveralInputErrors,
+    alternatives,
+    did_you_mean,
+    nearest,
+    quoted,
+    unknown,
+)
 from netsim.base.fields import TYPES, input_error, merged, names_in
 from netsim.base.pluralize import pluralize
 from netsim.scenario.aliases import Key, old_names
 from netsim.scenario.csv_tables import Columns
 from netsim.scenario.not_modelled import not_modelled
-
-Path = tuple[str | int, ...]
+from netsim.scenario.tables import Place, at
 
 
 @dataclass(frozen=True)
@@ -27,7 +35,7 @@ class Layer:
     table: dict[str, Any]                                             # in the new spellings
     written: Mapping[Key, Key] = field(default_factory=dict)          # keys that the source writes in an old one
 
-    def as_written(self, path: Path) -> str:
+    def as_written(self, path: Place) -> str:
         """Return a key as the source writes it."""
         shown = tuple(map(str, path))
         for new, old in reversed(list(self.written.items())):
@@ -40,7 +48,7 @@ def explain(
     problem: ValidationError, table: dict[str, Any], layers: Sequence[Layer], classes: Mapping[int, type[BaseModel]],
 ) -> InputError:
     """Return all errors of a scenario as one; ``classes`` is the model that validated each table, by the table's id."""
-    complaints: dict[Path, list[ErrorDetails]] = {}
+    complaints: dict[Place, list[ErrorDetails]] = {}
     for error in problem.errors(include_url=False):
         complaints.setdefault(_path(table, error), []).append(error)
     around = {path[:length] for path in complaints for length in range(len(path))}      # tables around an error
@@ -53,7 +61,7 @@ def explain(
     return faults[0] if len(told) == 1 else SeveralInputErrors(*faults, there=len(told))
 
 
-def _path(table: Any, error: ErrorDetails) -> Path:
+def _path(table: Any, error: ErrorDetails) -> Place:
     """Return the key path of an error.
 
     Pydantic's locations also name the kind of a union ("uniform"); such steps are not in the file.
@@ -72,19 +80,7 @@ def _path(table: Any, error: ErrorDetails) -> Path:
     return (*path, *error.get("ctx", {}).get("at", ()))
 
 
-def at(table: Any, path: Path) -> Any:
-    """Return the value at a key path, or None; a population is addressed by name or position."""
-    for step in path:
-        if isinstance(table, list) and isinstance(step, str):
-            table = next((entry for entry in table if isinstance(entry, dict) and entry.get("name") == step), None)
-        elif isinstance(table, dict):
-            table = table.get(step)
-        else:
-            table = table[step] if isinstance(table, list) and isinstance(step, int) and step < len(table) else None
-    return table
-
-
-def _place(path: Path, table: dict[str, Any], layers: Sequence[Layer]) -> tuple[str, str]:
+def _place(path: Place, table: dict[str, Any], layers: Sequence[Layer]) -> tuple[str, str]:
     """Return source and key: of the topmost layer with the key, or with the nearest table around it."""
     columns = at(table, path[:3])
     if len(path) == 5 and isinstance(columns, Columns):
@@ -106,16 +102,17 @@ def _of_its_form(errors: Sequence[ErrorDetails]) -> bool:
 TAGS = {"uniform": "dist", "log-distance": "model"}     # key with the kind of a table, if it is not `kind`
 
 
-def _fault(error: ErrorDetails, path: Path, table: Any, classes: Mapping[int, type[BaseModel]]) -> InputError:
+def _fault(error: ErrorDetails, path: Place, table: Any, classes: Mapping[int, type[BaseModel]]) -> InputError:
     """Return the error of a key, without its path; its own key is a step to add to the path."""
     kind, context, value = error["type"], error.get("ctx", {}), at(table, path)
     last = str(path[-1]) if path else ""
     checked_by = classes.get(id(at(table, path[:-1])))
     if kind == "extra_forbidden":
-        fault = unknown("", last, checked_by.model_fields if checked_by else (), "unknown-key",
-                        renamed=old_names(path[:-1]))
+        names, renamed = sorted(checked_by.model_fields if checked_by else ()), old_names(path[:-1])
+        near = nearest(last, [*names, *renamed]) or ""
         given = "" if isinstance(value, dict | list) else f" = {quoted(value)}"
-        return InputError("unknown-key", "", f"{last}{given}", fault.expected, not_modelled(last) or fault.hint)
+        return InputError("unknown-key", "", f"{last}{given}", alternatives(names) or "none",
+                          not_modelled(last) or did_you_mean(renamed.get(near, near)))
     if kind == "missing" and isinstance(error["input"], list):
         return InputError("wrong-length", "", pluralize(len(error["input"]), "entry", "entries"), "more")
     if kind == "missing" and "expected" not in context:

@@ -23,10 +23,11 @@ from netsim.base.files import MEGABYTE, as_text, expanded, native, read_text, re
 from netsim.base.options import toml_value
 from netsim.scenario.aliases import canonical, canonical_key
 from netsim.scenario.csv_tables import match_names, read_by_device, read_fleet, read_gains, read_rates
-from netsim.scenario.errors import Layer, at, explain
+from netsim.scenario.errors import Layer, explain
 from netsim.scenario.profiles import IN_PACKAGE, with_profiles
-from netsim.scenario.recorded_traces import Files, resolved, with_files
+from netsim.scenario.recorded_traces import Files, resolved
 from netsim.scenario.schema import Scenario
+from netsim.scenario.tables import Place, at, populations, steps_of, with_files
 from netsim.scenario.unused_keys import Provenance
 from netsim.scenario.upgrade import upgraded
 
@@ -163,11 +164,10 @@ def _assembled(
 def read_files(table: dict[str, Any]) -> tuple[dict[str, Any], Files]:
     """Return a scenario's tables with the content of the files that they name, and these files by key."""
     table, files = resolved(table, READERS)
-    for steps, read_in in READERS.items():
-        table = with_files(table, steps, read_in)
+    for steps in READERS:
+        table = with_files(table, steps, lambda given, place: READERS[steps_of(place)](given))
     whole = match_names(with_profiles(table))
-    given = table.get("population")
-    moved = isinstance(given, list) and len(whole["population"]) != len(given)      # a mix moves populations
+    moved = len(populations(whole)) != len(populations(table))      # a mix moves populations
     return whole, Files() if moved else files
 
 
@@ -221,15 +221,14 @@ def _layers_of(source: str, table: dict[str, Any], place: Path, above: tuple[Pat
 
 def _absolute(table: dict[str, Any], folder: Path, source: str) -> dict[str, Any]:
     """Resolve paths relative to the folder of the file that names them."""
-    for steps in PATHS:
-        def path(text: Any, steps: Steps = steps) -> Any:
-            if isinstance(text, dict):
-                return text
-            named = (text or steps[0] == "population") and not (
-                (steps[-1] == "profiles" and IN_PACKAGE.fullmatch(text))
-                or (steps[-1] == "rate" and not text.lower().endswith(".csv")))
-            return str(folder / expanded(text, ".".join(steps), source)) if named else text
+    def path(text: Any, place: Place) -> Any:
+        if isinstance(text, dict) or not (text or place[0] == "population") or (
+                (place[-1] == "profiles" and IN_PACKAGE.fullmatch(text))
+                or (place[-1] == "rate" and not text.lower().endswith(".csv"))):
+            return text
+        return str(folder / expanded(text, ".".join(steps_of(place)), source))
 
+    for steps in PATHS:
         table = with_files(table, steps, path)
     return table
 
@@ -366,9 +365,7 @@ def _plain(value: Any, key: str, source: str = "") -> Any:
 def _population_layer(
     path: str, steps: list[str], layer: dict[str, Any], below: dict[str, Any], source: str,
 ) -> dict[str, Any]:
-    listed = below.get("population")
-    names = [str(table.get("name", "device")) for table in (listed if isinstance(listed, list) else [])
-             if isinstance(table, dict)]
+    names = [str(table.get("name", "device")) for table in populations(below)]
     if len(steps) < 3 or steps[1] not in names:
         raise unknown(path, steps[1] if len(steps) > 1 else "", names, "unknown-key", "A population is addressed by "
                       f"its name, such as population.{names[0] if names else 'phone'}.count=10", source)

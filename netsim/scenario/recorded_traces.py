@@ -18,6 +18,7 @@ import io
 import math
 import pickle
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,6 +26,7 @@ from typing import Any, ClassVar
 from netsim.base.errors import InputError, quoted, unknown
 from netsim.base.files import MEGABYTE, read_bytes, read_json
 from netsim.base.rng import stream
+from netsim.scenario.tables import Place, at, size_of, steps_of, with_files
 
 MOST_BYTES = 500 * MEGABYTE
 MOST_EDGES = 100_000         # instants of one device
@@ -219,23 +221,16 @@ def read_reference(given: dict[str, Any], key: tuple[str, ...], count: int | Non
 
 def check_hash(path: str, expected: Any, where: str) -> None:
     """Raise InputError if a file is not the one that a scenario refers to by its hash."""
-    if expected is None:
-        return
-    found = content_hash(path)
-    if found != expected:
+    if expected is not None and (found := content_hash(path)) != expected:
         raise InputError("conflict", f"{where}.sha256", found or "no file", str(expected)[:64],
                          f"{path} is not the file that the scenario was made with")
 
 
 def content_hash(path: str) -> str | None:
     """Return the SHA-256 of a file; None if it cannot be read."""
-    try:
-        return hashlib.sha256(read_bytes(Path(path), "a recorded file", MOST_BYTES)).hexdigest()
-    except OSError:
-        return None
-
-
-Place = tuple[str | int, ...]      # a key of a scenario; populations by position
+    with suppress(OSError, InputError):
+        return hashlib.sha256(read_bytes(Path(path), "part of a scenario", MOST_BYTES)).hexdigest()
+    return None
 
 
 class Files(dict[Place, Any]):
@@ -247,70 +242,34 @@ class Files(dict[Place, Any]):
     __hash__ = None
 
 
-def with_files(table: Any, steps: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
-    """A copy of a table, with what ``change`` makes of the path of a file, or of a table with one, at these steps."""
-    if not steps:
-        return change(table) if isinstance(table, str) or (isinstance(table, dict) and "file" in table) else table
-    if isinstance(table, list):
-        return [with_files(entry, steps, change) for entry in table]
-    if isinstance(table, dict) and steps[0] in table:
-        return {**table, steps[0]: with_files(table[steps[0]], steps[1:], change)}
-    return table
-
-
 def resolved(table: dict[str, Any], keys: Iterable[tuple[str, ...]]) -> tuple[dict[str, Any], Files]:
     """Return a scenario's tables with the content of traces, and what they say of files, by key.
 
     ``keys`` are those that may name a file: ``("population", "devices")`` and so on.
     """
     found = Files()
+
+    def read(value: Any, place: Place) -> Any:
+        if isinstance(value, str):
+            if place[-1] != "rate" or value.lower().endswith(".csv"):
+                found[place] = {"file": value}
+            return value
+        population = at(table, place[:2])
+        count = size_of(population) or None if place[0] == "population" and isinstance(population, dict) else None
+        found[place] = value if count is None or "format" not in value else {"sample": count, **value}
+        return read_reference(value, tuple(step for step in steps_of(place) if step != "population"), count)
+
     for key in keys:
-        if key[0] != "population":
-            table = _resolve(table, key, (), found, None)
-            continue
-        listed = table.get("population")
-        if isinstance(listed, list):
-            table = {**table, "population": [_resolve(each, key[1:], ("population", place), found, _size(each))
-                                             for place, each in enumerate(listed)]}
+        table = with_files(table, key, read)
     return table, found
-
-
-def _size(population: Any) -> int | None:
-    """Return the number of devices of a population, if it is known before its files are read."""
-    if not isinstance(population, dict):
-        return None
-    devices = population.get("devices")
-    listed = devices.get("sample") if isinstance(devices, dict) and "file" in devices else next(
-        (len(column) for column in devices.values() if isinstance(column, list)), None) if isinstance(
-        devices, dict) else None
-    size = population.get("count") or listed or len(population.get("places") or ())
-    return size if isinstance(size, int) and size else None
-
-
-def _resolve(table: Any, steps: tuple[str, ...], above: Place, found: dict[Place, Any], count: int | None) -> Any:
-    if not isinstance(table, dict) or steps[0] not in table:
-        return table
-    value = table[steps[0]]
-    if len(steps) > 1:
-        return {**table, steps[0]: _resolve(value, steps[1:], (*above, steps[0]), found, count)}
-    key = tuple(step for step in (*above, steps[0]) if isinstance(step, str) and step != "population")
-    if isinstance(value, str) and (key[-1] != "rate" or value.lower().endswith(".csv")):
-        found[(*above, steps[0])] = {"file": value}
-    elif isinstance(value, dict) and "file" in value:
-        found[(*above, steps[0])] = value if count is None or "format" not in value else {"sample": count, **value}
-        return {**table, steps[0]: read_reference(value, key, count)}
-    return table
 
 
 def referenced(table: dict[str, Any], found: Mapping[Place, Any]) -> dict[str, Any]:
     """Return a written scenario in which large recordings are named by path and content hash."""
     for place, given in found.items():
-        at: Any = table
-        for step in place[:-1]:
-            at = at[step] if isinstance(at, list | tuple) and isinstance(step, int) and step < len(at) else (
-                at.get(step) if isinstance(at, dict) else None)
-        if isinstance(at, dict) and place[-1] in at and numbers_in(at[place[-1]]) > LARGE and "rename" not in given:
-            at[place[-1]] = {**given, "sha256": content_hash(given["file"])}
+        above = at(table, place[:-1])
+        if isinstance(above, dict) and numbers_in(above.get(place[-1], ())) > LARGE and "rename" not in given:
+            above[place[-1]] = {**given, "sha256": content_hash(given["file"])}
     return table
 
 

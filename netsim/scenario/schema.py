@@ -6,7 +6,6 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -17,21 +16,19 @@ from pydantic import Field, PrivateAttr, Strict, model_validator
 from netsim.base import html
 from netsim.base.errors import InputError, describe_value
 from netsim.base.fields import Model, Natural, OpenTable, Time, field_error, key
-from netsim.base.files import MEGABYTE, read_bytes
 from netsim.base.pluralize import pluralize
 from netsim.scenario import toml_text
 from netsim.scenario.aliases import as_stored
 from netsim.scenario.devices import IN_TIME, MOST_DEVICES, PopulationTable
 from netsim.scenario.learning import LearningTable
 from netsim.scenario.radio import Cell, RateTrace, Shadowing
-from netsim.scenario.recorded_traces import Files, referenced
+from netsim.scenario.recorded_traces import Files, content_hash, referenced
 from netsim.scenario.time_varying import TimeOfDay, seconds_of
 from netsim.scenario.unused_keys import Provenance, flat, is_complete, unused_keys
 
 BITS_A_PARAMETER = 32
 # keys that are newer than stored results, with their defaults, which are not part of the digest
 ADDED = {("learning", "device"): "cpu", ("flower", "queries"): "free", ("flower", "compute"): "measured"}
-MOST_BYTES = 500 * MEGABYTE      # of a file whose content is part of the digest
 
 
 class MethodTable(OpenTable):
@@ -372,9 +369,7 @@ class Scenario(Model):
 
 def _content(path: str) -> str:
     """Return the hash of a file, or its path if it cannot be read; that error is reported when the file is used."""
-    with suppress(OSError, InputError):
-        return hashlib.sha256(read_bytes(Path(path), "part of a scenario", MOST_BYTES)).hexdigest()
-    return path
+    return content_hash(path) or path
 
 
 def _listing(folder: Path) -> str:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from netsim.base.errors import InputError
 from netsim.base.fields import Quantity
 from netsim.scenario.devices import KEY_OF, NEEDED, PopulationTable
-from netsim.scenario.errors import Layer, at
+from netsim.scenario.errors import Layer
+from netsim.scenario.tables import at
 from netsim.scenario.toml_text import inline, is_section
 
 if TYPE_CHECKING:
