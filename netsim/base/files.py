@@ -11,8 +11,8 @@ import shutil
 import stat
 import time
 import tomllib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from tempfile import mkdtemp
@@ -179,6 +179,17 @@ def replace_text(path: Path, text: str) -> None:
 
 
 # Reading: an untrusted file is a plain file of bounded size, or an InputError is raised.
+
+@contextmanager
+def reading(path: Path | str, hint: str = "") -> Iterator[None]:
+    """Raise InputError if a file that is read in this block is missing, with a hint, or cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError("no-such-file", str(path), hint=hint) from None
+    except OSError as error:
+        raise InputError("unreadable", str(path), error.strerror) from None
+
 
 def open_to_read(path: Path, what: str, most: int = MOST_BYTES) -> IO[bytes]:
     """Open a plain file of at most ``most`` bytes; ``what`` describes it in messages: "a scenario".

@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.base.checksummed import read_object, write_object
 from netsim.base.errors import InputError
-from netsim.base.files import replace_text
+from netsim.base.files import reading, replace_text
 from netsim.base.types import Floats, Ints
 from netsim.calibration.fits import Fits
 from netsim.calibration.laws import Laws
@@ -213,14 +213,11 @@ def read_fleet(path: Path, overrides: Sequence[str] = ()) -> CalibratedFleet:
 
     beside = uncertainty_beside(path)
     tables = tomllib.loads(load_scenario(str(path), list(overrides)).to_toml())
-    try:
+    with reading(beside, f"`netsim calibrate LOG -o {path.name}` writes it beside the scenario"):
         stored = read_object(beside, "the uncertainty of a calibrated scenario")
-    except FileNotFoundError:
-        raise InputError("no-such-file", str(beside), hint=f"`netsim calibrate LOG -o {path.name}` writes it beside "
-                         "the scenario") from None
+    if stored.get("format") != FORMAT:
+        raise InputError("other-version", str(beside), f"format {stored.get('format')}", f"format {FORMAT}")
     try:
-        if stored["format"] != FORMAT:
-            raise InputError("other-version", str(beside), f"format {stored['format']}", f"format {FORMAT}")
         names = tuple(stored["names"])
         laws = {name: Fits(**{field.name: np.array(law[field.name], dtype=TYPES.get(field.name, np.float64))
                               for field in fields(Fits)}) for name, law in stored["laws"].items() if name in LAWS}

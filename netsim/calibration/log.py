@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netsim.base.errors import InputError, nearest, quoted
-from netsim.base.files import MEGABYTE, open_to_read
+from netsim.base.files import MEGABYTE, open_to_read, reading
 from netsim.base.pluralize import pluralize
 
 if TYPE_CHECKING:
@@ -156,13 +156,10 @@ def _frame(file: Path) -> pl.DataFrame:
     """Return the known columns as numbers and texts, and the others empty; raise InputError for a wrong cell."""
     import polars as pl
 
-    try:
+    with reading(file):
         open_to_read(file, "a log", MOST_BYTES).close()
+    try:
         header = pl.scan_csv(file, glob=False, infer_schema=False).collect_schema().names()
-    except FileNotFoundError:
-        raise InputError("no-such-file", str(file)) from None
-    except OSError as problem:
-        raise InputError("unreadable", str(file), problem.strerror) from None
     except pl.exceptions.NoDataError:
         raise InputError("empty", str(file)) from None
     except pl.exceptions.PolarsError as problem:

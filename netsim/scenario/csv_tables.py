@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.base.errors import InputError, did_you_mean, nearest, quoted, unknown
-from netsim.base.files import MEGABYTE, read_text
+from netsim.base.files import MEGABYTE, read_text, reading
 from netsim.base.pluralize import pluralize
 from netsim.base.units import parse
 from netsim.scenario.devices import MOST_DEVICES, Fleet
@@ -47,16 +47,14 @@ class Columns(dict[str, list[Any]]):
 def read_sheet(path: str) -> Sheet:
     """Read a CSV file; raise InputError if it is malformed."""
     rows, lines = [], []
+    with reading(path):
+        text = read_text(Path(path), "a table", MOST_BYTES)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        reader = csv.reader(io.StringIO(read_text(Path(path), "a table", MOST_BYTES), newline=""), strict=True)
         for row in reader:
             if any(cell.strip() for cell in row):
                 rows.append([cell.strip() for cell in row])
                 lines.append(reader.line_num)
-    except FileNotFoundError:
-        raise InputError("no-such-file", path) from None
-    except OSError as problem:
-        raise InputError("unreadable", path, problem.strerror) from None
     except csv.Error as problem:
         raise InputError("malformed", path, f"line {len(lines) + 1} or after: {problem}", "CSV") from None
     if not rows:

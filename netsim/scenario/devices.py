@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, Strict, model_validator
 
@@ -140,34 +140,39 @@ KEY_OF: Mapping[str, tuple[str, ...]] = {
     "compute_variation": ("variation", "compute"), "upload_variation": ("variation", "upload")}
 NEEDED = {"cpu": ("cpu_min", "cpu_max", "cycles_per_sample"), "radio": ("power",), "budget": ("budget",)}
 Deviation = Annotated[float, Field(ge=0, le=3)]
-Column = Strict(False), Field(min_length=1, max_length=MOST_DEVICES)
+T = TypeVar("T")
+Column = Annotated[tuple[T, ...] | None, Strict(False), Field(min_length=1, max_length=MOST_DEVICES)]
 
 
-class Fleet(Model):
+class FleetRadio(Model):
+    """Columns of a fleet that name and place the devices and describe their links."""
+
+    name: Annotated[Column[str], key("name of the device")] = None
+    kind: Annotated[Column[str], key("kind of device, such as phone; by default the name of the population")] = None
+    x: Annotated[Column[Coordinate], key("position east of the base station")] = None
+    y: Annotated[Column[Coordinate], key("position north of the base station")] = None
+    gain: Annotated[Column[Gain], key("measured channel gain, instead of path loss")] = None
+    rate: Annotated[Column[DataRate], key("measured upload rate, sending alone")] = None
+    downlink_rate: Annotated[Column[DataRate], key("measured download rate")] = None
+    power: Annotated[Column[Power], key("transmit power")] = None
+    min_power: Annotated[Column[Power], key("lowest transmit power")] = None
+    max_power: Annotated[Column[Power], key("highest transmit power")] = None
+
+
+class Fleet(FleetRadio):
     """A list of devices: each key is a column with one entry per device; other values come from the population."""
 
-    name: Annotated[tuple[str, ...] | None, *Column, key("name of the device")] = None
-    kind: Annotated[tuple[str, ...] | None, *Column, key(
-        "kind of device, such as phone; by default the name of the population")] = None
-    x: Annotated[tuple[Coordinate, ...] | None, *Column, key("position east of the base station")] = None
-    y: Annotated[tuple[Coordinate, ...] | None, *Column, key("position north of the base station")] = None
-    gain: Annotated[tuple[Gain, ...] | None, *Column, key("measured channel gain, instead of path loss")] = None
-    rate: Annotated[tuple[DataRate, ...] | None, *Column, key("measured upload rate, sending alone")] = None
-    downlink_rate: Annotated[tuple[DataRate, ...] | None, *Column, key("measured download rate")] = None
-    power: Annotated[tuple[Power, ...] | None, *Column, key("transmit power")] = None
-    min_power: Annotated[tuple[Power, ...] | None, *Column, key("lowest transmit power")] = None
-    max_power: Annotated[tuple[Power, ...] | None, *Column, key("highest transmit power")] = None
-    budget: Annotated[tuple[Energy | NoBudget, ...] | None, *Column, key('energy of one round, or "none"')] = None
-    battery: Annotated[tuple[Energy | Mains, ...] | None, *Column, key('energy at the start, or "mains"')] = None
-    cpu_min: Annotated[tuple[Frequency, ...] | None, *Column, key("lowest clock frequency")] = None
-    cpu_max: Annotated[tuple[Frequency, ...] | None, *Column, key("highest clock frequency")] = None
-    cycles_per_sample: Annotated[tuple[Positive, ...] | None, *Column, key("C_n")] = None
-    cycles_per_batch: Annotated[tuple[NotNegative, ...] | None, *Column, key("CPU cycles that each batch adds")] = None
-    flops_per_cycle: Annotated[tuple[Positive, ...] | None, *Column, key("floating-point operations per cycle")] = None
-    capacitance: Annotated[tuple[Positive, ...] | None, *Column, key("alpha/2")] = None
-    samples: Annotated[tuple[Natural, ...] | None, *Column, key("D_n: number of samples of the device")] = None
-    compute_variation: Annotated[tuple[Deviation, ...] | None, *Column, key("sd of ln(compute time) of jobs")] = None
-    upload_variation: Annotated[tuple[Deviation, ...] | None, *Column, key("sd of ln(upload time) of jobs")] = None
+    budget: Annotated[Column[Energy | NoBudget], key('energy of one round, or "none"')] = None
+    battery: Annotated[Column[Energy | Mains], key('energy at the start, or "mains"')] = None
+    cpu_min: Annotated[Column[Frequency], key("lowest clock frequency")] = None
+    cpu_max: Annotated[Column[Frequency], key("highest clock frequency")] = None
+    cycles_per_sample: Annotated[Column[Positive], key("C_n")] = None
+    cycles_per_batch: Annotated[Column[NotNegative], key("CPU cycles that each batch adds")] = None
+    flops_per_cycle: Annotated[Column[Positive], key("floating-point operations per cycle")] = None
+    capacitance: Annotated[Column[Positive], key("alpha/2")] = None
+    samples: Annotated[Column[Natural], key("D_n: number of samples of the device")] = None
+    compute_variation: Annotated[Column[Deviation], key("sd of ln(compute time) of jobs")] = None
+    upload_variation: Annotated[Column[Deviation], key("sd of ln(upload time) of jobs")] = None
 
     @model_validator(mode="after")
     def _even(self) -> Self:
@@ -234,26 +239,8 @@ class PopulationTable(Model):
         columns = self.devices.columns() if self.devices is not None else {}
         if self.profile is not None or self.profiles is not None:
             raise field_error("unsupported", "profile", hint="load_scenario and Scenario.of fill profiles in")
-        if self.devices is not None and (self.count is not None or self.places is not None):
-            raise field_error("conflict", "devices", expected="neither count nor places beside it",
-                              hint="It lists every device")
-        if self.devices is None and self.count is None and self.places is None:
-            raise field_error("missing", "count", expected="count, places or devices")
-        if self.places is not None and self.count not in (None, len(self.places)):
-            raise field_error("conflict", "count", expected=f"none beside places, which has "
-                              f"{pluralize(len(self.places), 'entry', 'entries')}")
-        if self.mobility is not None and self.mobility.model == "random-waypoint" and (
-                self.places is not None or "x" in columns):
-            raise field_error("conflict", "mobility", expected="neither places nor x and y beside random-waypoint",
-                              hint="It draws the initial positions")
-        for table, name, words in (("mobility", "tracks", ("track",)),
-                                   ("availability", "intervals", ("entry", "entries"))):
-            recorded = getattr(getattr(self, table), name, None)
-            if recorded is not None and len(recorded) != self.size:
-                raise field_error("wrong-length", table, name, found=pluralize(len(recorded), *words),
-                                  expected=f"one for each of {pluralize(self.size, 'device')}")
-        if self.mobility is not None and "gain" in columns:
-            raise field_error("conflict", "mobility", hint="A measured gain has no position: remove the column gain")
+        self._check_count()
+        self._check_mobility(columns)
         self._check_rates(columns)
         for table, instead in NEEDED.items():
             given = {*columns, *(("cycles_per_sample",) if "flops_per_cycle" in columns else ())}
@@ -267,6 +254,32 @@ class PopulationTable(Model):
         self._check_order("cpu_min", "cpu_max", columns)
         self._check_order("min_power", "max_power", columns)
         return self
+
+    def _check_count(self) -> None:
+        """Require one of count, places and devices."""
+        if self.devices is not None and (self.count is not None or self.places is not None):
+            raise field_error("conflict", "devices", expected="neither count nor places beside it",
+                              hint="It lists every device")
+        if self.devices is None and self.count is None and self.places is None:
+            raise field_error("missing", "count", expected="count, places or devices")
+        if self.places is not None and self.count not in (None, len(self.places)):
+            raise field_error("conflict", "count", expected=f"none beside places, which has "
+                              f"{pluralize(len(self.places), 'entry', 'entries')}")
+
+    def _check_mobility(self, columns: Mapping[str, Any]) -> None:
+        """Raise an error for positions beside mobility, and for recordings of another number of devices."""
+        if self.mobility is not None and self.mobility.model == "random-waypoint" and (
+                self.places is not None or "x" in columns):
+            raise field_error("conflict", "mobility", expected="neither places nor x and y beside random-waypoint",
+                              hint="It draws the initial positions")
+        for table, name, words in (("mobility", "tracks", ("track",)),
+                                   ("availability", "intervals", ("entry", "entries"))):
+            recorded = getattr(getattr(self, table), name, None)
+            if recorded is not None and len(recorded) != self.size:
+                raise field_error("wrong-length", table, name, found=pluralize(len(recorded), *words),
+                                  expected=f"one for each of {pluralize(self.size, 'device')}")
+        if self.mobility is not None and "gain" in columns:
+            raise field_error("conflict", "mobility", hint="A measured gain has no position: remove the column gain")
 
     def values(self, column: str) -> Any:
         """Return the values of a property: a column of the fleet, else the value of its key, or None."""

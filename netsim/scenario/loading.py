@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from netsim.base.errors import InputError, describe_value, quoted, unknown
-from netsim.base.files import MEGABYTE, as_text, expanded, native, read_text, read_toml
+from netsim.base.files import MEGABYTE, as_text, expanded, native, read_text, read_toml, reading
 from netsim.base.options import toml_value
 from netsim.scenario.aliases import canonical, canonical_key
 from netsim.scenario.csv_tables import match_names, read_by_device, read_fleet, read_gains, read_rates
@@ -190,13 +190,8 @@ def _read_layers(path: Path, above: tuple[Path, ...] = ()) -> list[Layer]:
     if len(above) > MOST_BASES:
         raise InputError("too-large", "base", "more nested base files", f"at most {MOST_BASES}",
                          source=str(path))
-    try:
+    with reading(path, f"Built-in scenarios have no ending: {', '.join(builtin_scenarios())}"):
         table = read_toml(path, "a scenario", MOST_BYTES)
-    except FileNotFoundError:
-        raise InputError("no-such-file", str(path), hint="Built-in scenarios have no ending: "
-                         f"{', '.join(builtin_scenarios())}") from None
-    except OSError as problem:
-        raise InputError("unreadable", str(path), problem.strerror) from None
     return _layers_of(str(path), table, place, above)
 
 

@@ -100,6 +100,15 @@ class Rician(Model):
 Fading = Annotated[Rayleigh | Rician, Field(discriminator="model")]
 
 
+def _check_times(t: tuple[float, ...], rows: int) -> None:
+    """Raise an error unless there is a time for each row of a recording, the first 0."""
+    if len(t) != rows:
+        raise field_error("wrong-length", "t", found=pluralize(len(t), "instant"),
+                          expected=f"one for each of {pluralize(rows, 'row')}")
+    if t[0] != 0:
+        raise field_error("out-of-range", "t", 0, found=f"{t[0]:g} s", expected="0 s for the first row")
+
+
 class GainTrace(Model):
     """Recorded channel gains: one column per device, one row per round or time; repeats at its end."""
 
@@ -118,11 +127,8 @@ class GainTrace(Model):
         if len(widths) != 1 or 0 in widths:
             raise field_error("wrong-length", found=f"rows of {str(sorted(widths))[1:-1]} gains",
                               expected="one for each device in every row")
-        if self.t is not None and len(self.t) != len(self.db):
-            raise field_error("wrong-length", "t", found=pluralize(len(self.t), "instant"),
-                              expected=f"one for each of {pluralize(len(self.db), 'row')}")
-        if self.t is not None and self.t[0] != 0:
-            raise field_error("out-of-range", "t", 0, found=f"{self.t[0]:g} s", expected="0 s for the first row")
+        if self.t is not None:
+            _check_times(self.t, len(self.db))
         return self
 
     @property
@@ -179,11 +185,7 @@ class RateTrace(Model):
     def _even(self) -> Self:
         if len({len(row) for row in self.bit_per_s}) != 1:
             raise field_error("wrong-length", "bit_per_s", expected="one rate for each device in every row")
-        if len(self.t) != len(self.bit_per_s):
-            raise field_error("wrong-length", "t", found=pluralize(len(self.t), "instant"),
-                              expected=f"one for each of {pluralize(len(self.bit_per_s), 'row')}")
-        if self.t[0] != 0:
-            raise field_error("out-of-range", "t", 0, found=f"{self.t[0]:g} s", expected="0 s for the first row")
+        _check_times(self.t, len(self.bit_per_s))
         return self
 
     @property

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from netsim.base.errors import InputError, quoted, unknown
-from netsim.base.files import MEGABYTE, read_bytes, read_json
+from netsim.base.files import MEGABYTE, read_bytes, read_json, reading
 from netsim.base.rng import stream
 from netsim.scenario.tables import Place, at, size_of, steps_of, with_files
 
@@ -213,10 +213,8 @@ def read_reference(given: dict[str, Any], key: tuple[str, ...], count: int | Non
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10_000_000:
             raise InputError("needs" if value is None else "out-of-range", f"{where}.{name}", value,
                              "the number of devices" if name == "sample" else f"a whole number from {least} on")
-    try:
+    with reading(path):
         return readers[kind](Path(path), int(size or 0), seed)
-    except OSError as problem:
-        raise InputError("no-such-file" if isinstance(problem, FileNotFoundError) else "unreadable", path) from None
 
 
 def check_hash(path: str, expected: Any, where: str) -> None:

@@ -15,13 +15,14 @@ from pydantic import Field, PrivateAttr, Strict, model_validator
 
 from netsim.base import html
 from netsim.base.errors import InputError, describe_value
-from netsim.base.fields import Model, Natural, OpenTable, Time, field_error, key
+from netsim.base.fields import Model, Natural, OpenTable, Time, key
 from netsim.base.pluralize import pluralize
 from netsim.scenario import toml_text
 from netsim.scenario.aliases import as_stored
-from netsim.scenario.devices import IN_TIME, MOST_DEVICES, PopulationTable
+from netsim.scenario.consistency import check_consistency
+from netsim.scenario.devices import IN_TIME, PopulationTable
 from netsim.scenario.learning import LearningTable
-from netsim.scenario.radio import Cell, RateTrace, Shadowing
+from netsim.scenario.radio import Cell
 from netsim.scenario.recorded_traces import Files, content_hash, referenced
 from netsim.scenario.time_varying import TimeOfDay, seconds_of
 from netsim.scenario.unused_keys import Provenance, flat, is_complete, unused_keys
@@ -130,73 +131,8 @@ class Scenario(Model):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        names = [table.name for table in self.population]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise field_error("duplicate", "population", found=f'the name "{twice[0]}"', expected="one for each table")
-        there = self.size
-        if there > MOST_DEVICES:
-            raise field_error("out-of-range", "population", found=f"{there:,} devices",
-                              expected=f"at most {MOST_DEVICES:,}")
-        if self.selection.cohort > there:
-            raise field_error("more-than-devices", "selection", "cohort", expected=f"at most {there:,}")
-        trace = self.cell.gain_trace
-        if trace is not None and len(trace.db[0]) != there:
-            raise field_error("wrong-length", "cell", "gain_trace", found=pluralize(len(trace.db[0]), "column"),
-                              expected=f"one for each of {pluralize(there, 'device')}")
-        moving = [table.name for table in self.population if table.mobility is not None]
-        if moving and (trace is not None or self.cell.channel is not None):
-            raise field_error("conflict", "cell", "channel" if trace is None else "gain_trace",
-                              expected=f"no mobility of {moving[0]} beside it",
-                              hint="It determines the gains, so positions have no effect")
-        self._check_rates()
-        if not moving and isinstance(self.cell.shadowing, Shadowing):
-            raise field_error("no-effect", "cell", "shadowing", "correlation", hint="No device moves: give a "
-                              f'population mobility, or shadowing = "{self.cell.shadowing.sd:g} dB"')
-        by_the_clock = any(each.charging is not None or "recorded" in (
-            getattr(each.availability, "model", ""), getattr(each.mobility, "model", ""))
-            or isinstance(each.values("rate"), RateTrace) for each in self.population)
-        if self.rounds.starts_at is not None and not by_the_clock and getattr(trace, "t", None) is None:
-            raise field_error("no-effect", "rounds", "starts_at", hint="No population has charging hours, and nothing "
-                              "is recorded over time")
-        counted_flops = [place for place, table in enumerate(self.population) if table.counts_flops]
-        if counted_flops and not self.trains and self.learning.flops_per_sample is None:
-            raise field_error("needs", "population", counted_flops[0], "cpu", "cycles_per_sample", found='"auto"',
-                              expected="learning.flops_per_sample, or a dataset and a model")
-        if not counted_flops and self.learning.flops_per_sample is not None:
-            raise field_error("no-effect", "learning", "flops_per_sample",
-                              hint='No population has cpu.cycles_per_sample = "auto"')
-        auto = [place for place, table in enumerate(self.population) if table.samples == "auto"]
-        if auto and not self.trains:
-            raise field_error("needs", "population", auto[0], "samples", expected="a dataset to split, or a number")
-        if auto and len(auto) < len(self.population):
-            raise field_error("conflict", "population", auto[0], "samples", expected='"auto" for every population or '
-                              "for none", hint="It splits the whole dataset")
+        check_consistency(self)
         return self
-
-    def _check_rates(self) -> None:
-        """Raise an error for measured rates of some populations only, or beside another channel."""
-        cell, model = self.cell, self.cell.link.model if self.cell.link is not None else None
-        for name in ("rate", "downlink_rate"):
-            without = [place for place, table in enumerate(self.population) if table.values(name) is None]
-            if 0 < len(without) < len(self.population):
-                raise field_error("needs", "population", without[0], "radio", name, expected="it for every population "
-                                  "or for none")
-        if cell.downlink is not None and cell.downlink.power is None and not self.downlink_measured:
-            raise field_error("missing", "cell", "downlink", "power")
-        if not self.rates_measured:
-            if model in ("airtime", "dedicated"):
-                raise field_error("needs", "cell", "link", "model", expected="measured rates (radio.rate)")
-            return
-        other = next((name for name, there in (
-            ("gain_trace", cell.gain_trace is not None), ("channel", cell.channel is not None),
-            ("fading", cell.fading != "none"),
-            ("link", cell.link is not None and model not in ("airtime", "dedicated"))) if there), None)
-        if other is not None:
-            raise field_error("conflict", "cell", other, hint="The rates are measured (radio.rate): remove one of them")
-        if cell.downlink is not None and not self.downlink_measured:
-            raise field_error("needs", "population", 0, "radio", "downlink_rate", expected="it for a downlink beside "
-                              "measured rates")
 
     @property
     def has_cpu_tables(self) -> bool:

@@ -30,7 +30,7 @@ from typing import Any
 
 from netsim.analysis.sweep_statistics import labels
 from netsim.base.errors import InputError, unknown
-from netsim.base.files import expanded, read_toml
+from netsim.base.files import expanded, read_toml, reading
 from netsim.base.pluralize import pluralize
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
 from netsim.scenario.loading import PATHS
@@ -100,7 +100,8 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
 
     ``allow_import`` permits code of packages that were not made for netsim.
     """
-    table = _read(path)
+    with reading(path):
+        table = read_toml(path, "a sweep file")
     try:
         for key in table:
             if key not in KEYS:
@@ -126,16 +127,6 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
 def located(error: InputError, where: str) -> InputError:
     """Return the error with ``where``, such as a sweep file, as the source of its key, or as its key."""
     return error.at(source=where) if error.key else error.at(where)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        table = read_toml(path, "a sweep file")
-    except FileNotFoundError:
-        raise InputError("no-such-file", str(path)) from None
-    except OSError as error:
-        raise InputError("unreadable", str(path), error.strerror) from None
-    return table
 
 
 def _base(path: Path, table: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import pytest
 from synthetic_fleets import BITS, draw_fleet, play, write_log
 
 from netsim import InputError, calibrate, load_scenario, predict, simulate
+from netsim.base.checksummed import write_object
 from netsim.calibration.prediction import interval_of
 
 
@@ -114,6 +115,15 @@ def test_a_damaged_uncertainty_is_one_error(fleet, tmp_path, damage):
     with pytest.raises(InputError) as caught:
         predict(tmp_path / "fleet.toml")
     assert caught.value.code == ("no-such-file" if damage == "missing" else "damaged")
+
+
+def test_the_uncertainty_of_another_version_is_not_called_damaged(fleet, tmp_path):
+    folder, _ = fleet
+    (tmp_path / "fleet.toml").write_bytes((folder / "fleet.toml").read_bytes())
+    write_object(tmp_path / "fleet.calibration.json", {"format": 99})
+    with pytest.raises(InputError) as caught:
+        predict(tmp_path / "fleet.toml")
+    assert caught.value.code == "other-version"
 
 
 def test_a_log_of_compute_times_alone_makes_a_fleet_without_uploads(tmp_path):
