@@ -45,24 +45,10 @@ def sample_problem(scenario: Scenario, seed: int, *, allow_import: bool = False)
 def compare_methods(
     scenario: Scenario, methods: Sequence[str], seed: int, *, allow_import: bool = False,
 ) -> list[Result]:
-    """Return each method's plan for the same random cohort.
+    """Return the plan of each method, such as ``fedl:lambda=2``, for the same random cohort.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        The cell and its devices.
-    methods : sequence of str
-        Names of methods, with options as in ``fedl:lambda=2``; if empty, the scenario's own method. The scenario's own
-        method has the scenario's options unless it is given others.
-    seed : int
-        Seed of the draws of population, cohort and channel.
-    allow_import : bool
-        Permit methods and scenario to name code of packages that were not made for netsim.
-
-    Returns
-    -------
-    list of Result
-        One for each method, in order.
+    Without methods, plan with the scenario's own. It has the scenario's options unless it is given others.
+    ``allow_import`` permits methods and scenario to name code of packages that were not made for netsim.
     """
     own = scenario.allocation
     chosen = [with_options(text) for text in methods] or [(own.method, own.options)]

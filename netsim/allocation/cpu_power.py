@@ -19,12 +19,8 @@ class CpuPower:
     """Power in W that each CPU draws at a frequency: linear between the points of its table.
 
     Between two points a CPU switches between both, so that time and energy are their means. Points above the line
-    between two others are never used: the table is reduced to its lower convex hull.
-
-    Parameters
-    ----------
-    hz, watts : array of float, shape (S, K)
-        Points of each device by rising frequency; rows are filled up with inf. A row of inf alone has no table.
+    between two others are never used: the table is reduced to its lower convex hull. ``hz`` and ``watts``, of shape (S,
+    K), have a row of points by rising frequency per device, filled up with inf; a row of inf alone has no table.
     """
 
     hz: Floats
@@ -32,13 +28,7 @@ class CpuPower:
 
     @classmethod
     def of(cls, tables: Sequence[Sequence[tuple[float, float]] | None]) -> CpuPower:
-        """Return the power of devices from their tables of (Hz, W); None stands for a device without one.
-
-        Raises
-        ------
-        InputError
-            If frequencies or powers do not rise, or are not positive.
-        """
+        """Return the power of devices from their tables of (Hz, W), both rising; None: a device without one."""
         hulls = [() if table is None else _hull(table) for table in tables]
         width = max(map(len, hulls), default=0)
         filled = [[*hull, *[(np.inf, np.inf)] * (width - len(hull))] for hull in hulls]

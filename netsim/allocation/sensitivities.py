@@ -60,21 +60,9 @@ class ShadowPrices:
         return cls(float(bandwidth), budget, fastest, slowest, power, battery_s_per_j=frozen(np.zeros(len(budget))))
 
     def within_limits(self, budget_j: Floats, charge_j: Floats, round_s: float, deadline_s: float) -> ShadowPrices:
-        """Return the prices at a plan that is also limited by batteries and a deadline.
+        """Return the prices at a plan that is also limited by the charge of batteries and by a deadline.
 
         The scarcer of budget and battery has the price of energy; where both are equally scarce, neither alone has one.
-
-        Parameters
-        ----------
-        budget_j, charge_j : array of float, shape (S,)
-            Budget and battery charge of each device in J.
-        round_s, deadline_s : float
-            Length of the round and its deadline in seconds.
-
-        Returns
-        -------
-        Prices
-            Prices of budgets, batteries and the deadline.
         """
         most_j = charge_j * (1.0 - KEPT_BACK)
         of_budget, of_battery = budget_j < most_j * (1.0 - KINK), most_j < budget_j * (1.0 - KINK)

@@ -77,22 +77,7 @@ class Fits:
 
 
 def fit(unit: Ints, x0: Floats | None, x1: Floats, y: Floats, units: int) -> Fits:
-    """Fit the laws of all units.
-
-    Parameters
-    ----------
-    unit : array of int, shape (rows,)
-        Number of the unit of each row.
-    x0, x1, y : arrays of shape (rows,)
-        The law's columns and the measurement; rows with NaN are left out. Without ``x0`` only b is fitted.
-    units : int
-        Number of units.
-
-    Returns
-    -------
-    Fits
-        Coefficients with 95 % intervals, and what a draw from their posterior needs.
-    """
+    """Fit the laws of all units: y over x0 and x1, or over x1 alone; rows with NaN are left out."""
     x0 = np.zeros_like(x1) if x0 is None else x0
     known = np.isfinite(x0) & np.isfinite(x1) & np.isfinite(y)
     rows = _Rows.of(unit[known], x0[known], x1[known], np.log(y[known]), units)

@@ -96,21 +96,8 @@ def _short(values: Floats) -> list[float]:
 def fleet_of(log: Log, laws: Laws, off_times: Mapping[str, Any] | None, base: Scenario | None) -> CalibratedFleet:
     """Return the fleet of a log: devices with at least one finished job; of several models, the most frequent one's.
 
-    Parameters
-    ----------
-    log : Log
-        The log.
-    laws : Laws
-        Its laws.
-    off_times : mapping, optional
-        Fitted availability: mean durations ``on_s`` and ``off_s``.
-    base : Scenario, optional
-        Scenario whose learning, selection, server, rounds and end are used.
-
-    Returns
-    -------
-    CalibratedFleet
-        The scenario and what its parameters can be drawn from.
+    ``off_times`` is the fitted availability (mean durations ``on_s`` and ``off_s``), ``base`` a scenario whose
+    learning, selection, server, rounds and end are used.
     """
     units = _units(log, laws)
     chosen = log.only(np.isin(log.unit, units))

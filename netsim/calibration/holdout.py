@@ -61,22 +61,10 @@ NAMES = ("low95", "low50", "median", "high50", "high95")
 
 
 def validate(log: Log, rng: np.random.Generator, last: float | None = None) -> Holdout:
-    """Fit to some rounds and predict the others.
+    """Fit to some rounds and predict the others; a row without a round is predicted on its own.
 
-    Parameters
-    ----------
-    log : Log
-        The log. A row without a round is predicted on its own.
-    rng : numpy.random.Generator
-        For draws of parameters and chance.
-    last : float, optional
-        Share of the rounds, the last ones, that are predicted from the earlier rounds. By default each fifth of the
-        rounds is predicted from the other four.
-
-    Returns
-    -------
-    Holdout
-        The predicted rounds.
+    ``last`` is the share of the rounds, the last ones, that are predicted from the earlier rounds. By default each
+    fifth of the rounds is predicted from the other four.
     """
     import polars as pl
 

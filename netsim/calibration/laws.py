@@ -163,14 +163,10 @@ def listed(names: list[str], most: int = 3) -> str:
 def availability(log: Log, round_s: float) -> dict[str, Any] | None:
     """Fit the availability of the fleet to jobs that finished and jobs that failed; None if no job failed.
 
-    Devices alternate between on and off with exponential durations. A finished job shows a device that was on, a
-    failed one a device that was off. Without a column ``t``, rounds are ``round_s`` seconds apart.
-
-    Returns
-    -------
-    dict
-        ``share``: share of finished jobs with its 95 % interval (Jeffreys); ``on_s`` and ``off_s``: mean durations in
-        seconds, fitted by maximum likelihood; None if no device was seen twice.
+    Devices alternate between on and off with exponential durations. A finished job shows a device that was on, a failed
+    one a device that was off. Without a column ``t``, rounds are ``round_s`` seconds apart. ``share`` is the share of
+    finished jobs with its 95 % interval (Jeffreys); ``on_s`` and ``off_s`` are mean durations in seconds by maximum
+    likelihood, None if no device was seen twice.
     """
     if not log.failed.any():
         return None

@@ -105,23 +105,9 @@ class Log:
 
 
 def read_log(path: Path | str) -> Log:
-    """Read a log in CSV.
+    """Read a log in CSV: a header, the columns of ``NUMBERS`` and ``TEXTS``, an empty cell for a missing value.
 
-    Parameters
-    ----------
-    path : str or Path
-        CSV file with a header; the columns are those of ``NUMBERS`` and ``TEXTS``, the others are ignored. A log needs
-        device, samples, batch and compute_s. An empty cell is a missing value.
-
-    Returns
-    -------
-    Log
-        Its rows.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, a column is missing, or a cell is not a number of its unit above 0.
+    A log needs device, samples, batch and compute_s; other columns are ignored.
     """
     import polars as pl
 

@@ -57,13 +57,7 @@ LINKS = Registry("link model", KEY, {
 
 
 def link_of(scenario: Scenario) -> LinkModel:
-    """Return the link model of a scenario's cell.
-
-    Raises
-    ------
-    InputError
-        A user's own link model returns invalid or inconsistent values.
-    """
+    """Return the link model of a scenario's cell; raise InputError if a user's own returns inconsistent values."""
     cell = scenario.cell
     if scenario.rates_measured:
         dedicated = cell.link is not None and cell.link.model == "dedicated"

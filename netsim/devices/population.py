@@ -67,23 +67,10 @@ class Population:
 def draw_population(
     scenario: Scenario, seed: int, samples: Ints | None = None, flops_per_sample: float | None = None,
 ) -> Population:
-    """Draw the devices of a scenario.
+    """Draw the N devices of a scenario.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Cell and populations.
-    seed : int
-        Seed of the draws.
-    samples : array of int, shape (N,), optional
-        D_n if the data partition determines it.
-    flops_per_sample : float, optional
-        Floating-point operations of training on one sample, for ``cycles_per_sample = "auto"``.
-
-    Returns
-    -------
-    Population
-        N devices.
+    ``samples`` are D_n if the data partition determines them, ``flops_per_sample`` the floating-point operations of
+    training on one sample, for ``cycles_per_sample = "auto"``.
     """
     if samples is None:
         samples = draw_samples(scenario, seed)

@@ -130,24 +130,9 @@ def _least_j(problem: Problem, *, channel_changes: bool) -> Floats:
 
 
 def training_cycles(scenario: Scenario, population: Population, devices: Ints | slice, samples: Ints) -> Floats:
-    """Return the CPU cycles of a job: batches * cycles per batch + samples * cycles per sample; L C_n D_n without the
-    first term, as in the paper.
+    """Return the CPU cycles U_n of jobs: batches * cycles per batch + samples * cycles per sample; shape (devices,).
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Local epochs or steps, and the batch size.
-    population : Population
-        Cycles per sample and per batch.
-    devices : array of int or slice
-        Device numbers.
-    samples : array of int, shape (devices,)
-        D_n, the samples that each device holds.
-
-    Returns
-    -------
-    array of float, shape (devices,)
-        U_n.
+    Without the first term it is L C_n D_n, as in the paper. ``samples`` are D_n, the samples that each device holds.
     """
     cycles = samples_trained(scenario, samples) * population.cycles_per_sample[devices]
     if population.cycles_per_batch is None:

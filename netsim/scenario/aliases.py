@@ -83,19 +83,8 @@ ALIASES = (
 def canonical(table: Table, below: Mapping[str, Any] | None = None, source: str = "") -> tuple[Table, dict[Key, Key]]:
     """Return a table in the new spellings, and which of its keys (new) were written in an old one.
 
-    Parameters
-    ----------
-    table : dict
-        The tables of one layer of a scenario.
-    below : mapping, optional
-        The merged layers below it, which may say what kind of server or link an option belongs to.
-    source : str
-        File or option that the table comes from, for errors.
-
-    Raises
-    ------
-    InputError
-        If a key is given in both spellings.
+    ``below`` are the merged layers below it, which may say what kind of server or link an option belongs to; ``source``
+    is the file or option that the table comes from. Raise InputError if a key is given in both spellings.
     """
     written: dict[Key, Key] = {}
     for alias in ALIASES:

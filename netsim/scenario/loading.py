@@ -101,18 +101,7 @@ def load_scenario(name_or_path: str | Path, overrides: Overrides = (), on_top: O
 
 
 def upgraded_text(name: str) -> tuple[str, bool]:
-    """Return the text of a scenario file in the new spellings of keys, and whether its comments and layout were kept.
-
-    Parameters
-    ----------
-    name : str
-        Name of a built-in scenario, or path of a TOML file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or has a key in both spellings.
-    """
+    """Return a scenario file in the new spellings of keys, and whether its comments and layout were kept."""
     path, below = _find(name), dict[str, Any]()
     *bases, _ = _read_layers(path)
     for layer in bases:

@@ -55,13 +55,7 @@ class PlainUnpickler(pickle._Unpickler):
 
 
 def read_pickle(path: Path) -> Any:
-    """Return the content of a pickle of dicts, lists, numbers and text; nothing in it is executed.
-
-    Raises
-    ------
-    InputError
-        If the file holds anything else, or is damaged.
-    """
+    """Return the content of a pickle of dicts, lists, numbers and text; nothing in it is executed."""
     content = read_bytes(path, "a trace", MOST_BYTES)
     try:
         return PlainUnpickler(io.BytesIO(content), encoding="latin-1").load()

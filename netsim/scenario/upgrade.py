@@ -29,23 +29,10 @@ class _Name:
 
 
 def upgraded(text: str, below: Mapping[str, Any] | None = None, source: str = "") -> tuple[str, bool]:
-    """Return a scenario file in the new spellings, and whether its comments and layout were kept.
+    """Return a valid scenario file in the new spellings, and whether its comments and layout were kept.
 
-    Parameters
-    ----------
-    text : str
-        A valid scenario file.
-    below : mapping, optional
-        The merged base files.
-    source : str
-        Path of the file, for errors.
-
-    Returns
-    -------
-    text : str
-        A file of the same digest. If a key cannot be moved in place, the tables are written again without comments.
-    kept : bool
-        False if the tables were written again.
+    ``below`` are the merged base files, ``source`` is the path of the file. The result has the same digest. If a key
+    cannot be moved in place, the tables are written again without comments.
     """
     old = tomllib.loads(text)
     new, _ = canonical(old, below, source)
