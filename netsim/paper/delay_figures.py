@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from netsim.base.tolerances import CONSTRAINT, MEETS_BOUND
 from netsim.base.types import Floats
 from netsim.base.units import dbm_from_watts
 from netsim.paper.plots import COLOURS, NAMES, band, canvas, plain, quartiles, spread
-from netsim.paper.random_layouts import layouts, plan_of, round_times, with_budget, with_power
+from netsim.paper.random_layouts import layouts, of_plans, plan_of, round_times, with_budget, with_power
 from netsim.paper.report import Finding, Report, all_or_some
 from netsim.paper.reproduce import Context
 
@@ -83,38 +83,13 @@ def fig5(context: Context) -> Report:
     """Report delay, total energy and budgets kept, over many layouts at budgets of 15 to 30 mJ."""
     problems = layouts(context)
     cases = solved(problems)
-    delays = {name: np.array([case.delay(name) for case in cases]) for name in PRINTED}
-    over = {name: np.array([int(case.answers[name][1].over_budget.sum()) for case in cases]) for name in PRINTED}
-    weights = {name: np.array([case.answers[name][0] for case in cases]) for name in PRINTED}
+    fedl = {name: FedlCases(np.array([case.answers[name][0] for case in cases]),
+                            np.array([case.delay(name) for case in cases]),
+                            np.array([float(case.answers[name][1].over_budget.sum()) for case in cases]))
+            for name in PRINTED}
     slower_30 = [case.delay("all budgets kept") for case in solved(with_budget(problem, 30) for problem in problems)]
-    kept, same, fast = PRINTED
     return Report(
-        findings=[
-            Finding("with lambda 1.82 FEDL keeps every budget, and takes much longer than SAO",
-                    f"the largest lambda that keeps them is {spread(weights[kept], digits=2)}; FEDL then takes "
-                    f"{spread(delays[kept], 'times', digits=2)} as long as SAO (at 30 mJ for all: "
-                    f"{spread(slower_30, 'times', digits=2)}); slower in {int((delays[kept] > 1).sum())} of "
-                    f"{len(cases)}",
-                    "agrees" if min(delays[kept]) > 1 else "agrees in part" if np.median(delays[kept]) > 1 else
-                    "differs", f"by {100 * np.median(delays[kept]) - 100:.0f} % in the median, more or less with the "
-                               "layout"),
-            Finding("above lambda 1.82 FEDL has no feasible plan", "so it is by definition above each layout's own "
-                    f"lambda ({weights[kept].min():.2f} to {weights[kept].max():.2f})", "agrees"),
-            Finding("with lambda 4.58 FEDL uses SAO's total energy, and four devices exceed their budgets",
-                    f"lambda {spread(weights[same], digits=2)}; devices over budget "
-                    f"{spread(over[same], digits=0)}",
-                    "agrees" if np.median(over[same]) == 4 else "agrees in part" if min(over[same]) > 0 else
-                    "differs"),
-            Finding("with lambda 4.58 FEDL takes longer than SAO",
-                    f"at SAO's total energy FEDL takes {spread(delays[same], 'times', digits=3)} as long; longer in "
-                    f"{int((delays[same] > 1 + MEETS_BOUND).sum())} of {pluralize(len(cases), 'layout')}", "can't hold",
-                    "SAO's plan is one that FEDL may choose, so at the same energy FEDL's best round is never longer"),
-            Finding("with lambda 1000 FEDL takes longer than SAO, and breaks budgets",
-                    f"it takes {spread(delays[fast], 'times', digits=2)} as long, longer in "
-                    f"{int((delays[fast] > 1 + MEETS_BOUND).sum())} of {pluralize(len(cases), 'layout')}; devices over "
-                    f"budget {spread(over[fast], digits=0)}", "can't hold",
-                    "a large lambda leads to the shortest round of all, which no budgets slow down"),
-        ],
+        findings=_of_fedl(fedl, slower_30),
         how=f"{pluralize(len(cases), 'layout')} of the `paper` scenario with a plan, of {len(problems)} tried: ten "
             "devices, 23 dBm, budgets from 15 to 30 mJ. FEDL is solved exactly. In each layout lambda is found anew: "
             "the largest that keeps every budget, the one with SAO's total energy, and 1000. The upper panel is the "
@@ -126,11 +101,53 @@ def fig5(context: Context) -> Report:
               for case in cases for name, (weight, plan) in case.answers.items()],
         summary={
             "layouts": len(cases), "sao_round_s": quartiles([case.answers["SAO"][1].round_s for case in cases]),
-            **{name: {"lambda": quartiles(weights[name]), "round_over_sao": quartiles(delays[name]),
-                      "devices_over_budget": quartiles(over[name])} for name in PRINTED},
+            **{name: {"lambda": quartiles(found.weights), "round_over_sao": quartiles(found.delays),
+                      "devices_over_budget": quartiles(found.over)} for name, found in fedl.items()},
             "budgets kept, 30 mJ for all": {"round_over_sao": quartiles(slower_30)},
         },
         figure=_draw_cases(cases))
+
+
+class FedlCases(NamedTuple):
+    """FEDL with one of its three lambdas: lambda, delay over SAO's and devices over budget, by layout."""
+
+    weights: Floats
+    delays: Floats
+    over: Floats
+
+    @property
+    def longer(self) -> str:
+        """Number of layouts in which it takes longer than SAO, in words."""
+        return (f"longer in {int((self.delays > 1 + MEETS_BOUND).sum())} of "
+                f"{pluralize(len(self.delays), 'layout')}")
+
+
+def _of_fedl(fedl: Mapping[str, FedlCases], slower_30: Sequence[float]) -> list[Finding]:
+    """Return the findings on FEDL with the lambdas that keep the budgets, use SAO's energy, and are large."""
+    kept, same, fast = fedl.values()
+    middle = np.median(kept.delays)
+    return [
+        Finding("with lambda 1.82 FEDL keeps every budget, and takes much longer than SAO",
+                f"the largest lambda that keeps them is {spread(kept.weights, digits=2)}; FEDL then takes "
+                f"{spread(kept.delays, 'times', digits=2)} as long as SAO (at 30 mJ for all: "
+                f"{spread(slower_30, 'times', digits=2)}); slower in {int((kept.delays > 1).sum())} of "
+                f"{len(kept.delays)}",
+                "agrees" if min(kept.delays) > 1 else "agrees in part" if middle > 1 else "differs",
+                f"by {100 * middle - 100:.0f} % in the median, more or less with the layout"),
+        Finding("above lambda 1.82 FEDL has no feasible plan", "so it is by definition above each layout's own "
+                f"lambda ({kept.weights.min():.2f} to {kept.weights.max():.2f})", "agrees"),
+        Finding("with lambda 4.58 FEDL uses SAO's total energy, and four devices exceed their budgets",
+                f"lambda {spread(same.weights, digits=2)}; devices over budget {spread(same.over, digits=0)}",
+                "agrees" if np.median(same.over) == 4 else "agrees in part" if min(same.over) > 0 else "differs"),
+        Finding("with lambda 4.58 FEDL takes longer than SAO",
+                f"at SAO's total energy FEDL takes {spread(same.delays, 'times', digits=3)} as long; {same.longer}",
+                "can't hold",
+                "SAO's plan is one that FEDL may choose, so at the same energy FEDL's best round is never longer"),
+        Finding("with lambda 1000 FEDL takes longer than SAO, and breaks budgets",
+                f"it takes {spread(fast.delays, 'times', digits=2)} as long, {fast.longer}; devices over budget "
+                f"{spread(fast.over, digits=0)}", "can't hold",
+                "a large lambda leads to the shortest round of all, which no budgets slow down"),
+    ]
 
 
 def _draw_cases(cases: list[Case]) -> Figure:
@@ -139,21 +156,8 @@ def _draw_cases(cases: list[Case]) -> Figure:
     panels = figure.subplot_mosaic([["devices", "devices"], ["delay", "energy"]])
     for panel in panels.values():
         plain(panel)
-    top = panels["devices"]
-    middle = sorted(cases, key=lambda case: case.answers["SAO"][1].round_s)[len(cases) // 2]
-    devices = np.arange(len(middle.problem))
-    for place, (name, (weight, plan)) in enumerate(middle.answers.items()):
-        label = name if name == "SAO" else f"FEDL, {name} (lambda {weight:.4g})"
-        top.bar(devices + 0.2 * (place - 1.5), plan.device_energy_j * 1e3, width=0.19, color=FEDL_COLOURS[name],
-                label=label)
-    for device in devices:
-        top.hlines(middle.problem.budget_j[device] * 1e3, device - 0.45, device + 0.45, color="black", linewidth=1.5,
-                   label="budget" if device == 0 else "_")
-    top.set(xlabel="device", ylabel="energy in a round (mJ)", title="Energy of each device, one layout")
-    top.set_xticks(devices)
-    top.set_ylim(top=1.35 * top.get_ylim()[1])
-    top.legend(ncols=3, fontsize=8)
-    names = list(middle.answers)
+    _draw_energies(panels["devices"], sorted(cases, key=lambda case: case.answers["SAO"][1].round_s)[len(cases) // 2])
+    names = list(cases[0].answers)
     for panel, column, label in ((panels["delay"], "round_s", "delay of a round (ms)"),
                                  (panels["energy"], "energy_j", "total energy of a round (mJ)")):
         boxes = panel.boxplot([[getattr(case.answers[name][1], column) * 1e3 for case in cases] for name in names],
@@ -164,6 +168,22 @@ def _draw_cases(cases: list[Case]) -> Figure:
         panel.set(ylabel=label, title=pluralize(len(cases), "layout"))
         panel.set_ylim(bottom=0)
     return figure
+
+
+def _draw_energies(panel: Axes, case: Case) -> None:
+    """Draw the energy of each device of a layout, with its budget."""
+    devices = np.arange(len(case.problem))
+    for place, (name, (weight, plan)) in enumerate(case.answers.items()):
+        label = name if name == "SAO" else f"FEDL, {name} (lambda {weight:.4g})"
+        panel.bar(devices + 0.2 * (place - 1.5), plan.device_energy_j * 1e3, width=0.19, color=FEDL_COLOURS[name],
+                  label=label)
+    for device in devices:
+        panel.hlines(case.problem.budget_j[device] * 1e3, device - 0.45, device + 0.45, color="black", linewidth=1.5,
+                     label="budget" if device == 0 else "_")
+    panel.set(xlabel="device", ylabel="energy in a round (mJ)", title="Energy of each device, one layout")
+    panel.set_xticks(devices)
+    panel.set_ylim(top=1.35 * panel.get_ylim()[1])
+    panel.legend(ncols=3, fontsize=8)
 
 
 def fig6(context: Context) -> Report:
@@ -268,36 +288,13 @@ def fig14(context: Context) -> Report:
     level: dict[str, Floats] = {}
     for method in ("algorithm6", "sao-common-power", "sao-joint"):
         plans = [plan_of(problem, method) for problem in problems]
-        best[method] = np.array([np.nan if plan is None else plan.round_s for plan in plans])
-        level[method] = np.array([np.nan if plan is None else dbm_from_watts(float(np.mean(plan.power_w)))
-                                  for plan in plans])
+        best[method] = of_plans(plans)
+        level[method] = of_plans(plans, lambda plan: dbm_from_watts(float(np.mean(plan.power_w))))
     lines = [*(("sao", np.full(len(problems), power), line) for power, line in zip(powers, scan, strict=True)),
              *((method, level[method], best[method]) for method in best)]
-    choice = np.array(powers)[np.nanargmin(scan, axis=0)]
-    most_often = float(np.bincount(choice).argmax())
-    at_22 = scan[powers.index(22)]
-    gain = (1 - best["sao-common-power"] / np.nanmin(scan, axis=0)) * 100
     loss = (best["algorithm6"] / best["sao-common-power"] - 1) * 100
-    joint = (1 - best["sao-joint"] / best["sao-common-power"]) * 100
     return Report(
-        findings=[
-            Finding("of the whole dBm values 22 is best, with 111.84 ms",
-                    f"at 22 dBm {spread(at_22, 'ms', 1e3, 2)}; the best whole value is {most_often:g} most often "
-                    f"(22 in {int((choice == 22).sum())} of {pluralize(len(choice), 'layout')}; range {choice.min()} "
-                    f"to {choice.max()})",
-                    all_or_some([most_often == 22, _within(111.84e-3, at_22)]),
-                    "the printed values are those of one layout; the best power depends on the layout"),
-            Finding("Algorithm 6 finds 22.45 dBm with 111.49 ms",
-                    f"{spread(level['algorithm6'], 'dBm', 1, 2)} with "
-                    f"{spread(best['algorithm6'], 'ms', 1e3, 2)}",
-                    all_or_some([_within(22.45, level["algorithm6"]), _within(111.49e-3, best["algorithm6"])]),
-                    f"the exact best common power is {np.nanmax(loss):.2f} % faster at most"),
-            Finding("optimising the power makes a round 0.3 % shorter than the best whole dBm value",
-                    f"shorter by {spread(gain, '%', 1, 3)}, at most {np.nanmax(gain):.3f} %; a power for each device "
-                    f"gains another {spread(joint, '%', 1, 2)}",
-                    "agrees in part" if np.nanmedian(gain) < 0.1 else "agrees",
-                    "it is never longer, but the delay is flat around the best power"),
-        ],
+        findings=_of_powers(powers, scan, best, level),
         how=f"{pluralize(len(problems), 'layout')} with a plan, budget 30 mJ, powers from 10 to 23 dBm. {HOW}",
         rows=[{"layout": layout, "method": method, "power_dbm": float(dbm), "round_s": float(seconds)}
               for method, dbms, line in lines for layout, dbm, seconds in zip(by_layout, dbms, line, strict=True)
@@ -308,6 +305,32 @@ def fig14(context: Context) -> Report:
             "algorithm6_loss_percent": quartiles(loss), "largest_algorithm6_loss_percent": float(np.nanmax(loss)),
         },
         figure=_draw_powers(powers, scan, best, level))
+
+
+def _of_powers(powers: tuple[int, ...], scan: Floats, best: Delays, level: Delays) -> list[Finding]:
+    """Return the findings on the scan of powers, Algorithm 6 and the exact best powers."""
+    choice = np.array(powers)[np.nanargmin(scan, axis=0)]
+    most_often = float(np.bincount(choice).argmax())
+    at_22, common = scan[powers.index(22)], best["sao-common-power"]
+    gain = (1 - common / np.nanmin(scan, axis=0)) * 100
+    loss = (best["algorithm6"] / common - 1) * 100
+    return [
+        Finding("of the whole dBm values 22 is best, with 111.84 ms",
+                f"at 22 dBm {spread(at_22, 'ms', 1e3, 2)}; the best whole value is {most_often:g} most often "
+                f"(22 in {int((choice == 22).sum())} of {pluralize(len(choice), 'layout')}; range {choice.min()} "
+                f"to {choice.max()})",
+                all_or_some([most_often == 22, _within(111.84e-3, at_22)]),
+                "the printed values are those of one layout; the best power depends on the layout"),
+        Finding("Algorithm 6 finds 22.45 dBm with 111.49 ms",
+                f"{spread(level['algorithm6'], 'dBm', 1, 2)} with {spread(best['algorithm6'], 'ms', 1e3, 2)}",
+                all_or_some([_within(22.45, level["algorithm6"]), _within(111.49e-3, best["algorithm6"])]),
+                f"the exact best common power is {np.nanmax(loss):.2f} % faster at most"),
+        Finding("optimising the power makes a round 0.3 % shorter than the best whole dBm value",
+                f"shorter by {spread(gain, '%', 1, 3)}, at most {np.nanmax(gain):.3f} %; a power for each device "
+                f"gains another {spread((1 - best['sao-joint'] / common) * 100, '%', 1, 2)}",
+                "agrees in part" if np.nanmedian(gain) < 0.1 else "agrees",
+                "it is never longer, but the delay is flat around the best power"),
+    ]
 
 
 def _within(printed: float, values: Floats) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from netsim.paper.report import Finding, Report, all_or_some, nothing_yet
 from netsim.paper.reproduce import Context
 from netsim.paper.trials import LOCAL_EPOCHS, SIGMAS, TITLES, Trial, datasets, measured
 from netsim.sweep.points import Record, shared_by
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FEATURES = (*LAYERS, "all")
 HIGH = 0.7        # a high adjusted Rand index
@@ -80,38 +83,45 @@ def fig4(context: Context) -> Report | None:
     found = first_round(Trial(dataset, "0.8", "fedavg", 10, 1), context)
     order = np.argsort(found.majority, kind="stable")
     classes = found.majority[order]
-    off = ~np.eye(len(classes), dtype=bool)
+    distance = {layer: squareform(pdist(found.features(layer)[order].astype(np.float64))) for layer in LAYERS}
+    silhouette = {layer: float(silhouette_score(matrix, classes, metric="precomputed"))
+                  for layer, matrix in distance.items()}
+    rows = [{"layer": layer, "class_a": found.names[a], "class_b": found.names[b],
+             "mean_distance": _mean(matrix, classes == a, classes == b)} for layer, matrix in distance.items()
+            for a in np.unique(classes) for b in np.unique(classes) if a <= b]
+    return Report(
+        findings=_clearest(silhouette), rows=rows, summary={"silhouette": silhouette},
+        how=f"One first round of {len(classes)} devices, {LOCAL_EPOCHS} local epochs, sigma 0.8, trial 1. Of the "
+            "matrices, numbers.csv keeps the means over pairs of classes.",
+        figure=_draw_distances(distance, silhouette, TITLES[dataset]))
+
+
+def _draw_distances(distance: dict[str, Floats], silhouette: dict[str, float], title: str) -> Figure:
     figure, panels = canvas(13, 6.6, 2, 4)
-    rows: list[dict[str, Any]] = []
-    silhouette: dict[str, float] = {}
-    for panel, layer in zip(panels.flat, LAYERS, strict=True):
-        matrix: Floats = squareform(pdist(found.features(layer)[order].astype(np.float64)))
-        silhouette[layer] = float(silhouette_score(matrix, classes, metric="precomputed"))
-        shown = panel.imshow(matrix, cmap="viridis_r", vmin=np.percentile(matrix[off], 1), vmax=matrix.max())
+    for panel, (layer, matrix) in zip(panels.flat, distance.items(), strict=True):
+        others = matrix[~np.eye(len(matrix), dtype=bool)]
+        shown = panel.imshow(matrix, cmap="viridis_r", vmin=np.percentile(others, 1), vmax=matrix.max())
         panel.grid(False)
         panel.set_title(f"{layer}: silhouette {silhouette[layer]:.2f}", fontsize=10)
         figure.colorbar(shown, ax=panel, shrink=0.8)
-        rows += [{"layer": layer, "class_a": found.names[a], "class_b": found.names[b],
-                  "mean_distance": _mean(matrix, classes == a, classes == b)}
-                 for a in np.unique(classes) for b in np.unique(classes) if a <= b]
     for panel in panels[1]:
         panel.set_xlabel("device, by majority class")
-    figure.suptitle(f"Distances between devices' models after the first round, {TITLES[dataset]}, sigma 0.8")
+    figure.suptitle(f"Distances between devices' models after the first round, {title}, sigma 0.8")
+    return figure
+
+
+def _clearest(silhouette: dict[str, float]) -> list[Finding]:
     words = ", ".join(f"{layer} {score:.2f}" for layer, score in silhouette.items())
     ranked = sorted(silhouette, key=lambda layer: -silhouette[layer])
     last_first = {"fc2.weight", "fc2.bias"} == set(ranked[:2])
-    return Report(
-        findings=[
-            Finding("devices with the same majority class are much closer: ten lighter blocks",
-                    f"silhouette of the classes (1: far apart, 0: no order) by layer: {words}",
-                    "agrees" if silhouette["fc2.weight"] > 0.3 else "differs"),
-            Finding("clearest in the last layer, hardly visible in the bias of the first convolution",
-                    f"clearest in {ranked[0]} and {ranked[1]}, least in {ranked[-1]} and {ranked[-2]}",
-                    "agrees" if last_first and "conv1.bias" in ranked[-3:] else "agrees in part"),
-        ],
-        how=f"One first round of {len(classes)} devices, {LOCAL_EPOCHS} local epochs, sigma 0.8, trial 1. Of the "
-            "matrices, numbers.csv keeps the means over pairs of classes.",
-        rows=rows, summary={"silhouette": silhouette}, figure=figure)
+    return [
+        Finding("devices with the same majority class are much closer: ten lighter blocks",
+                f"silhouette of the classes (1: far apart, 0: no order) by layer: {words}",
+                "agrees" if silhouette["fc2.weight"] > 0.3 else "differs"),
+        Finding("clearest in the last layer, hardly visible in the bias of the first convolution",
+                f"clearest in {ranked[0]} and {ranked[1]}, least in {ranked[-1]} and {ranked[-2]}",
+                "agrees" if last_first and "conv1.bias" in ranked[-3:] else "agrees in part"),
+    ]
 
 
 def _mean(matrix: Floats, a: Any, b: Any) -> float:
@@ -164,34 +174,39 @@ def fig8(context: Context) -> Report | None:
     names = list(dict.fromkeys(trial.dataset for trial in records))
     if not names:
         return None
-    figure, panels = canvas(4.2 * len(names), 4, 1, len(names))
-    longest, faster = [], {}
-    for panel, dataset in zip(panels.flat, names, strict=True):
-        mine = of(records, dataset=dataset).values()
-        medians = [statistics.median(record["kmeans_seconds"][layer] for record in mine) * 1e3 for layer in FEATURES]
-        panel.barh(range(len(FEATURES)), medians, color="#0072b2")
-        panel.set_yticks(range(len(FEATURES)), FEATURES)
-        panel.invert_yaxis()
-        panel.set_xscale("log")
-        panel.set(xlabel="K-means running time (ms)", title=f"{TITLES[dataset]}, {pluralize(len(mine), 'first round')}",
-                  xlim=(5, max(100.0, *medians) * 1.5))
-        panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        panel.xaxis.set_minor_formatter(lambda value, _: "")
-        longest.append(FEATURES[int(np.argmax(medians))] == "all")
-        faster[dataset] = medians[-1] / medians[FEATURES.index("fc2.weight")]
-    times = ", ".join(f"{TITLES[dataset]} {speedup:.0f}" for dataset, speedup in faster.items())
+    medians = {dataset: [1e3 * statistics.median(record["kmeans_seconds"][layer]
+                                           for record in of(records, dataset=dataset).values())
+                         for layer in FEATURES] for dataset in names}
+    longest = [FEATURES[int(np.argmax(times))] == "all" for times in medians.values()]
+    faster = {dataset: times[-1] / times[FEATURES.index("fc2.weight")] for dataset, times in medians.items()}
+    words = ", ".join(f"{TITLES[dataset]} {speedup:.0f}" for dataset, speedup in faster.items())
     return Report(
         findings=[
             Finding("all weights take longest, a small layer is much faster",
                     f"all weights are slowest on {sum(longest)} of {len(longest)} datasets; times faster with "
-                    f"fc2.weight: {times}", "agrees" if all(longest) else "agrees in part"),
+                    f"fc2.weight: {words}", "agrees" if all(longest) else "agrees in part"),
         ],
         how="K-means (10 starts, one thread) over the models of the first round, the median over first rounds. Running "
             "times differ from machine to machine and a little from run to run.",
         rows=[{"dataset": trial.dataset, "sigma": trial.sigma, "trial": trial.number, "layer": layer,
                "features": record["features"][layer], "milliseconds": record["kmeans_seconds"][layer] * 1e3}
               for trial, record in records.items() for layer in FEATURES],
-        summary={"speedup_of_fc2_weight": faster}, figure=figure, seconds=computing(records))
+        summary={"speedup_of_fc2_weight": faster}, figure=_draw_times(records, medians), seconds=computing(records))
+
+
+def _draw_times(records: dict[Trial, Record], medians: dict[str, list[float]]) -> Figure:
+    figure, panels = canvas(4.2 * len(medians), 4, 1, len(medians))
+    for panel, (dataset, times) in zip(panels.flat, medians.items(), strict=True):
+        count = pluralize(len(of(records, dataset=dataset)), "first round")
+        panel.barh(range(len(FEATURES)), times, color="#0072b2")
+        panel.set_yticks(range(len(FEATURES)), FEATURES)
+        panel.invert_yaxis()
+        panel.set_xscale("log")
+        panel.set(xlabel="K-means running time (ms)", title=f"{TITLES[dataset]}, {count}",
+                  xlim=(5, max(100.0, *times) * 1.5))
+        panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        panel.xaxis.set_minor_formatter(lambda value, _: "")
+    return figure
 
 
 def fig9(context: Context) -> Report | None:
@@ -200,30 +215,49 @@ def fig9(context: Context) -> Report | None:
     if not records:
         return None
     by_seed = _records(context, "kmeans-seeds", seeded, kmeans_seeds=SEEDS)
-    data = datasets(context)
+    data = list(datasets(context))
+    rows = [{"dataset": dataset, "sigma": sigma, "trial": trial.number, "layer": layer, "ari": record["ari"][layer]}
+            for dataset in data for sigma in SHADES
+            for trial, record in of(records, dataset=dataset, sigma=sigma).items() for layer in FEATURES]
+    means = {sigma: mean for sigma in SHADES if not np.isnan(mean := _index(rows, sigma=sigma))}
+    last = {sigma: [row["ari"] for row in rows if (row["sigma"], row["layer"]) == (sigma, "fc2.weight")]
+            for sigma in means}
+    sigma_matters, *of_layers = _agreement(rows, data, means, last)
+    return Report(
+        findings=[sigma_matters, of_layers[0], _seeds_matter(by_seed, len(records)), of_layers[1]],
+        how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
+            "epochs); the truth is each device's majority class. Bars are means over trials, whiskers their range; the "
+            "first trial has the published split, where there is one.",
+        rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last, "fc2_weight_by_seed": {
+            f"{trial.dataset}, {trial.sigma}, {trial.number}": record["ari_by_seed"]
+            for trial, record in by_seed.items()}},
+        figure=_draw_agreement(records, data), seconds=computing(records))
+
+
+def _draw_agreement(records: dict[Trial, Record], data: list[str]) -> Figure:
+    """Draw the mean index of each layer, with its range over trials, by dataset and sigma."""
     figure, panels = canvas(4.2 * len(data), 4, 1, len(data), sharey=True)
-    rows: list[dict[str, Any]] = []
     for panel, dataset in zip(panels.flat, data, strict=True):
-        found = {sigma: of(records, dataset=dataset, sigma=sigma) for sigma in SHADES}
-        for place, (sigma, mine) in enumerate(found.items()):
-            values = np.array([[record["ari"][layer] for layer in FEATURES] for record in mine.values()])
+        found = [of(records, dataset=dataset, sigma=sigma).values() for sigma in SHADES]
+        for place, (mine, (sigma, shade)) in enumerate(zip(found, SHADES.items(), strict=True)):
+            values = np.array([[record["ari"][layer] for layer in FEATURES] for record in mine])
             if len(values):
                 middle = values.mean(axis=0)
                 panel.bar(np.arange(len(FEATURES)) + 0.27 * (place - 1), middle, width=0.25, label=f"sigma {sigma}",
-                          color=SHADES[sigma], yerr=[middle - values.min(axis=0), values.max(axis=0) - middle],
+                          color=shade, yerr=[middle - values.min(axis=0), values.max(axis=0) - middle],
                           error_kw={"linewidth": 1})
-            rows += [
-                {"dataset": dataset, "sigma": sigma, "trial": trial.number, "layer": layer, "ari": record["ari"][layer]}
-                for trial, record in mine.items() for layer in FEATURES]
         panel.set_xticks(range(len(FEATURES)), FEATURES, rotation=40, ha="right")
-        counts = ", ".join(str(len(mine)) for mine in found.values())
-        panel.set(title=f"{TITLES[dataset]} (trials: {counts})", ylim=(-0.05, 1.05))
+        panel.set(title=f"{TITLES[dataset]} (trials: {', '.join(str(len(mine)) for mine in found)})",
+                  ylim=(-0.05, 1.05))
     panels[0, 0].set_ylabel("adjusted Rand index")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _agreement(rows: list[dict[str, Any]], data: list[str], means: dict[str, float],
+               last: dict[str, list[float]]) -> list[Finding]:
+    """Return the findings on the index by sigma, of the last layer, and of one layer against all."""
     index = partial(_index, rows)
-    means = {sigma: mean for sigma in SHADES if not np.isnan(mean := index(sigma=sigma))}
-    last = {sigma: [row["ari"] for row in rows if (row["sigma"], row["layer"]) == (sigma, "fc2.weight")]
-            for sigma in means}
     by_dataset = {dataset: {sigma: index(dataset=dataset, sigma=sigma) for sigma in means} for dataset in data}
     there = {dataset: found for dataset, found in by_dataset.items() if not np.isnan(list(found.values())).any()}
     ordered = [max(found, key=found.__getitem__) == "0.8" and min(found, key=found.__getitem__) == "H"
@@ -233,32 +267,23 @@ def fig9(context: Context) -> Report | None:
                    for dataset in there for sigma in means}
     each = {sigma: ", ".join(f"{TITLES[name]} {value:.3f}" for name in data if not np.isnan(
         value := index(dataset=name, sigma=sigma, layer="fc2.weight"))) for sigma in means}
-    return Report(
-        findings=[
-            Finding("agreement is highest at sigma 0.8 and lowest at H",
-                    "mean over layers and datasets: "
-                    + ", ".join(f"{sigma} {mean:.2f}" for sigma, mean in means.items())
-                    + f"; in this order on {sum(ordered)} of {len(ordered)} datasets",
-                    all_or_some(ordered)),
-            Finding("fc2.weight has a high index whatever sigma is",
-                    "; ".join(f"sigma {sigma} {np.mean(values):.2f} ({min(values):.2f} to {max(values):.2f}, "
-                              f"{pluralize(len(values), 'first round')}: {each[sigma]})"
-                              for sigma, values in last.items()),
-                    all_or_some([one > HIGH for one, _ in one_and_all.values()])),
-            _seeds_matter(by_seed, len(records)),
-            Finding("one layer's weights cluster better than all weights",
-                    "fc2.weight against all weights: " + "; ".join(
-                        f"{where} {one:.2f} against {every:.2f}" for where, (one, every) in one_and_all.items()),
-                    all_or_some([one > every for one, every in one_and_all.values()]),
-                    "at equal indices it is no better, and much faster (fig8)"),
-        ],
-        how=f"K-means with as many clusters as classes over the models of the first round ({LOCAL_EPOCHS} local "
-            "epochs); the truth is each device's majority class. Bars are means over trials, whiskers their range; the "
-            "first trial has the published split, where there is one.",
-        rows=rows, summary={"mean_by_sigma": means, "fc2_weight": last, "fc2_weight_by_seed": {
-            f"{trial.dataset}, {trial.sigma}, {trial.number}": record["ari_by_seed"]
-            for trial, record in by_seed.items()}},
-        figure=figure, seconds=computing(records))
+    return [
+        Finding("agreement is highest at sigma 0.8 and lowest at H",
+                "mean over layers and datasets: "
+                + ", ".join(f"{sigma} {mean:.2f}" for sigma, mean in means.items())
+                + f"; in this order on {sum(ordered)} of {len(ordered)} datasets",
+                all_or_some(ordered)),
+        Finding("fc2.weight has a high index whatever sigma is",
+                "; ".join(f"sigma {sigma} {np.mean(values):.2f} ({min(values):.2f} to {max(values):.2f}, "
+                          f"{pluralize(len(values), 'first round')}: {each[sigma]})"
+                          for sigma, values in last.items()),
+                all_or_some([one > HIGH for one, _ in one_and_all.values()])),
+        Finding("one layer's weights cluster better than all weights",
+                "fc2.weight against all weights: " + "; ".join(
+                    f"{where} {one:.2f} against {every:.2f}" for where, (one, every) in one_and_all.items()),
+                all_or_some([one > every for one, every in one_and_all.values()]),
+                "at equal indices it is no better, and much faster (fig8)"),
+    ]
 
 
 def _index(rows: list[dict[str, Any]], **where: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,5 +53,28 @@ def plan_of(problem: Problem, method: str, **options: Any) -> Plan | None:
 
 def round_times(problems: list[Problem], method: str, **options: Any) -> Floats:
     """Return the seconds of a round in each layout; NaN without a plan."""
-    plans = [plan_of(problem, method, **options) for problem in problems]
-    return np.array([np.nan if plan is None else plan.round_s for plan in plans])
+    return of_plans([plan_of(problem, method, **options) for problem in problems])
+
+
+def of_plans(plans: Sequence[Plan | None], value: Callable[[Plan], float] = lambda plan: plan.round_s) -> Floats:
+    """Return a value of each plan, by default the seconds of the round; NaN without a plan."""
+    return np.array([np.nan if plan is None else value(plan) for plan in plans])
+
+
+Table = Mapping[str, Mapping[str, Floats]]      # by cell and method, one value per layout; NaN: no plan
+
+
+def by_layout(
+    rows: Sequence[Mapping[str, Any]], column: str, cells: Sequence[str], methods: Iterable[str], count: int,
+) -> Table:
+    """Return a column of rows with cell, method and layout as a table."""
+    table = {cell: {method: np.full(count, np.nan) for method in methods} for cell in cells}
+    for row in rows:
+        table[row["cell"]][row["method"]][row["layout"]] = row.get(column, np.nan)
+    return table
+
+
+def over_sao(table: Table, cell: str, method: str) -> Floats:
+    """Return the ratio to `sao` by layout, where both have a value."""
+    ratio: Floats = table[cell][method] / table[cell]["sao"]
+    return ratio[np.isfinite(ratio)]

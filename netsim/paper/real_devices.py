@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.base.types import Floats
 from netsim.paper.plots import COLOURS, canvas, quartiles, spread
-from netsim.paper.random_layouts import plan_of
+from netsim.paper.random_layouts import Table, by_layout, over_sao, plan_of
 from netsim.paper.report import Finding, Report, all_or_some, markdown
 from netsim.paper.reproduce import Context
 from netsim.sample_problem import sample_problem
@@ -27,7 +27,6 @@ DRAWN = {**COLOURS, "tdma": "#cc79a7", "sao-adaptive": "#56b4e9"}
 PAPER, SMALL, MIDDLE, LARGE = "paper", "fashion-cnn", "GoogLeNet", "ResNet50"
 PHONES = (SMALL, MIDDLE, LARGE)
 Row = dict[str, Any]
-Table = Mapping[str, Mapping[str, Floats]]      # by cell and method, one value per layout; NaN: no plan
 
 
 @lru_cache(maxsize=8)
@@ -68,59 +67,45 @@ def real_devices(context: Context) -> Report:
     count = context.count(LAYOUTS, QUICK)
     cells = (PAPER, *PHONES)
     rows = [row for name in cells for seed in range(count) for row in measured(name, seed)]
-    rounds, energies, shares = (_table(rows, column, cells, count) for column in (
-        "round_s", "energy_j", "compute_share"))
+    rounds, energies, shares = (by_layout(rows, column, cells, METHODS, count)
+                                for column in ("round_s", "energy_j", "compute_share"))
     return Report(
         findings=_findings(rounds, energies, shares), how=_how(rounds, energies, shares, count), rows=rows,
         summary={name: {method: {
-            "round_s": quartiles(rounds[name][method]), "round_over_sao": quartiles(_ratio(rounds, name, method)),
-            "energy_over_sao": quartiles(_ratio(energies, name, method)),
+            "round_s": quartiles(rounds[name][method]), "round_over_sao": quartiles(over_sao(rounds, name, method)),
+            "energy_over_sao": quartiles(over_sao(energies, name, method)),
             "compute_share": quartiles(shares[name][method])} for method in METHODS} for name in cells},
         figure=_drawn(rounds, energies, shares))
 
 
-def _table(rows: list[Row], column: str, cells: tuple[str, ...], count: int) -> Table:
-    table = {name: {method: np.full(count, np.nan) for method in METHODS} for name in cells}
-    for row in rows:
-        table[row["cell"]][row["method"]][row["layout"]] = row[column]
-    return table
-
-
-def _ratio(table: Table, cell: str, method: str) -> Floats:
-    found: Floats = table[cell][method] / table[cell]["sao"]
-    return found
-
-
 def _findings(rounds: Table, energies: Table, shares: Table) -> list[Finding]:
     def median(method: str, cell: str) -> float:
-        return float(np.nanmedian(_ratio(rounds, cell, method)))
+        return float(np.median(over_sao(rounds, cell, method)))
 
-    def each(text: Any) -> str:
-        return "; ".join(f"{cell}: {text(cell)}" for cell in (*PHONES, PAPER))
+    def took(method: str, digits: int, *, energy: bool = False) -> str:
+        words = [f"{cell}: {spread(over_sao(rounds, cell, method), digits=digits)} times sao's round" + (
+            f" with {spread(over_sao(energies, cell, method), digits=2)} times the energy" if energy else "")
+            for cell in (*PHONES, PAPER)]
+        return "; ".join(words)
 
-    faster = [bool(np.nanmedian(_ratio(rounds, cell, "tdma")) < 1.0) for cell in PHONES]
+    computing = {cell: spread(shares[cell]["sao"], "%", 100.0) for cell in (*PHONES, PAPER)}
+    faster = [median("tdma", cell) < 1.0 for cell in PHONES]
     return [
         Finding("the slowest device computes for more of a round than in the paper's cell, whatever the model",
-                each(lambda cell: f"{spread(shares[cell]['sao'], '%', 100.0)} of sao's round"),
+                "; ".join(f"{cell}: {share} of sao's round" for cell, share in computing.items()),
                 all_or_some([bool(np.nanmedian(shares[cell]["sao"]) > np.nanmedian(shares[PAPER]["sao"]))
                              for cell in PHONES]),
                 "in the paper's cell computing is about 100 times cheaper than phones need for its network"),
-        Finding("equal bands cost as much of a round on phones as in the paper's cell",
-                each(lambda cell: f"{spread(_ratio(rounds, cell, 'equal'), '', 1.0, 3)} times sao's round"),
+        Finding("equal bands cost as much of a round on phones as in the paper's cell", took("equal", 3),
                 all_or_some([median("equal", cell) >= median("equal", PAPER) for cell in PHONES])),
         Finding("one after the other with the whole band (tdma) is shorter than the best fixed bands, as in the "
-                "paper's cell",
-                each(lambda cell: f"{spread(_ratio(rounds, cell, 'tdma'), '', 1.0, 3)} times sao's round with "
-                                  f"{spread(_ratio(energies, cell, 'tdma'), '', 1.0, 2)} times the energy"),
-                all_or_some(faster),
+                "paper's cell", took("tdma", 3, energy=True), all_or_some(faster),
                 "" if all(faster) else "devices of different speeds end their computing at different times"),
         Finding("bands that change in time (sao-adaptive) shorten sao's round by more than 1 %",
-                each(lambda cell: f"{spread(_ratio(rounds, cell, 'sao-adaptive'), '', 1.0, 4)} times sao's round with "
-                                  f"{spread(_ratio(energies, cell, 'sao-adaptive'), '', 1.0, 2)} times the energy"),
+                took("sao-adaptive", 4, energy=True),
                 all_or_some([median("sao-adaptive", cell) < 0.99 for cell in PHONES])),
         Finding("FEDL, its weight tuned so that budgets are kept, is as long as the exact optimum to 1 %",
-                each(lambda cell: f"{spread(_ratio(rounds, cell, 'fedl'), '', 1.0, 4)} times sao's round"),
-                all_or_some([median("fedl", cell) < 1.01 for cell in PHONES])),
+                took("fedl", 4), all_or_some([median("fedl", cell) < 1.01 for cell in PHONES])),
     ]
 
 
@@ -129,8 +114,8 @@ def _how(rounds: Table, energies: Table, shares: Table, count: int) -> str:
                       f"{network(name)['flops_per_sample']:,} FLOP per sample" for name in PHONES)
     header = ["cell", "method", "plans", "round (s)", "over sao's", "energy over sao's", "computing"]
     lines = [[cell, method, str(int(np.isfinite(rounds[cell][method]).sum())),
-              spread(rounds[cell][method], "", 1.0, 3), spread(_ratio(rounds, cell, method), "", 1.0, 3),
-              spread(_ratio(energies, cell, method), "", 1.0, 2), spread(shares[cell][method], "%", 100.0, 0)]
+              spread(rounds[cell][method], "", 1.0, 3), spread(over_sao(rounds, cell, method), "", 1.0, 3),
+              spread(over_sao(energies, cell, method), "", 1.0, 2), spread(shares[cell][method], "%", 100.0, 0)]
              for cell in rounds for method in METHODS]
     return (f"{count} random cohorts of ten, each planned by five methods: in the scenario `paper`, and in `phones` "
             f"(measured profiles, LTE radio, 100 J a round) with {SAMPLES} samples a device and {EPOCHS} local epochs "
@@ -141,12 +126,11 @@ def _how(rounds: Table, energies: Table, shares: Table, count: int) -> str:
 
 def _drawn(rounds: Table, energies: Table, shares: Table) -> Figure:
     figure, panels = canvas(9.0, 3.4, 1, 3)
-    values: Callable[[str, str], Floats]
-    for panel, title, values in ((panels[0][0], "round over sao's", lambda cell, method: _ratio(rounds, cell, method)),
-                                 (panels[0][1], "energy over sao's",
-                                  lambda cell, method: _ratio(energies, cell, method)),
-                                 (panels[0][2], "computing of the slowest / round",
-                                  lambda cell, method: shares[cell][method])):
+    drawn: dict[str, Callable[[str, str], Floats]] = {
+        "round over sao's": lambda cell, method: over_sao(rounds, cell, method),
+        "energy over sao's": lambda cell, method: over_sao(energies, cell, method),
+        "computing of the slowest / round": lambda cell, method: shares[cell][method]}
+    for panel, (title, values) in zip(panels[0], drawn.items(), strict=True):
         for k, method in enumerate(METHODS):
             found = np.array([np.nanpercentile(values(cell, method), [25, 50, 75]) for cell in rounds])
             x = np.arange(len(found)) + 0.14 * (k - 2)

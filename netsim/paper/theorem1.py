@@ -13,7 +13,7 @@ from netsim.base.pluralize import pluralize
 from netsim.base.tolerances import CONSTRAINT
 from netsim.base.types import Bools, Floats
 from netsim.paper.plots import canvas, spread
-from netsim.paper.random_layouts import everybody, layouts, plan_of, with_budget
+from netsim.paper.random_layouts import everybody, layouts, of_plans, plan_of, with_budget
 from netsim.paper.report import Finding, Report, all_or_some
 from netsim.paper.reproduce import Context
 
@@ -106,8 +106,7 @@ def _by_size(cells: list[Problem], sizes: tuple[int, ...]) -> dict[int, tuple[Fl
         orders = [np.random.default_rng(number).permutation(len(cell)) for number, cell in enumerate(cells)]
         plans = [plan_of(with_budget(cell.subset(order[:size]), 40.0), "sao")
                  for cell, order in zip(cells, orders, strict=True)]
-        rounds[size] = (np.array([np.nan if plan is None else plan.round_s for plan in plans]),
-                        np.array([np.nan if plan is None else plan.energy_j for plan in plans]))
+        rounds[size] = of_plans(plans), of_plans(plans, lambda plan: plan.energy_j)
     return rounds
 
 

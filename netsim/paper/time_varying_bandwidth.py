@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from netsim.base.tolerances import CONSTRAINT, MEETS_BOUND
 from netsim.base.types import Floats
 from netsim.cell.schedulers import SCHEDULERS
 from netsim.paper.plots import canvas, quartiles, spread
-from netsim.paper.random_layouts import plan_of, with_budget
+from netsim.paper.random_layouts import Table, by_layout, over_sao, plan_of, with_budget
 from netsim.paper.report import Finding, Report, all_or_some, markdown
 from netsim.paper.reproduce import Context
 from netsim.sample_problem import sample_problem
@@ -65,8 +65,7 @@ NAMES = {
 LIMITS = {"tdma at 7.4 bit/s/Hz": (7.4, 0.0), "tdma at 5.55 bit/s/Hz": (5.55, 0.0),
           "tdma at 5.55 bit/s/Hz, 2 ms": (5.55, 2e-3)}      # spectral-efficiency cap, gap between devices
 DRAWN = {"equal": "#d55e00", "adaptive": "#e69f00", "tdma": "#009e73", "sao-adaptive": "#0072b2", "bound": "#000000"}
-Row = dict[str, float | int | str]
-Table = Mapping[str, Mapping[str, Floats]]      # by setting and method, one value per layout; NaN: no plan
+Row = dict[str, Any]
 
 
 def sharing(context: Context) -> Report:
@@ -77,12 +76,12 @@ def sharing(context: Context) -> Report:
     place = context.place
     with place.open() as executor:
         rows = [row for found in executor.map(measured, *zip(*asked, strict=True)) for row in found]
-    rounds, energies = (_table(rows, column, names, count) for column in ("round_s", "energy_j"))
+    rounds, energies = (by_layout(rows, column, names, NAMES, count) for column in ("round_s", "energy_j"))
     return Report(
         findings=_findings(rows, rounds, energies), how=_how(rounds, energies, count), rows=rows,
         summary={name: {method: {
-            "round_s": quartiles(rounds[name][method]), "round_over_sao": quartiles(_ratio(rounds, name, method)),
-            "energy_over_sao": quartiles(_ratio(energies, name, method))} for method in NAMES} for name in names},
+            "round_s": quartiles(rounds[name][method]), "round_over_sao": quartiles(over_sao(rounds, name, method)),
+            "energy_over_sao": quartiles(over_sao(energies, name, method))} for method in NAMES} for name in names},
         figure=_drawn(rounds, energies))
 
 
@@ -119,30 +118,17 @@ def measured(name: str, seed: int) -> list[Row]:
     return rows
 
 
-def _table(rows: list[Row], column: str, names: list[str], count: int) -> dict[str, dict[str, Floats]]:
-    table = {name: {method: np.full(count, np.nan) for method in NAMES} for name in names}
-    for row in rows:
-        table[str(row["cell"])][str(row["method"])][int(row["layout"])] = row.get(column, np.nan)
-    return table
-
-
-def _ratio(table: Table, name: str, method: str) -> Floats:
-    """Return the ratio to `sao` by layout, where both have a value."""
-    ratio: Floats = table[name][method] / table[name]["sao"]
-    return ratio[np.isfinite(ratio)]
-
-
 def _findings(rows: list[Row], rounds: Table, energies: Table) -> list[Finding]:
-    paper = _ratio(rounds, "paper", "tdma")
+    paper = over_sao(rounds, "paper", "tdma")
     both = rounds["paper"]
     met = both["tdma"] <= both["solo"] * (1 + MEETS_BOUND)
-    saved = spread(_ratio(energies, "paper", "tdma"), "times", 1, 2)
+    saved = spread(over_sao(energies, "paper", "tdma"), "times", 1, 2)
     gaps = {name: _gap(rounds[name]) for name in rounds}
     near = gaps["paper"]
-    over = {method: sum(int(row.get("over_budget", 0)) for row in rows if row["method"] == method)
+    over = {method: sum(row.get("over_budget", 0) for row in rows if row["method"] == method)
             for method in ("adaptive", "equal", "tdma", "sao-adaptive")}
-    adaptive = np.concatenate([_ratio(rounds, name, "adaptive") for name in rounds])
-    limited = {method: _ratio(rounds, "paper", method) for method in LIMITS}
+    adaptive = np.concatenate([over_sao(rounds, name, "adaptive") for name in rounds])
+    limited = {method: over_sao(rounds, "paper", method) for method in LIMITS}
     return [
         Finding("in the paper's cell one after the other with the whole band is shorter than the best fixed bands",
                 f"in {int((paper < 1).sum())} of {pluralize(len(paper), 'layout')}; "
@@ -177,11 +163,11 @@ def _gap(rounds: Mapping[str, Floats]) -> Floats:
 def _how(rounds: Table, energies: Table, count: int) -> str:
     """Return the table of medians, over layouts, of T and energy relative to `sao`."""
     def cell(name: str, method: str) -> str:
-        ratio, energy = _ratio(rounds, name, method), _ratio(energies, name, method)
+        ratio, energy = over_sao(rounds, name, method), over_sao(energies, name, method)
         if method == "sao":
             there = np.percentile(1e3 * rounds[name]["sao"][np.isfinite(rounds[name]["sao"])], [25, 50, 75])
             return " / ".join(f"{ms:.1f}" for ms in there) + f", n {len(ratio)}"
-        few = f", n {len(ratio)}" if len(ratio) != len(_ratio(rounds, name, "sao")) else ""
+        few = f", n {len(ratio)}" if len(ratio) != len(over_sao(rounds, name, "sao")) else ""
         return f"{np.median(ratio):.3f}{few}" + (f" ({np.median(energy):.2f})" if len(energy) else "")
 
     gaps = "; ".join(f"{SETTINGS[name].title}: median {100 * np.median(_gap(rounds[name])):.2f} %, 90th percentile "
@@ -204,7 +190,7 @@ def _drawn(rounds: Table, energies: Table) -> Figure:
     for panel, table, what in zip(panels[0], (rounds, energies), ("round", "energy"), strict=True):
         for place, name in enumerate(table):
             for k, (method, colour) in enumerate(DRAWN.items()):
-                ratio = _ratio(table, name, method)
+                ratio = over_sao(table, name, method)
                 if len(ratio):
                     low, middle, high = np.percentile(ratio, [25, 50, 75])
                     x = place + 0.15 * (k - 2)
