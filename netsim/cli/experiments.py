@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,6 +28,9 @@ from netsim.cli.app import (
     resumable,
     writable,
 )
+
+if TYPE_CHECKING:
+    from netsim.sweep.sweep_file import Sweep
 
 
 @experimenting()
@@ -100,30 +103,36 @@ def sweep(
     if status:
         console.print_status(loaded.name, sweeps.status(loaded), every=every)
         return
+    points, again = list(loaded.points), shlex.join(sys.argv[1:])
     if part is not None:
-        with resumable(shlex.join(sys.argv[1:])), console.progress_bar(f"{loaded.name} {shard}") as progress:
-            points = sweeps.run_shard(loaded, part, place_for(workers, cluster), progress, allow_import=allow_import)
+        with resumable(again), console.progress_bar(f"{loaded.name} {shard}") as watch:
+            points = sweeps.run_shard(loaded, part, place_for(workers, cluster), watch, allow_import=allow_import)
         print(f"shard {shard}: {pluralize(len(points), 'point')} in {loaded.folder}; join all shards with --merge")
-        if console.print_failures(points, every=every):
-            raise typer.Exit(SOME_FAILED)
-        return
-    if merge:
-        results = sweeps.merge(loaded)
+    elif merge:
+        _print_table(loaded, sweeps.merge(loaded), every=every)
     else:
-        with resumable(shlex.join(sys.argv[1:])), console.progress_bar(loaded.name) as progress:
-            results = sweeps.run_all(loaded, place_for(workers, cluster), progress, allow_import=allow_import)
-    found = sweeps.table(loaded)
-    if found.height:
-        console.print_results(found, list(dict.fromkeys(key for case in loaded.varied for key in case)), every=every)
-    print(f"results: {results}")
+        with resumable(again), console.progress_bar(loaded.name) as watch:
+            results = sweeps.run_all(loaded, place_for(workers, cluster), watch, allow_import=allow_import)
+        _print_table(loaded, results, every=every)
     if report:
         print_report(load_sweep_results(loaded.folder), loaded.folder / "report.html", against)
-    missing = [point for point in loaded.points if not (point.finished or point.failure.exists())] if merge else []
+    missing = [point for point in points if not (point.finished or point.failure.exists())] if merge else []
     if missing:
         print(f"missing: {pluralize(len(missing), 'point')}, the first {missing[0].name}; run their shards again",
               file=sys.stderr)
-    if console.print_failures(loaded.points, every=every) or missing:
+    if console.print_failures(points, every=every) or missing:
         raise typer.Exit(SOME_FAILED)
+
+
+def _print_table(sweep: Sweep, results: Path, *, every: bool) -> None:
+    """Print the finished cases of a sweep, and the path of its table."""
+    from netsim.sweep.progress import print_results
+    from netsim.sweep.sweep import table
+
+    found = table(sweep)
+    if found.height:
+        print_results(found, list(dict.fromkeys(key for case in sweep.varied for key in case)), every=every)
+    print(f"results: {results}")
 
 
 @experimenting()

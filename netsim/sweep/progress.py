@@ -99,17 +99,7 @@ def print_status(name: str, status: SweepStatus, *, every: bool = False) -> None
 
 def print_results(found: pl.DataFrame, varied: Sequence[str], *, every: bool = False) -> None:
     """Print a row per case: varied keys, and mean, minimum and maximum over its seeds."""
-    seconds, joules = (partial(units.format, dimension=name) for name in ("time", "energy"))
-    cases = found.partition_by(*varied, maintain_order=True) if varied else [found]
-    columns: dict[str, list[str]] = {
-        key: ["" if case[key][0] is None else str(case[key][0]) for case in cases] for key in varied}
-    columns["seeds"] = [str(case.height) for case in cases]
-    columns["rounds"] = [spread(case["rounds"], _count) for case in cases]
-    columns["a round"] = [spread(case["simulated_s"] / case["rounds"].replace(0, None), seconds) for case in cases]
-    columns["energy"] = [spread(case["energy_j"], joules) for case in cases]
-    columns["accuracy"] = [spread(case["accuracy"], "{:.2%}".format) for case in cases]
-    columns["at target"] = [str(sum(bool(reached) for reached in case["target_reached"]) or "") for case in cases]
-    columns["dropped"] = [spread(case["dropped"], _count) if any(case["dropped"]) else "" for case in cases]
+    columns = _columns(found.partition_by(*varied, maintain_order=True) if varied else [found], varied)
     shown = {name: values for name, values in columns.items() if name in varied or any(values)}
     table = Table(title="mean over seeds, least to most", title_justify="left", box=SIMPLE_HEAD,
                   padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
@@ -123,6 +113,22 @@ def print_results(found: pl.DataFrame, varied: Sequence[str], *, every: bool = F
     console.print(table)
     if table.row_count < len(rows):
         console.print(f"... and {pluralize(len(rows) - table.row_count, 'more case')}; all with --all", highlight=False)
+
+
+def _columns(cases: Sequence[pl.DataFrame], varied: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns of the table of cases: varied keys, and values over seeds as text."""
+    seconds, joules = (partial(units.format, dimension=name) for name in ("time", "energy"))
+    rounds = [case["rounds"].replace(0, None) for case in cases]
+    return {
+        **{key: ["" if case[key][0] is None else str(case[key][0]) for case in cases] for key in varied},
+        "seeds": [str(case.height) for case in cases],
+        "rounds": [spread(case["rounds"], _count) for case in cases],
+        "a round": [spread(case["simulated_s"] / count, seconds) for case, count in zip(cases, rounds, strict=True)],
+        "energy": [spread(case["energy_j"], joules) for case in cases],
+        "accuracy": [spread(case["accuracy"], "{:.2%}".format) for case in cases],
+        "at target": [str(sum(bool(reached) for reached in case["target_reached"]) or "") for case in cases],
+        "dropped": [spread(case["dropped"], _count) if any(case["dropped"]) else "" for case in cases],
+    }
 
 
 def spread(values: pl.Series, say: Callable[[float], str]) -> str:
