@@ -170,29 +170,15 @@ def planner_of(method: str, options: Mapping[str, Any], within_s: float | None =
     ``within_s`` is the deadline of a wave in seconds: a longer plan is infeasible.
     """
     solve = METHODS.make(method, options)
-    own = method not in METHODS
+    if method not in METHODS:
+        solve = partial(_by_its_author, method, solve)
     deadline_s = math.inf if within_s is None else float(within_s)
 
-    def by_its_author(problem: Problem) -> Plan:
-        try:
-            plan: Plan = solve(problem)
-        except (Infeasible, InputError):
-            raise
-        except Exception as error:
-            raise UserCodeError.of(f"allocation {method}", error) from None
-        check_plan(plan, problem, method)
-        return plan
-
     def planned(problem: Problem, before: Preparation | None = None) -> Plan:
-        plan: Plan = by_its_author(problem) if own else solve(problem)
-        if within_s is None:
-            return plan
-        before_s = 0.0 if before is None else before.seconds(problem.gain, problem.numbers)
-        late = ~ends_by(plan, deadline_s - before_s)
-        if late.any():
-            raise Infeasible(np.flatnonzero(late), f"{listing(problem, np.flatnonzero(late))}: done after "
-                             f"{format(plan.round_s + float(np.max(before_s)), 'time')}, and the deadline is "
-                             f"{format(deadline_s, 'time')}")
+        plan: Plan = solve(problem)
+        if within_s is not None:
+            before_s = 0.0 if before is None else before.seconds(problem.gain, problem.numbers)
+            _require_in_time(plan, problem, before_s, deadline_s)
         return plan
 
     def bound(
@@ -204,3 +190,23 @@ def planner_of(method: str, options: Mapping[str, Any], within_s: float | None =
         return Planner(problem, partial(planned, before=before), largest, charge_j, before)
 
     return bound
+
+
+def _by_its_author(method: str, solve: Callable[[Problem], Plan], problem: Problem) -> Plan:
+    """Return the plan of a user's method, checked; another exception than Infeasible becomes a UserCodeError."""
+    try:
+        plan = solve(problem)
+    except (Infeasible, InputError):
+        raise
+    except Exception as error:
+        raise UserCodeError.of(f"allocation {method}", error) from None
+    check_plan(plan, problem, method)
+    return plan
+
+
+def _require_in_time(plan: Plan, problem: Problem, before_s: float | Floats, deadline_s: float) -> None:
+    late = np.flatnonzero(~ends_by(plan, deadline_s - before_s))
+    if late.size:
+        raise Infeasible(late, f"{listing(problem, late)}: done after "
+                         f"{format(plan.round_s + float(np.max(before_s)), 'time')}, and the deadline is "
+                         f"{format(deadline_s, 'time')}")

@@ -96,22 +96,7 @@ class Problem:
     cpu_power: CpuPower | None = None
 
     def __post_init__(self) -> None:
-        given = {name: _numbers(name, getattr(self, name)) for name in (*DEVICE, "numbers")}
-        size = _common_length({name: array for name, array in given.items() if array is not None})
-        sound: dict[str, Any] = {}
-        if self.numbers is not None:
-            sound["numbers"] = _kept(np.asarray(self.numbers, dtype=np.int64), size)
-        for name in DEVICE:
-            array = given[name]
-            if array is not None:
-                _check_range(name, array, sound.get("numbers"))
-                sound[name] = _kept(array, size)
-        for name in CELL:
-            value = _numbers(name, getattr(self, name))
-            if value is None or value.ndim:
-                raise InputError("wrong-type", name, repr(getattr(self, name)), "one number for the whole cell")
-            _check_range(name, value, None)
-            sound[name] = float(value)
+        sound = {**_per_device(self), **_for_all(self)}
         if self.cpu_power is not None:
             least_hz = np.maximum(sound["cpu_min_hz"], self.cpu_power.thriftiest_hz())
             sound["cpu_min_hz"] = frozen(np.minimum(least_hz, np.maximum(sound["cpu_max_hz"], sound["cpu_min_hz"])))
@@ -310,6 +295,33 @@ class Problem:
         with np.errstate(over="ignore", invalid="ignore"):
             sound = problem.snr_hz.min() > 0.0 and problem.snr_hz.max() < np.inf
         return problem if sound else replace(problem)      # checks everything and raises InputError
+
+
+def _per_device(problem: Problem) -> dict[str, Any]:
+    """Return the checked arrays of a problem, each with an entry for every device."""
+    given = {name: _numbers(name, getattr(problem, name)) for name in (*DEVICE, "numbers")}
+    size = _common_length({name: array for name, array in given.items() if array is not None})
+    sound: dict[str, Any] = {}
+    if problem.numbers is not None:
+        sound["numbers"] = _kept(np.asarray(problem.numbers, dtype=np.int64), size)
+    for name in DEVICE:
+        array = given[name]
+        if array is not None:
+            _check_range(name, array, sound.get("numbers"))
+            sound[name] = _kept(array, size)
+    return sound
+
+
+def _for_all(problem: Problem) -> dict[str, float]:
+    """Return the checked values of a problem that hold for all devices."""
+    sound = {}
+    for name in CELL:
+        value = _numbers(name, getattr(problem, name))
+        if value is None or value.ndim:
+            raise InputError("wrong-type", name, repr(getattr(problem, name)), "one number for the whole cell")
+        _check_range(name, value, None)
+        sound[name] = float(value)
+    return sound
 
 
 def _numbers(name: str, values: Any) -> Floats | None:

@@ -85,7 +85,19 @@ def rra_shares(problem: Problem, deadline_s: float, weight: float) -> Shares:
     payable = np.where(reach & (nats > 0.0), np.inf, 0.0)          # nu_k: where its marginal cost is the weight
     finite = (payable > 0.0) & (nats < MOST_NATS)
     payable[finite] = scale[finite] * _ratio(nats[finite])
-    beta = np.zeros(len(problem))
+    beta = _taken(full, scale, payable)
+    shares = _shares(full, scale, beta)
+    selected = beta >= 0.5
+    return Shares(
+        beta=frozen(beta), selected=frozen(selected, dtype=np.bool_),
+        gamma=frozen(_shares(full, scale, selected.astype(np.float64))),
+        objective=_cost(full, scale, beta, shares) - (weight * float(beta.sum()) if beta.any() else 0.0),
+    )
+
+
+def _taken(full: Floats, scale: Floats, payable: Floats) -> Floats:
+    """Return how much of each device is taken at the price of the band that fills it, given the price that it pays."""
+    beta = np.zeros(len(payable))
     prices = np.unique(payable[payable > 0.0])
     first, last = 0, len(prices)                         # the first price at which devices that pay more fit the band
     while first < last:
@@ -101,13 +113,7 @@ def rra_shares(problem: Problem, deadline_s: float, weight: float) -> Shares:
         if math.isfinite(prices[first]):
             richer = _demand(full, scale, payable > prices[first], prices[first])
             beta[tied] = min(1.0, (1.0 - richer) / _demand(full, scale, tied, prices[first]))
-    shares = _shares(full, scale, beta)
-    selected = beta >= 0.5
-    return Shares(
-        beta=frozen(beta), selected=frozen(selected, dtype=np.bool_),
-        gamma=frozen(_shares(full, scale, selected.astype(np.float64))),
-        objective=_cost(full, scale, beta, shares) - (weight * float(beta.sum()) if beta.any() else 0.0),
-    )
+    return beta
 
 
 def rra_alternation(problem: Problem, deadline_s: float, weight: float, beta: Floats) -> Floats:

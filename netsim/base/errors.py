@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from traceback import extract_tb
@@ -123,6 +123,16 @@ def unknown(
     hints = filter(None, (did_you_mean(nearest(str(name), names)), hint))
     return InputError(code, key, None if secret else quoted(name), alternatives(names) or "none", " ".join(hints),
                       source)
+
+
+def require_known(
+    key: str, names: Iterable[str], allowed: Collection[str], code: str = "unknown-name", hint: str = "",
+    source: str = "", *, secret: bool = False,
+) -> None:
+    """Raise the error of :func:`unknown` for the first name that is not allowed; ``key`` is by default the name."""
+    for name in names:
+        if name not in allowed:
+            raise unknown(key or name, name, allowed, code, hint, source, secret=secret)
 
 
 def did_you_mean(near: str | None) -> str:

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netsim.base.errors import unknown
+from netsim.base.errors import require_known
 from netsim.base.files import replace_text
 from netsim.paper.report import RULE, About, Report, overview, write_report
 
@@ -124,9 +124,7 @@ was measured, whether it holds, the command that measures it again, and how long
 
 def chosen(names: Sequence[str]) -> list[str]:
     """Return the named targets in the order of the paper; "all" or no name selects all of the paper's."""
-    for name in names:
-        if name not in NAMES:
-            raise unknown("TARGET", name, NAMES)
+    require_known("TARGET", names, NAMES)
     return [name for name in TARGETS if not names or "all" in names or name in names] + [
         name for name in BEYOND if name in names]
 
@@ -135,9 +133,7 @@ def reproduce(names: Sequence[str], context: Context, say: Callable[[str], None]
     """Write the reports of these targets below ``context.out`` and update its overview table."""
     from netsim.paper.trials import datasets
 
-    for name in context.datasets:
-        if name not in datasets(context):
-            raise unknown("--dataset", name, datasets(context))
+    require_known("--dataset", context.datasets, datasets(context))
     reports = []
     for name in chosen(names):
         target = (TARGETS | BEYOND)[name]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from netsim.base.errors import InputError, did_you_mean, nearest, quoted, unknown
+from netsim.base.errors import InputError, did_you_mean, nearest, quoted, require_known, unknown
 from netsim.base.files import MEGABYTE, read_text, reading
 from netsim.base.pluralize import pluralize
 from netsim.base.units import parse
@@ -101,9 +101,7 @@ HOW_TO_CHOOSE = 'To rename or ignore columns, give devices = { file = "...", ren
 def _check_choice(sheet: Sheet, table: Mapping[str, Any]) -> None:
     """Raise InputError unless all columns to rename or to ignore exist, and none is both."""
     key, rename, ignore = "population.devices", table.get("rename", {}), table.get("ignore", [])
-    for name in table:
-        if name not in ("file", "rename", "ignore"):
-            raise unknown(key, name, ("file", "rename", "ignore"), "unknown-key")
+    require_known(key, table, ("file", "rename", "ignore"), "unknown-key")
     if not isinstance(rename, Mapping) or not all(isinstance(name, str) for name in rename.values()):
         raise InputError("wrong-type", f"{key}.rename", quoted(rename), 'a table such as { tx = "power [dBm]" }')
     if ignore != "others" and not (isinstance(ignore, list) and all(isinstance(name, str) for name in ignore)):

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from netsim.base.errors import InputError, quoted, unknown
+from netsim.base.errors import InputError, quoted, require_known, unknown
 from netsim.scenario.aliases import canonical_key
 from netsim.scenario.csv_tables import as_number, read_sheet
 from netsim.scenario.devices import PopulationTable
@@ -91,9 +91,7 @@ def _file(text: str) -> Path:
 def _read(path: str) -> Profiles:
     sheet = read_sheet(path)
     header = sheet.rows[0]
-    for name in header:
-        if name not in COLUMNS:
-            raise unknown("column", name, COLUMNS, "unknown-key", source=sheet.at(0), secret=True)
+    require_known("column", header, COLUMNS, "unknown-key", source=sheet.at(0), secret=True)
     missing = [name for name in COLUMNS[:3] if name not in header]
     if missing or len(set(header)) < len(header):
         raise InputError("missing" if missing else "duplicate", f'column "{(missing or header)[0]}"',
@@ -137,9 +135,7 @@ def _filled(population: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if not isinstance(shares, dict) or not shares:
         raise InputError("wrong-type", f"{where}.profile", quoted(called), 'a name, or shares such as '
                          '{ pixel-4 = 0.3, nexus-s = 0.7 }')
-    for name in shares:
-        if name not in known:
-            raise unknown(f"{where}.profile", name, known, hint="`netsim devices` lists them")
+    require_known(f"{where}.profile", shares, known, hint="`netsim devices` lists them")
     if isinstance(called, str):
         yield _over(own, known[called])
         return

@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from netsim.base.errors import InputError, quoted, unknown
+from netsim.base.errors import InputError, quoted, require_known, unknown
 from netsim.base.files import MEGABYTE, read_bytes, read_json, reading
 from netsim.base.rng import stream
 from netsim.scenario.tables import Place, at, size_of, steps_of, with_files
@@ -199,9 +199,7 @@ def read_reference(given: dict[str, Any], key: tuple[str, ...], count: int | Non
     readers = FORMATS.get(key, {})
     if kind not in readers:
         raise unknown(f"{where}.format", kind, {"csv", *readers})
-    for name in given:
-        if name not in OPTIONS:
-            raise unknown(where, name, OPTIONS, "unknown-key")
+    require_known(where, given, OPTIONS, "unknown-key")
     seed, size = given.get("seed", 0), given.get("sample", count)
     for name, value, least in (("seed", seed, 0), ("sample", size, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 10_000_000:

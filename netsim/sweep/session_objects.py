@@ -101,7 +101,11 @@ def fingerprint(thing: Any) -> str:
     return digest.hexdigest()[:DIGITS]
 
 
-def _add(thing: Any, add: Callable[[bytes], None], seen: set[int]) -> None:
+Add = Callable[[bytes], None]
+
+
+def _add(thing: Any, add: Add, seen: set[int]) -> None:
+    """Add a value and what it consists of; each object once."""
     if isinstance(thing, bool | int | float | complex | str | bytes | None | np.generic):
         add(repr(thing).encode())
         return
@@ -109,20 +113,9 @@ def _add(thing: Any, add: Callable[[bytes], None], seen: set[int]) -> None:
         return
     seen.add(id(thing))
     if isinstance(thing, FunctionType):
-        _add_code(thing.__code__, add, seen)
-        cells = [cell.cell_contents for cell in thing.__closure__ or ()]
-        used = [thing.__globals__[name] for name in _names(thing.__code__) if name in thing.__globals__]
-        own = [each for each in used if getattr(each, "__module__", thing.__module__) == thing.__module__]
-        for part in (thing.__defaults__, thing.__kwdefaults__, *cells, *own):
-            _add(part, add, seen)
+        _add_function(thing, add, seen)
     elif isinstance(thing, type):
-        add(thing.__qualname__.encode())
-        for name, part in sorted(vars(thing).items()):
-            if name not in NO_CODE:
-                add(name.encode())
-                _add(getattr(part, "__func__", part), add, seen)
-        for base in thing.__bases__:
-            _add(base if base.__module__ == thing.__module__ else base.__qualname__, add, seen)
+        _add_class(thing, add, seen)
     elif isinstance(thing, list | tuple | set | frozenset | dict):
         for part in thing.items() if isinstance(thing, dict) else thing:
             _add(part, add, seen)
@@ -132,15 +125,38 @@ def _add(thing: Any, add: Callable[[bytes], None], seen: set[int]) -> None:
     elif isinstance(thing, ModuleType):
         add(thing.__name__.encode())
     else:
-        kind = type(thing)
-        add(kind.__qualname__.encode())
-        if isinstance(vars(kind).get("__call__"), FunctionType):
-            _add(kind, add, seen)
-        for name in ("func", "args", "keywords", "__dict__"):      # of a functools.partial, and of any object
-            _add(getattr(thing, name, None), add, seen)
+        _add_object(thing, add, seen)
 
 
-def _add_code(code: CodeType, add: Callable[[bytes], None], seen: set[int]) -> None:
+def _add_function(thing: FunctionType, add: Add, seen: set[int]) -> None:
+    _add_code(thing.__code__, add, seen)
+    cells = [cell.cell_contents for cell in thing.__closure__ or ()]
+    used = [thing.__globals__[name] for name in _names(thing.__code__) if name in thing.__globals__]
+    own = [each for each in used if getattr(each, "__module__", thing.__module__) == thing.__module__]
+    for part in (thing.__defaults__, thing.__kwdefaults__, *cells, *own):
+        _add(part, add, seen)
+
+
+def _add_class(thing: type, add: Add, seen: set[int]) -> None:
+    add(thing.__qualname__.encode())
+    for name, part in sorted(vars(thing).items()):
+        if name not in NO_CODE:
+            add(name.encode())
+            _add(getattr(part, "__func__", part), add, seen)
+    for base in thing.__bases__:
+        _add(base if base.__module__ == thing.__module__ else base.__qualname__, add, seen)
+
+
+def _add_object(thing: Any, add: Add, seen: set[int]) -> None:
+    kind = type(thing)
+    add(kind.__qualname__.encode())
+    if isinstance(vars(kind).get("__call__"), FunctionType):
+        _add(kind, add, seen)
+    for name in ("func", "args", "keywords", "__dict__"):      # of a functools.partial, and of any object
+        _add(getattr(thing, name, None), add, seen)
+
+
+def _add_code(code: CodeType, add: Add, seen: set[int]) -> None:
     add(code.co_code + " ".join(code.co_names).encode())
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from netsim.analysis.sweep_statistics import labels
-from netsim.base.errors import InputError, unknown
+from netsim.base.errors import InputError, require_known
 from netsim.base.files import expanded, read_toml, reading
 from netsim.base.pluralize import pluralize
 from netsim.scenario import Scenario, builtin_scenarios, load_scenario
@@ -103,9 +103,7 @@ def load_sweep(path: Path, results: Path = Path("results"), *, allow_import: boo
     with reading(path):
         table = read_toml(path, "a sweep file")
     try:
-        for key in table:
-            if key not in KEYS:
-                raise unknown(key, key, KEYS, "unknown-key")
+        require_known("", table, KEYS, "unknown-key")
         name = table.get("name", path.stem)
         if not (isinstance(name, str) and name and name.isprintable() and name == Path(name).name and name[0] != "."):
             raise InputError("malformed", "name", repr(name), "a folder's name")
