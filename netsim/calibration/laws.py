@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import betaincinv
 
@@ -104,36 +105,35 @@ class Laws:
         return found
 
 
+SAME_BATCHES = (
+    "seconds_per_batch cannot be separated from seconds_per_sample for {}: the number of samples per batch does not "
+    "vary, or there are fewer than 3 rows. seconds_per_sample includes the overhead of the logged batch size and does "
+    "not hold for another one")
+
+
 def notes_on(log: Log, laws: Laws) -> list[str]:
     """Return sentences about what the log cannot tell."""
-    notes = []
-    done = laws.compute.rows > 0
-    same = [name for name, one in zip(log.names, laws.compute.separable, strict=True) if not one]
-    if same:
-        who = "every device" if len(same) == done.sum() else listed(same)
-        notes.append(
-            f"seconds_per_batch cannot be separated from seconds_per_sample for {who}: the number of samples per "
-            "batch does not vary, or there are fewer than 3 rows. seconds_per_sample includes the overhead of the "
-            "logged batch size and does not hold for another one")
-    if laws.energy is not None and "upload_s" in log.columns and not laws.energy.separable.all():
-        notes.append("transmit_w cannot be separated from compute_w for "
-                     f"{listed([n for n, one in zip(log.names, laws.energy.separable, strict=True) if not one])}: "
-                     "upload_s is a constant share of compute_s. compute_w includes the energy of uploads")
-    negative = [name for name, free, one in zip(log.names, laws.compute.free, laws.compute.separable, strict=True)
-                if one and free.min() < 0]
-    if negative:
-        notes.append(f"a cost of {listed(negative)} is best fitted by a negative number and set to 0: time per sample "
-                     "may grow with the batch size")
+    names, compute, energy = np.array(log.names), laws.compute, laws.energy
+    notes, same = [], ~compute.separable
+    if same.any():
+        notes.append(SAME_BATCHES.format("every device" if same.sum() == (compute.rows > 0).sum() else
+                                         listed(names[same])))
+    if energy is not None and "upload_s" in log.columns and not energy.separable.all():
+        notes.append(f"transmit_w cannot be separated from compute_w for {listed(names[~energy.separable])}: upload_s "
+                     "is a constant share of compute_s. compute_w includes the energy of uploads")
+    negative = compute.separable & (compute.free.min(axis=1) < 0)
+    if negative.any():
+        notes.append(f"a cost of {listed(names[negative])} is best fitted by a negative number and set to 0: time per "
+                     "sample may grow with the batch size")
     if "upload_s" in log.columns and "bits" not in log.columns:
         notes.append("the log has no bits: uploads of another size cannot be predicted")
-    notes += _different_units(log, laws.compute)
-    if len(log.names) == 1:
+    notes += _different_units(log, compute)
+    if len(names) == 1:
         notes.append("the log has one device: the spread between devices cannot be estimated")
     if log.ignored:
         notes.append(f"ignored columns: {', '.join(log.ignored[:10])}")
-    unmeasured = [name for name, rows in zip(log.names, laws.compute.rows, strict=True) if not rows]
-    if unmeasured:
-        notes.append(f"{listed(unmeasured)} never finished a job and is not part of the fleet")
+    if (compute.rows == 0).any():
+        notes.append(f"{listed(names[compute.rows == 0])} never finished a job and is not part of the fleet")
     return notes
 
 
@@ -150,7 +150,7 @@ def _different_units(log: Log, compute: Fits) -> list[str]:
     return []
 
 
-def listed(names: list[str], most: int = 3) -> str:
+def listed(names: Sequence[str] | NDArray[np.str_], most: int = 3) -> str:
     """Return the first names, and how many more there are.
 
     >>> listed(["a", "b", "c", "d", "e"])

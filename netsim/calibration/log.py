@@ -114,12 +114,6 @@ def read_log(path: Path | str) -> Log:
     file = Path(path)
     frame = _frame(file)
     names = [name for name in (*TEXTS, *NUMBERS) if name in frame.columns]
-    if not frame.height:
-        raise InputError("empty", str(file), "a header", "rows below it")
-    for name in ("device", "samples", "batch"):
-        failed = pl.col("compute_s").is_null() & pl.lit(name != "device")       # a failed job need not say more
-        if (row := _first(frame, pl.col(name).is_null() & ~failed)) is not None:
-            raise InputError("empty", f'column "{name}"', expected=(NUMBERS | TEXTS)[name], source=_at(file, row))
     several = "model" in names and frame["model"].n_unique() > 1
     model = pl.col("model").fill_null("") if several else pl.lit("")
     device = pl.col("device") + "/" + model if several else pl.col("device")
@@ -160,6 +154,7 @@ def _frame(file: Path) -> pl.DataFrame:
     for name in known:
         if name in NUMBERS:
             _check_numbers(file, frame, name)
+    _check_filled(file, frame)
     return frame.with_columns(pl.lit(None).alias(name) for name in header if name not in known)
 
 
@@ -176,6 +171,18 @@ def _check_header(file: Path, header: list[str]) -> None:
             raise InputError("missing", f'column "{name}"', f"columns {', '.join(header[:20])}",
                              (NUMBERS | TEXTS)[name], f'Is it "{near}"? Then rename it' if near else "",
                              source=f"{file}, line 1")
+
+
+def _check_filled(file: Path, frame: pl.DataFrame) -> None:
+    """Raise InputError for a log without rows, and for an empty cell that a job needs."""
+    import polars as pl
+
+    if not frame.height:
+        raise InputError("empty", str(file), "a header", "rows below it")
+    for name in ("device", "samples", "batch"):
+        failed = pl.col("compute_s").is_null() & pl.lit(name != "device")       # a failed job need not say more
+        if (row := _first(frame, pl.col(name).is_null() & ~failed)) is not None:
+            raise InputError("empty", f'column "{name}"', expected=(NUMBERS | TEXTS)[name], source=_at(file, row))
 
 
 def _check_numbers(file: Path, frame: pl.DataFrame, name: str) -> None:

@@ -157,14 +157,7 @@ def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
         if not isinstance(values, list) or not values:
             raise InputError("wrong-type", f"grid.{key}", repr(values), "a list of values, such as [1, 2]")
         _refuse_twice(f"grid.{key}", values)
-    listed = table.get("list", [{}])
-    if not isinstance(listed, list) or not listed:
-        raise InputError("wrong-type", "list", repr(listed), "tables, [[list]], one per case")
-    given = [_flat(f"list.{number}", case) for number, case in enumerate(listed)]
-    _refuse_twice("list", [{key: value for key, value in case.items() if key != "label"} for case in given])
-    for number, case in enumerate(given):
-        if not isinstance(case.get("label", ""), str) or case.get("label") == "":
-            raise InputError("wrong-type", f"list.{number}.label", repr(case["label"]), "text")
+    given = _listed(table.get("list", [{}]))
     for twice in (sorted(named.keys() & grid.keys()) for named in given):
         if twice:
             raise InputError("duplicate", twice[0], "in the grid and in the list")
@@ -178,6 +171,18 @@ def cases_of(table: Mapping[str, Any], seeds: int) -> list[dict[str, Any]]:
                          expected=f"at most {MOST_POINTS:,} points")
     return [{**named, **dict(zip(grid, values, strict=True))}
             for named in given for values in itertools.product(*grid.values())]
+
+
+def _listed(tables: Any) -> list[dict[str, Any]]:
+    """Return the keys and values of each table of the list."""
+    if not isinstance(tables, list) or not tables:
+        raise InputError("wrong-type", "list", repr(tables), "tables, [[list]], one per case")
+    given = [_flat(f"list.{number}", case) for number, case in enumerate(tables)]
+    _refuse_twice("list", [{key: value for key, value in case.items() if key != "label"} for case in given])
+    for number, case in enumerate(given):
+        if not isinstance(case.get("label", ""), str) or case.get("label") == "":
+            raise InputError("wrong-type", f"list.{number}.label", repr(case["label"]), "text")
+    return given
 
 
 def _refuse_twice(where: str, values: list[Any]) -> None:
