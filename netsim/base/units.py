@@ -172,14 +172,23 @@ def format(value: float, dimension: str, digits: int = 4, *, up: bool = False) -
     return shown
 
 
-def duration(seconds: float, digits: int = 4) -> str:
+def computing(seconds: float) -> str:
+    """Format a computing time in whole seconds, minutes or hours.
+
+    >>> computing(12.4), computing(95.0), computing(4000.0)
+    ('12 s', '1 min 35 s', '1 h 7 min')
+    """
+    return duration(round(seconds), short_s=60)
+
+
+def duration(seconds: float, digits: int = 4, short_s: float = SHORT_S) -> str:
     """Format a time in the units that people use: as :func:`format` below two minutes, then "9 h 4 min".
 
     >>> duration(32_640.0), duration(150.0), duration(90.0), duration(432_000.0)
     ('9 h 4 min', '2 min 30 s', '90 s', '5 d')
     """
     whole = round(abs(seconds)) if math.isfinite(seconds) else 0
-    if whole < SHORT_S:
+    if whole < short_s:
         return format(seconds, "time", digits)
     larger, smaller = next(((size, size // by), (unit, part)) for size, by, unit, part in _CLOCK if whole >= size)
     whole = round(whole / larger[1]) * larger[1]

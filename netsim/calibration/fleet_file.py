@@ -28,7 +28,7 @@ CLOCK_HZ = 1e9               # nominal: cycles are seconds at this clock, so tha
 LEAST = 1e-9                 # cycles per sample, or watts, that stand for none
 MOST_SPREAD = 3.0            # of population.variation
 FLEET = "fleet"              # name of the calibrated population
-LAWS = ("compute", "upload", "download", "energy")
+LAWS = tuple(field.name for field in fields(Laws))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,29 @@ from netsim.base.types import Bools, Floats
 from netsim.calibration.fits import LEVEL, Fits, fit
 from netsim.calibration.log import MIXED, Log
 
-# parameter of the JSON output: law, column of its coefficient, whether the parameter is the inverse of the coefficient
-PARAMETERS = {
-    "seconds_per_batch": ("compute", 0, False), "seconds_per_sample": ("compute", 1, False),
-    "upload_bits_per_s": ("upload", 1, True), "download_bits_per_s": ("download", 1, True),
-    "compute_w": ("energy", 1, False), "transmit_w": ("energy", 0, False),
+
+class Parameter(NamedTuple):
+    """A parameter of a device: its law, the column of its coefficient, and its name and unit in tables."""
+
+    law: str
+    column: int
+    words: str
+    unit: str
+
+    @property
+    def inverse(self) -> bool:
+        """True if the parameter is the inverse of the coefficient: rates, of which laws have seconds per bit."""
+        return self.unit == "bit/s"
+
+
+PARAMETERS = {      # by their names in the JSON output
+    "seconds_per_batch": Parameter("compute", 0, "overhead per batch", "s"),
+    "seconds_per_sample": Parameter("compute", 1, "time per sample", "s"),
+    "upload_bits_per_s": Parameter("upload", 1, "upload rate", "bit/s"),
+    "download_bits_per_s": Parameter("download", 1, "download rate", "bit/s"),
+    "compute_w": Parameter("energy", 1, "power of computing", "W"),
+    "transmit_w": Parameter("energy", 0, "power of sending", "W"),
 }
-UNITS = {"seconds_per_batch": "s", "seconds_per_sample": "s", "upload_bits_per_s": "bit/s",
-         "download_bits_per_s": "bit/s", "compute_w": "W", "transmit_w": "W"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,35 +67,24 @@ class Laws:
 
     def given(self) -> Iterator[tuple[str, Fits]]:
         """Yield the laws that there are, by name."""
-        for name in ("compute", "upload", "download", "energy"):
-            found = getattr(self, name)
+        for field in fields(self):
+            found = getattr(self, field.name)
             if found is not None:
-                yield name, found
+                yield field.name, found
 
     def draw(self, log: Log, rng: np.random.Generator, draws: int) -> tuple[Floats, Floats | None]:
         """Draw what the jobs of a log take: seconds and joules, shape (draws, rows); joules None without energies.
 
         Only the durations that a row has are part of its seconds.
         """
-        drawn = {name: self._times(name, log, rng, draws) for name in ("compute", "upload", "download")
-                 if getattr(self, name) is not None}
+        columns: dict[str, tuple[Floats | float, Floats]] = {
+            "compute": (log.batches, log.work), "upload": (0.0, log.bits), "download": (0.0, log.download_bits)}
+        drawn = {name: _draw(law, log, rng, draws, *columns[name]) for name, law in self.given() if name in columns}
         seconds = np.sum([np.where(np.isfinite(log[f"{name}_s"]), values, 0.0) for name, values in drawn.items()],
                          axis=0)
         if self.energy is None:
             return seconds, None
-        watts, sd = self.energy.draw(rng, np.arange(len(log.names)), draws)
-        send_s = drawn["upload"] if self.upload is not None else np.zeros_like(seconds)
-        mean = watts[:, log.unit, 0] * send_s + watts[:, log.unit, 1] * drawn["compute"]
-        return seconds, mean * np.exp(sd[:, log.unit] * rng.standard_normal(mean.shape))
-
-    def _times(self, name: str, log: Log, rng: np.random.Generator, draws: int) -> Floats:
-        x0 = log.batches if name == "compute" else 0.0
-        x1 = {"compute": log.work, "upload": log.bits, "download": log.download_bits}[name]
-        law: Fits = getattr(self, name)
-        both, sd = law.draw(rng, np.arange(len(log.names)), draws)
-        mean = both[:, log.unit, 0] * x0 + both[:, log.unit, 1] * x1
-        found: Floats = mean * np.exp(sd[:, log.unit] * rng.standard_normal(mean.shape))
-        return found
+        return seconds, _draw(self.energy, log, rng, draws, drawn.get("upload", 0.0), drawn["compute"])
 
     def covers(self, log: Log) -> Bools:
         """Return whether each row can be predicted: its device has all the laws that the row's columns need."""
@@ -92,17 +96,27 @@ class Laws:
     def parameters(self, log: Log, unit: int) -> dict[str, dict[str, float | None]]:
         """Return the parameters of a unit with the ends of their 95 % intervals; None where rows are too few."""
         found: dict[str, dict[str, float | None]] = {}
-        for name, (law_name, column, inverse) in PARAMETERS.items():
-            law: Fits | None = getattr(self, law_name)
-            if law is None or not law.rows[unit] or (column == 0 and not law.separable[unit]) or (
-                    inverse and "bits" not in log.columns):
+        for name, each in PARAMETERS.items():
+            law: Fits | None = getattr(self, each.law)
+            if law is None or not law.rows[unit] or (each.column == 0 and not law.separable[unit]) or (
+                    each.inverse and "bits" not in log.columns):
                 continue
-            ends = [float(each[unit, column]) for each in (law.value, law.low, law.high)]
-            if inverse:
+            ends = [float(values[unit, each.column]) for values in (law.value, law.low, law.high)]
+            if each.inverse:
                 ends = [1 / ends[0], 1 / ends[2], 1 / ends[1]]
             value, low, high = (end if np.isfinite(end) else None for end in ends)
             found[name] = {"value": value, "low": low, "high": high}
         return found
+
+
+def _draw(
+    law: Fits, log: Log, rng: np.random.Generator, draws: int, x0: Floats | float, x1: Floats,
+) -> Floats:
+    """Draw what a law gives for the rows of a log, shape (draws, rows)."""
+    both, sd = law.draw(rng, np.arange(len(log.names)), draws)
+    mean = both[:, log.unit, 0] * x0 + both[:, log.unit, 1] * x1
+    found: Floats = mean * np.exp(sd[:, log.unit] * rng.standard_normal(mean.shape))
+    return found
 
 
 SAME_BATCHES = (

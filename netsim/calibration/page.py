@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from netsim.base import html, units
 from netsim.base.figures import as_it_stands, new_figure
 from netsim.base.pluralize import pluralize
 from netsim.calibration.holdout import NAMES, Holdout
-from netsim.calibration.laws import UNITS
+from netsim.calibration.laws import PARAMETERS
 from netsim.report.page import page
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 MOST_POINTS = 400
 DECADE = 10.0             # ratio of the largest to the smallest value from which the axes are logarithmic
 BAND, LINE, POINT = "#8fb0dd", "#3d6fb4", "#b3261e"
-WORDS = {"seconds_per_batch": "overhead per batch", "seconds_per_sample": "time per sample",
-         "upload_bits_per_s": "upload rate", "download_bits_per_s": "download rate", "compute_w": "power of computing",
-         "transmit_w": "power of sending"}
 
 
 def draw(holdout: Holdout) -> Figure:
@@ -82,8 +80,7 @@ def page_of(calibration: Calibration) -> str:
     picture = StringIO()
     calibration.figure().savefig(picture, format="svg")
     svg = picture.getvalue()
-    names = [name for name in WORDS if any(name in one for one in found["devices"].values())]
-    rows = [[name, *(interval(one.get(key), UNITS[key]) for key in names)] for name, one in found["devices"].items()]
+    heads, rows = parameter_table(found["devices"])
     body = [
         "<h1>Calibration</h1>",
         f"<p class=lead>{escape(calibration.log.path)}: {pluralize(len(calibration.log), 'row')}, "
@@ -96,9 +93,17 @@ def page_of(calibration: Calibration) -> str:
         f'style="background:#fff">{svg[svg.index("<svg"):]}</div></section>',
         *(f"<p class=warning>{escape(note)}.</p>" for note in found["notes"]),
         "<section><h2>Parameters, with 95 % intervals</h2><div class=scroll>"
-        + html.table("", ["device", *(WORDS[name] for name in names)], rows, most=1000) + "</div></section>",
+        + html.table("", heads, rows, most=1000) + "</div></section>",
     ]
     return page("Calibration", body, {})
+
+
+def parameter_table(devices: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and rows of the table of devices, with the parameters that any device has."""
+    known = {name: each for name, each in PARAMETERS.items() if any(name in one for one in devices.values())}
+    rows = [[device, *(interval(one.get(name), each.unit) for name, each in known.items())]
+            for device, one in devices.items()]
+    return ["device", *(each.words for each in known.values())], rows
 
 
 def held_out_numbers(calibration: Calibration) -> list[tuple[str, str]]:

@@ -90,19 +90,17 @@ def _print_calibration(found: Calibration, *, every: bool) -> None:
 
     from netsim.base.console import screen
     from netsim.base.pluralize import pluralize
-    from netsim.calibration.laws import UNITS
-    from netsim.calibration.page import WORDS, held_out_numbers, interval
+    from netsim.calibration.page import held_out_numbers, parameter_table
 
-    result, console = found.as_json(), screen()
-    devices = list(result["devices"].items())
-    names = [name for name in WORDS if any(name in one for _, one in devices)]
-    table = Table("device", *(WORDS[name] for name in names), title=f"{found.log.path}: "
-                  f"{pluralize(len(found.log), 'row')}, {pluralize(len(devices), 'device')}", title_justify="left")
-    for name, one in devices if every else devices[:ROWS]:
-        table.add_row(name, *(interval(one.get(key), UNITS[key]) for key in names))
+    console = screen()
+    heads, rows = parameter_table(found.as_json()["devices"])
+    table = Table(*heads, title=f"{found.log.path}: {pluralize(len(found.log), 'row')}, "
+                  f"{pluralize(len(rows), 'device')}", title_justify="left")
+    for row in rows if every else rows[:ROWS]:
+        table.add_row(*row)
     console.print(table)
-    if len(devices) > ROWS and not every:
-        console.print(f"... and {len(devices) - ROWS:,} more devices; --all shows them")
+    if table.row_count < len(rows):
+        console.print(f"... and {len(rows) - ROWS:,} more devices; --all shows them")
     for name, value in held_out_numbers(found):
         console.print(f"{name}: {value}")
 

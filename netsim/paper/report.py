@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from netsim.base import units
 from netsim.base.figures import library, save_figure
 from netsim.base.files import make_folder, read_json, replace_text, safe_cell
 
@@ -140,8 +141,6 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def overview(folder: Path, targets: Sequence[str], says: str = "the paper says") -> str:
     """Return the number of statements that hold, and the table of all targets reproduced in a folder."""
-    from netsim.sweep.progress import duration
-
     verdicts: Counter[Verdict] = Counter()
     rows = []
     for target in targets:
@@ -154,7 +153,7 @@ def overview(folder: Path, targets: Sequence[str], says: str = "the paper says")
         cells = ["<br>".join(mark + getattr(finding, column) for mark, finding in zip(marks, findings, strict=True))
                  for column in ("paper", "measured", "words")]
         rows.append((f"[{target}]({target}/README.md): {about.title}", *cells, f"`{about.command}`",
-                     duration(about.seconds)))
+                     units.computing(about.seconds)))
     there = [verdict for verdict in get_args(Verdict) if verdicts[verdict]]
     counts = markdown(("statements", *there), [[str(verdicts.total()), *(str(verdicts[each]) for each in there)]])
     table = markdown(("target", says, "measured here", "", "command", "computing"), rows)

@@ -61,23 +61,8 @@ def describe(at: SweepProgress) -> str:
     if at.failed:
         parts.append(f"{at.failed} failed")
     if at.seconds_left is not None and at.finished + at.failed < at.total:
-        parts.append(f"{'at most' if at.at_most else 'about'} {duration(at.seconds_left)} left")
+        parts.append(f"{'at most' if at.at_most else 'about'} {units.computing(at.seconds_left)} left")
     return ", ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """Format seconds as seconds, minutes or hours.
-
-    >>> duration(95), duration(4000)
-    ('1 min 35 s', '1 h 7 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def print_status(name: str, status: SweepStatus, *, every: bool = False) -> None:
