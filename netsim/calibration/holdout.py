@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.base.types import Floats, Ints
 from netsim.calibration.laws import Laws
-from netsim.calibration.log import Log
+from netsim.calibration.log import DURATIONS, Log
 
 if TYPE_CHECKING:
     import polars as pl
@@ -66,8 +66,6 @@ def validate(log: Log, rng: np.random.Generator, last: float | None = None) -> H
     ``last`` is the share of the rounds, the last ones, that are predicted from the earlier rounds. By default each
     fifth of the rounds is predicted from the other four.
     """
-    import polars as pl
-
     log = _shortened(log.finished)
     tables, skipped = [], 0
     for held_out in _folds(log, rng, last):
@@ -82,13 +80,19 @@ def validate(log: Log, rng: np.random.Generator, last: float | None = None) -> H
         skipped += len(np.unique(test.round[~whole]))
         if whole.any():
             tables.append(_predicted(laws, test.only(whole), rng))
-    rows = np.concatenate(tables) if tables else np.empty((0, 13))
+    return Holdout(_frame(log, np.concatenate(tables) if tables else np.empty((0, 13))), skipped)
+
+
+def _frame(log: Log, rows: Floats) -> pl.DataFrame:
+    """Return the predictions as a table with the labels of the rounds; without energies if the log has none."""
+    import polars as pl
+
     names = ["number", *(f"{name}_{unit}" for unit in "sj" for name in ("measured", *NAMES))]
     frame = pl.DataFrame(rows, schema=names, orient="row").sort("number")
     labels = [log.rounds[int(number)] if number < len(log.rounds) else "" for number in frame["number"]]
     frame = frame.with_columns(round=pl.Series(labels, dtype=pl.String))
     energies = "energy_j" in log.columns
-    return Holdout(frame.select("round", *(name for name in names[1:] if energies or name.endswith("_s"))), skipped)
+    return frame.select("round", *(name for name in names[1:] if energies or name.endswith("_s")))
 
 
 def _shortened(log: Log) -> Log:
@@ -131,7 +135,7 @@ def _predicted(laws: Laws, test: Log, rng: np.random.Generator) -> Floats:
 
 def _chunk(laws: Laws, test: Log, starts: Ints, rng: np.random.Generator) -> Floats:
     seconds, joules = laws.draw(test, rng, DRAWS)
-    measured = np.nansum([test[name] for name in ("compute_s", "upload_s", "download_s")], axis=0)
+    measured = np.nansum([test[name] for name in DURATIONS], axis=0)
     parts = [test.round[starts].astype(float), np.maximum.reduceat(measured, starts),
              *np.quantile(np.maximum.reduceat(seconds, starts, axis=1), QUANTILES, axis=0)]
     if joules is None:

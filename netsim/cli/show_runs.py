@@ -156,12 +156,7 @@ def print_summary(run: Run) -> None:
         table.add_row("  the first round", said)
     table.add_row("energy", f"{units.format(summary['energy_j'], 'energy')}{of_a_battery(run)}")
     if summary["accuracy"] is not None:
-        accuracy = [value for value in run.rounds["accuracy"].to_list() if value is not None]
-        reached = "target reached" if summary["target_reached"] else "target not reached"
-        reached = f"  {reached}" if run.scenario.learning.target_accuracy else ""
-        origin = f"  ({summary['accuracy_of']})" if summary.get("accuracy_of") else ""
-        table.add_row("accuracy", f"{summary['accuracy']:.2%}{reached}{origin}")
-        table.add_row("  over the rounds", f"{accuracy[0]:.1%} {sparkline(accuracy)} {accuracy[-1]:.1%}")
+        _add_accuracy_rows(table, run)
     if summary["dropped"]:
         table.add_row("dropped out", times(summary["dropped"]))
     if "app" in summary:
@@ -171,6 +166,16 @@ def print_summary(run: Run) -> None:
     table.add_row("where the time went", shares)
     table.add_row("run directory", str(run.path))
     _print_with_warnings(table, run.scenario)
+
+
+def _add_accuracy_rows(table: Table, run: Run) -> None:
+    summary = run.summary
+    accuracy = run.rounds["accuracy"].drop_nulls().to_list()
+    reached = "" if not run.scenario.learning.target_accuracy else (
+        "  target reached" if summary["target_reached"] else "  target not reached")
+    origin = f"  ({summary['accuracy_of']})" if summary.get("accuracy_of") else ""
+    table.add_row("accuracy", f"{summary['accuracy']:.2%}{reached}{origin}")
+    table.add_row("  over the rounds", f"{accuracy[0]:.1%} {sparkline(accuracy)} {accuracy[-1]:.1%}")
 
 
 # by the outcome of most jobs of a Flower app: what to change
@@ -271,31 +276,34 @@ def print_comparison(results: list[Result], *, every: bool) -> None:
     console = screen(WIDE)
     table = Table("method", "round time", "total energy", "over budget", "band used", "solved in")
     for result in results:
-        plan = result.plan
-        if plan is None:
-            table.add_row(result.method, "no plan", "", "", "", units.format(result.solve_s, "time", 3))
-        else:
-            over = int(plan.over_budget.sum())
-            table.add_row(
-                result.method, units.format(plan.round_s, "time"), units.format(plan.energy_j, "energy"),
-                Text(f"{over} of {len(plan)}", style="red" if over else ""),
-                units.format(plan.bandwidth_used_hz, "frequency"), units.format(result.solve_s, "time", 3))
+        table.add_row(*_compared(result))
     console.print(table)
     for result in results:
         if result.reason:
             console.print(f"{result.method} has no plan: {result.reason}", soft_wrap=True)
-    for result in results:
-        if result.plan and result.bound_s:
-            above = max(0.0, result.plan.round_s / result.bound_s - 1.0)
+    planned = [(result, result.plan) for result in results if result.plan]
+    for result, plan in planned:
+        if result.bound_s:
+            above = max(0.0, plan.round_s / result.bound_s - 1.0)
             said = "so short is this one" if above < MEETS_BOUND else f"this one is {100 * above:.2g} % longer"
             console.print(f"{result.method}: no schedule that keeps the budgets takes less than "
                           f"{units.format(result.bound_s, 'time')}; {said}")
-    for result in results:
-        if result.plan:
-            print_device_bars(result, max(r.plan.round_s for r in results if r.plan), console, every=every)
-    for result in results:
+    for result, _ in planned:
+        print_device_bars(result, max(plan.round_s for _, plan in planned), console, every=every)
+    for result, _ in planned:
         if result.savings:
             print_savings(result, console)
+
+
+def _compared(result: Result) -> list[str | Text]:
+    """Return the row of a method."""
+    plan, solved = result.plan, units.format(result.solve_s, "time", 3)
+    if plan is None:
+        return [result.method, "no plan", "", "", "", solved]
+    over = int(plan.over_budget.sum())
+    return [result.method, units.format(plan.round_s, "time"), units.format(plan.energy_j, "energy"),
+            Text(f"{over} of {len(plan)}", style="red" if over else ""),
+            units.format(plan.bandwidth_used_hz, "frequency"), solved]
 
 
 def print_device_bars(result: Result, longest_s: float, console: Console, *, every: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,25 +108,35 @@ def _fault(error: ErrorDetails, path: Place, table: Any, classes: Mapping[int, t
     last = str(path[-1]) if path else ""
     checked_by = classes.get(id(at(table, path[:-1])))
     if kind == "extra_forbidden":
-        names, renamed = sorted(checked_by.model_fields if checked_by else ()), old_names(path[:-1])
-        near = nearest(last, [*names, *renamed]) or ""
         given = "" if isinstance(value, dict | list) else f" = {quoted(value)}"
-        return InputError("unknown-key", "", f"{last}{given}", alternatives(names) or "none",
-                          not_modelled(last) or did_you_mean(renamed.get(near, near)))
+        return _unknown_key(last, given, checked_by.model_fields if checked_by else (), old_names(path[:-1]))
     if kind == "missing" and isinstance(error["input"], list):
         return InputError("wrong-length", "", pluralize(len(error["input"]), "entry", "entries"), "more")
     if kind == "missing" and "expected" not in context:
         field = checked_by.model_fields.get(last) if checked_by else None
         return InputError("missing", "", None, (field.description or "") if field is not None else "")
     if kind == "union_tag_invalid":
-        kinds = [name for name in names_in(context["expected_tags"]) if name not in ("constant", "word", "own")]
-        if context["tag"] == "no dist":
-            return InputError("missing", ".dist", None, alternatives(sorted(kinds)), "A table here is a distribution")
-        tag = next((tag for name, tag in TAGS.items() if name in kinds), "kind")
-        return unknown(f".{tag}", context["tag"], kinds)
+        return _wrong_kind(context["tag"], names_in(context["expected_tags"]))
     if kind == "union_tag_not_found":
         tag = next(iter(names_in(context["discriminator"])), "kind")
         such = f'a table with a {tag}, such as {{ {tag} = "..." }}'
         return InputError("missing", f".{tag}", None, such) if isinstance(value, dict) else InputError(
             "wrong-type", "", quoted(value), such)
     return input_error(error, value)
+
+
+def _unknown_key(name: str, given: str, known: Iterable[str], renamed: Mapping[str, str]) -> InputError:
+    """Return the error for a key that a table does not have; ``renamed`` are old names and the new ones."""
+    names = sorted(known)
+    near = nearest(name, [*names, *renamed]) or ""
+    return InputError("unknown-key", "", f"{name}{given}", alternatives(names) or "none",
+                      not_modelled(name) or did_you_mean(renamed.get(near, near)))
+
+
+def _wrong_kind(kind: str, allowed: Iterable[str]) -> InputError:
+    """Return the error for the kind of a table, or for a table without a distribution."""
+    kinds = [name for name in allowed if name not in ("constant", "word", "own")]
+    if kind == "no dist":
+        return InputError("missing", ".dist", None, alternatives(sorted(kinds)), "A table here is a distribution")
+    tag = next((tag for name, tag in TAGS.items() if name in kinds), "kind")
+    return unknown(f".{tag}", kind, kinds)

@@ -111,13 +111,9 @@ def _of_the_cell(scenario: Scenario) -> Iterator[UnusedKey]:
                 yield UnusedKey(("population", table.name, "devices"), by,
                                 "The gains are recorded (cell.gain_trace); remove the column",
                                 called=f"population.{table.name}.devices, column gain")
-    if scenario.downlink_measured:
-        yield UnusedKey(("cell", "downlink", "power"), ("population",),
-                        "The download rates are measured (radio.downlink_rate); remove this key")
+    yield from _beside_measured_rates(scenario)
     if scenario.rates_measured:
-        by, why = ("population",), "The rates are measured (radio.rate); remove this key"
-        for name in ("noise", "noise_figure"):
-            yield UnusedKey(("cell", name), by, why)
+        by, why = ("population",), RATES_MEASURED
     if cell.channel is None and (cell.gain_trace is not None or measured or scenario.rates_measured):
         for name in ("shadowing", "path_loss"):
             yield UnusedKey(("cell", name), by, why)
@@ -128,6 +124,18 @@ def _of_the_cell(scenario: Scenario) -> Iterator[UnusedKey]:
     if cell.fading == "none" and cell.channel is None:
         yield UnusedKey(("allocation", "channel_estimate"), ("cell", "fading"),
                    "Without fading (cell.fading) instantaneous and mean gains are equal; remove this key")
+
+
+RATES_MEASURED = "The rates are measured (radio.rate); remove this key"
+
+
+def _beside_measured_rates(scenario: Scenario) -> Iterator[UnusedKey]:
+    if scenario.downlink_measured:
+        yield UnusedKey(("cell", "downlink", "power"), ("population",),
+                        "The download rates are measured (radio.downlink_rate); remove this key")
+    if scenario.rates_measured:
+        for name in ("noise", "noise_figure"):
+            yield UnusedKey(("cell", name), ("population",), RATES_MEASURED)
 
 
 def _is_placed_at_random(table: PopulationTable) -> bool:

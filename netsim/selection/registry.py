@@ -65,17 +65,8 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
     where = f"round {view.round}, selection {method}"
     if not isinstance(choice, Choice):
         raise InputError("wrong-answer", where, type(choice).__name__, "netsim.selection.Choice(devices)")
-    devices = np.asarray(choice.devices)
-    devices = devices if devices.size else devices.astype(np.int64)
-    if devices.ndim != 1 or devices.dtype.kind not in "iu":
-        raise InputError("wrong-answer", where, _short(devices.tolist()), "a flat array of whole numbers")
     count = len(view.population)
-    if devices.size and not (np.minimum.reduce(devices) >= 0 and np.maximum.reduce(devices) < count):
-        unknown = devices[(devices < 0) | (devices >= count)]
-        raise InputError("wrong-answer", where, f"unknown devices {_short(unknown)}", f"devices 0 to {count - 1}")
-    if len(set(devices.tolist())) < devices.size:
-        numbers, times = np.unique(devices, return_counts=True)
-        raise InputError("wrong-answer", where, f"more than once: {_short(numbers[times > 1])}", "each device once")
+    devices = _different_numbers(choice.devices, count, where)
     if view.alive < count and not view.available[devices].all():
         gone = np.sort(devices[~view.available[devices]])
         raise InputError("wrong-answer", where, f"devices that are off, or have no energy for a job: {_short(gone)}",
@@ -88,6 +79,21 @@ def check_choice(choice: Choice, view: View, method: str) -> Ints:
         raise InputError("wrong-answer", where, pluralize(np.size(choice.probability), "probability", "probabilities"),
                          f"one for each of {pluralize(devices.size, 'device')}")
     return devices.astype(np.int64)
+
+
+def _different_numbers(given: Any, count: int, where: str) -> Ints:
+    """Return device numbers from 0 to ``count`` - 1 as an array; raise InputError for any other answer."""
+    devices = np.asarray(given)
+    devices = devices if devices.size else devices.astype(np.int64)
+    if devices.ndim != 1 or devices.dtype.kind not in "iu":
+        raise InputError("wrong-answer", where, _short(devices.tolist()), "a flat array of whole numbers")
+    if devices.size and not (np.minimum.reduce(devices) >= 0 and np.maximum.reduce(devices) < count):
+        unknown = devices[(devices < 0) | (devices >= count)]
+        raise InputError("wrong-answer", where, f"unknown devices {_short(unknown)}", f"devices 0 to {count - 1}")
+    if len(set(devices.tolist())) < devices.size:
+        numbers, times = np.unique(devices, return_counts=True)
+        raise InputError("wrong-answer", where, f"more than once: {_short(numbers[times > 1])}", "each device once")
+    return devices
 
 
 def varies(method: str) -> bool:
