@@ -39,10 +39,7 @@ Weight = Annotated[
 
 @within_floats
 def solve(problem: Problem, weight: Weight = "tuned") -> Plan:
-    """Return the plan with the least total energy plus ``weight`` joules for each second of the round.
-
-    ``"tuned"`` selects the largest weight whose plan keeps every budget; see :func:`tune`.
-    """
+    """Return the plan of least energy plus ``weight`` joules per second of the round; "tuned": see :func:`tune`."""
     if isinstance(weight, str):
         return tune(problem)[1]
     market = FedlDual.of(problem)

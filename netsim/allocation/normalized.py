@@ -140,10 +140,7 @@ class NormalizedProblem(NamedTuple):
         return self.nats / (bandwidth_hz * (s if self.most == math.inf else np.minimum(s, self.most)))
 
     def round_time(self, bandwidth_hz: float | Floats) -> Floats:
-        """Return each device's shortest round with this bandwidth; inf where its budget does not allow one.
-
-        Several bandwidths, in a column, give a row each.
-        """
+        """Return each device's shortest round with this bandwidth (a row for each of a column); inf: over budget."""
         upload_s = self.upload_time(bandwidth_hz)
         return upload_s + self.ready_time(upload_s)
 

@@ -165,10 +165,7 @@ class PlannerFactory(Protocol):
 
 
 def planner_of(method: str, options: Mapping[str, Any], within_s: float | None = None) -> PlannerFactory:
-    """Return a function that binds an allocation method to a cell; the method is constructed once.
-
-    ``within_s`` is the deadline of a wave in seconds: a longer plan is infeasible.
-    """
+    """Return a function that binds a method to a cell; a plan longer than ``within_s`` seconds is infeasible."""
     solve = METHODS.make(method, options)
     if method not in METHODS:
         solve = partial(_by_its_author, method, solve)

@@ -186,10 +186,7 @@ class StartSearch:
 
 @np.errstate(all="ignore")
 def price_bound(problem: Problem, plan: Plan) -> float:
-    """Return a lower bound on the round in seconds for any sharing of the band in time, from shadow prices.
-
-    The plan's windows give the prices: the better it is, the more they prove.
-    """
+    """Return a lower bound on the round in seconds for any sharing of the band, from prices of the plan's windows."""
     alone = SingleDevice.of(problem)
     if plan.round_s <= alone.bound_s * (1.0 + CONSTRAINT) or len(problem) > MOST_DEVICES:
         return alone.bound_s

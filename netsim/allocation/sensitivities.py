@@ -198,10 +198,7 @@ class Saving:
 
 
 def savings(problem: Problem, plan: Plan, prices: ShadowPrices, method: str, options: dict[str, Any]) -> list[Saving]:
-    """Return the seconds saved by 1 MHz of band, 1 mJ for one device, and 100 MHz for one CPU.
-
-    The device is the one with the lowest price; a change that helps no device is omitted.
-    """
+    """Return the seconds saved by 1 MHz of band, and by 1 mJ and 100 MHz more for the device of the lowest price."""
     solve = METHODS.make(method, options)
     wider = replace(problem, bandwidth_hz=problem.bandwidth_hz + 1e6)
     found = [Saving("1 MHz more", plan.round_s - solve(wider).round_s)]

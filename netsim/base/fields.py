@@ -40,10 +40,7 @@ LENGTHS = {"too_short": ("at least", "min_length"), "too_long": ("at most", "max
 def field_error(
     code: str, *at: str | int, found: object = None, expected: str = "", hint: str = "",
 ) -> PydanticCustomError:
-    """Return an error for a validator to raise; ``at`` is the path from the validated table to the wrong key.
-
-    By default ``found`` is the value of that key.
-    """
+    """Return an error for a validator to raise at a path in its table; ``found`` is by default the value there."""
     return PydanticCustomError(code, "{problem}", {     # the type of a fault is its code
         "problem": ERROR_CODES[code], "at": at, "found": found, "expected": expected, "hint": hint})
 

@@ -59,10 +59,7 @@ class Registry(dict[str, E], Generic[E]):
         self._lent: dict[str, Any] = {}
 
     def permit(self, name: str, *, allow_import: bool = False) -> None:
-        """Raise InputError for an unknown name, and for code that is neither made for netsim nor allowed.
-
-        Called before a scenario is executed. Imports nothing.
-        """
+        """Raise InputError for an unknown name, and for code neither made for netsim nor allowed; import nothing."""
         if name in self._lent:
             return
         if name.startswith(SESSION):

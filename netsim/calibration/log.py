@@ -105,10 +105,7 @@ class Log:
 
 
 def read_log(path: Path | str) -> Log:
-    """Read a log in CSV: a header, the columns of ``NUMBERS`` and ``TEXTS``, an empty cell for a missing value.
-
-    A log needs device, samples, batch and compute_s; other columns are ignored.
-    """
+    """Read a log in CSV with the columns of ``NUMBERS`` and ``TEXTS``; other columns are ignored."""
     import polars as pl
 
     file = Path(path)

@@ -272,10 +272,7 @@ class DeviceNames:
 
 
 def device_table(scenario: Scenario, population: Population, more: Mapping[str, Any]) -> bytes:
-    """Return the table of devices as a Parquet file; ``more`` are further columns, such as class counts.
-
-    ``name`` is null without a name in a device file.
-    """
+    """Return the table of devices as a Parquet file, with further columns such as class counts."""
     import polars as pl
 
     names = [pl.Series(table.devices.name, dtype=pl.String) if table.devices and table.devices.name

@@ -29,10 +29,7 @@ FEW = "two or three trials say little about a spread; the paper has ten"
 
 
 def from_trials(plan: Callable[[Context], Sequence[Trial]]) -> Callable[[Draw], Callable[[Context], Report | None]]:
-    """Decorate a function that makes a report of trials: run missing trials first; return None without any.
-
-    The function gets the context, the records and the description of the trials.
-    """
+    """Decorate a report of (context, records, description): run missing trials first; return None without any."""
     def decorate(draw: Draw) -> Callable[[Context], Report | None]:
         @wraps(draw)
         def report(context: Context) -> Report | None:

@@ -286,10 +286,7 @@ def _usually_less(paper: str, measured: Measured, gauge: str) -> Finding:
 
 
 def score(panel: Records, method: str) -> float | None:
-    """Return the median rounds of FedAvg over the method's, minus 1; None without such medians.
-
-    Only trials that both have run count: others would compare partitions, not methods.
-    """
+    """Return FedAvg's median rounds over the method's, minus 1, over the trials of both; None without medians."""
     pairs = paired(panel, "fedavg", method)
     base, own = map(accuracy_common.median_rounds, zip(*pairs, strict=True)) if pairs else (math.inf, math.inf)
     return base / own - 1 if max(base, own) < math.inf else None
