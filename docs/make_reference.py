@@ -316,7 +316,10 @@ PUBLIC = {
 }
 MEMBERS = {         # of classes whose other methods serve netsim itself
     "Device": ("perform", "interrupt"), "Uplink": ("transmit",), "Battery": ("level_j",),
-    "Job": ("arrived", "energy_j", "upload_j"), "ShadowPrices": (),
+    "Job": ("arrived", "energy_j", "upload_j"), "ShadowPrices": (), "Slots": ("start_s", "most_hz"),
+    "Problem": ("snr_hz", "compute_weight", "power_range_w", "compute_energy_j", "called", "subset", "with_power",
+                "cpu_for"),
+    "Shannon": ("rate", "bandwidth"), "View": ("alive",),
 }
 PLUG_INS = (        # what is implemented, how a scenario names it, and where it is described
     ("Allocation method", "`allocation.method`", "a function of a problem that returns a plan, see `allocate`",

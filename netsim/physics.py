@@ -245,24 +245,11 @@ class Shannon(LinkModel):
         return self.cap * LN2
 
     def need(self, nats: Floats, limit_s: Floats, seconds: Floats) -> tuple[Floats, Floats]:
-        """Return the bandwidth that sends a number of nats in a time, and its elasticity -(db/b) / (dt/t).
+        """Return the bandwidth in Hz that sends a number of nats in a time, and its elasticity -(db/b) / (dt/t).
 
         With y = limit/t and s the spectral efficiency, b = nats / (t s) and the elasticity is v/(v - 1), v = s + y.
-        Where the cap binds it replaces s, and the elasticity is 1.
-
-        Parameters
-        ----------
-        nats : array of float
-            z ln 2 / efficiency, z in bits.
-        limit_s : array of float
-            nats/J, the time in seconds that no bandwidth undercuts.
-        seconds : array of float
-            Time t to send, in seconds.
-
-        Returns
-        -------
-        bandwidth_hz, elasticity : array of float
-            Bandwidth in Hz, and its elasticity without unit.
+        Where the cap binds it replaces s, and the elasticity is 1. ``nats`` is z ln 2 / efficiency, ``limit_s`` =
+        nats/J the time that no bandwidth undercuts.
         """
         fraction = limit_s / seconds
         s = efficiency(fraction)

@@ -55,13 +55,7 @@ class Slots:
         return float(np.cumsum(change[order]).max())
 
     def table(self) -> Floats:
-        """Return the slots as one array.
-
-        Returns
-        -------
-        array of float, shape (slots, 4)
-            Columns t0, t1, device, hertz.
-        """
+        """Return the slots as one array with the columns t0, t1, device, hertz."""
         return np.column_stack([self.t0_s, self.t1_s, self.device, self.hertz])
 
 

@@ -143,18 +143,7 @@ class Problem:
             self.cpu_power.tabled, self.cpu_power.at(cpu_hz) * (self.cycles / cpu_hz), kappa)
 
     def compute_w(self, cpu_hz: Floats) -> Floats:
-        """Return the power that CPUs draw at given frequencies.
-
-        Parameters
-        ----------
-        cpu_hz : array of float, shape (S,)
-            CPU frequency in Hz.
-
-        Returns
-        -------
-        array of float, shape (S,)
-            Watts.
-        """
+        """Return the power in W that CPUs draw at given frequencies."""
         kappa: Floats = self.capacitance * cpu_hz**3
         return kappa if self.cpu_power is None else np.where(self.cpu_power.tabled, self.cpu_power.at(cpu_hz), kappa)
 
@@ -166,18 +155,7 @@ class Problem:
         return low, high
 
     def name(self, position: int) -> int:
-        """Return the number of the device at a position.
-
-        Parameters
-        ----------
-        position : int
-            Index into the arrays of the problem.
-
-        Returns
-        -------
-        int
-            Device number.
-        """
+        """Return the number of the device at a position."""
         return int(position if self.numbers is None else self.numbers[position])
 
     def called(self, position: int) -> str:
@@ -242,23 +220,10 @@ class Problem:
         return self._with({"power_w": np.array(power_w, dtype=np.float64)})
 
     def with_energy(self, charge_j: Floats, factor: float = 1.0, spent_j: Floats | None = None) -> Problem:
-        """Return the same problem with scaled budgets, limited by the charge of the batteries.
+        """Return the same problem with scaled budgets, limited by the charge of batteries (inf for mains).
 
         A fraction of 2e-9 of the charge is kept back, so that the rounding of a plan does not deplete a battery.
-
-        Parameters
-        ----------
-        charge_j : array of float, shape (S,)
-            Charge of each battery in J; inf for mains.
-        factor : float
-            Factor on all budgets.
-        spent_j : array of float, shape (S,), optional
-            Energy in J that is spent before the planned work (a download).
-
-        Returns
-        -------
-        Problem
-            Problem with these budgets.
+        ``spent_j`` is the energy that is spent before the planned work (a download).
         """
         most_j = charge_j * (1.0 - KEPT_BACK)
         if spent_j is not None and spent_j.any():

@@ -86,10 +86,7 @@ class RoundProblems:
         return found if found is None or self._radiated is None else replace(found, radiated=self._radiated)
 
     def least_j(self, *, channel_changes: bool) -> Floats:
-        """Return the minimum energy of each device's job in J: computing at the minimum CPU frequency.
-
-        With a constant channel, the minimum energy of sending in the whole band is added.
-        """
+        """Return the least energy of each job in J: at the lowest clock, in a constant channel with all of the band."""
         if self._least_j is None:
             self._least_j = _least_j(self.whole, channel_changes=channel_changes)
         if self.part is None:

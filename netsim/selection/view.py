@@ -102,18 +102,7 @@ class View(LearningView):
 
     @classmethod
     def lazy(cls, columns: Mapping[str, Callable[[], Any]]) -> View:
-        """Return a view whose columns are computed at first access.
-
-        Parameters
-        ----------
-        columns : mapping of str to callable
-            Function without arguments for each column.
-
-        Returns
-        -------
-        View
-            View with these columns.
-        """
+        """Return a view whose columns are computed at first access, each by a function without arguments."""
         view = object.__new__(cls)
         vars(view)["_columns"] = columns
         return view
