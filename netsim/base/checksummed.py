@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from zipfile import ZIP_STORED, ZipFile
 
 from netsim.base.errors import InputError
-from netsim.base.files import read_json, replace_file, replace_text
+from netsim.base.files import MOST_BYTES, read_json, replace_file, replace_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,19 +85,17 @@ def write_object(path: Path, content: Mapping[str, Any]) -> None:
     replace_text(path, json.dumps({**content, SEAL: checksum_of(content)}, indent=2) + "\n")
 
 
-def read_object(path: Path, what: str) -> dict[str, Any]:
-    """Read the object of ``write_object``; raises InputError if it is damaged, OSError if it cannot be read."""
-    found = read_json(path, what)
+def read_object(path: Path, what: str, most: int = MOST_BYTES, *, sealed: bool = True) -> dict[str, Any]:
+    """Read the object of ``write_object``; raises InputError if it is damaged, OSError if it cannot be read.
+
+    Without ``sealed``, an object may lack its checksum.
+    """
+    found = read_json(path, what, most)
     if not isinstance(found, dict):
         raise InputError("damaged", str(path), expected=what)
-    return verified(path, found, found.pop(SEAL, None))
-
-
-def verified(path: Path, content: dict[str, Any], seal: object) -> dict[str, Any]:
-    """Return the content if its checksum is right, else raise InputError."""
-    if seal != checksum_of(content):
+    if (sealed or SEAL in found) and found.pop(SEAL, None) != checksum_of(found):
         raise InputError("damaged", str(path), "a checksum that differs from what it says", "what netsim wrote")
-    return content
+    return found
 
 
 def checksum_of(content: Mapping[str, Any]) -> str:

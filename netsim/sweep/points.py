@@ -20,7 +20,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from netsim.base.checksummed import SEAL, checksum_of, verified
+from netsim.base.checksummed import SEAL, checksum_of, read_object
 from netsim.base.errors import InputError
 from netsim.base.files import MEGABYTE, hold, make_folder, read_json, refuse_link, replace_text
 from netsim.base.platform_info import processor
@@ -190,7 +190,7 @@ def write_record(path: Path, record: Record) -> None:
 def read_record(path: Path) -> Record:
     """Return the record of a finished point; raise InputError if it is damaged."""
     try:
-        record = _whole_record(path)
+        record = read_object(path, "a record", MOST_BYTES, sealed=False)      # earlier versions wrote no checksum
         if record.keys() >= RECORDED:
             return record
         problem = "other keys"
@@ -202,18 +202,10 @@ def read_record(path: Path) -> Record:
 def matching_record(path: Path, note: Record) -> Record | None:
     """Return the record if it exists, is intact and matches the note; else None."""
     with suppress(OSError, InputError):
-        record = _whole_record(path)
+        record = read_object(path, "a record", MOST_BYTES, sealed=False)
         if {name: record.get(name) for name in note} == note:
             return record
     return None
-
-
-def _whole_record(path: Path) -> Record:
-    """Read a record and verify its checksum; records of earlier versions have none."""
-    found = read_json(path, "a record", MOST_BYTES)
-    if not isinstance(found, dict):
-        raise InputError("malformed", str(path), type(found).__name__, "a record")
-    return verified(path, found, found.pop(SEAL)) if SEAL in found else found
 
 
 def kept_record(path: Path, note: Record, measure: Callable[[], Record] | None) -> Record | None:
