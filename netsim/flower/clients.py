@@ -86,10 +86,9 @@ class Clients:
         """Run an answered message again, for what it costs on this machine."""
         context, count = self._contexts[sent.device], self._messages[sent.device] - 1
         print(f"measuring the {sent.message.metadata.message_type} of one client on this machine", file=sys.stderr)
-        samples = samples_of(sent.answered.reply)
         again = self._pool.submit(measure, self._app, sent.message, context, self._seed, sent.device, count)
         cost = ended_unexpectedly(again.result)
-        return Measured(1 if samples is None else max(1, samples), *cost)
+        return Measured(samples_of(sent.answered.reply) or 1, *cost)
 
 
 def ended_unexpectedly(wait: Callable[[], T]) -> T:

@@ -50,11 +50,6 @@ class Measured:
         return max(0.0, self.cpu_s - flop_s) * self.clock_hz
 
 
-def follows_app(scenario: Scenario) -> bool:
-    """Return whether the cycles of some devices follow from the app."""
-    return scenario.learning.flops_per_sample is None and any(table.counts_flops for table in scenario.population)
-
-
 class Compute:
     """Cycles of messages; ``measure`` runs a message again on this machine."""
 
@@ -74,7 +69,7 @@ class Compute:
         """Return the CPU cycles of an answered message on its device."""
         device, samples = sent.device, samples_of(sent.answered.reply)
         if self._by_app[device]:
-            return self._of_app(sent, 1 if samples is None else max(1, samples))
+            return self._of_app(sent, samples or 1)
         if sent.kind != TRAIN:                  # one pass, without training
             return float(samples or 1) * float(self._population.cycles_per_sample[device])
         if samples is None:

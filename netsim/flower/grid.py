@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from flwr.app import Error, Message, RecordDict
 from flwr.serverapp import Grid
 
@@ -62,7 +63,7 @@ class CellGrid(Grid):  # type: ignore[misc]
         return list(self._nodes)
 
     def _there(self) -> list[int]:
-        return [node_of(device) for device in self._server.available().tolist()]
+        return [node_of(device) for device in np.flatnonzero(self._server.cell.available).tolist()]
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         with self._door():
@@ -101,10 +102,10 @@ class CellGrid(Grid):  # type: ignore[misc]
         self._idle_calls += 1
         server, scenario = self._server, self._server.scenario
         in_time = any(getattr(table, key) is not None for table in scenario.population for key in COME_BACK)
-        if self._idle_calls <= (MOST_ASKED_IN_TIME if in_time else MOST_ASKED) or not server.idle:
+        if self._idle_calls <= (MOST_ASKED_IN_TIME if in_time else MOST_ASKED) or server.mail.pending:
             return
-        there = len(server.available())
-        whole = f"the scenario has {pluralize(scenario.size, 'device')}, of which {there} can do a job now"
+        there, size = len(self._there()), pluralize(scenario.size, "device")
+        whole = f"the scenario has {size}, of which {there} can do a job now"
         if not server.began:
             raise InputError("more-than-devices", "the app", what, hint=f"T{whole[1:]}; lower min_available_nodes and "
                              "its like in the app, or give the scenario more devices")

@@ -25,7 +25,7 @@ MODEL_RECORD = "parameters"      # of the global model in the context of a legac
 def old_servers(grid: CellGrid, app_server: AppServer, ended: Callable[[Any], None]) -> Iterator[None]:
     """Run legacy servers on this grid inside the block; report their evaluations, rounds and last model."""
     server, manager = import_module("flwr.server.server"), import_module("flwr.server.client_manager")
-    history, evaluated = import_module("flwr.server.history").History, app_server.reported.server
+    history, evaluated = import_module("flwr.server.history").History, app_server.replies.reported.server
 
     def wait_for(self: Any, num_clients: int, timeout: int = 86400) -> bool:
         while self.num_available() < num_clients:
@@ -117,9 +117,6 @@ def _together(grid: CellGrid, one: Callable[..., Any]) -> Callable[..., Any]:
 def _heard(add: Callable[..., None], key: str, evaluated: Callable[[int, dict[str, Any]], None]) -> Any:
     def heard(self: Any, server_round: int, **found: Any) -> None:
         add(self, server_round, **found)
-        value = found[key]
-        numbers = value if isinstance(value, dict) else {key: value}
-        evaluated(server_round, {name: number for name, number in numbers.items()
-                                 if isinstance(number, int | float) and not isinstance(number, bool)})
+        evaluated(server_round, found[key] if isinstance(found[key], dict) else {key: found[key]})
 
     return heard

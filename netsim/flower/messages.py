@@ -34,6 +34,7 @@ class SentMessage:
     answer: ClientReply | None = None      # of the ClientApp
     reply: Message | None = None      # to the app
     stage: str = ""                # of a round with several exchanges
+    deadline: float = math.inf     # of its job, in simulated seconds
 
     @property
     def id(self) -> str:

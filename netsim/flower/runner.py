@@ -113,9 +113,9 @@ def run_app(
         if arrays is not None:      # last model of the strategy
             model = {name: array.numpy() for name, array in arrays.items()}
             replace_file(path / MODEL, packed(lambda file: np.savez(file, **model)))
-        if not cell.reported.any:
+        if not cell.replies.reported.any:
             log.show()
-        stage.finish(target_reached=None, app=found_app.name, ended=ended, **cell.totals())
+        stage.finish(target_reached=None, app=found_app.name, ended=ended, **cell.replies.totals())
         kept.remove()
     return Run(path, keep)
 

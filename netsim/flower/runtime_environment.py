@@ -76,7 +76,8 @@ def watched(server: AppServer, ended: Callable[[Any], None]) -> Iterator[None]:
             rounds = given.arguments.get("num_rounds")
             server.expected = server.rounds.version + rounds if isinstance(rounds, int) else server.expected
             if "evaluate_fn" in given.arguments:
-                given.arguments["evaluate_fn"] = reporting(given.arguments["evaluate_fn"], server.reported.server)
+                given.arguments["evaluate_fn"] = reporting(given.arguments["evaluate_fn"],
+                                                            server.replies.reported.server)
             result = start(*given.args, **given.kwargs)
             ended(getattr(result, "arrays", None))
             return result

@@ -14,6 +14,7 @@ from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
@@ -76,7 +77,7 @@ class InCell(Strategy):  # type: ignore[misc]
         """Run ``strategy.start`` with every round simulated in the cell."""
         if "evaluate_fn" in options:
             options["evaluate_fn"] = reporting(
-                options["evaluate_fn"], lambda number, found: self.server.reported.server(number, found))
+                options["evaluate_fn"], lambda number, found: self.server.replies.reported.server(number, found))
         with self._held, replaced(self.strategy, **{name: getattr(self, name) for name in STEPS}):
             ended = None
             try:
@@ -154,7 +155,7 @@ class PresentNodes:
 
     def get_node_ids(self) -> Iterator[int]:
         server, nodes = self._strategy.server, sorted(self._grid.get_node_ids())
-        there = set(server.available().tolist())
+        there = set(np.flatnonzero(server.cell.available).tolist())
         found = [node for node in nodes if self._strategy.device(node) in there]
         self._asked += 1
         if len(found) < len(nodes) and self._asked > MOST_ASKED:
