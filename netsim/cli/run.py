@@ -127,6 +127,8 @@ def flower(
     workers: Annotated[int | None, typer.Option(
         min=1, metavar="N", help="Processes that run ClientApps. Changes only the speed.",
         show_default="one per core")] = None,
+    cluster: Annotated[str | None, typer.Option(
+        metavar="ADDRESS", help="Run ClientApps on a Dask cluster instead, e.g. tcp://host:8786.")] = None,
     run_config: Annotated[list[str], typer.Option(
         "--run-config", "-c", metavar="KEY=VALUE", help='Change keys of the app\'s own configuration: "a=1 b=2", or a '
         "TOML file. May be repeated.")] = [],  # noqa: B006
@@ -143,23 +145,15 @@ def flower(
     The app decides on selection, learning, server and number of rounds, instead of the scenario.
     """
     from netsim.cli.show_runs import progress_bar, untrained
-    from netsim.flower.app_folder import nodes_in, read_app
-    from netsim.flower.scenario_subset import check_unused_keys, load_for_app
-    from netsim.flower.version_check import require_flower
+    from netsim.flower import run_app
+    from netsim.flower.scenario_subset import load_for_app
 
-    require_flower()
-    check_unused_keys(overrides)
-    from netsim.flower.runner import run_app
-
-    nodes = nodes_in(federation_config)
-    if nodes is None and scenario is None:
-        nodes = read_app(folder).nodes
-    loaded = load_for_app(scenario, overrides, nodes)
+    loaded = load_for_app(folder, scenario, overrides, federation_config)
     name = folder.resolve().name
     with run_folder(out, f"{name}-{loaded.name}-seed{seed}", resume=resume) as path, progress_bar(
             name, progress) as watch:
-        result = run_app(folder, loaded, path, seed, workers=workers, run_config=run_config, resume=resume,
-                         progress=watch, allow_import=allow_import, verbose=verbose)
+        result = run_app(folder, loaded, path, seed, workers=workers, cluster=cluster, run_config=run_config,
+                         resume=resume, progress=watch, allow_import=allow_import, verbose=verbose)
     _print_result(result, as_json=as_json)
     if reason := untrained(result.summary):
         print(f"error: {reason}", file=sys.stderr if as_json else sys.stdout)

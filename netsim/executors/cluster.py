@@ -13,12 +13,13 @@ import pickle
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -26,6 +27,7 @@ import numpy as np
 
 from netsim.base.errors import InputError, WorkerError
 from netsim.base.platform_info import processor, versions
+from netsim.executors.workers import allow_children
 
 PATIENCE_S = 10          # timeout of a connection to a cluster
 NO_WORKERS_S = 60        # longest wait for a worker of a cluster that has none
@@ -71,10 +73,12 @@ def provided(digest: str) -> Any:
 
 def run_task(payload: bytes, arrays: list[np.ndarray], brought: dict[str, Any], made_with: dict[str, str]) -> Any:
     """Run a task in a worker; return its result and the worker's processor."""
-    other = [f"{name} {there}" for name, there in versions().items() if there != made_with[name]]
-    if other:
-        raise _other_versions(f"a worker with {', '.join(other)}", ", ".join(
-            f"{name} {made_with[name]}" for name in (each.split()[0] for each in other)))
+    here = {name: _version_of(name) for name in made_with}
+    if here != made_with:
+        other = [name for name in made_with if here[name] != made_with[name]]
+        raise _other_versions("a worker " + ", ".join(_with(name, here[name]) for name in other),
+                              ", ".join(f"{name} {made_with[name]}" for name in other))
+    allow_children()
     with ONE_AT_A_TIME:
         _provided.clear()
         _provided.update(brought)
@@ -90,11 +94,14 @@ class ClusterExecutor(Executor):
     ----------
     address : str
         Address of the scheduler, such as ``"tcp://host:8786"``.
+    needs : sequence of str
+        Packages that the tasks need besides those of netsim; workers must have the versions of this process.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, needs: Sequence[str] = ()) -> None:
         self._address = address
-        self._client = connect(address)
+        self._made_with = {**versions(), **{name: version(name) for name in needs}}
+        self._client = self._connect()
         self._calls: dict[_Call, None] = {}             # pending
         self._sent: OrderedDict[str, Any] = OrderedDict()      # Dask's futures of what was sent, by digest
         self._offered: dict[str, Any] = {}              # objects of ``provide``
@@ -107,6 +114,10 @@ class ClusterExecutor(Executor):
         self.bytes_sent = 0                             # of large arrays and provided objects, from this process
         self._keeper = threading.Thread(target=self._keep, daemon=True)
         self._keeper.start()
+
+    def _connect(self) -> Any:
+        return connect(self._address, {name: number for name, number in self._made_with.items()
+                                       if name in CHECKED or name not in versions()})
 
     def provide(self, digest: str, thing: Any) -> None:
         """Offer an object to tasks, which get it by ``provided(digest)``; it is sent when a worker asks for it."""
@@ -142,7 +153,7 @@ class ClusterExecutor(Executor):
         try:
             arrays = [self._reference(digest, array) for digest, array in call.arrays]
             brought = {digest: self._reference(digest, self._offered[digest]) for digest in self._wanted}
-            call.remote = self._client.submit(run_task, call.payload, arrays, brought, versions(), pure=False)
+            call.remote = self._client.submit(run_task, call.payload, arrays, brought, self._made_with, pure=False)
         except (OSError, RuntimeError, CancelledError):      # the connection was lost: ``_look`` restores it
             return
         call.remote.add_done_callback(lambda done: self._ended.put((call, done)))
@@ -214,7 +225,7 @@ class ClusterExecutor(Executor):
         try:
             if self._client.status != "running":
                 _close(self._client)
-                self._client = connect(self._address)
+                self._client = self._connect()
                 self._sent.clear()
                 for call in self._calls:
                     call.remote = None
@@ -243,8 +254,16 @@ class ClusterExecutor(Executor):
         return error
 
 
-def connect(address: str) -> Any:
-    """Return a Dask client of a scheduler that has workers; raise InputError if it does not respond."""
+def processors_of(executor: Executor | None) -> str | None:
+    """Return the processors of the workers of a cluster that have run tasks; None for other executors."""
+    return "; ".join(sorted(executor.processors)) or None if isinstance(executor, ClusterExecutor) else None
+
+
+def connect(address: str, packages: Mapping[str, str]) -> Any:
+    """Return a Dask client of a scheduler with workers that have these versions of packages.
+
+    Raise InputError if the scheduler does not respond, has no workers, or workers with other versions.
+    """
     try:
         distributed: Any = import_module("distributed")      # an extra
     except ImportError:
@@ -262,11 +281,10 @@ def connect(address: str) -> Any:
             "Start one with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`") from None
     try:
         client.wait_for_workers(1, timeout=PATIENCE_S)
-        for name in CHECKED:      # a worker that cannot load a task ends without a message
+        for name, wanted in packages.items():      # a worker that cannot load a task ends without a message
             for worker, there in client.run(version, name, on_error="return").items():
-                if there != versions()[name]:
-                    found = f"without {name}" if isinstance(there, Exception) else f"with {name} {there}"
-                    raise _other_versions(f"worker {worker} {found}", f"{name} {versions()[name]}")
+                if there != wanted:
+                    raise _other_versions(f"worker {worker} {_with(name, there)}", f"{name} {wanted}")
     except (TimeoutError, OSError):
         _close(client)
         raise _no_workers(address) from None
@@ -274,6 +292,17 @@ def connect(address: str) -> Any:
         _close(client)
         raise
     return client
+
+
+def _version_of(name: str) -> str | None:
+    """Return the version of Python or of a package in this process; None without it."""
+    with suppress(PackageNotFoundError):
+        return python_version() if name == "python" else version(name)
+    return None
+
+
+def _with(name: str, found: Any) -> str:
+    return f"with {name} {found}" if isinstance(found, str) else f"without {name}"
 
 
 def _other_versions(found: str, expected: str) -> InputError:

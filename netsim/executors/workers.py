@@ -19,6 +19,8 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from netsim.base.errors import InputError, WorkerError
+
 T = TypeVar("T")
 
 
@@ -30,6 +32,19 @@ def open_pool(workers: int, *, fork: bool = True) -> Executor:
     if workers == 1:
         return InProcess()
     return Workers(workers) if fork else Workers(workers, start="spawn")
+
+
+def result_of(future: Future[T], ended: str) -> T:
+    """Return the result of a task; raise WorkerError with the text ``ended`` if the worker has ended.
+
+    Raise InputError if the task's cluster does not respond.
+    """
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        if isinstance(error.__cause__, InputError):
+            raise error.__cause__ from None
+        raise WorkerError(ended) from error
 
 
 def cores() -> int:
@@ -131,8 +146,7 @@ def _serve(parent: Connection) -> None:
         signal.signal(number, signal.SIG_IGN)
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)             # a group of its own, which ends as a whole
-    # a task may start processes, such as the loaders of a PyTorch DataLoader; daemons may not
-    multiprocessing.current_process()._config["daemon"] = False      # type: ignore[attr-defined]
+    allow_children()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         fn, args, kwargs = parent.recv()
@@ -146,6 +160,11 @@ def _serve(parent: Connection) -> None:
             parent.send(answer)
         except Exception as error:    # a result that cannot be pickled
             parent.send((None, RuntimeError(repr(error))))
+
+
+def allow_children() -> None:
+    """Let tasks in this process start processes, such as the loaders of a PyTorch DataLoader; daemons may not."""
+    multiprocessing.current_process()._config["daemon"] = False      # type: ignore[attr-defined]
 
 
 def _end_with_parent() -> None:

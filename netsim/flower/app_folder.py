@@ -39,6 +39,7 @@ class FlowerApp:
     config: Mapping[str, PLAIN]     # run configuration, by dotted names
     preloaded: tuple[str, ...]      # dependencies to import before the app
     nodes: int | None               # num-supernodes of its default federation
+    files_sha256: str | None = None      # on a cluster: of the app's files, which every worker gets
 
     @property
     def digest(self) -> str:

@@ -42,8 +42,7 @@ class SentMessage:
 
     @property
     def kind(self) -> str:
-        """Message type, "train", "evaluate" or "query", without the app's own suffix after a dot."""
-        return str(self.message.metadata.message_type).partition(".")[0]
+        return kind_of(self.message)
 
     def fail(self, reason: str) -> None:
         """Set an error with the reason as the reply."""
@@ -54,6 +53,11 @@ class SentMessage:
         """The answer, which must be set."""
         assert self.answer is not None
         return self.answer
+
+
+def kind_of(message: Message) -> str:
+    """Return the message type, "train", "evaluate" or "query", without the app's own suffix after a dot."""
+    return str(message.metadata.message_type).partition(".")[0]
 
 
 def content_bits(message: Message) -> float:

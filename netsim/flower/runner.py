@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from threading import active_count
@@ -16,13 +17,15 @@ from flwr.app import Context, RecordDict
 from netsim.base.errors import InputError
 from netsim.base.files import folder_for, packed, replace_file
 from netsim.base.rng import stream
+from netsim.executors.cluster import ClusterExecutor
 from netsim.executors.workers import Workers, cores
 from netsim.flower.app_folder import FlowerApp, describe_failure, importable, load_component, read_app
 from netsim.flower.app_output import app_output
 from netsim.flower.app_server import AppServer, RunOver
-from netsim.flower.clients import Clients, ReplyCache
+from netsim.flower.clients import Clients
 from netsim.flower.grid import AppError, CellGrid
 from netsim.flower.legacy_server import old_servers
+from netsim.flower.reply_cache import ReplyCache
 from netsim.flower.runtime_environment import seed_generators, simulated_time, watched
 from netsim.flower.scenario_subset import AppLearning, app_scenario
 from netsim.flower.version_check import RUN_ID, SUPERLINK, identify
@@ -40,7 +43,7 @@ THREADED = {"jax", "tensorflow"}      # start threads that Python does not count
 
 def run_app(
     app: Path | str, scenario: Scenario, out: Path | str | None = None, seed: int = 0, *,
-    workers: int | None = None, run_config: Sequence[str] = (), resume: bool = False,
+    workers: int | None = None, cluster: str | None = None, run_config: Sequence[str] = (), resume: bool = False,
     progress: Callable[[RunProgress], None] | None = None, allow_import: bool = False, verbose: bool = False,
 ) -> Run:
     """Run a Flower app in a scenario's cell.
@@ -57,6 +60,9 @@ def run_app(
         Seed of the run.
     workers : int, optional
         Processes that run ClientApps, by default one per core; without effect on results.
+    cluster : str, optional
+        Address of a Dask scheduler, such as ``"tcp://host:8786"``, whose workers run ClientApps instead. It has no
+        effect on results if the processors are alike.
     run_config : sequence of str
         Changes of the app's configuration, each as KEY=VALUE.
     resume : bool
@@ -79,6 +85,9 @@ def run_app(
     InputError
         If the app or the scenario is invalid, or the app raises an exception.
     """
+    if cluster is not None and workers is not None:
+        raise InputError("conflict", "--cluster", "--workers", hint="ClientApps run on a cluster, instead of in worker "
+                         "processes: remove one of both")
     found_app = read_app(Path(app), run_config)
     scenario = app_scenario(scenario)
     validate_cell(scenario, allow_import=allow_import)
@@ -87,37 +96,50 @@ def run_app(
     if resume and is_finished(path):
         journal.refuse_another()
         return Run(path)
-    with importable(found_app), ExitStack() as stack:
-        log = stack.enter_context(app_output(verbose=verbose))
-        for name in found_app.preloaded:
-            import_module(name)                           # so that it is seeded even if the app imports it late
-        threads = active_count()
-        server = load_component(found_app, "serverapp")
-        load_component(found_app, "clientapp")            # report import errors now
-        # forked workers share what is loaded, but not the threads of JAX and others, without which they would hang
-        safe = active_count() <= threads and not THREADED & sys.modules.keys()
-        pool = stack.enter_context(Workers(workers or cores(), *([] if safe else ["spawn"])))
+    with (importable(found_app), app_output(verbose=verbose) as log,
+          opened(found_app, workers, cluster) as (server_app, pool)):
         kept = ReplyCache(path)
         clients = Clients(found_app, scenario.size, seed, pool, kept)
-        stage = stack.enter_context(open_session(
-            scenario, journal, seed, learning=lambda: nullcontext(AppLearning(scenario, seed, measures=True)),
-            begun="restart" if resume else "refuse"))
-        stage.progress = progress
-        cell = AppServer(stage, clients)
-        try:
-            with deadlocks_end(pool.pids):
-                ended, arrays = play(found_app, server, cell, seed)
-        except Stalled:
-            raise InputError("your-code", f"the app of {found_app.folder}", f"no progress in {STALLED_S:g} s",
-                             hint="It waits for something that does not happen") from None
-        if arrays is not None:      # last model of the strategy
-            model = {name: array.numpy() for name, array in arrays.items()}
-            replace_file(path / MODEL, packed(lambda file: np.savez(file, **model)))
-        if not cell.replies.reported.any:
-            log.show()
-        stage.finish(target_reached=None, app=found_app.name, ended=ended, **cell.replies.totals())
-        kept.remove()
+        with open_session(scenario, journal, seed, begun="restart" if resume else "refuse",
+                          learning=lambda: nullcontext(AppLearning(scenario, seed, pool))) as stage:
+            stage.progress = progress
+            server = AppServer(stage, clients)
+            with deadlocks_refused(found_app, pool):
+                ended, arrays = play(found_app, server_app, server, seed)
+            if arrays is not None:      # last model of the strategy
+                model = {name: array.numpy() for name, array in arrays.items()}
+                replace_file(path / MODEL, packed(lambda file: np.savez(file, **model)))
+            if not server.replies.reported.any:
+                log.show()
+            stage.finish(target_reached=None, app=found_app.name, ended=ended, **server.replies.totals())
+            kept.remove()
     return Run(path, keep)
+
+
+@contextmanager
+def opened(app: FlowerApp, workers: int | None, cluster: str | None) -> Iterator[tuple[Any, Executor]]:
+    """Import an app; yield its ServerApp, and the executor of its ClientApps."""
+    for name in app.preloaded:
+        import_module(name)                           # so that it is seeded even if the app imports it late
+    threads = active_count()
+    server_app = load_component(app, "serverapp")
+    load_component(app, "clientapp")                  # report import errors now
+    # forked workers share what is loaded, but not the threads of JAX and others, without which they would hang
+    safe = active_count() <= threads and not THREADED & sys.modules.keys()
+    with (ClusterExecutor(cluster, needs=["flwr"]) if cluster else
+          Workers(workers or cores(), *([] if safe else ["spawn"]))) as pool:
+        yield server_app, pool
+
+
+@contextmanager
+def deadlocks_refused(app: FlowerApp, pool: Executor) -> Iterator[None]:
+    """Raise InputError if neither this process nor its workers make progress; without effect on a cluster."""
+    try:
+        with deadlocks_end(pool.pids) if isinstance(pool, Workers) else nullcontext():
+            yield
+    except Stalled:
+        raise InputError("your-code", f"the app of {app.folder}", f"no progress in {STALLED_S:g} s",
+                         hint="It waits for something that does not happen") from None
 
 
 def play(app: FlowerApp, server_app: Any, server: AppServer, seed: int) -> tuple[str | None, Any]:

@@ -6,6 +6,8 @@ Also the app's learning backend, which stores nothing and knows the sizes of job
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
+from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from netsim.base.errors import InputError
 from netsim.base.types import Floats, Ints
 from netsim.devices.population import Population, draw_samples
 from netsim.devices.workload import JobSizes, training_cycles
+from netsim.executors.cluster import processors_of
+from netsim.flower.app_folder import nodes_in, read_app
 from netsim.learning.backend import NoLearning
 from netsim.scenario import Scenario, load_scenario
 from netsim.scenario.aliases import canonical_key
@@ -43,23 +47,29 @@ def check_unused_keys(changes: Sequence[str]) -> None:
                              "changes the app's own configuration")
 
 
-def load_for_app(name: str | None, changes: Sequence[str], nodes: int | None) -> Scenario:
+def load_for_app(folder: Path, name: str | None, changes: Sequence[str], federation: str | None) -> Scenario:
     """Load the scenario of an app.
 
     Parameters
     ----------
+    folder : path
+        Folder of the app.
     name : str or None
         Name or path; None for ``DEFAULT`` with as many devices as the app has nodes.
     changes : sequence of str
         Changes of keys, KEY=VALUE each.
-    nodes : int or None
-        Number of nodes that the app or the user asks for.
+    federation : str or None
+        ``--federation-config``, with the number of nodes that the user asks for.
 
     Returns
     -------
     Scenario
         Its ``selection.cohort`` is at most the number of devices: the app selects.
     """
+    check_unused_keys(changes)
+    nodes = nodes_in(federation)
+    if nodes is None and name is None:
+        nodes = read_app(folder).nodes
     counted = any(change.startswith("population.") and ".count" in change for change in changes)
     if name is None:
         more = [] if counted else [f"population.{DEFAULT_TABLE}.count={nodes or FLOWERS_NODES}"]
@@ -105,15 +115,19 @@ class AppLearning(NoLearning):
 
     trains = True
 
-    def __init__(self, scenario: Scenario, seed: int, *, measures: bool = False) -> None:
-        self._measures = measures        # True if cycles follow from the app
+    def __init__(self, scenario: Scenario, seed: int, pool: Executor | None = None) -> None:
+        self._pool = pool                # of ClientApps; None if Flower's engine runs them
         drawn = draw_samples(scenario, seed)
         super().__init__(scenario.size, np.ones(scenario.size, np.int64) if drawn is None else drawn)
 
     def flops_per_sample(self, scenario: Scenario) -> float | None:
         """Return learning.flops_per_sample, since the app's model is not that of the scenario; or else 1, so that
         cycles per sample of the population are cycles per FLOP."""
-        return scenario.learning.flops_per_sample or (1.0 if self._measures else None)
+        return scenario.learning.flops_per_sample or (1.0 if self._pool else None)
+
+    @property
+    def processor(self) -> str | None:
+        return processors_of(self._pool)
 
     def sizes(self, scenario: Scenario, population: Population) -> JobSizes:
         """Return minimal sizes until a reply is known: one sample, and one bit in each direction."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from netsim.base.errors import InputError, WorkerError, quoted
+from netsim.base.errors import InputError, quoted
 from netsim.base.pluralize import pluralize
 from netsim.base.rng import stream
 from netsim.base.types import Floats, Ints, Weights
 from netsim.devices.population import draw_samples
-from netsim.executors.cluster import ClusterExecutor
-from netsim.executors.workers import InProcess, cores, open_pool
+from netsim.executors.cluster import ClusterExecutor, processors_of
+from netsim.executors.workers import InProcess, cores, open_pool, result_of
 from netsim.learning.backend import Evaluation
 from netsim.learning.batched_network import Network
 from netsim.learning.compute_device import CPU, description, device_of
@@ -96,8 +96,8 @@ class LocalTrainer:
     @property
     def processor(self) -> str | None:
         """Processors that have computed the results, if they need not be this machine's."""
-        used = sorted(self._executor.processors) if isinstance(self._executor, ClusterExecutor) else []
-        return "; ".join([*filter(None, [description(self._work.network.device)]), *used]) or None
+        known = [description(self._work.network.device), processors_of(self._executor)]
+        return "; ".join(filter(None, known)) or None
 
     def initial_weights(self) -> Weights:
         """Return the initial model, (P,), the same for every method under a seed."""
@@ -273,12 +273,5 @@ def _learns_from_one(network: Network, data: Dataset) -> bool:
 
 
 def _result(future: Future[T]) -> T:
-    try:
-        return future.result()
-    except BrokenExecutor as error:
-        if isinstance(error.__cause__, InputError):      # a cluster that does not respond
-            raise error.__cause__ from None
-        raise WorkerError(
-            "a training worker ended unexpectedly, most often because memory ran out; "
-            "use fewer workers or a smaller batch"
-        ) from error
+    return result_of(future, "a training worker ended unexpectedly, most often because memory ran out; "
+                     "use fewer workers or a smaller batch")
