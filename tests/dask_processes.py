@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+distributed = pytest.importorskip("distributed")
+LONG_S = 300      # for processes to start on a loaded machine
 
 
 @contextmanager
@@ -34,3 +43,27 @@ def scheduler_at(address: str) -> tuple[str, ...]:
 
 def worker_of(address: str) -> tuple[str, ...]:
     return ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+
+
+def wait_for_workers(address: str, count: int) -> None:
+    """Wait until so many workers have joined, however loaded the machine is."""
+    with distributed.Client(address, timeout=LONG_S, set_as_default=False) as client:
+        client.wait_for_workers(count, timeout=LONG_S)
+
+
+def lose_task(
+    number: int, worker: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, act: Callable[[], None],
+) -> None:
+    """Stop a worker (SIGSTOP) before the n-th task is sent to it, and act when it was sent: it cannot end there."""
+    submit, numbers = distributed.Client.submit, itertools.count(1)
+
+    def submit_and_act(self: Any, *args: Any, **options: Any) -> Any:
+        now = next(numbers) == number
+        if now:
+            os.kill(worker.pid, signal.SIGSTOP)
+        future = submit(self, *args, **options)
+        if now:
+            act()
+        return future
+
+    monkeypatch.setattr(distributed.Client, "submit", submit_and_act)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dask_processes import free_port, scheduler_at, started, worker_of
+from dask_processes import free_port, lose_task, scheduler_at, started, wait_for_workers, worker_of
 from refused import refused
 
 from netsim.executors.factory import ExecutorFactory, place_for
@@ -29,13 +29,15 @@ def far_sweep(folder: Path) -> Sweep:
     return load_sweep(file, folder / "results")
 
 
-def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
+def test_a_killed_worker_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = far_sweep(tmp_path)
     address = f"tcp://127.0.0.1:{free_port()}"
     with (
         started(*scheduler_at(address)), started(*worker_of(address)) as first, started(*worker_of(address)),
     ):
         killed: list[int] = []
+        wait_for_workers(address, 2)
+        lose_task(1, first, monkeypatch, lambda: None)      # it gets points, and computes none
 
         def kill_one_midway(progress: SweepProgress) -> None:
             if progress.finished >= 1 and not killed:
@@ -60,10 +62,10 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
 def test_a_scheduler_that_dies_midway_is_named_and_the_sweep_goes_on_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], under_way: bool,
 ) -> None:
-    monkeypatch.setattr("netsim.executors.cluster.PATIENCE_S", 15)
     sweep, fetch, fetched = far_sweep(tmp_path), distributed.Client._gather_remote, itertools.count(1)
     address = f"tcp://127.0.0.1:{free_port()}"
     with started(*scheduler_at(address)) as scheduler, started(*worker_of(address)):
+        wait_for_workers(address, 1)
 
         def kill() -> None:
             monkeypatch.setattr("netsim.executors.cluster.PATIENCE_S", 1)      # it will not come back
