@@ -8,11 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
+from netsim.executors.cluster import ClusterExecutor
 
 distributed = pytest.importorskip("distributed")
 LONG_S = 300      # for processes to start on a loaded machine
@@ -55,15 +58,19 @@ def lose_task(
     number: int, worker: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, act: Callable[[], None],
 ) -> None:
     """Stop a worker (SIGSTOP) before the n-th task is sent to it, and act when it was sent: it cannot end there."""
-    submit, numbers = distributed.Client.submit, itertools.count(1)
+    submit, send, numbers, sender = ClusterExecutor.submit, distributed.Client.submit, itertools.count(1), [0]
 
-    def submit_and_act(self: Any, *args: Any, **options: Any) -> Any:
-        now = next(numbers) == number
-        if now:
-            os.kill(worker.pid, signal.SIGSTOP)
-        future = submit(self, *args, **options)
-        if now:
-            act()
+    def submit_counted(self: Any, *args: Any, **options: Any) -> Any:
+        sender[0] = threading.get_ident() if next(numbers) == number else 0      # other threads send tasks again
+        return submit(self, *args, **options)
+
+    def send_and_act(self: Any, *args: Any, **options: Any) -> Any:
+        if sender[0] != threading.get_ident():
+            return send(self, *args, **options)
+        os.kill(worker.pid, signal.SIGSTOP)
+        future = send(self, *args, **options)
+        act()
         return future
 
-    monkeypatch.setattr(distributed.Client, "submit", submit_and_act)
+    monkeypatch.setattr(ClusterExecutor, "submit", submit_counted)
+    monkeypatch.setattr(distributed.Client, "submit", send_and_act)

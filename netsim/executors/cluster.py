@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import pickle
+import random
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -17,8 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec, module_from_spec
 from platform import python_version
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -36,6 +40,7 @@ MOST_LOSSES = 3          # times that a task may be lost with its data before it
 LARGE = 1 << 14          # bytes of an array that is sent once instead of with every task
 MOST_KEPT = 8            # arrays that stay on the cluster while no task needs them
 CHECKED = ("netsim", "torch")      # packages that are looked for when a cluster is opened; the others with every task
+DASK = {"dask", "distributed", "tornado"}
 ONE_AT_A_TIME = threading.Lock()     # torch seeds the whole process, and a Dask worker may have several threads
 
 
@@ -79,12 +84,30 @@ def run_task(payload: bytes, arrays: list[np.ndarray], brought: dict[str, Any], 
         raise _other_versions("a worker " + ", ".join(_with(name, here[name]) for name in other),
                               ", ".join(f"{name} {made_with[name]}" for name in other))
     allow_children()
+    separate_generators()
     with ONE_AT_A_TIME:
         _provided.clear()
         _provided.update(brought)
         fn, args, kwargs = pickle.loads(payload)
         args = [arrays[arg.number] if isinstance(arg, _Place) else arg for arg in args]
         return fn(*args, **kwargs), processor()
+
+
+@cache
+def separate_generators() -> None:
+    """Give Dask a copy of the module ``random``: tasks and Flower apps seed the generator of this process, and draws of
+    Dask's threads, as before it reconnects, would change theirs."""
+    spec = find_spec("random")
+    assert spec is not None
+    assert spec.loader is not None
+    own = module_from_spec(spec)
+    spec.loader.exec_module(own)
+    for module in [module for name, module in sys.modules.items() if name.partition(".")[0] in DASK]:
+        for name, value in list(vars(module).items()):
+            if value is random:
+                setattr(module, name, own)
+            elif getattr(random, name, random) is value:      # imported by name
+                setattr(module, name, getattr(own, name))
 
 
 class ClusterExecutor(Executor):
@@ -154,8 +177,10 @@ class ClusterExecutor(Executor):
             arrays = [self._reference(digest, array) for digest, array in call.arrays]
             brought = {digest: self._reference(digest, self._offered[digest]) for digest in self._wanted}
             call.remote = self._client.submit(run_task, call.payload, arrays, brought, self._made_with, pure=False)
-        except (OSError, RuntimeError, CancelledError):      # the connection was lost: ``_look`` restores it
-            return
+        except Exception as error:
+            if self._client.status == "running" and not isinstance(error, OSError | RuntimeError | CancelledError):
+                raise      # other errors are those of a client that was closed meanwhile
+            return         # the connection was lost: ``_look`` restores it
         call.remote.add_done_callback(lambda done: self._ended.put((call, done)))
 
     def _reference(self, digest: str, thing: Any) -> Any:
@@ -268,6 +293,7 @@ def connect(address: str, packages: Mapping[str, str]) -> Any:
         distributed: Any = import_module("distributed")      # an extra
     except ImportError:
         raise InputError("needs", "--cluster", expected="Dask", hint="pip install 'netsim[cluster]'") from None
+    separate_generators()
     for chatty in ("distributed.client", "tornado.application"):
         logging.getLogger(chatty).setLevel(logging.CRITICAL)                 # errors are reported here, once
     # A client that failed to connect would try to disconnect when it is garbage-collected: 20 s and a traceback. One

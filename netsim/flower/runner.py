@@ -23,9 +23,10 @@ from netsim.flower.app_folder import FlowerApp, describe_failure, importable, lo
 from netsim.flower.app_output import app_output
 from netsim.flower.app_server import AppServer, RunOver
 from netsim.flower.clients import Clients
+from netsim.flower.compute import FILE
 from netsim.flower.grid import AppError, CellGrid
 from netsim.flower.legacy_server import old_servers
-from netsim.flower.reply_cache import ReplyCache
+from netsim.flower.reply_cache import FOLDER, ReplyCache
 from netsim.flower.runtime_environment import seed_generators, simulated_time, watched
 from netsim.flower.scenario_subset import AppLearning, app_scenario
 from netsim.flower.version_check import RUN_ID, SUPERLINK, identify
@@ -93,6 +94,7 @@ def run_app(
     validate_cell(scenario, allow_import=allow_import)
     path, keep = folder_for(out)
     journal = journal_of(path, scenario, seed, learning=True, app=found_app.name, app_sha256=found_app.digest)
+    journal.beside = FOLDER, FILE
     if resume and is_finished(path):
         journal.refuse_another()
         return Run(path)

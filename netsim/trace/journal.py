@@ -73,6 +73,7 @@ class Journal:
         self.identity = identity            # scenario, seed, learning
         self.round = 0                      # last complete round
         self.trace_sha256 = ""
+        self.beside: tuple[str, ...] = ()   # files and folders that others write into the run's folder
         self._processor = processor()
         self._lock: IO[bytes] | None = None
         self._made: list[Path] | None = None      # folders that a new run has made, deepest first; None if resumed
@@ -200,6 +201,9 @@ class Journal:
                 (self.path / name).unlink(missing_ok=True)
             for file in self.path.glob("uploads*"):
                 file.unlink()
+            for name in self.beside:
+                shutil.rmtree(self.path / name, ignore_errors=True)
+                (self.path / name).unlink(missing_ok=True)
             for folder in self._made:
                 folder.rmdir()
 
