@@ -155,7 +155,7 @@ def test_workers_may_have_children_and_none_outlives_the_run(tmp_path):
 
 
 def wait_until_gone(processes: list[int]) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 120      # on a loaded machine
     while any(alive(pid) for pid in processes):
         assert time.monotonic() < until, "a child of a worker is still running"
         time.sleep(0.05)
@@ -179,7 +179,7 @@ def test_a_clientapp_that_uses_jax(tmp_path):
     # a process of its own: JAX has threads, which the next test could not fork
     done = subprocess.run(
         [sys.executable, "-m", "netsim", "flower", str(app), "-s", "tiny", "--out", str(tmp_path / "run"), "--json",
-         "--run-config", "num-server-rounds=1"], capture_output=True, text=True, timeout=120, check=True)
+         "--run-config", "num-server-rounds=1"], capture_output=True, text=True, timeout=600, check=True)
     assert json.loads(done.stdout)["messages"]["train"] == {"sent": 5, "answered": 5}
 
 
