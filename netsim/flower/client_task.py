@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
 from flwr.app import Context, Error, Message
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from netsim.base.errors import InputError
 from netsim.base.files import TemporaryFolder
@@ -52,6 +54,7 @@ class LoadedApp:
     here: FlowerApp
     unload: ExitStack
     keep: TemporaryFolder | None      # of ``here``, which is removed with this object
+    libraries: ThreadpoolController | None = None      # BLAS and OpenMP, once the app has loaded them
     warm: bool = False     # True if the worker has run a message, and so has loaded code and data
 
 
@@ -73,11 +76,23 @@ def _load(app: FlowerApp) -> tuple[LoadedApp, Any]:
     for name in app.preloaded:
         import_module(name)                   # so that it is seeded even if the app imports it late
     try:
-        return found, load_component(found.here, "clientapp")
+        client = load_component(found.here, "clientapp")
     except InputError as error:
         if app.files_sha256 is not None and isinstance(error.__context__, ModuleNotFoundError):
             raise error.__context__ from None      # this machine lacks a package: an error of the cluster
         raise
+    found.libraries = found.libraries or ThreadpoolController()
+    return found, client
+
+
+@contextmanager
+def _one_thread(libraries: ThreadpoolController) -> Iterator[None]:
+    """Limit BLAS, OpenMP and torch to one thread: the order of sums must not depend on workers and cores."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+    with libraries.limit(limits=1):
+        yield
 
 
 def _keep_standard_output() -> None:
@@ -92,12 +107,10 @@ def answer(task: ClientTask) -> ClientReply:
     loaded, client = _load(app)
     identify(context.node_id)
     seed_generators(stream(task.seed, "flower client", task.count, task.device))      # independent of the worker
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(1)              # same order of sums for any number of workers
     config, loaded.warm = dict(context.run_config), True
     try:
-        reply = client(message=message, context=context)
+        with _one_thread(loaded.libraries):
+            reply = client(message=message, context=context)
     except (Exception, SystemExit) as error:
         if app.files_sha256 is not None and isinstance(error, ModuleNotFoundError):
             raise                             # the answer must not depend on the machine
