@@ -152,7 +152,9 @@ class ClusterExecutor(Executor):
         for number, arg in enumerate(args):
             if isinstance(arg, np.ndarray) and arg.nbytes >= LARGE:
                 placed[number] = _Place(len(arrays))
-                arrays.append((hashlib.sha256(arg.tobytes() + repr((arg.shape, arg.dtype)).encode()).hexdigest(), arg))
+                digest = hashlib.sha256(repr((arg.shape, arg.dtype)).encode())
+                digest.update(np.ascontiguousarray(arg).data)
+                arrays.append((digest.hexdigest(), arg))
         call = _Call(pickle.dumps((fn, placed, kwargs)), arrays)
         with self._lock:
             self._calls[call] = None
@@ -306,11 +308,7 @@ def connect(address: str, packages: Mapping[str, str]) -> Any:
             "needs", "--cluster", f"{address}: {str(error) or type(error).__name__}", "a Dask scheduler that responds",
             "Start one with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`") from None
     try:
-        client.wait_for_workers(1, timeout=PATIENCE_S)
-        for name, wanted in packages.items():      # a worker that cannot load a task ends without a message
-            for worker, there in client.run(version, name, on_error="return").items():
-                if there != wanted:
-                    raise _other_versions(f"worker {worker} {_with(name, there)}", f"{name} {wanted}")
+        _check_workers(client, packages)
     except (TimeoutError, OSError):
         _close(client)
         raise _no_workers(address) from None
@@ -318,6 +316,15 @@ def connect(address: str, packages: Mapping[str, str]) -> Any:
         _close(client)
         raise
     return client
+
+
+def _check_workers(client: Any, packages: Mapping[str, str]) -> None:
+    """Wait for a worker; raise InputError if one has other packages: one that cannot load a task ends silently."""
+    client.wait_for_workers(1, timeout=PATIENCE_S)
+    for name, wanted in packages.items():
+        for worker, there in client.run(version, name, on_error="return").items():
+            if there != wanted:
+                raise _other_versions(f"worker {worker} {_with(name, there)}", f"{name} {wanted}")
 
 
 def _version_of(name: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from netsim.flower.client_task import ClientTask, answer, measure
 from netsim.flower.compute import Measured
 from netsim.flower.messages import SentMessage, samples_of
 from netsim.flower.reply_cache import ReplyCache
-from netsim.flower.shipping import AppFiles, ShippedTask, run_shipped
+from netsim.flower.shipping import AppFiles, run_shipped, shipped
 from netsim.flower.version_check import RUN_ID, node_of
 
 T = TypeVar("T")
@@ -60,9 +60,10 @@ class Clients:
     def _run(self, run: Callable[[ClientTask], T], tasks: Sequence[ClientTask]) -> list[T]:
         """Run tasks in the workers; return their results in the order of the tasks."""
         packed: dict[int, Any] = {}
-        futures: list[Future[T]] = [
-            self._pool.submit(run_shipped, run, *ShippedTask.of(task, packed))
-            if isinstance(self._pool, ClusterExecutor) else self._pool.submit(run, task) for task in tasks]
+        if isinstance(self._pool, ClusterExecutor):
+            futures = [self._pool.submit(run_shipped, run, *shipped(task, packed)) for task in tasks]
+        else:
+            futures = [self._pool.submit(run, task) for task in tasks]
         return [result_of(future, ENDED) for future in futures]
 
     def keep(self, sent: SentMessage) -> None:

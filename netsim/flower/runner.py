@@ -30,7 +30,7 @@ from netsim.flower.reply_cache import FOLDER, ReplyCache
 from netsim.flower.runtime_environment import seed_generators, simulated_time, watched
 from netsim.flower.scenario_subset import AppLearning, app_scenario
 from netsim.flower.version_check import RUN_ID, SUPERLINK, identify
-from netsim.flower.watchdog import STALLED_S, Stalled, deadlocks_end
+from netsim.flower.watchdog import deadlocks_end
 from netsim.run import Run
 from netsim.scenario import Scenario
 from netsim.server.server import RunProgress
@@ -106,7 +106,7 @@ def run_app(
                           learning=lambda: nullcontext(AppLearning(scenario, seed, pool))) as stage:
             stage.progress = progress
             server = AppServer(stage, clients)
-            with deadlocks_refused(found_app, pool):
+            with deadlocks_end(found_app.folder, getattr(pool, "pids", None)):
                 ended, arrays = play(found_app, server_app, server, seed)
             if arrays is not None:      # last model of the strategy
                 model = {name: array.numpy() for name, array in arrays.items()}
@@ -131,17 +131,6 @@ def opened(app: FlowerApp, workers: int | None, cluster: str | None) -> Iterator
     with (ClusterExecutor(cluster, needs=["flwr"]) if cluster else
           Workers(workers or cores(), *([] if safe else ["spawn"]))) as pool:
         yield server_app, pool
-
-
-@contextmanager
-def deadlocks_refused(app: FlowerApp, pool: Executor) -> Iterator[None]:
-    """Raise InputError if neither this process nor its workers make progress; without effect on a cluster."""
-    try:
-        with deadlocks_end(pool.pids) if isinstance(pool, Workers) else nullcontext():
-            yield
-    except Stalled:
-        raise InputError("your-code", f"the app of {app.folder}", f"no progress in {STALLED_S:g} s",
-                         hint="It waits for something that does not happen") from None
 
 
 def play(app: FlowerApp, server_app: Any, server: AppServer, seed: int) -> tuple[str | None, Any]:

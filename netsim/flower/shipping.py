@@ -87,22 +87,17 @@ class _Joiner(pickle.Unpickler):
         return pickle.loads(self._arrays[number])
 
 
-@dataclass(frozen=True, eq=False)
-class ShippedTask:
-    """A task without the arrays of its message."""
+def shipped(task: ClientTask, packed: dict[int, NDArray[np.uint8]]) -> tuple[Any, ...]:
+    """Return the task without its message, the message without its arrays, and these: arguments of ``run_shipped``.
 
-    task: ClientTask
-    message: bytes
-
-    @classmethod
-    def of(cls, task: ClientTask, packed: dict[int, NDArray[np.uint8]]) -> tuple[ShippedTask, *tuple[Any, ...]]:
-        """Return the task, and the arrays of its message; ``packed`` has those of other messages that still exist."""
-        file = BytesIO()
-        splitter = _Splitter(file, packed)
-        splitter.dump(task.message)
-        return cls(replace(task, message=None), file.getvalue()), *splitter.arrays
+    ``packed`` has the arrays of other messages that still exist.
+    """
+    file = BytesIO()
+    splitter = _Splitter(file, packed)
+    splitter.dump(task.message)
+    return replace(task, message=None), file.getvalue(), *splitter.arrays
 
 
-def run_shipped(run: Callable[[ClientTask], T], shipped: ShippedTask, *arrays: NDArray[np.uint8]) -> T:
+def run_shipped(run: Callable[[ClientTask], T], task: ClientTask, message: bytes, *arrays: NDArray[np.uint8]) -> T:
     """Run a task in a worker of a cluster."""
-    return run(replace(shipped.task, message=_Joiner(BytesIO(shipped.message), arrays).load()))
+    return run(replace(task, message=_Joiner(BytesIO(message), arrays).load()))

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from netsim.base.errors import InputError
+
 STALLED_S = 900.0          # real seconds without progress; a ClientApp may sleep for long
 LEAST_CPU_S = 0.5          # CPU seconds of all processes that count as progress
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -21,12 +23,13 @@ class Stalled(BaseException):
 
 
 @contextmanager
-def deadlocks_end(workers: Sequence[int]) -> Iterator[None]:
-    """Raise Stalled in this thread if neither this process nor the groups of ``workers`` use the CPU inside the block.
+def deadlocks_end(app: Path, workers: Sequence[int] | None) -> Iterator[None]:
+    """Raise InputError if neither this process nor the groups of ``workers`` use the CPU inside the block.
 
-    Only in the main thread of a process on Linux; without effect elsewhere.
+    Only in the main thread of a process on Linux; without effect elsewhere, and with workers on a cluster (None).
     """
-    if threading.current_thread() is not threading.main_thread() or not Path("/proc/self/stat").exists():
+    if (workers is None or threading.current_thread() is not threading.main_thread()
+            or not Path("/proc/self/stat").exists()):
         yield
         return
 
@@ -39,6 +42,9 @@ def deadlocks_end(workers: Sequence[int]) -> Iterator[None]:
     watch.start()
     try:
         yield
+    except Stalled:
+        raise InputError("your-code", f"the app of {app}", f"no progress in {STALLED_S:g} s",
+                         hint="It waits for something that does not happen") from None
     finally:
         over.set()
         watch.join()

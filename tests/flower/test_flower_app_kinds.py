@@ -339,11 +339,13 @@ def test_the_cohort_is_not_checked_where_the_app_selects(tmp_path):
     assert summary["messages"]["train"]["sent"] == 3
 
 
-def test_run_config_in_one_text_or_a_file(tmp_path):
+def test_run_config_in_one_text_or_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     app, file = write_app(tmp_path / "app"), tmp_path / "config.toml"
     file.write_text("num-server-rounds = 1\n[optimiser]\nrate = 0.25\n")
     text = told(str(app), "-s", "tiny", "-c", "num-server-rounds=2 min-nodes=3 log='a b'", "--out", str(tmp_path / "a"))
     assert text["rounds"] == 2
+    assert (tmp_path / "a b").exists()
     assert told(str(app), "-s", "tiny", "-c", str(file), "--out", str(tmp_path / "b"))["rounds"] == 1
 
 
@@ -389,10 +391,9 @@ def test_flowers_log_is_shown_if_the_app_reports_only_through_it(tmp_path, capfd
 
 @pytest.mark.parametrize("part", ["client_app", "server_app"])
 def test_a_deadlock_ends_with_one_sentence(tmp_path, monkeypatch, part):
-    from netsim.flower import runner, watchdog
+    from netsim.flower import watchdog
 
     monkeypatch.setattr(watchdog, "STALLED_S", 1.0)
-    monkeypatch.setattr(runner, "STALLED_S", 1.0)
     lock = "    import threading\n    lock = threading.Lock()\n    lock.acquire()\n    lock.acquire()\n"
     text = {"client_app": CLIENT.replace("    weights = msg", lock + "    weights = msg", 1),
             "server_app": SERVER.replace("    config = context", lock + "    config = context", 1)}[part]

@@ -74,7 +74,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[ClusterExecutor]:
             found.append(self)
 
     monkeypatch.setattr(runner, "ClusterExecutor", Watched)
-    monkeypatch.setattr("netsim.flower.clients.ClusterExecutor", Watched)
     return found
 
 
