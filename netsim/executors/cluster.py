@@ -327,8 +327,9 @@ def _check_workers(client: Any, packages: Mapping[str, str]) -> None:
                 raise _other_versions(f"worker {worker} {_with(name, there)}", f"{name} {wanted}")
 
 
+@cache
 def _version_of(name: str) -> str | None:
-    """Return the version of Python or of a package in this process; None without it."""
+    """Return the version of Python or of a package in this process; None without it. Cached, since tasks are many."""
     with suppress(PackageNotFoundError):
         return python_version() if name == "python" else version(name)
     return None

@@ -31,6 +31,7 @@ from netsim.flower.version_check import identify
 
 APP_RAISED = 2             # Flower's code for a ClientApp that raised an exception
 UNKNOWN = 0
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 REPEATED_S = 1.0           # CPU seconds below which a measurement is repeated
 
 
@@ -69,6 +70,7 @@ def _load(app: FlowerApp) -> tuple[LoadedApp, Any]:
         folder = None if app.files_sha256 is None else provided(app.files_sha256).unpacked()
         if folder is None:
             _keep_standard_output()
+        os.environ.update(dict.fromkeys(THREADS, "1"))      # of libraries that are loaded later
         unload, here = ExitStack(), replace(app, folder=folder.path) if folder else app
         unload.enter_context(importable(here))
         _loaded.append(LoadedApp(app, here, unload, folder))
