@@ -18,10 +18,10 @@ from torch.nn import functional
 
 from netsim.base.types import Floats, Ints, State, Weights
 from netsim.learning.batched_network import Network, Standardise
-from netsim.learning.compute_device import to_array, to_device
+from netsim.learning.compute_device import seeded, to_array, to_device
 from netsim.learning.dataset_files import Dataset, Images
 
-CHUNK = 250    # images per pass without gradients: small enough for the CPU caches
+CHUNK = 250    # samples per pass without gradients, or standardised at once: small enough for the CPU caches
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,7 @@ def train_group(
     seed = int(plans[0].task.rng.integers(2**63))    # for models with random layers, such as dropout
     network.buffers.begin(tasks[0].buffers)          # models with buffers are trained one at a time
     group = _Group(network, data, weights, plans, settings, gradient)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed, network.device):
         network.module.train()
         group.descend()
     return group.updates()
@@ -120,7 +119,7 @@ class _Group:
         self.network, self.data, self.plans, self.settings = network, data, plans, settings
         self.inputs = Standardise(data.mean, data.deviation, network.device)
         self.models = network.stack(weights, len(plans))
-        self.velocities = [torch.zeros_like(parameter) for parameter in self.models]
+        self.velocities = [torch.zeros_like(parameter) for parameter in self.models] if settings.momentum else []
         self.origin = network.stack(weights) if settings.proximal else None
         self.drift: list[Tensor] | None = None
         if settings.fedl is not None and gradient is not None:
@@ -131,52 +130,62 @@ class _Group:
 
     def descend(self) -> None:
         """Run all steps; devices with fewer steps leave the stack first."""
-        starts = [plan.last_epoch for plan in self.plans]
-        lengths = np.array([len(plan.batches) for plan in self.plans])
-        for active, steps in groupby(range(lengths[0]), key=lambda step: int((lengths > step).sum())):
+        for steps, batches in self._blocks():
+            active = batches[2].shape[1]
+            for position in (i for i, plan in enumerate(self.plans) if plan.last_epoch == steps[0]):
+                self.before[position] = [t[position].clone() for t in (*self.models, *self.velocities)]
             leaves = [parameter[:active].detach().requires_grad_() for parameter in self.models]
-            for step in steps:
-                for position in (i for i, start in enumerate(starts) if start == step):
-                    self.before[position] = [t[position].clone() for t in (*self.models, *self.velocities)]
-                self._step(step, leaves)
+            losses = [self._step(leaves, *batch) for batch in zip(*batches, strict=True)]
+            self.losses[steps[0] : steps[-1] + 1, :active] = torch.stack(losses)
 
-    def _step(self, step: int, leaves: list[Tensor]) -> None:
-        """Run one step: v = momentum v + g, w -= learning_rate v.
+    def _blocks(self) -> Iterator[tuple[list[int], tuple[Tensor, Tensor, Tensor]]]:
+        """Yield blocks of steps with equal numbers of devices and samples, and their batches.
+
+        A block has CHUNK samples or one step; with the last epoch of a device a new one begins.
+        """
+        def alike(step: int) -> tuple[int, int, int]:
+            sizes = [len(plan.batches[step]) for plan in self.plans if step < len(plan.batches)]
+            return len(sizes), max(sizes), sum(plan.last_epoch <= step for plan in self.plans)
+
+        for (active, width, _), run in groupby(range(len(self.losses)), key=alike):
+            steps, count = list(run), max(1, CHUNK // (active * width))
+            for block in (steps[first : first + count] for first in range(0, len(steps), count)):
+                rows = [plan.batches[step] for step in block for plan in self.plans[:active]]
+                yield block, self._batches(rows, active, width)
+
+    def _batches(self, rows: list[Ints], active: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return inputs, labels, and each sample's weight in its device's mean loss: 1 / batch, or 0 for padding."""
+        sizes = np.array([len(row) for row in rows]).reshape(-1, active, 1)
+        chosen = np.concatenate([row if len(row) == width else np.resize(row, width) for row in rows])
+        images = self.inputs.batches(self.data.train_images[chosen], len(sizes), active)
+        labels = self.data.train_labels[chosen].reshape(len(sizes), -1)
+        share = np.where(np.arange(width) < sizes, 1 / sizes, 0.0).astype(np.float32)
+        return images, to_device(labels, self.network.device), to_device(share, self.network.device)
+
+    def _step(self, leaves: list[Tensor], images: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Run one step, v = momentum v + g, w -= learning_rate v, and return the losses.
 
         g is the gradient of the batch's mean loss, plus weight_decay w, plus proximal (w - w_global) for FedProx, plus
         eta gradient - grad F_n(w_global) for FEDL.
         """
         active, settings = len(leaves[0]), self.settings
-        loss, gradients = self.network.gradients(leaves, *self._batch(step, active))
+        gradients: Sequence[Tensor]
+        loss, gradients = self.network.gradients(leaves, images, labels, share)
         with torch.no_grad():
-            self.losses[step, :active] = loss
             if settings.weight_decay:
-                torch._foreach_add_(gradients, leaves, alpha=settings.weight_decay)
+                gradients = torch._foreach_add(gradients, leaves, alpha=settings.weight_decay)
             if self.origin is not None:
-                torch._foreach_add_(gradients, torch._foreach_sub(leaves, self.origin), alpha=settings.proximal)
+                away = torch._foreach_sub(leaves, self.origin)
+                gradients = torch._foreach_add(gradients, away, alpha=settings.proximal)
             if self.drift is not None:
-                torch._foreach_add_(gradients, [term[:active] for term in self.drift])
+                gradients = torch._foreach_add(gradients, [term[:active] for term in self.drift])
             if settings.momentum:
                 velocities = [velocity[:active] for velocity in self.velocities]
                 torch._foreach_mul_(velocities, settings.momentum)
                 torch._foreach_add_(velocities, gradients)
                 gradients = velocities
             torch._foreach_add_(leaves, gradients, alpha=-settings.learning_rate)
-
-    def _batch(self, step: int, active: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return inputs, labels, and each sample's weight in its device's mean loss: 1 / batch, or 0 for padding."""
-        rows = [plan.batches[step] for plan in self.plans[:active]]
-        sizes = {len(row) for row in rows}
-        width = max(sizes)
-        if len(sizes) == 1:
-            share = torch.full((active, width), 1 / width, device=self.network.device)
-        else:
-            share = torch.tensor([[1 / len(row)] * len(row) + [0.0] * (width - len(row)) for row in rows],
-                                 device=self.network.device)
-            rows = [np.resize(row, width) for row in rows]
-        chosen = np.concatenate(rows)
-        images = self.inputs(self.data.train_images[chosen], active)
-        return images, to_device(self.data.train_labels[chosen], self.network.device), share
+        return loss
 
     def updates(self) -> list[Update]:
         rows = self.network.rows(self.models)
@@ -200,13 +209,17 @@ class _Group:
         Summing v_t = m v_(t-1) + g_t and w_t = w_(t-1) - r v_t over the epoch gives
         sum g = (1 - m) (w_before - w_now) / r + m (v_now - v_before), without a sum at each step.
         """
-        count, m, r = len(self.models), self.settings.momentum, self.settings.learning_rate
-        square = 0.0
-        for i, (model, velocity) in enumerate(zip(self.models, self.velocities, strict=True)):
-            model_before, velocity_before = self.before[position][i], self.before[position][count + i]
-            total = (_double(model_before) - _double(model[position])) * ((1 - m) / r)
-            total += m * (_double(velocity[position]) - _double(velocity_before))
-            square += float(total.square().sum())
+        m, r, square = self.settings.momentum, self.settings.learning_rate, 0.0
+        state = [*self.models, *self.velocities]
+
+        def decrease(i: int) -> Tensor:
+            return _double(self.before[position][i]).sub_(_double(state[i][position]))
+
+        for i in range(len(self.models)):
+            total = decrease(i).mul_((1 - m) / r)
+            if m:
+                total -= decrease(len(self.models) + i).mul_(m)
+            square += float(total.square_().sum())
         return float(np.sqrt(square)) / steps
 
 
@@ -246,4 +259,4 @@ def _answers(
     network.module.eval()
     for start in range(0, len(labels), CHUNK):
         part = slice(start, start + CHUNK)
-        yield network.logits(model, inputs(images[part]))[0], to_device(labels[part], network.device)
+        yield network.logits(model, inputs(images[part])), to_device(labels[part], network.device)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from netsim.base.types import Weights
+from netsim.learning import sgd
 from netsim.learning.batched_network import Network
 from netsim.learning.dataset_files import Dataset
 from netsim.learning.sgd import Hyperparameters, Task, Update, full_gradient, sample_losses, schedule, train_group
@@ -115,7 +116,7 @@ def test_a_model_learns_in_its_own_memory_and_the_global_one_stays() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
-def test_a_group_of_unlike_devices_trains_each_as_if_alone(momentum: float) -> None:
+def test_a_group_of_unlike_devices_trains_each_as_if_alone(momentum: float, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     images = rng.integers(0, 256, (60, 16, 16, 1), dtype=np.uint8)
     labels = rng.integers(0, 3, 60)
@@ -136,6 +137,11 @@ def test_a_group_of_unlike_devices_trains_each_as_if_alone(momentum: float) -> N
         assert together[one.device].loss == pytest.approx(alone.loss, rel=1e-4)
         assert together[one.device].gradient_norm == pytest.approx(alone.gradient_norm, rel=1e-3)
     assert (network.weights() == start).all()
+    monkeypatch.setattr(sgd, "CHUNK", 1)      # the batches of one step at a time
+    for update in train_group(network, data, start, tasks(), settings):
+        assert update.weights.tobytes() == together[update.device].weights.tobytes()
+        assert (update.loss, update.gradient_norm) == (
+            together[update.device].loss, together[update.device].gradient_norm)
 
 
 def test_gradient_norm_is_that_of_the_mean_over_the_last_epochs_steps() -> None:
