@@ -320,6 +320,7 @@ MEMBERS = {         # of classes whose other methods serve netsim itself
     "Problem": ("snr_hz", "compute_weight", "power_range_w", "compute_energy_j", "called", "subset", "with_power",
                 "cpu_for"),
     "Shannon": ("rate", "bandwidth"), "View": ("alive",),
+    "Planned": (), "Equal": (), "Adaptive": (), "Tdma": (),
 }
 PLUG_INS = (        # what is implemented, how a scenario names it, and where it is described
     ("Allocation method", "`allocation.method`", "a function of a problem that returns a plan, see `allocate`",

@@ -67,7 +67,7 @@ class Meter:
         """A job is off the air, or goes on otherwise."""
         if job.number in self._on_air:
             trial, since, hz = self._on_air.pop(job.number)
-            as_of = self._as_of.get(job.number, (job.t0, int(self.rounds.started_from(np.array([job.number]))[0]) + 1))
+            as_of = self._as_of.get(job.number, (job.t0, int(self.rounds.started_from([job.number])[0]) + 1))
             if now > since:
                 trial.stretches.append((since, now, hz, as_of))
 

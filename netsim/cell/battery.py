@@ -66,59 +66,29 @@ class Battery:
         return max(0.0, self.settled_j - self.load_w * (self.env.now - self.since))
 
     def draw(self, watts: float) -> None:
-        """Set the load from now on.
-
-        Parameters
-        ----------
-        watts : float
-            Power drawn, in W.
-        """
+        """Set the load in W from now on."""
         self.settled_j, self.since, self.load_w = self.level_j, self.env.now, watts
         empty_at = self.empty_at()
         if empty_at < self.wakes_at:                    # a process that wakes earlier checks the level itself
             self.sleep_until(empty_at)
 
     def stop(self, joules: float) -> None:
-        """Remove the load.
-
-        Parameters
-        ----------
-        joules : float
-            Energy in J that the load took. The caller knows it exactly; the difference of two instants is rounded.
-        """
+        """Remove the load, which took ``joules``: exact, where the difference of two instants is rounded."""
         self.settled_j, self.since, self.load_w = max(0.0, self.settled_j - joules), self.env.now, 0.0
         if self._ran_out or self.settled_j < self.capacity_j * JUST_ENOUGH:
             self.settled_j, self._ran_out = 0.0, False                   # the remainder is a rounding error
 
     def empty_at(self) -> float:
-        """Compute the instant of depletion under the current load.
-
-        Returns
-        -------
-        float
-            Instant in seconds; inf for never.
-        """
+        """Return the instant of depletion in s under the current load; inf for never."""
         return self.since + self.settled_j / self.load_w if self.load_w > 0.0 else math.inf
 
     def sleep_until(self, at: float) -> None:
-        """Start a process that wakes at an instant; it replaces an earlier one.
-
-        Parameters
-        ----------
-        at : float
-            Instant in seconds.
-        """
+        """Start a process that wakes at ``at`` (s); it replaces an earlier one."""
         self.wakes_at = at
         self._process = self.env.process(self.run())
 
     def run(self) -> ProcessGenerator:
-        """Sleep until depletion, then call ``depleted``: the battery's process.
-
-        Yields
-        ------
-        simpy.Event
-            Timeouts.
-        """
+        """Sleep until depletion, then call ``depleted``: the battery's process."""
         while self.wakes_at < math.inf:
             yield from sleep_until(self.env, self.wakes_at)
             if self._process is not self.env.active_process:             # replaced by a process that wakes earlier
@@ -129,18 +99,7 @@ class Battery:
                 self._ran_out = self.depleted()
 
     def is_rounding(self, seconds: float) -> bool:
-        """Return True if work that outlasts the battery ends with it, but for a rounding error.
-
-        Parameters
-        ----------
-        seconds : float
-            Work left when the battery is empty.
-
-        Returns
-        -------
-        bool
-            True for a rounding error.
-        """
+        """Return True if work that outlasts an empty battery by ``seconds`` ends with it, but for a rounding error."""
         now = self.env.now
         return seconds <= CLOCK_ULPS * math.ulp(now) + JUST_ENOUGH * (now - self.since)
 

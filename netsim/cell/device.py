@@ -162,94 +162,53 @@ class Device:
         while job.phase != DONE:
             try:
                 if job.work.away:
-                    yield from self.stay_away(job)
+                    yield from self._stay_away(job)
                 if job.phase == DOWNLOAD:
-                    yield self.download(job)
-                    self.stop_work(job, job.work.seconds)
+                    yield self._download(job)
+                    self._stop_work(job, job.work.seconds)
                     job.phase, job.work.left = COMPUTE, job.plan.cycles
                 if job.phase == COMPUTE:
                     if self.training is not None:
                         self.training.start(job)
                     while job.work.left > 0.0:           # several segments if the CPU becomes hot
-                        yield self.compute(job)
-                        self.stop_work(job, job.work.seconds)
-                    self.begin_upload(job)
+                        yield self._compute(job)
+                        self._stop_work(job, job.work.seconds)
+                    self._begin_upload(job)
                 if not job.outcome:
                     with self.uplink.transmit(job, self.battery) as transmission:
                         job.outcome = yield transmission
-                self.finish(job, job.outcome)
+                self._finish(job, job.outcome)
             except simpy.Interrupt as interrupt:
                 if job.work.watts >= 0.0:
-                    self.stop_work(job, self.env.now - job.work.since)
+                    self._stop_work(job, self.env.now - job.work.since)
                     if job.phase == COMPUTE and job.work.left == 0.0:      # ends at this instant come before failures
-                        self.begin_upload(job)
-                self.respond(job, interrupt.cause)
+                        self._begin_upload(job)
+                self._respond(job, interrupt.cause)
 
-    def download(self, job: Job) -> simpy.Event:
-        """Start to receive the model.
+    def _download(self, job: Job) -> simpy.Event:
+        """Start to receive the model; return the event of its end."""
+        return self._start_work(job.work, 1.0, self.receive_w, job.work.left)
 
-        Parameters
-        ----------
-        job : Job
-            The job, in its download phase.
-
-        Returns
-        -------
-        simpy.Event
-            The end of the download.
-        """
-        return self.start_work(job.work, 1.0, self.receive_w, job.work.left)
-
-    def compute(self, job: Job) -> simpy.Event:
-        """Start to compute the remaining cycles, at the throttled frequency if the CPU is hot.
-
-        Parameters
-        ----------
-        job : Job
-            The job, in its compute phase.
-
-        Returns
-        -------
-        simpy.Event
-            The end of computing, or the instant at which the CPU is hot.
-        """
+    def _compute(self, job: Job) -> simpy.Event:
+        """Start to compute, throttled if the CPU is hot; return the event of the end, or of a CPU that becomes hot."""
         plan, work = job.plan, job.work
         hz, watts = plan.cpu_hz, plan.compute_w
         seconds = work.left / hz
         if self.thermal is not None and work.watts < 0.0:
             hz, lasts_s = self.thermal.start(self.env.now, plan.cpu_hz)
             watts, seconds = plan.compute_w * (hz / plan.cpu_hz) ** 3, min(work.left / hz, lasts_s)
-        return self.start_work(work, hz, watts, seconds)
+        return self._start_work(work, hz, watts, seconds)
 
-    def begin_upload(self, job: Job) -> None:
-        """Note the end of computing; the next phase is the upload.
-
-        Parameters
-        ----------
-        job : Job
-            The job.
-        """
+    def _begin_upload(self, job: Job) -> None:
+        """Note the end of computing; the next phase is the upload."""
         work, loss = job.work, self.uplink.loss
         work.computed_at = self.env.now
         if self.battery is not None:
             work.computed_charge_j = self.battery.level_j
         job.phase, work.left = UPLOAD, job.plan.bits if loss is None else loss.bits_to_send(job)
 
-    def start_work(self, work: JobWork, rate: float, watts: float, seconds: float) -> simpy.Event:
-        """Start a segment of work; a restored job continues its segment.
-
-        Parameters
-        ----------
-        work : JobWork
-            Work of the job.
-        rate, watts, seconds : float
-            Work per second, power drawn in W, and length of the segment in s.
-
-        Returns
-        -------
-        simpy.Event
-            The end of the segment.
-        """
+    def _start_work(self, work: JobWork, rate: float, watts: float, seconds: float) -> simpy.Event:
+        """Start a segment of work, or continue that of a restored job; return the event of its end."""
         if work.watts >= 0.0:
             return timeout_at(self.env, work.since + work.seconds)
         work.since, work.rate, work.watts, work.seconds = self.env.now, rate, watts, seconds
@@ -257,16 +216,8 @@ class Device:
             self.battery.draw(watts)
         return self.env.timeout(seconds)
 
-    def stop_work(self, job: Job, seconds: float) -> None:
-        """End a segment of work: account for its time and energy.
-
-        Parameters
-        ----------
-        job : Job
-            The job.
-        seconds : float
-            Length of the segment: as planned or, after an interruption, by the clock.
-        """
+    def _stop_work(self, job: Job, seconds: float) -> None:
+        """Account for a segment of work that lasted ``seconds``: as planned or, after an interruption, by the clock."""
         work, computes = job.work, job.phase == COMPUTE
         if computes and self._plain and job.segments is None and seconds == work.seconds:
             work.compute_s += seconds
@@ -289,16 +240,7 @@ class Device:
         if work.left > 0.0 or job.segments is not None or throttled:
             job.end_segment(THROTTLED if throttled else job.phase, self.env.now)
 
-    def finish(self, job: Job, outcome: str) -> None:
-        """End a job.
-
-        Parameters
-        ----------
-        job : Job
-            The job.
-        outcome : str
-            "arrived", or the reason for failure.
-        """
+    def _finish(self, job: Job, outcome: str) -> None:
         job.phase, job.outcome, job.ended_at = DONE, outcome, self.env.now
         if self.battery is not None:
             job.work.ended_charge_j = self.battery.level_j
@@ -329,39 +271,20 @@ class Device:
         job.process.interrupt(cause)
         return True
 
-    def respond(self, job: Job, cause: Any) -> None:
-        """Pause, restart or abort a job whose work is already accounted for.
-
-        Parameters
-        ----------
-        job : Job
-            The job.
-        cause : Interruption
-            Reason and policy.
-        """
+    def _respond(self, job: Job, cause: Any) -> None:
+        """Pause, restart or abort a job whose work is already accounted for."""
         assert isinstance(cause, Interruption)
         if cause.policy == "abort":
             if job.work.away:
                 job.end_segment(OFF, self.env.now)
-            self.finish(job, cause.reason)
+            self._finish(job, cause.reason)
             return
         job.work.away = 1
         if cause.policy == "restart":
             job.restart()
 
-    def stay_away(self, job: Job) -> ProcessGenerator:
-        """Pause until the device is available.
-
-        Parameters
-        ----------
-        job : Job
-            The paused job.
-
-        Yields
-        ------
-        simpy.Event
-            The return of the device.
-        """
+    def _stay_away(self, job: Job) -> ProcessGenerator:
+        """Pause until the device is available."""
         self._back = self.env.event()
         try:
             yield self._back
@@ -376,13 +299,7 @@ class Device:
             self._back.succeed()
 
     def run_out(self) -> bool:
-        """Abort the current job because the battery is empty, unless the job ends now within rounding errors.
-
-        Returns
-        -------
-        bool
-            True if the job was aborted.
-        """
+        """Abort the job because the battery is empty, unless it ends now but for rounding; return True if aborted."""
         job = self.job
         if job is None or self.battery is None:
             return False

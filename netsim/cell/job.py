@@ -198,35 +198,16 @@ class Job:
         return -1 if self.follows is None else self.follows.upload_row
 
     def follow_slots(self, now: float) -> bool:
-        """Set the bandwidth that is planned for an instant.
-
-        Parameters
-        ----------
-        now : float
-            Instant in seconds.
-
-        Returns
-        -------
-        bool
-            True if the bandwidth has changed.
-        """
+        """Set the bandwidth that is planned for the instant ``now`` (s); return True if it has changed."""
         before = self.share_hz
         while self.slots and self.slots[-1][0] <= now:
             self.share_hz = self.slots.pop()[1]
         return self.share_hz != before
 
     def affordable_s(self, tolerance: float = 0.0) -> float:
-        """Compute the time of sending that the rest of the energy budget allows.
+        """Return the seconds of sending, from ``work.since`` on, that the energy budget allows; NaN without a budget.
 
-        Parameters
-        ----------
-        tolerance : float
-            Fraction by which all sending of the job may last longer: a budget that suffices but for rounding suffices.
-
-        Returns
-        -------
-        float
-            Seconds from ``work.since`` on; NaN without a budget.
+        All sending of the job may last longer by the fraction ``tolerance``.
         """
         paid_s = (self.plan.budget_j - self.work.compute_j) / self.plan.power_w
         return paid_s * (1.0 + tolerance) - self.work.upload_s
@@ -242,13 +223,7 @@ class Job:
     # Segments.
 
     def begin_segments(self) -> list[Segment]:
-        """Record segments from now on; add those of a finished computation and wait.
-
-        Returns
-        -------
-        list of (str, float, float, float)
-            Name, start and end in s, and energy in J of each segment.
-        """
+        """Record segments from now on, also those of a finished computation and wait; return the list."""
         if self.segments is None:
             self.segments, work = [], self.work
             if self.phase == UPLOAD:
@@ -259,15 +234,7 @@ class Job:
         return self.segments
 
     def end_segment(self, name: str, now: float) -> None:
-        """End the current segment; an empty one is recorded only if it is the job's first.
-
-        Parameters
-        ----------
-        name : str
-            Name of the segment in the trace.
-        now : float
-            End of the segment in seconds.
-        """
+        """End the current segment; an empty one is recorded only if it is the job's first."""
         segments = self.begin_segments()
         began = segments[-1][2] if segments else self.t0
         if now > began or not segments:
@@ -319,20 +286,18 @@ def restore(state: State) -> list[Job]:
 
 def jobs_of(
     wave: Wave, gain: Floats, download_s: Floats | None = None, now: float = 0.0, *,
-    first: int = 0, cause: int = -1, lasting: bool = False, factors: tuple[Floats, Floats] | None = None,
+    first: int = 0, cause: int = -1, lasting: bool = False,
 ) -> list[Job]:
-    """Return one job per device of a wave, numbered from ``first``.
+    """Return one job per device of a wave, numbered from ``first``; ``gain`` holds the current channel gains.
 
-    ``gain`` holds the current channel gains. With ``lasting``, work may take longer than planned: a job that is not
-    done after its last slot continues with its mean bandwidth. ``factors`` multiply the planned cycles and bits.
+    With ``lasting``, work may take longer than planned: a job that is not done after its last slot continues with its
+    mean bandwidth.
     """
     plan, problem = wave.plan, wave.problem
     snr_hz = gain * plan.power_w / problem.noise_w_per_hz
     columns = {**decided_by(wave), "compute_w": problem.compute_w(plan.cpu_hz),
                "download_s": np.zeros(len(gain)) if download_s is None else download_s,
                "rate": problem.link.rate(plan.bandwidth_hz, snr_hz)}
-    if factors is not None:
-        columns |= {"cycles": problem.cycles * factors[0], "bits": problem.bits * factors[1]}
     rows = zip(*(columns[name].tolist() for name in JobPlan._fields), strict=True)
     plans = map(tuple.__new__, repeat(JobPlan), rows)        # as JobPlan._make, in half the time
     jobs = list(map(Job, plans, snr_hz.tolist(), wave.devices.tolist(), count(first), repeat(cause)))

@@ -9,9 +9,8 @@ import numpy as np
 from netsim.allocation.equal_finish import ActiveUploads, equal_finish
 from netsim.base.errors import InputError
 from netsim.base.registry import Entry, Registry
+from netsim.base.tolerances import CONSTRAINT
 from netsim.base.types import Floats
-
-ROUNDING = 1e-9   # fraction by which rounding errors may let a plan exceed the band
 
 
 class Scheduler(Protocol):
@@ -67,22 +66,8 @@ class Planned:
     fixed = True
 
     def bandwidth(self, active: ActiveUploads, now: float) -> Floats:
-        """Return the planned bandwidth of each job that fits.
-
-        Parameters
-        ----------
-        active : Active
-            The active jobs, see `Scheduler`.
-        now : float
-            Simulated time in seconds.
-
-        Returns
-        -------
-        array of float
-            Hz per job.
-        """
         hertz = np.zeros(len(active.left_bits))
-        slack = active.bandwidth_hz * ROUNDING
+        slack = active.bandwidth_hz * CONSTRAINT
         room = active.bandwidth_hz + slack
         for i in np.flatnonzero(active.sending > 0.0):
             hertz[i] = active.planned_hz[i] if active.planned_hz[i] <= room else max(0.0, room - 2.0 * slack)
@@ -101,20 +86,6 @@ class Equal:
     fixed = False
 
     def bandwidth(self, active: ActiveUploads, now: float) -> Floats:
-        """Return equal shares of the band.
-
-        Parameters
-        ----------
-        active : Active
-            The active jobs, see `Scheduler`.
-        now : float
-            Simulated time in seconds.
-
-        Returns
-        -------
-        array of float
-            Hz per job.
-        """
         return np.full(len(active.left_bits), active.bandwidth_hz / len(active.left_bits))
 
 
@@ -130,20 +101,6 @@ class Adaptive:
     fixed = False
 
     def bandwidth(self, active: ActiveUploads, now: float) -> Floats:
-        """Return the shares of the band with which all uploads end together.
-
-        Parameters
-        ----------
-        active : Active
-            The active jobs, see `Scheduler`.
-        now : float
-            Simulated time in seconds.
-
-        Returns
-        -------
-        array of float
-            Hz per job.
-        """
         return equal_finish(active)
 
 
@@ -154,20 +111,6 @@ class Tdma:
     alone = True
 
     def bandwidth(self, active: ActiveUploads, now: float) -> Floats:
-        """Return the whole band for one job.
-
-        Parameters
-        ----------
-        active : Active
-            The active jobs, see `Scheduler`.
-        now : float
-            Simulated time in seconds.
-
-        Returns
-        -------
-        array of float
-            Hz per job.
-        """
         hertz = np.zeros(len(active.left_bits))
         hertz[int(np.argmax(active.sending > 0.0))] = active.bandwidth_hz      # the first of the queue if none sends
         return hertz

@@ -12,6 +12,7 @@ from simpy.events import ProcessGenerator
 
 from netsim.allocation.equal_finish import ActiveUploads
 from netsim.base.errors import InputError, UserCodeError
+from netsim.base.tolerances import CONSTRAINT
 from netsim.base.types import Floats, State
 from netsim.cell.band_sharing import FixedShares, SharedBand
 from netsim.cell.battery import Battery
@@ -22,8 +23,6 @@ from netsim.cell.schedulers import Scheduler
 from netsim.cell.transmission import TimedTransmission, Transmission
 from netsim.physics import SHANNON, LinkModel
 from netsim.trace.schema import ARRIVED
-
-OVERSHOOT = 1e-9       # fraction by which rounding errors may let shares exceed the band
 
 
 class Uplink:
@@ -56,7 +55,7 @@ class Uplink:
     ) -> None:
         self.env, self.bandwidth_hz, self.scheduler, self.link = env, bandwidth_hz, scheduler, link
         self.channel, self.loss, self.abort_over_budget = channel, loss, abort_over_budget
-        self.limit_hz = bandwidth_hz * (1 + OVERSHOOT)
+        self.limit_hz = bandwidth_hz * (1 + CONSTRAINT)      # rounding errors may let shares exceed the band
         self.in_use_hz = 0.0
         self.band_log = array("d")                                # instants and values of ``in_use_hz``, alternating
         self.promised_hz = math.inf                               # planned bandwidth of all running jobs, if known
@@ -109,15 +108,7 @@ class Uplink:
         return transmission
 
     def release(self, transmission: Transmission, *, ended: bool) -> None:
-        """Remove an interrupted transmission.
-
-        Parameters
-        ----------
-        transmission : Transmission
-            The transmission.
-        ended : bool
-            True if its job has ended too.
-        """
+        """Remove an interrupted transmission; ``ended`` if its job has ended too."""
         job = transmission.job
         job.begin_segments()
         if transmission in self.arriving:
@@ -131,18 +122,7 @@ class Uplink:
             self.wake()
 
     def completes_now(self, job: Job) -> bool:
-        """Return True if the upload of a job ends at this instant, independent of the order of events.
-
-        Parameters
-        ----------
-        job : Job
-            The job.
-
-        Returns
-        -------
-        bool
-            False also for a job that does not send.
-        """
+        """Return True if the upload of a job ends at this instant, independent of the order of events."""
         transmission = job.transmission
         if transmission is None:
             return False
@@ -153,18 +133,7 @@ class Uplink:
         return transmission.triggered
 
     def remaining_s(self, job: Job) -> float:
-        """Compute the remaining time of an upload at the current rate.
-
-        Parameters
-        ----------
-        job : Job
-            The job, in its upload phase.
-
-        Returns
-        -------
-        float
-            Seconds; inf for a job that waits.
-        """
+        """Return the remaining seconds of an upload at the current rate; inf for a job that waits."""
         if self.completes_now(job):
             return 0.0
         if isinstance(job.transmission, TimedTransmission):
@@ -191,13 +160,7 @@ class Uplink:
         self.freed_by = None
 
     def join(self, arriving: list[Transmission]) -> None:
-        """Queue transmissions that start at this instant; slots that begin now within rounding errors count.
-
-        Parameters
-        ----------
-        arriving : list of Transmission
-            The transmissions, in the order of device numbers.
-        """
+        """Queue transmissions that start at this instant; slots that begin now within rounding errors count."""
         jobs = [transmission.job for transmission in arriving]
         if self.slotted:
             soon = self.env.now + CLOCK_ULPS * math.ulp(self.env.now)
@@ -208,17 +171,9 @@ class Uplink:
         self.band.join(arriving)
 
     def ask(self, **columns: Floats) -> Floats:
-        """Call the scheduler and check its result; report an error in a user's scheduler with its line.
+        """Call the scheduler with the columns of `ActiveUploads`, and check the Hz per job that it returns.
 
-        Parameters
-        ----------
-        **columns : array of float
-            Columns of `Active`, one entry per job.
-
-        Returns
-        -------
-        array of float
-            Hz per job.
+        An error in a user's scheduler is reported with its line.
         """
         active = ActiveUploads(**columns, bandwidth_hz=self.bandwidth_hz, link=self.link)
         try:
@@ -235,50 +190,24 @@ class Uplink:
         return hertz
 
     def note_order(self, job: Job) -> None:
-        """Note the job whose end allowed a waiting job to start, if there is one.
-
-        Parameters
-        ----------
-        job : Job
-            The job that starts to send.
-        """
+        """Note the job whose end allowed a waiting job to start, if there is one."""
         if self.freed_by is not None:
             job.follows, self.contended = self.freed_by, True
 
     def count(self, now: float, in_use_hz: float) -> None:
-        """Log the bandwidth in use, unless it has changed only by a rounding error.
-
-        Parameters
-        ----------
-        now, in_use_hz : float
-            Instant in s, and bandwidth in Hz from then on.
-        """
+        """Log the bandwidth in use, unless it has changed only by a rounding error."""
         if abs(in_use_hz - self.in_use_hz) > JUST_ENOUGH * self.bandwidth_hz or in_use_hz == 0.0 != self.in_use_hz:
             self.in_use_hz = in_use_hz
             self.band_log.extend((now, in_use_hz))
 
     def take_band(self) -> tuple[Floats, Floats]:
-        """Return the log of the bandwidth in use since the last call.
-
-        Returns
-        -------
-        tuple of two arrays of float
-            Instants in s, and bandwidths in Hz.
-        """
+        """Return the log of the bandwidth in use since the last call: instants in s, and values in Hz."""
         times_and_hertz = np.array(self.band_log).reshape(-1, 2)
         self.band_log = array("d")
         return times_and_hertz[:, 0], times_and_hertz[:, 1]
 
     def leave(self, job: Job, *, ended: bool) -> None:
-        """Release a job's bandwidth; reallocate the band if another job can use it.
-
-        Parameters
-        ----------
-        job : Job
-            The job.
-        ended : bool
-            True if the job has ended, so that a waiting job follows it in the trace.
-        """
+        """Release a job's bandwidth; a waiting job that gets it follows in the trace a job that has ``ended``."""
         band = self.band
         self.count(self.env.now, self.in_use_hz - job.work.hz if band.sending else 0.0)
         job.work.hz = 0.0
@@ -287,18 +216,7 @@ class Uplink:
             self.wake()
 
     def is_lost(self, transmission: Transmission) -> bool:
-        """Set the outcome of a completed upload, or all bits to send again.
-
-        Parameters
-        ----------
-        transmission : Transmission
-            The transmission, whose last bit is sent.
-
-        Returns
-        -------
-        bool
-            True if the upload was lost and is sent again.
-        """
+        """Return True if a completed upload was lost and is sent again; else set its outcome."""
         job = transmission.job
         outcome = ARRIVED if self.loss is None else self.loss.outcome(job)
         if outcome is None:
@@ -309,28 +227,14 @@ class Uplink:
         return False
 
     def end(self, transmission: Transmission, outcome: str) -> None:
-        """End a transmission that was removed from the band.
-
-        Parameters
-        ----------
-        transmission : Transmission
-            The transmission.
-        outcome : str
-            "arrived", or the reason for failure.
-        """
+        """End a transmission that was removed from the band."""
         transmission.end(self.env.now)
         self.leave(transmission.job, ended=True)
         transmission.job.outcome = outcome
         transmission.succeed(outcome)
 
     def follow_slots(self, jobs: Sequence[Job]) -> None:
-        """Schedule the changes of planned bandwidths.
-
-        Parameters
-        ----------
-        jobs : sequence of Job
-            Jobs, with or without slots.
-        """
+        """Schedule the changes of planned bandwidths of jobs with slots."""
         with_slots = [job for job in jobs if job.slots is not None]
         if with_slots:
             self.slotted = True
@@ -349,13 +253,7 @@ class Uplink:
     # Checkpoints.
 
     def snapshot(self) -> State:
-        """Return the allocation of the band for a checkpoint; the cell saves the jobs.
-
-        Returns
-        -------
-        dict of str to array
-            The state.
-        """
+        """Return the allocation of the band for a checkpoint; the cell saves the jobs."""
         freed_by = (-1, -1) if self.freed_by is None else (self.freed_by.number, self.freed_by.upload_row)
         return {"in_use": np.array([self.in_use_hz, self.promised_hz, self.contended, self.slotted]),
                 "freed_by": np.array(freed_by, np.int64),
@@ -365,17 +263,7 @@ class Uplink:
                 **self.band.snapshot()}
 
     def restore(self, state: State, jobs: Mapping[int, Job], battery: Callable[[Job], Battery | None]) -> None:
-        """Restore the allocation; the processes of the devices then continue their transmissions.
-
-        Parameters
-        ----------
-        state : dict of str to array
-            State of a checkpoint.
-        jobs : mapping of int to Job
-            Restored jobs by number.
-        battery : callable
-            Returns the battery of a job's device; None for mains power.
-        """
+        """Restore the allocation; the processes of the devices then continue their transmissions."""
         number, row = state["freed_by"].tolist()
         if number >= 0:
             self.freed_by = jobs.get(number) or uploaded(number, row)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from netsim.base.tolerances import CLOCK_ULPS
 from netsim.base.types import Bools, Floats, Ints
 from netsim.cell.job import DOWNLOAD, UPLOAD, Job, Segment
 from netsim.trace.recorder import COUNTER, INSTANT, SPAN, Recorder
-from netsim.trace.schema import ARRIVED, CELL, INFEASIBLE
+from netsim.trace.schema import ARRIVED, CELL
 
-CLOCK = 64      # units in the last place of the clock: a shorter wait is a rounding error
 HEAD = ("number", "device", "cause")
 TOGETHER = 1e-10   # fraction of a round: ends closer than this are planned to be simultaneous
 WORKED = ("compute_s", "upload_s", "compute_j", "computed_at", "sent_from")
@@ -106,22 +106,9 @@ def record_ended(
 ) -> EndedJobs | None:
     """Record ended jobs and the bandwidth in use; return the jobs as columns, None without jobs.
 
-    Parameters
-    ----------
-    recorder : Recorder
-        The trace.
-    ended : sequence of Job
-        The ended jobs.
-    band : tuple of two arrays
-        Instants in s and values in Hz of the bandwidth in use.
-    version : int
-        Version of the model when the jobs ended.
-    started : array of int, optional
-        Versions that the jobs started from; by default ``version``.
-    contended : bool
-        Whether a job of the run has had to wait for another to release its bandwidth.
-    decided : mapping, optional
-        Planned values of exactly these jobs as columns; by default they are read from the jobs.
+    ``version`` is that of the model when the jobs ended, ``started`` those that they started from (default: the same).
+    ``contended`` says whether a job of the run has had to wait for another to release its bandwidth. ``decided`` holds
+    the planned values of exactly these jobs as columns; by default they are read from the jobs.
     """
     if not ended:
         for t, hertz in zip(*band, strict=True):
@@ -149,7 +136,7 @@ def _record_rows(
     charge = _columns(works, CHARGES) if any(work.ended_charge_j == work.ended_charge_j for work in works) else None
     unsent = np.isnan(sent_from)
     until = np.where(unsent, ended_at, sent_from)
-    waited, sent = until - computed_at > CLOCK * np.spacing(until), ~unsent
+    waited, sent = until - computed_at > CLOCK_ULPS * np.spacing(until), ~unsent
     if jobs.segments:
         whole = np.ones(len(jobs), bool)
         whole[list(jobs.segments)] = False
@@ -295,10 +282,10 @@ def record_waits(recorder: Recorder, played: Sequence[EndedJobs], began: float, 
     for jobs in played:
         rows, ended = Rows(recorder, jobs), jobs.values["ended_at"]
         if jobs.began[0] > began:
-            early = jobs.began - began > CLOCK * np.spacing(jobs.began)
+            early = jobs.began - began > CLOCK_ULPS * np.spacing(jobs.began)
             if np.count_nonzero(early):
                 rows.add(SPAN, "wait", early, np.full(len(jobs), began), jobs.began)
-        late = now - ended > max(TOGETHER * (now - began), CLOCK * math.ulp(now))
+        late = now - ended > max(TOGETHER * (now - began), CLOCK_ULPS * math.ulp(now))
         if np.count_nonzero(late):
             rows.add(SPAN, "wait", late, ended, np.full(len(jobs), now))
         if rows.count:
@@ -322,22 +309,15 @@ def record_charge(recorder: Recorder, devices: Ints, now: float, told: Mapping[s
 
 
 def record_left_out(
-    recorder: Recorder, first: int, devices: Ints, now: float, version: int, cause: Sequence[int],
-    asked: dict[str, Floats], *, name: str = INFEASIBLE, outcomes: Sequence[str] = (),
+    recorder: Recorder, jobs: Ints, devices: Ints, now: float, version: int, asked: dict[str, Floats],
+    outcomes: Sequence[str],
 ) -> None:
-    """Record devices whose jobs did not start, as jobs without work.
-
-    ``asked`` holds columns of their problem, ``name`` the reason, ``outcomes`` a more detailed one for each job.
-    """
-    count = len(devices)
-    for number, device in enumerate(devices.tolist()):
-        recorder.instant(name, device, now, after=list(cause), job=first + number)
+    """Record devices whose jobs did not start, as jobs without work; ``asked`` holds columns of their problem."""
     unknown = dict.fromkeys(("cpu_hz", "power_w", "bandwidth_hz", "planned_s"), np.nan)
     nothing = dict.fromkeys(("compute_s", "wait_s", "upload_s", "energy_j", "staleness"), 0.0)
-    texts = np.array([recorder.text(each) for each in outcomes or [name] * count])
-    recorder.add_jobs(count, {
-        "job": first + np.arange(count), "round": version + 1, "version": version, "device": devices, "t0": now,
-        "t1": now, "outcome": texts, **asked, **unknown, **nothing})
+    recorder.add_jobs(len(jobs), {
+        "job": jobs, "round": version + 1, "version": version, "device": devices, "t0": now, "t1": now,
+        "outcome": np.array([recorder.text(each) for each in outcomes]), **asked, **unknown, **nothing})
 
 
 def outcomes_of(left_out: Ints, ended: Sequence[EndedJobs]) -> Outcomes:

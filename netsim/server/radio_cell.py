@@ -246,9 +246,12 @@ class RadioCell(SimulatedCell):
     def dispatch(self, wave: Wave, first: int = 0, cause: int = -1) -> list[Job]:
         """Start the jobs of a wave, numbered from ``first``; ``cause`` is the trace row of their allocation."""
         gain, variation = self.channel.gain(wave.devices, self.now), self.parts.devices.variation
-        factors = None if variation is None else variation.factors(wave.devices, self._round_now())
-        jobs = jobs_of(wave, gain, None if self._download is None else self._download.seconds(gain, wave.devices),
-                       self.now, first=first, cause=cause, lasting=self._surprises, factors=factors)
+        if variation is not None:                # jobs take more or less work than planned
+            compute, upload = variation.factors(wave.devices, self._round_now())
+            wave = replace(wave, problem=replace(
+                wave.problem, cycles=wave.problem.cycles * compute, bits=wave.problem.bits * upload))
+        download_s = None if self._download is None else self._download.seconds(gain, wave.devices)
+        jobs = jobs_of(wave, gain, download_s, self.now, first=first, cause=cause, lasting=self._surprises)
         if self.uplink.scheduler.fixed and float(wave.plan.bandwidth_hz.max()) > self.uplink.limit_hz:
             raise ValueError(f"shares of {wave.plan.bandwidth_hz} Hz do not fit a band of "
                              f"{self.uplink.bandwidth_hz} Hz")

@@ -237,7 +237,7 @@ class Server:
         """Return the updates of arrived jobs, in this order."""
         known = self.learning.samples
         return Updates(
-            jobs, devices, self.rounds.version - self.rounds.started_from(jobs),
+            jobs, devices, self.rounds.version - self.rounds.started_from(jobs.tolist()),
             np.ones(len(jobs)) if known is None else known[devices].astype(np.float64),
             partial(self.learning.alignment, jobs.tolist()), chances)
 
@@ -266,7 +266,7 @@ class Server:
 
     def close(self) -> None:
         """Record the round, and report the progress of the run."""
-        self.rounds.close()
+        self.rounds.trace.close()
         self.context.closed(RunProgress(
             self.rounds.version, self.most_rounds, self.cell.now, self.history.energy_j, self.history.accuracy[-1],
             self.scenario.learning.target_accuracy if self.learning.trains else None, self.scenario.end.time))

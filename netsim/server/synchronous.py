@@ -73,7 +73,7 @@ class SynchronousServer(Server):
 
     def in_draw_order(self, choice: Choice) -> Updates:
         """Return the arrived updates in the order of the selection's draw (eq. 4)."""
-        jobs, devices = self.rounds.arrived()
+        jobs, devices = self.rounds.trace.arrived()
         arrived = slice(None) if len(devices) == len(choice.devices) else np.isin(choice.devices, devices)
         drawn, order, chances = choice.devices[arrived], np.argsort(devices), choice.chances
         places = order[np.searchsorted(devices, drawn, sorter=order)]
