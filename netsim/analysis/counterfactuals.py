@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from netsim.allocation import Infeasible, Problem
 from netsim.allocation.sensitivities import ShadowPrices, prices_of
-from netsim.analysis.replay import DEAR, MOST_DEAR, RoundReplays, SimulatedRound, fingerprint
+from netsim.analysis.replay import DEAR, MOST_DEAR, RoundReplays, RoundStart, SimulatedRound
 from netsim.base import units
 from netsim.base.errors import InputError
-from netsim.base.tolerances import CONSTRAINT
-from netsim.base.types import Bools, Floats, Ints
+from netsim.base.types import Bools, Floats
 from netsim.cell.schedulers import SCHEDULERS
-from netsim.trace.schema import ARRIVED
 
 WITHOUT, CPU, BUDGET, POWER, BAND, METHOD = "without", "cpu_max", "budget", "power", "bandwidth", "method"
 BATTERY, DEADLINE = "battery", "deadline"          # limits that can bind, but have no what-if
@@ -33,7 +28,6 @@ REALISTIC = {CPU: 5e9, POWER: 0.4}
 MOST_TIMES = 10.0
 FREE = 1e3           # factor on a limit that stands for no limit
 BEYOND = 1e-6        # relative: a limit that would have to be raised by less does not bind
-AGREES = 1e-6        # seconds, or relative for rounds over 1 s: largest accepted difference between replay and trace
 
 
 @dataclass(frozen=True)
@@ -109,90 +103,31 @@ def limit_now(problem: Problem, change: Change, method: str) -> float | None:
     return float(_limits(problem, change.key, method)[_at(problem, change.device)][0])
 
 
+def changes_of_cell(replays: RoundReplays, most_cost: float) -> Iterator[Change]:
+    """Yield more bandwidth, other allocation methods up to a cost in plans of `sao`, and other schedulers."""
+    for factor in (1.1, 2.0):
+        yield Change(BAND, factor=factor)
+    for method in replays.other_methods:
+        if DEAR.get(method, 1) <= most_cost:
+            yield Change(METHOD, method=method)
+    for sharing in SCHEDULERS:
+        if sharing != replays.sharing:
+            yield Change(METHOD, sharing=sharing)
+
+
+def raised_limits(device: int, limit: Callable[[Change], float | None]) -> Iterator[Change]:
+    """Yield each limit of a device, doubled as far as that is realistic; ``limit`` returns its current value."""
+    for key in RAISED:
+        factor = min(2.0, realistic_factor(key, limit(Change(key, device))))
+        if factor > 1.0 + BEYOND:
+            yield Change(key, device, factor)
+
+
 @dataclass(frozen=True, eq=False)
-class WhatIfAnalysis:
-    """One round with the state in which it began; simulates it again, unchanged or with a change."""
+class WhatIfAnalysis(RoundStart):
+    """The changes of one round, each simulated from the state in which the round began."""
 
-    replays: RoundReplays
-    number: int
-    problem: Problem              # of the whole cohort: devices by rising number, with their own budgets
-    charge_j: Floats              # charge of each battery when the round began; inf on mains
-    deadline_s: float             # of a wave; inf without a deadline
     _known: dict[Change, float | None] = field(default_factory=dict, init=False)      # seconds that changes save
-
-    @classmethod
-    def of(cls, replays: RoundReplays, number: int) -> WhatIfAnalysis:
-        """Return the round of this number."""
-        jobs = replays.jobs_of(number)
-        who, cell = jobs["device"].to_numpy(), replays.engine.begin(number)
-        problem = cell.problem(who)
-        if replays.run.app is not None:             # a Flower app sets the work and the upload size of its clients
-            problem = replace(problem, bits=jobs["bits"].to_numpy(), cycles=jobs["cycles"].to_numpy())
-        within_s = replays.scenario.rounds.deadline
-        deadline_s = math.inf if within_s is None else float(within_s)
-        return cls(replays, number, problem, cell.batteries.level_j(who), deadline_s)
-
-    def play(self, problem: Problem | None = None, method: str | None = None,
-             sharing: str | None = None) -> SimulatedRound:
-        """Simulate the round with this problem, method and scheduler.
-
-        Raises InputError if it has no plan and ``rounds.infeasible_policy`` makes that an error.
-        """
-        posed, hurried = self.problem if problem is None else problem, self.deadline_s < math.inf
-        known, engine = self.replays.waves_of(self.number), self.replays.engine
-        if not self._in_independent_waves:
-            return self._play(posed, method, sharing)
-        agenda = engine.plan(self.number, posed, self.charge_of(np.asarray(posed.numbers)),
-                             self.replays.planner(method or self.method, hurried=hurried))
-        if len(agenda.waves) < 2:
-            return self._play(posed, method, sharing)
-        numbers, played = np.asarray(posed.numbers), []
-        for wave in agenda.waves:
-            part = posed.subset(np.searchsorted(numbers, wave.devices))
-            key = method, sharing, hurried, fingerprint(part), self.charge_of(wave.devices).tobytes()
-            if key not in known:
-                known[key] = self._play(part, method, sharing)
-            played.append(known[key])
-        return SimulatedRound.of_waves(agenda, played)
-
-    def _play(self, problem: Problem, method: str | None, sharing: str | None) -> SimulatedRound:
-        hurried = self.deadline_s < math.inf
-        found = self.replays.engine.play(
-            self.number, problem, self.charge_of(np.asarray(problem.numbers)),
-            self.replays.planner(method or self.method, hurried=hurried),
-            SCHEDULERS.make(sharing or self.replays.sharing, {}), hurried=hurried)
-        return SimulatedRound.of(found, self.deadline_s)
-
-    @cached_property
-    def _in_independent_waves(self) -> bool:
-        """True if a round of several waves is the sum of its waves: equal waves are then played once."""
-        return (self.replays.engine.waves_independent
-                and self.replays.jobs[self.number].filter(pl.col("cpu_hz").is_not_nan())["t0"].n_unique() > 1)
-
-    def charge_of(self, devices: Ints) -> Floats:
-        """Return the charge in J of the batteries of some devices when the round began."""
-        return self.charge_j[np.searchsorted(np.asarray(self.problem.numbers), devices)]
-
-    @cached_property
-    def was(self) -> SimulatedRound:
-        """The round without a change; raises InputError if its duration differs from the trace."""
-        known = self.replays.engine.unchanged(self.number)
-        played = self.play() if known is None else SimulatedRound.of(known, self.deadline_s)
-        if abs(played.round_s - self.round_s) > AGREES * max(1.0, self.round_s):
-            raise InputError(
-                "other-version", f"round {self.number}", f"{self.round_s:.6g} s",
-                f"{played.round_s:.6g} s, as it takes now",
-                "Another version of netsim or of its methods wrote the run, so it cannot be explained")
-        return played
-
-    @property
-    def round_s(self) -> float:
-        """Duration of the round in the trace."""
-        return self.replays.lengths[self.number]
-
-    @property
-    def method(self) -> str:
-        return self.replays.method
 
     def limit(self, change: Change) -> float | None:
         """Return the current value of the limit that a change raises; None if it raises none."""
@@ -217,18 +152,10 @@ class WhatIfAnalysis:
         except (Infeasible, InputError):
             return None
         if change.key == METHOD:
-            arrived, over_budget = self._recorded
+            arrived, over_budget = self.recorded
             if not found.over_budget <= over_budget or not found.arrived >= arrived:
                 return None
         return found
-
-    @cached_property
-    def _recorded(self) -> tuple[frozenset[int], frozenset[int]]:
-        """Devices that arrived, and devices that exceeded their budget, in the trace."""
-        jobs = self.replays.jobs[self.number]
-        over = jobs.filter(pl.col("energy_j") > pl.col("budget_j") * (1 + CONSTRAINT))
-        arrived = jobs.filter(pl.col("outcome") == ARRIVED)
-        return frozenset(arrived["device"].to_list()), frozenset(over["device"].to_list())
 
     def saves(self, change: Change) -> float | None:
         """Return the seconds by which a change shortens the round; None without a plan."""
@@ -238,18 +165,6 @@ class WhatIfAnalysis:
             found = self.played(change)
             self._known[change] = None if found is None else self.round_s - found.round_s
         return self._known[change]
-
-    def left_out_by_deadline(self) -> frozenset[int]:
-        """Return the devices without a plan that have one without the deadline."""
-        out = self.was.agenda.dropped
-        if not len(out) or self.deadline_s == math.inf:
-            return frozenset()
-        return frozenset(out.tolist()) & frozenset(self.without_deadline.agenda.devices.tolist())
-
-    @cached_property
-    def without_deadline(self) -> SimulatedRound:
-        """The round without the deadline."""
-        return replace(self, deadline_s=math.inf).play()
 
     def prices(self) -> list[ShadowPrices | None]:
         """Return the sensitivities of each wave; None for methods without them, and if rounds do not follow the plan.
@@ -293,20 +208,10 @@ class WhatIfAnalysis:
 
     def standing(self) -> Iterator[Change]:
         """Yield the changes that are tried in every round."""
-        for factor in (1.1, 2.0):
-            yield Change(BAND, factor=factor)
-        for method in self.replays.other_methods:
-            if DEAR.get(method, 1) * len(self.problem) <= MOST_DEAR:
-                yield Change(METHOD, method=method)
-        for sharing in SCHEDULERS:
-            if sharing != self.replays.sharing:
-                yield Change(METHOD, sharing=sharing)
+        yield from changes_of_cell(self.replays, MOST_DEAR / len(self.problem))
         for device in self.candidates():
             yield Change(WITHOUT, device)
-            for key in RAISED:
-                factor = min(2.0, self.most_factor(key, device))
-                if factor > 1.0 + BEYOND:
-                    yield Change(key, device, factor)
+            yield from raised_limits(device, self.limit)
 
     def most_factor(self, key: str, device: int | None) -> float:
         """Return the largest realistic factor on a limit; at least 1."""

@@ -7,8 +7,7 @@ applies from the start of the run, which is simulated again up to the same numbe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from netsim.allocation import Infeasible, Problem
-from netsim.analysis.counterfactuals import AGREES, BAND, METHOD, RAISED, Change, limit_now, realistic_factor
-from netsim.analysis.replay import DEAR, RoundReplays
+from netsim.analysis.counterfactuals import METHOD, Change, changes_of_cell, limit_now, raised_limits
+from netsim.analysis.replay import AGREES, RoundReplays
 from netsim.base import units
 from netsim.base.errors import InputError
 from netsim.base.pluralize import pluralize
@@ -37,7 +36,6 @@ class WholeRun:
 
     replays: RoundReplays
     number: int                    # the aggregation that is explained
-    _known: dict[Change, float | None] = field(default_factory=dict, init=False)
 
     @cached_property
     def problem(self) -> Problem:
@@ -46,26 +44,14 @@ class WholeRun:
 
     @cached_property
     def changes(self) -> list[Change]:
-        return list(self._changes())
-
-    def _changes(self) -> Iterator[Change]:
-        replays, jobs = self.replays, self.replays.run.jobs
-        for factor in (1.1, 2.0):
-            yield Change(BAND, factor=factor)
+        """The changes that are tried."""
+        jobs, found = self.replays.run.jobs, list(changes_of_cell(self.replays, 1.0))
         if 2 * self.concurrency <= len(self.problem):
-            yield Change(CONCURRENCY, factor=2.0)
-        for method in replays.other_methods:
-            if method not in DEAR:
-                yield Change(METHOD, method=method)
-        for sharing in SCHEDULERS:
-            if sharing != replays.sharing:
-                yield Change(METHOD, sharing=sharing)
+            found.append(Change(CONCURRENCY, factor=2.0))
         busy = jobs.group_by("device").agg((pl.col("t1") - pl.col("t0")).sum()).sort("t1", "device", descending=True)
         for device in busy["device"].head(MOST_DEVICES).to_list():
-            for key in RAISED:
-                factor = min(2.0, realistic_factor(key, self.limit(Change(key, device))))
-                if factor > 1.0:
-                    yield Change(key, device, factor)
+            found += raised_limits(device, self.limit)
+        return found
 
     @property
     def concurrency(self) -> int:

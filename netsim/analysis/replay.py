@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,7 @@ from netsim.analysis.device_names import device_names
 from netsim.base.errors import InputError
 from netsim.base.tolerances import CONSTRAINT
 from netsim.base.types import Floats, Ints
+from netsim.cell.schedulers import SCHEDULERS
 from netsim.server import SERVERS
 from netsim.server.replay import RecordedRound, ReplayedRound, RunReplay
 from netsim.trace.schema import ARRIVED, INFEASIBLE
@@ -37,7 +38,7 @@ MOST_DEVICES = 32    # devices of a cohort whose changes are simulated: those wi
 MOST_IN_TIME = 16    # or, where rounds do not follow the plan, those that finished last;
 MOST_JOBS = 16_000   # fewer of a large cohort: jobs, times devices that are tried, at one play each,
 FEWEST = 4           # but at least this many devices
-
+AGREES = 1e-6        # seconds, or relative for rounds over 1 s: largest accepted difference between replay and trace
 
 Report = Callable[[str, int, int], None]      # progress: what is simulated again, number of it done, number in all
 
@@ -84,7 +85,6 @@ class SimulatedRound:
             frozenset(one for one, reason in zip(device, outcome, strict=True) if reason == ARRIVED),
             dict(zip(device, energy_j, strict=True)), max([*waves.values(), *planned_s], default=found.round_s),
             sum(seconds >= deadline_s * (1 - ON_TIME) for seconds in waves.values()))
-
 
     @classmethod
     def of_waves(cls, agenda: RoundPlan, waves: Sequence[SimulatedRound]) -> SimulatedRound:
@@ -277,3 +277,108 @@ class RoundReplays:
             raise InputError("unsupported", f"round {number}", "two jobs of one device",
                              "rounds that wait for their devices")
         return self.jobs[number]
+
+
+@dataclass(frozen=True, eq=False)
+class RoundStart:
+    """One round with the state in which it began; simulates it again from there."""
+
+    replays: RoundReplays
+    number: int
+    problem: Problem              # of the whole cohort: devices by rising number, with their own budgets
+    charge_j: Floats              # charge of each battery when the round began; inf on mains
+    deadline_s: float             # of a wave; inf without a deadline
+
+    @classmethod
+    def of(cls, replays: RoundReplays, number: int) -> Self:
+        """Return the round of this number."""
+        jobs = replays.jobs_of(number)
+        who, cell = jobs["device"].to_numpy(), replays.engine.begin(number)
+        problem = cell.problem(who)
+        if replays.run.app is not None:             # a Flower app sets the work and the upload size of its clients
+            problem = replace(problem, bits=jobs["bits"].to_numpy(), cycles=jobs["cycles"].to_numpy())
+        within_s = replays.scenario.rounds.deadline
+        deadline_s = math.inf if within_s is None else float(within_s)
+        return cls(replays, number, problem, cell.batteries.level_j(who), deadline_s)
+
+    def play(
+        self, problem: Problem | None = None, method: str | None = None, sharing: str | None = None,
+    ) -> SimulatedRound:
+        """Simulate the round with this problem, method and scheduler.
+
+        Raises InputError if it has no plan and ``rounds.infeasible_policy`` makes that an error.
+        """
+        posed = self.problem if problem is None else problem
+        hurried = self.deadline_s < math.inf
+        planner = self.replays.planner(method or self.method, hurried=hurried)
+        known, engine = self.replays.waves_of(self.number), self.replays.engine
+
+        def played(part: Problem, charge_j: Floats) -> SimulatedRound:
+            scheduler = SCHEDULERS.make(sharing or self.replays.sharing, {})
+            found = engine.play(self.number, part, charge_j, planner, scheduler, hurried=hurried)
+            return SimulatedRound.of(found, self.deadline_s)
+
+        numbers = np.asarray(posed.numbers)
+        charge_j = self.charge_of(numbers)
+        agenda = engine.plan(self.number, posed, charge_j, planner) if self._in_independent_waves else None
+        if agenda is None or len(agenda.waves) < 2:
+            return played(posed, charge_j)
+        waves = []
+        for wave in agenda.waves:
+            part, charge_j = posed.subset(np.searchsorted(numbers, wave.devices)), self.charge_of(wave.devices)
+            key = method, sharing, hurried, fingerprint(part), charge_j.tobytes()
+            if key not in known:
+                known[key] = played(part, charge_j)
+            waves.append(known[key])
+        return SimulatedRound.of_waves(agenda, waves)
+
+    @cached_property
+    def _in_independent_waves(self) -> bool:
+        """True if a round of several waves is the sum of its waves: equal waves are then played once."""
+        return (self.replays.engine.waves_independent
+                and self.replays.jobs[self.number].filter(pl.col("cpu_hz").is_not_nan())["t0"].n_unique() > 1)
+
+    def charge_of(self, devices: Ints) -> Floats:
+        """Return the charge in J of the batteries of some devices when the round began."""
+        return self.charge_j[np.searchsorted(np.asarray(self.problem.numbers), devices)]
+
+    @property
+    def round_s(self) -> float:
+        """Duration of the round in the trace."""
+        return self.replays.lengths[self.number]
+
+    @property
+    def method(self) -> str:
+        return self.replays.method
+
+    @cached_property
+    def was(self) -> SimulatedRound:
+        """The round without a change; raises InputError if its duration differs from the trace."""
+        known = self.replays.engine.unchanged(self.number)
+        played = self.play() if known is None else SimulatedRound.of(known, self.deadline_s)
+        if abs(played.round_s - self.round_s) > AGREES * max(1.0, self.round_s):
+            raise InputError(
+                "other-version", f"round {self.number}", f"{self.round_s:.6g} s",
+                f"{played.round_s:.6g} s, as it takes now",
+                "Another version of netsim or of its methods wrote the run, so it cannot be explained")
+        return played
+
+    @cached_property
+    def recorded(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Devices that arrived, and devices that exceeded their budget, in the trace."""
+        jobs = self.replays.jobs[self.number]
+        over = jobs.filter(pl.col("energy_j") > pl.col("budget_j") * (1 + CONSTRAINT))
+        arrived = jobs.filter(pl.col("outcome") == ARRIVED)
+        return frozenset(arrived["device"].to_list()), frozenset(over["device"].to_list())
+
+    @cached_property
+    def without_deadline(self) -> SimulatedRound:
+        """The round without the deadline."""
+        return replace(self, deadline_s=math.inf).play()
+
+    def left_out_by_deadline(self) -> frozenset[int]:
+        """Return the devices without a plan that have one without the deadline."""
+        out = self.was.agenda.dropped
+        if not len(out) or self.deadline_s == math.inf:
+            return frozenset()
+        return frozenset(out.tolist()) & frozenset(self.without_deadline.agenda.devices.tolist())
