@@ -129,22 +129,9 @@ def open_session(
 ) -> Iterator[Session]:
     """Open the session of a run in the folder of a journal.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        The scenario.
-    journal : Journal
-        Journal of the run's folder.
-    seed : int
-        Seed of all random draws.
-    learning : callable
-        Returns a context manager of the learning; called once the folder is locked.
-    selector : Selector, optional
-        The selection method, whose state checkpoints contain.
-    begun : {"refuse", "resume", "restart"}
-        Treatment of a run in the folder: raise InputError, continue from its checkpoint, or start again.
-    env : simpy.Environment, optional
-        Environment of a new run's cell; by default a new one.
+    ``learning`` is called once the folder is locked. Checkpoints contain the state of ``selector``. ``begun`` is the
+    treatment of a run in the folder: raise InputError, continue from its checkpoint, or start again. ``env`` is the
+    environment of a new run's cell; by default a new one.
     """
     with ExitStack() as stack:
         stack.callback(journal.close)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,40 +63,41 @@ def as_scenario(given: Any, changes: Mapping[str, Any] | None = None) -> Scenari
                      source="simulate")
 
 
-def check_arguments(
-    own: Mapping[str, Any], *, seed: Any, workers: Any, resume: bool, out: Any, learning: Any, progress: Any,
-    cluster: Any = None,
-) -> None:
-    """Raise InputError for invalid arguments of ``simulate``."""
-    if not isinstance(learning, bool):
-        raise InputError("wrong-type", "learning", describe_value(learning), "True or False", source="simulate")
-    if progress is not None and not callable(progress):
-        raise InputError("wrong-type", "progress", describe_value(progress),
-                         "a function, to be called after each round",
-                         source="simulate")
-    if resume and out is None:
-        raise InputError("needs", "resume", expected="the folder of the run to resume, as out", source="simulate")
+def _is_whole(value: Any, least: int) -> bool:
+    return not isinstance(value, bool) and hasattr(value, "__index__") and int(value) >= least
+
+
+# arguments of simulate(...): code of the error, what is accepted, and the check
+ARGUMENTS: dict[str, tuple[str, str, Callable[[Any], bool]]] = {
+    "learning": ("wrong-type", "True or False", lambda value: isinstance(value, bool)),
+    "progress": ("wrong-type", "a function, to be called after each round",
+                 lambda value: value is None or callable(value)),
+    "seed": ("out-of-range", "a whole number from 0 on", lambda value: _is_whole(value, 0)),
+    "workers": ("out-of-range", "a whole number from 1 on", lambda value: value is None or _is_whole(value, 1)),
+    "out": ("wrong-type", "the path of a folder for the run", lambda value: isinstance(value, str | Path | None)),
+    "cluster": ("wrong-type", "the address of a Dask scheduler", lambda value: isinstance(value, str | None)),
+}
+
+
+def check_arguments(own: Mapping[str, Any], *, resume: bool = False, **given: Any) -> None:
+    """Raise InputError for invalid arguments of ``simulate``, by name, and for unknown objects of the session."""
     for name in own:
         if name not in BROUGHT:
             raise unknown(name, name, BROUGHT, "unknown-option", "Pass objects under one of these names", "simulate")
-    for name, value, least in (("seed", seed, 0), ("workers", workers, 1)):
-        if not (value is None and name == "workers") and (
-                isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least):
-            raise InputError("out-of-range", name, describe_value(value), f"a whole number from {least} on",
-                             source="simulate")
-    if out is not None and not isinstance(out, str | Path):
-        raise InputError("wrong-type", "out", describe_value(out), "the path of a folder for the run",
-                         source="simulate")
-    if cluster is not None and not isinstance(cluster, str):
-        raise InputError("wrong-type", "cluster", describe_value(cluster), "the address of a Dask scheduler",
-                         source="simulate")
-    if cluster is not None and (workers is not None or not learning or {"model", "dataset"} & own.keys()):
-        why = "workers" if workers is not None else "learning = False" if not learning else "a model of this session"
-        raise InputError("conflict", "cluster", why, source="simulate", hint="Only training and evaluation use a "
-                         "cluster, instead of worker processes; its workers import models and datasets by name")
+    for name, value in given.items():
+        code, expected, accepts = ARGUMENTS[name]
+        if not accepts(value):
+            raise InputError(code, name, describe_value(value), expected, source="simulate")
+    if resume and given["out"] is None:
+        raise InputError("needs", "resume", expected="the folder of the run to resume, as out", source="simulate")
     if resume and own:
         raise InputError("unsupported", "resume", f"objects of a Python session ({', '.join(own)})", source="simulate",
                          hint="They may have changed since the run began: start a new run")
+    why = ("workers" if given["workers"] is not None else "learning = False" if not given["learning"] else
+           "a model of this session" if {"model", "dataset"} & own.keys() else None)
+    if given.get("cluster") is not None and why is not None:
+        raise InputError("conflict", "cluster", why, source="simulate", hint="Only training and evaluation use a "
+                         "cluster, instead of worker processes; its workers import models and datasets by name")
 
 
 @contextmanager

@@ -83,10 +83,10 @@ class Recorder:
 
     def span(
         self, name: str, device: int, t0: float, t1: float, *,
-        energy_j: float = 0.0, value: float = 0.0, after: Iterable[int] = (), job: int = -1,
+        energy_j: float = 0.0, value: float = 0.0, after: Iterable[int] = (),
     ) -> int:
         """Record a span from ``t0`` to ``t1`` (seconds) and return its row; ``after`` are the rows that caused it."""
-        return self._add((SPAN, self.text(name), device, job, t0, t1, value, energy_j), after)
+        return self._add((SPAN, self.text(name), device, -1, t0, t1, value, energy_j), after)
 
     def instant(
         self, name: str, device: int, t: float, *, value: float = 0.0, after: Iterable[int] = (), job: int = -1,

@@ -121,11 +121,11 @@ def test_which_round_a_row_is_of_is_read_off_the_rounds_before_it():
 def test_many_rows_at_once_are_the_same_as_one_at_a_time():
     one, many = Recorder(), Recorder()
     for device in range(3):
-        one.span("compute", device, 0.0, 1.0 + device, energy_j=0.5, job=device)
+        one.span("compute", device, 0.0, 1.0 + device, energy_j=0.5)
         one.link(0, device)
     name = many.text("compute")
     kind = value = t0 = np.zeros(3)
-    device = job = np.arange(3)
+    device, job = np.arange(3), np.full(3, -1)
     many.add_rows(np.array([kind, np.full(3, name), device, job, t0, 1.0 + device, value, np.full(3, 0.5)]))
     many.add_links(np.zeros(3), np.arange(3))
     assert one.take().sha256("") == many.take().sha256("")
