@@ -82,16 +82,7 @@ class RoundChannel:
 class RadioCell(SimulatedCell):
     """A scenario's cell in a SimPy environment: availability of devices, views for selection, plans and jobs.
 
-    Parameters
-    ----------
-    env : simpy.Environment
-        The simulation.
-    parts : CellParts
-        Devices, environment, planner and scheduler.
-    round_now : callable
-        Returns the number of the current round, from 1.
-    training : LocalTraining, optional
-        Trains the models of the devices while they compute.
+    ``round_now`` returns the number of the current round, from 1.
     """
 
     def __init__(
@@ -181,23 +172,8 @@ class RadioCell(SimulatedCell):
     def plan(self, devices: Ints, sizes: JobSizes, rule: str, size: int, shares: int = 1) -> RoundPlan:
         """Plan bandwidth, CPU frequency and power of devices, in waves of at most ``size`` devices.
 
-        Parameters
-        ----------
-        devices : array of int
-            Device numbers.
-        sizes : JobSizes
-            Cycles, upload bits and download bits of each device's job.
-        rule : str
-            Policy for devices without a feasible plan (``rounds.infeasible_policy``).
-        size : int
-            Maximum number of devices of a wave.
-        shares : int
-            Plan in one of this many equal shares of the band.
-
-        Returns
-        -------
-        Agenda
-            The waves with their plans, and the devices without a plan.
+        ``rule`` is the policy for devices without a feasible plan (``rounds.infeasible_policy``). With ``shares``, plan
+        for one of this many equal shares of the band.
         """
         if sizes is not self.problems.sizes:
             self.problems = self.problems.with_sizes(sizes)

@@ -195,25 +195,9 @@ class RunReplay:
         self, number: int, problem: Problem, charge_j: Floats, planner: PlannerFactory, scheduler: Scheduler, *,
         hurried: bool = True,
     ) -> ReplayedRound:
-        """Replay a round with changes.
+        """Replay a round with other devices and limits, battery levels in J of these devices, method and scheduler.
 
-        Parameters
-        ----------
-        number : int
-            Number of the round, from 1.
-        problem : Problem
-            Devices and limits.
-        charge_j : array of float
-            Battery levels of the problem's devices in J.
-        planner, scheduler : PlannerFactory, Scheduler
-            Allocation method and scheduler of the band.
-        hurried : bool
-            Apply the deadline of the run.
-
-        Returns
-        -------
-        ReplayedRound
-            Length, plan and trace.
+        ``hurried`` applies the deadline of the run.
         """
         restored, devices = self._changed(number, problem, charge_j, planner, scheduler), np.asarray(problem.numbers)
         return self._play(restored, number, {number: devices}, hurried=hurried)
@@ -229,25 +213,9 @@ class RunReplay:
         self, problem: Problem, planner: PlannerFactory, scheduler: Scheduler, aggregations: int, *,
         allow_import: bool = False, **options: Any,
     ) -> tuple[list[float], Part]:
-        """Replay a run with changes from its start.
+        """Replay a run with changes from its start; return the times of its aggregations in s, and the trace.
 
-        Parameters
-        ----------
-        problem : Problem
-            Limits of all devices, and the band.
-        planner, scheduler : PlannerFactory, Scheduler
-            Allocation method and scheduler of the band.
-        selector : Selector
-            The run's selection method.
-        aggregations : int
-            Number of aggregations after which the replay ends.
-        **options : int
-            Changed options of the server, such as ``concurrency``.
-
-        Returns
-        -------
-        tuple of list of float and Part
-            Times of the aggregations in s, and the trace.
+        ``options`` are changed options of the server, such as ``concurrency``.
         """
         parts = replace(self.parts, problems=self.parts.problems.with_limits(problem), planner=planner,
                         scheduler=scheduler)
