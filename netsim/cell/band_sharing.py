@@ -43,11 +43,12 @@ class FixedShares:
 
     def admit(self, transmission: Transmission) -> None:
         """Start a transmission that fits into the band."""
-        self.uplink.join([transmission])
-        self.waiting.pop()
-        job, hz = transmission.job, transmission.job.plan.bandwidth_hz
-        self._start(transmission, hz, float(self.uplink.link.rate(hz, job.snr_hz)))
-        self.uplink.count(self.env.now, self.uplink.in_use_hz + hz)
+        job, uplink = transmission.job, self.uplink
+        if uplink.channel is not None:
+            uplink.channel.join([job])
+        hz = job.plan.bandwidth_hz
+        self._start(transmission, hz, float(uplink.link.rate(hz, job.snr_hz)))
+        uplink.count(self.env.now, uplink.in_use_hz + hz)
 
     def join(self, arriving: list[Transmission]) -> None:
         """Queue transmissions that start at this instant."""
@@ -69,17 +70,21 @@ class FixedShares:
             planned_hz=np.array([job.planned_hz for job in jobs]), left_bits=np.array(left), snr_hz=snr_hz,
             left_s=np.array(affordable), sending=np.array([work.hz for work in works]))
         for each, hz, rate in zip(everyone, hertz.tolist(), uplink.link.rate(hertz, snr_hz).tolist(), strict=True):
-            job = each.job
-            if job not in self.active:
-                if hz > 0.0:
-                    self.waiting.remove(each)
-                    uplink.note_order(job)
-                    self._start(each, hz, rate)
-            elif hz != job.work.hz and job.slots is not None:
-                self._account(job, now - job.work.since)
-                job.work.hz, job.work.rate = hz, rate
-                self._set_timer(each)
+            self._give(each, hz, rate)
         uplink.count(now, float(hertz.sum()))
+
+    def _give(self, transmission: Transmission, hz: float, rate: float) -> None:
+        """Start a waiting transmission that gets bandwidth, or change the bandwidth of one with slots."""
+        job = transmission.job
+        if job not in self.active:
+            if hz > 0.0:
+                self.waiting.remove(transmission)
+                self.uplink.note_order(job)
+                self._start(transmission, hz, rate)
+        elif hz != job.work.hz and job.slots is not None:
+            self._account(job, self.env.now - job.work.since)
+            job.work.hz, job.work.rate = hz, rate
+            self._set_timer(transmission)
 
     def _start(self, transmission: Transmission, hz: float, rate: float) -> None:
         job, now = transmission.job, self.env.now
@@ -299,10 +304,13 @@ class SharedBand:
             left[done] = 0.0
             self._end(np.flatnonzero(done), sent=True)
         if self.uplink.abort_over_budget and self.sending:
-            table, count = self.table, self.sending
-            spent = table[AIR, :count] >= table[PAYS, :count] * (1 + SAME_END) - CLOCK_ULPS * math.ulp(now)
-            if spent.any():
-                self._end(np.flatnonzero(spent), sent=False)
+            self._end_over_budget()
+
+    def _end_over_budget(self) -> None:
+        air, pays = self.table[AIR, :self.sending], self.table[PAYS, :self.sending]
+        spent = air >= pays * (1 + SAME_END) - CLOCK_ULPS * math.ulp(self.env.now)
+        if spent.any():
+            self._end(np.flatnonzero(spent), sent=False)
 
     def _end(self, columns: Ints, *, sent: bool) -> None:
         """End transmissions in the order of device numbers; lost ones stay if they are sent again."""

@@ -155,11 +155,11 @@ class Uplink:
         arriving, self.arriving = self.arriving, []
         arriving.sort(key=lambda each: (each.job.device, each.job.number))
         if arriving:
-            self.join(arriving)
+            self._join(arriving)
         self.band.reallocate()
         self.freed_by = None
 
-    def join(self, arriving: list[Transmission]) -> None:
+    def _join(self, arriving: list[Transmission]) -> None:
         """Queue transmissions that start at this instant; slots that begin now within rounding errors count."""
         jobs = [transmission.job for transmission in arriving]
         if self.slotted:

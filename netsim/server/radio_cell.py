@@ -89,24 +89,22 @@ class RadioCell(SimulatedCell):
         self, env: simpy.Environment, parts: CellParts, round_now: Callable[[], int],
         training: LocalTraining | None = None,
     ) -> None:
-        self.parts, self.problems = parts, parts.problems
+        self.parts, self.problems, self._round_now = parts, parts.problems, round_now
         self.channel = channel = RoundChannel(parts.channel, round_now, parts.population.radiated)
-        self._round_now = round_now
         devices, faults, problems = parts.devices, parts.devices.faults, parts.problems
-        battery_j, least_j = parts.population.battery_j, problems.least_j(channel_changes=channel.changes)
+        least_j = problems.least_j(channel_changes=channel.changes)
         changes = channel.next_change(env.now) < math.inf         # gains change during a round
         self._downlink = self._download = problems.downlink()
         uplink = Uplink(
             env, problems.bandwidth_hz, parts.scheduler, link=problems.link, abort_over_budget=parts.abort_over_budget,
             channel=TimeVaryingChannel(env, channel, problems.noise_w_per_hz) if changes else None,
             loss=PacketLoss(faults) if faults and faults.losses else None)
-        super().__init__(
-            env, uplink, Batteries(env, battery_j, least_j, devices.supplies), devices, training=training,
-            receive_w=self._downlink.reception_w if self._downlink else 0.0)
-        # jobs may take longer than planned
-        self._surprises = bool(changes or faults or devices.heat_limits or devices.variation)
+        batteries = Batteries(env, parts.population.battery_j, least_j, devices.supplies)
+        receive_w = self._downlink.reception_w if self._downlink else 0.0
+        super().__init__(env, uplink, batteries, devices, receive_w=receive_w, training=training)
+        self._surprises = bool(changes or faults or devices.heat_limits or devices.variation)    # work may last longer
         self._faults = faults if faults and faults.presences else None
-        self._charge = self.batteries.level_j if self.batteries.any_finite else None
+        self._charge = batteries.level_j if batteries.any_finite else None
         self._whole_band = bool(getattr(parts.scheduler, "alone", False))     # whether one job has it all
         self.planner = self.last_planner = parts.planner(self.problem, self._charge, self._downlink)
 
