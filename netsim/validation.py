@@ -127,6 +127,15 @@ def validate(scenario: Scenario, *, learning: bool, allow_import: bool = False) 
                  tables=scenario.has_cpu_tables)
     if scenario.server:
         SERVERS.make(scenario.server.kind, scenario.server.options).check(scenario, selection)
+    _check_selection(scenario, selection, learning=learning)
+    if learning:
+        check_learning(scenario)
+    scenario.said.refuse(unused_by_method(scenario, learning=learning))
+    return selection
+
+
+def _check_selection(scenario: Scenario, selection: Selection, *, learning: bool) -> None:
+    """Raise InputError if aggregation needs more than the selection method gives, or the method needs learning."""
     aggregation = scenario.learning.aggregation
     if needs_chances(aggregation) and "chances" not in getattr(selection, "gives", ()):
         raise InputError("needs", "learning.aggregation", quoted(aggregation), "a selection that draws by known "
@@ -137,10 +146,6 @@ def validate(scenario: Scenario, *, learning: bool, allow_import: bool = False) 
             f"{' and '.join(sorted(selection.needs))} of the devices, which only learning gives",
             "Set a dataset and enable learning (without --no-learning; in a sweep file, without learning = false), "
             "or use another method (fedavg, round-robin)")
-    if learning:
-        check_learning(scenario)
-    scenario.said.refuse(unused_by_method(scenario, learning=learning))
-    return selection
 
 
 def validate_cell(scenario: Scenario, *, allow_import: bool = False) -> LinkModel:

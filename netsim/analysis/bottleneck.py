@@ -77,9 +77,7 @@ def bottlenecks(run: Run, rounds: Iterable[int], left: int = MOST_PLANS) -> dict
         return {}
     found: dict[int, Bottleneck] = {}
     stragglers = dict(run.breakdown().rounds.select("round", "straggler").iter_rows())
-    for number in rounds:
-        if number not in replays.jobs:
-            continue
+    for number in (each for each in rounds if each in replays.jobs):
         height = replays.jobs[number].height
         plans = (4 * min(height, replays.most_devices(height)) + len(METHODS)) * replays.dear
         left -= plans

@@ -233,6 +233,17 @@ def _stragglers(run: Run, rounds: pl.DataFrame, names: pl.DataFrame) -> pl.DataF
         named, on="straggler", how="left").select("round", "straggler", "straggler_name", "margin_s", "last_together")
 
 
+def _batteries(run: Run) -> pl.DataFrame:
+    """Return kind, budget, battery (null on mains) and the level after the last job of each device that had one."""
+    left = run.collect(
+        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "battery"))
+        .group_by("device", maintain_order=True).agg(pl.col("value").last().alias("left_j")))
+    drawn = run.devices.select(
+        pl.col("device").cast(pl.Int32), "kind", "budget_j",
+        battery_j=pl.when(pl.col("battery_j").is_finite()).then(pl.col("battery_j")))
+    return drawn.join(left, on="device", how="left")
+
+
 def _devices(run: Run, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Return the totals of each device of the population over the run."""
     summed = [*(f"{part}_s" for part in run.parts), *(f"{part}_j" for part in spends(run)), "energy_j"]
@@ -243,17 +254,13 @@ def _devices(run: Run, rounds: pl.DataFrame, shares: pl.DataFrame, names: pl.Dat
         jobs = run.jobs.filter(pl.col("outcome") == "arrived").group_by("device").agg(pl.len().alias("arrived"))
         did = did.drop("arrived").join(jobs, on="device", how="left")
     dropped = _undelivered(run, DROPS).group_by("device").agg(pl.len().alias("dropped"))
-    slow = rounds.drop_nulls("straggler").group_by("straggler").agg(pl.len().alias("straggler_rounds"))
-    left = run.collect(
-        run.scan().filter((pl.col("kind") == "counter") & (pl.col("name") == "battery"))
-        .group_by("device", maintain_order=True).agg(pl.col("value").last().alias("left_j")))
-    drawn = run.devices.select(pl.col("device").cast(pl.Int32), "kind", "budget_j", "battery_j")
-    battery_j = pl.when(pl.col("battery_j").is_finite()).then(pl.col("battery_j"))
+    slow = rounds.drop_nulls("straggler").group_by(device="straggler").agg(pl.len().alias("straggler_rounds"))
     counts = ["rounds", "arrived", "dropped", "straggler_rounds"]
+    found = names
+    for more in (_batteries(run), did, dropped, slow):
+        found = found.join(more, on="device", how="left")
     return (
-        names.join(drawn, on="device", how="left").with_columns(battery_j=battery_j)
-        .join(did, on="device", how="left").join(dropped, on="device", how="left")
-        .join(slow, left_on="device", right_on="straggler", how="left").join(left, on="device", how="left")
+        found
         .with_columns(pl.col(counts).fill_null(0).cast(pl.Int64), pl.col([*summed, "most_j"]).fill_null(0.0),
                       pl.col("left_j").fill_null(pl.col("battery_j")))
         .with_columns(straggler_share=pl.when(pl.col("rounds") > 0)

@@ -96,11 +96,7 @@ def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
         raise InputError("empty", str(run.path), hint="No round is complete yet, so there is nothing to show")
     rows = run.collect(run.scan().select("t0", "t1"))
     t0, t1 = rows["t0"].to_numpy(), rows["t1"].to_numpy()
-    src, dst = run.links["src"].to_numpy(), run.links["dst"].to_numpy()
-    if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < len(t0)):
-        raise InputError("damaged", str(run.path / "links"), f"links beyond the trace's {pluralize(len(t0), 'row')}")
-    acts = run.collect(run.scan().filter(pl.col("kind") != "counter")
-                       .select("seq", "round", "name", "device", "t0", "t1", length_s=pl.col("t1") - pl.col("t0")))
+    (src, dst), acts = _links(run, len(t0)), _acts(run)
     ends = acts.filter(pl.col("name") == "aggregate")
     if ends.is_empty():
         raise InputError("damaged", str(run.path / "trace"), "no end of a round")
@@ -126,6 +122,20 @@ def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
                         _together(run, worked, len(ends)))
 
 
+def _links(run: Run, rows: int) -> tuple[Ints, Ints]:
+    """Return the links as arrays, after a check that they lie within the rows of the trace."""
+    src, dst = run.links["src"].to_numpy(), run.links["dst"].to_numpy()
+    if len(src) and not (src.min() >= 0 and (src < dst).all() and dst.max() < rows):
+        raise InputError("damaged", str(run.path / "links"), f"links beyond the trace's {pluralize(rows, 'row')}")
+    return src, dst
+
+
+def _acts(run: Run) -> pl.DataFrame:
+    """Return spans and instants: seq, round, name, device, t0, t1, length_s."""
+    return run.collect(run.scan().filter(pl.col("kind") != "counter").select(
+        "seq", "round", "name", "device", "t0", "t1", length_s=pl.col("t1") - pl.col("t0")))
+
+
 def _noun(part: str) -> str:
     return {"off": "absence", "throttled": "throttled computing"}.get(part, part)
 
@@ -138,16 +148,15 @@ def causal_graph(run: Run, round: int | None = None) -> nx.DiGraph:
     """
     import networkx as nx
 
-    acts = run.collect(run.scan().filter(pl.col("kind") != "counter")
-                       .select("seq", "round", "name", "device", "t0", "t1"))
+    acts = _acts(run)
     if round is not None:
         acts = acts.filter(pl.col("round") == round)
         if acts.is_empty():
             raise InputError("out-of-range", "round", str(round), f"1 to {run.last_round}")
     links = run.links.join(acts.select("seq"), left_on="src", right_on="seq").join(
-        acts.select("seq", weight=pl.col("t1") - pl.col("t0")), left_on="dst", right_on="seq")
+        acts.select("seq", weight="length_s"), left_on="dst", right_on="seq")
     graph = nx.DiGraph()
-    graph.add_nodes_from((row.pop("seq"), row) for row in acts.iter_rows(named=True))
+    graph.add_nodes_from((row.pop("seq"), row) for row in acts.drop("length_s").iter_rows(named=True))
     graph.add_weighted_edges_from(links.iter_rows())
     return graph
 

@@ -179,19 +179,23 @@ def explain(
     replays.check_rounds()
     number = replays.slowest if round is None else round
     there = WhatIfAnalysis.of(replays, number)
-    was, planned = there.was, replays.planned
-    lost = dropouts(there)
-    if not was.agenda.waves:
-        kept = next((each for each in lost if each.kept_by), None)
-        remedy = f" Remedies for {kept.name}: {'; '.join(kept.kept_by)}." if kept else ""
-        others = f" Rounds with a plan: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}."
-        raise InputError("infeasible", f"round {number}", "no device with a plan",
-                         hint=f"There is nothing to shorten.{remedy}{others if planned else ''}")
+    agenda, lost = there.was.agenda, dropouts(there)
+    if not agenda.waves:
+        raise _without_plan(there, lost)
     told = what_ifs(there)
     best = next((each.device for each in told if each.device is not None), None)
     return Explanation(
-        number, there.round_s, bindings(there), told, lost, was.agenda.relaxed,
+        number, there.round_s, bindings(there), told, lost, agenda.relaxed,
         differences(replays, number, best), whole_run(there) if round is None else None)
+
+
+def _without_plan(there: WhatIfAnalysis, lost: tuple[Dropout, ...]) -> InputError:
+    """Return the error for a round without a plan, with remedies and the rounds that have one."""
+    planned, kept = there.replays.planned, next((each for each in lost if each.kept_by), None)
+    remedy = f" Remedies for {kept.name}: {'; '.join(kept.kept_by)}." if kept else ""
+    others = f" Rounds with a plan: {', '.join(map(str, planned[:8]))}{', …' if len(planned) > 8 else ''}."
+    return InputError("infeasible", f"round {there.number}", "no device with a plan",
+                      hint=f"There is nothing to shorten.{remedy}{others if planned else ''}")
 
 
 def explain_aggregation(replays: RoundReplays, number: int | None) -> Explanation:

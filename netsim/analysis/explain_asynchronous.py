@@ -115,7 +115,7 @@ class WholeRun:
 
 def held_up(replays: RoundReplays, number: int) -> tuple[str, ...]:
     """Return what an aggregation waited for, in sentences."""
-    run, names = replays.run, replays.names
+    run = replays.run
     row = run.rounds.filter(pl.col("round") == number).row(0, named=True)
     jobs = run.jobs.filter(pl.col("round") == number)
     arrived = jobs.filter(pl.col("outcome") == ARRIVED).sort("t1")
@@ -126,19 +126,24 @@ def held_up(replays: RoundReplays, number: int) -> tuple[str, ...]:
                 "decides, whatever devices do.",)
     said = [f"Aggregation {number} came after {took}, with {pluralize(arrived.height, 'update')}."]
     if arrived.height:
-        final = arrived.row(-1, named=True)
-        parts = ", ".join(f"{part} {units.duration(final[f'{part}_s'], 3)}"
-                          for part in ("compute", "wait", "upload") if final[f"{part}_s"] > 0.0)
-        gap_s = final["t1"] - (arrived["t1"][-2] if arrived.height > 1 else row["t0"])
-        since = "the update before it" if arrived.height > 1 else "the aggregation before it"
-        said.append(f"The last update came from {names[final['device']]}, {units.duration(gap_s, 3)} after "
-                    f"{since}; its job took {units.duration(final['t1'] - final['t0'], 3)} ({parts}).")
+        said.append(_last_update(arrived, row["t0"], replays.names))
         slow = arrived.filter(pl.col("t0") < row["t0"]).height
         if slow:
             said.append(f"{slow} of the updates began before the previous aggregation.")
     if jobs.height > arrived.height:
         said.append(f"{pluralize(jobs.height - arrived.height, 'job')} failed in this time.")
     return tuple(said)
+
+
+def _last_update(arrived: pl.DataFrame, began: float, names: dict[int, str]) -> str:
+    """Return a sentence on the last of the arrived jobs, in a round that ``began`` at this instant."""
+    final = arrived.row(-1, named=True)
+    parts = ", ".join(f"{part} {units.duration(final[f'{part}_s'], 3)}"
+                      for part in ("compute", "wait", "upload") if final[f"{part}_s"] > 0.0)
+    gap_s = final["t1"] - (arrived["t1"][-2] if arrived.height > 1 else began)
+    since = "the update before it" if arrived.height > 1 else "the aggregation before it"
+    return (f"The last update came from {names[final['device']]}, {units.duration(gap_s, 3)} after "
+            f"{since}; its job took {units.duration(final['t1'] - final['t0'], 3)} ({parts}).")
 
 
 def slowest_aggregation(replays: RoundReplays) -> int:

@@ -308,29 +308,30 @@ class RoundStart:
 
         Raises InputError if it has no plan and ``rounds.infeasible_policy`` makes that an error.
         """
-        posed = self.problem if problem is None else problem
-        hurried = self.deadline_s < math.inf
-        planner = self.replays.planner(method or self.method, hurried=hurried)
-        known, engine = self.replays.waves_of(self.number), self.replays.engine
-
-        def played(part: Problem, charge_j: Floats) -> SimulatedRound:
-            scheduler = SCHEDULERS.make(sharing or self.replays.sharing, {})
-            found = engine.play(self.number, part, charge_j, planner, scheduler, hurried=hurried)
-            return SimulatedRound.of(found, self.deadline_s)
-
-        numbers = np.asarray(posed.numbers)
-        charge_j = self.charge_of(numbers)
-        agenda = engine.plan(self.number, posed, charge_j, planner) if self._in_independent_waves else None
+        posed, waves = self.problem if problem is None else problem, self.replays.waves_of(self.number)
+        numbers, planner = np.asarray(posed.numbers), self._planner(method)
+        agenda = None
+        if self._in_independent_waves:
+            agenda = self.replays.engine.plan(self.number, posed, self.charge_of(numbers), planner)
         if agenda is None or len(agenda.waves) < 2:
-            return played(posed, charge_j)
-        waves = []
+            return self._play(posed, planner, sharing)
+        played = []
         for wave in agenda.waves:
-            part, charge_j = posed.subset(np.searchsorted(numbers, wave.devices)), self.charge_of(wave.devices)
-            key = method, sharing, hurried, fingerprint(part), charge_j.tobytes()
-            if key not in known:
-                known[key] = played(part, charge_j)
-            waves.append(known[key])
-        return SimulatedRound.of_waves(agenda, waves)
+            part = posed.subset(np.searchsorted(numbers, wave.devices))
+            key = method, sharing, self.deadline_s, fingerprint(part), self.charge_of(wave.devices).tobytes()
+            if key not in waves:
+                waves[key] = self._play(part, planner, sharing)
+            played.append(waves[key])
+        return SimulatedRound.of_waves(agenda, played)
+
+    def _planner(self, method: str | None) -> PlannerFactory:
+        return self.replays.planner(method or self.method, hurried=self.deadline_s < math.inf)
+
+    def _play(self, problem: Problem, planner: PlannerFactory, sharing: str | None) -> SimulatedRound:
+        scheduler = SCHEDULERS.make(sharing or self.replays.sharing, {})
+        found = self.replays.engine.play(self.number, problem, self.charge_of(np.asarray(problem.numbers)), planner,
+                                         scheduler, hurried=self.deadline_s < math.inf)
+        return SimulatedRound.of(found, self.deadline_s)
 
     @cached_property
     def _in_independent_waves(self) -> bool:

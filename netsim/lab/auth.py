@@ -26,6 +26,7 @@ NEEDED = re.compile(r"""
       | api/kernel/(instantiate|set_ui_element_value|set_model_value|function_call)
       | api/(usage|version|status) )""", re.VERBOSE)
 PAGE = re.compile(r"(lesson-\d+/?)?")
+CLOSE_CODES = {403: 1008, 503: 1013}      # of a websocket, by HTTP status
 MOST_BYTES = 1_000_000         # of a request; the pages send a few hundred
 HEADERS = ((b"referrer-policy", b"same-origin"), (b"x-content-type-options", b"nosniff"),
            (b"x-frame-options", b"SAMEORIGIN"), (b"cross-origin-resource-policy", b"same-origin"))
@@ -50,14 +51,12 @@ class AccessControl:
         kind = scope["type"]
         if kind not in ("http", "websocket"):      # the server's own start and end
             await self._pages(scope, receive, send)
-        elif self.allows(scope) and not self._is_large(scope):
-            if self._is_full(scope) and kind == "websocket":
-                await receive()
-                await send({"type": "websocket.close", "code": 1013})
-                return
-            if self._is_full(scope):
-                await _answer(send, 503, f"The lab is full: {self._seats} pages are open. Try again in a minute.\n")
-                return
+        elif not self.allows(scope) or self._is_large(scope):
+            await _refuse(scope, receive, send, 403, "Open the lab by the address that it printed.\n")
+        elif self._is_full(scope):
+            full = f"The lab is full: {self._seats} pages are open. Try again in a minute.\n"
+            await _refuse(scope, receive, send, 503, full)
+        else:
             self._open += kind == "websocket"
             try:
                 await self._pages(scope, receive, _with_headers(send) if kind == "http" else send)
@@ -65,11 +64,6 @@ class AccessControl:
                 print(f"lab: request refused: {readable(f'{type(error).__name__}: {error}')}", file=sys.stderr)
             finally:
                 self._open -= kind == "websocket"
-        elif kind == "http":
-            await _answer(send, 403, "Open the lab by the address that it printed.\n")
-        else:
-            await receive()                        # the connection request
-            await send({"type": "websocket.close", "code": 1008})
 
     def _is_full(self, scope: Scope) -> bool:
         """Return True for the request of a page, or of a page's connection, beyond the seats of a class."""
@@ -102,7 +96,12 @@ class AccessControl:
         return NEEDED.fullmatch(rest) is not None
 
 
-async def _answer(send: Send, status: int, text: str) -> None:
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, text: str) -> None:
+    """Answer a request with a status, or close a connection with the code that corresponds to it."""
+    if scope["type"] == "websocket":
+        await receive()                            # the connection request
+        await send({"type": "websocket.close", "code": CLOSE_CODES[status]})
+        return
     await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
     await send({"type": "http.response.body", "body": text.encode()})
 

@@ -54,17 +54,15 @@ def band(view: LabView, answer: MethodResult) -> Canvas:
     edges, hertz = shares_over_time(answer.plan)
     used = float(np.diff(edges) @ hertz.sum(axis=1)) / (whole_hz * answer.plan.round_s)
     canvas.text(LEFT, 12, f"the band in use: {used:.0%} of it, over the round", fill=SOFT)
-    above = np.cumsum(hertz, axis=1)
+    above, up = np.cumsum(hertz, axis=1), Scale(bottom, top, whole_hz)
     for place, n in enumerate(np.argsort(answer.plan.start_s, kind="stable").tolist()):
         there = np.flatnonzero(hertz[:, n])
         if there.size:
-            k = slice(there[0], there[-1] + 1)
-            steps = [(float(edges[i + side]), i) for i in range(k.start, k.stop) for side in (0, 1)]
-            tops = [(scale(1e3 * t), bottom - (bottom - top) * float(above[i, n]) / whole_hz) for t, i in steps]
-            floors = [(x, bottom - (bottom - top) * float(above[i, n] - hertz[i, n]) / whole_hz)
-                      for (x, _), (_, i) in zip(tops, steps, strict=True)]
-            canvas.area([*tops, *reversed(floors)], PARTS["upload"] if place % 2 else PALE,
-                        tip=describe(view, answer, n))
+            span = range(there[0], there[-1] + 1)
+            steps = [(scale(1e3 * float(edges[i + side])), i) for i in span for side in (0, 1)]
+            tops = [(x, up(float(above[i, n]))) for x, i in steps]
+            floors = [(x, up(float(above[i, n] - hertz[i, n]))) for x, i in reversed(steps)]
+            canvas.area([*tops, *floors], PARTS["upload"] if place % 2 else PALE, tip=describe(view, answer, n))
     _end(canvas, scale, 1e3 * answer.plan.round_s)
     return canvas
 

@@ -28,6 +28,10 @@ PORT = 2718
 PORTS_TO_TRY = 50
 SESSION_S = 10         # time for which the session of a closed page is kept
 PATIENCE_S = 1         # time for which open pages may delay the shutdown
+CLASS_MODE = (
+    "warning: everyone who knows this address and can reach {}, port {}, over the network can open the lab and use "
+    "this machine's CPU, {} pages at a time. The connection is not encrypted. Use it in a network that you trust; without "
+    "--host only this machine has access.")
 
 
 def serve(
@@ -51,16 +55,12 @@ def serve(
     listening.listen()         # a browser that connects early waits until the pages are ready
     token = secrets.token_urlsafe(16)      # part of the address, cannot be guessed
     addresses = [f"http://{name}:{taken}/{token}/{page}" for name in names or [HOST]]
-    address = addresses[0]
     for each in addresses:
         print(f"netsim lab: {each}  (stop with Ctrl+C)", flush=True)
     if host is not None:
-        print(f"warning: everyone who knows this address and can reach {' or '.join(names)}, port {taken}, over the "
-              f"network can open the lab and use this machine's CPU, {seats} pages at a time. The connection is not "
-              "encrypted. Use it in a network that you trust; without --host only this machine has access.",
-              file=sys.stderr, flush=True)
+        print(CLASS_MODE.format(" or ".join(names), taken, seats), file=sys.stderr, flush=True)
     if open_browser:
-        threading.Timer(0.5, webbrowser.open, [address]).start()
+        threading.Timer(0.5, webbrowser.open, addresses[:1]).start()
     with suppress(KeyboardInterrupt), no_configuration(), serialize_parsing():
         # building the pages takes seconds; compression between two programs of one machine only costs time
         site = pages(token, taken, names, None if host is None else seats)

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -71,32 +72,38 @@ def one(run: Run, label: str) -> dict[str, Any]:
     }
 
 
+Value = Callable[[dict[str, Any]], Any]      # of the data of one run
+
+
+def _total(name: str) -> Value:
+    return lambda run: run["totals"][name]
+
+
+def _mean(name: str) -> Value:
+    return lambda run: run["totals"][name] / run["totals"]["rounds"] if name in run["totals"] else None
+
+
+NUMBERS: tuple[tuple[str, str, Value], ...] = (      # name and kind of each row of the table
+    ("selection", "", itemgetter("selection")), ("allocation", "", itemgetter("allocation")),
+    ("server", "", itemgetter("server")), ("aggregated updates", "count", itemgetter("updates")),
+    ("updates per second", "rate", lambda run: _over(run["updates"], run["totals"]["makespan_s"])),
+    ("energy per update", "energy", lambda run: _over(run["totals"]["energy_j"], run["updates"])),
+    ("mean staleness", "rate", itemgetter("staleness")),
+    ("rounds", "count", _total("rounds")), ("simulated time", "time", _total("makespan_s")),
+    ("mean round time", "time", _mean("makespan_s")), ("energy", "energy", _total("energy_j")),
+    ("energy per round", "energy", _mean("energy_j")), ("final accuracy", "share", itemgetter("last")),
+    ("best accuracy", "share", itemgetter("best")),
+    *((part, "time", _mean(f"{part}_s")) for part in ALL_PARTS),
+    ("band in use", "share", _total("band_used")), ("dropped out", "count", _total("dropped")),
+)
+
+
 def numbers(told: list[dict[str, Any]]) -> list[list[str]]:
     """Return a table of texts: the figures of each run, and the difference of each later run from the first."""
-    def total(name: str) -> Callable[[dict[str, Any]], Any]:
-        return lambda run: run["totals"][name]
-
-    def mean(name: str) -> Callable[[dict[str, Any]], Any]:
-        return lambda run: run["totals"][name] / run["totals"]["rounds"] if name in run["totals"] else None
-
-    stale = any(run["staleness"] for run in told)
-    rows: list[tuple[str, str, Callable[[dict[str, Any]], Any]]] = [
-        ("selection", "", lambda run: run["selection"]), ("allocation", "", lambda run: run["allocation"]),
-        ("server", "", lambda run: run["server"]), ("aggregated updates", "count", lambda run: run["updates"]),
-        ("updates per second", "rate", lambda run: _over(run["updates"], run["totals"]["makespan_s"])),
-        ("energy per update", "energy", lambda run: _over(run["totals"]["energy_j"], run["updates"])),
-        ("mean staleness", "rate", lambda run: run["staleness"] if stale else None),
-        ("rounds", "count", total("rounds")), ("simulated time", "time", total("makespan_s")),
-        ("mean round time", "time", mean("makespan_s")), ("energy", "energy", total("energy_j")),
-        ("energy per round", "energy", mean("energy_j")), ("final accuracy", "share", lambda run: run["last"]),
-        ("best accuracy", "share", lambda run: run["best"]),
-        *((part, "time", mean(f"{part}_s")) for part in ALL_PARTS),
-        ("band in use", "share", total("band_used")), ("dropped out", "count", total("dropped")),
-    ]
     table = []
-    for name, kind, value in rows:
+    for name, kind, value in NUMBERS:
         values = [value(run) for run in told]
-        if all(each is None for each in values):
+        if all(each is None for each in values) or (name == "mean staleness" and not any(values)):
             continue
         cells = [_text(values[0], kind)]
         for each in values[1:]:

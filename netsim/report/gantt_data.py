@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -66,19 +67,12 @@ def gantt(
     lanes_left = left_out(len(lanes), busiest.height, "devices, those that took part most often")
     notes["gantt"] = " ".join(filter(None, (rounds_left, _outline_note(len(found), chosen.height), rows_left)))
     notes["timeline"] = " ".join(filter(None, (rounds_left, lanes_left)))
-    bars = _bars(run, chosen, shown)
-    facts = job_annotations(run).filter(pl.col("job").is_in(bars["job"].unique().to_list()))
     names = device_names(run.devices)
     return {
         "slowest": slowest(run, last),
         "rounds": columns(chosen.select("round", "t0", "t1", "round_s", "arrived", "dropped", "energy_j")),
-        "parts": (parts := bars["name"].unique(maintain_order=True).to_list()),
-        "bars": {str(number): columns(part.drop("round")) for (number,), part in bars.with_columns(
-            part=pl.col("name").replace_strict(parts, range(len(parts)), return_dtype=pl.Int8)).drop("name")
-            .group_by("round", maintain_order=True)},
-        "facts": columns(facts.with_columns(pl.col(FACTS).round_sig_figs(FACT_DIGITS))),
-        "order": {str(number): part["device"].to_list() for (number,), part in
-                  shown.group_by("round", maintain_order=True)},
+        **_spans(run, chosen, shown),
+        "order": {number: part["device"].to_list() for number, part in _by_round(shown)},
         "names": dict(names.filter(pl.col("device").is_in(shown["device"].unique().to_list()))
                       .select(pl.col("device").cast(pl.String), "name").iter_rows()),
         "pace": {str(number): {"sentence": pace.sentence, "devices": pace.devices,
@@ -120,14 +114,27 @@ def _participants(
     return ranked.height, shown.sort("round", "wait_s", "device", nulls_last=True).select("round", "device")
 
 
-def _bars(run: Run, chosen: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
-    """Return the spans of the devices, in seconds from the start of the round."""
+def _by_round(frame: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the rows of each round, with its number as a key of JSON."""
+    for (number,), part in frame.group_by("round", maintain_order=True):
+        yield str(number), part
+
+
+def _spans(run: Run, chosen: pl.DataFrame, shown: pl.DataFrame) -> dict[str, Any]:
+    """Return the spans of the devices, in seconds from the start of the round, and the facts of their jobs."""
     began = chosen.select("round", began="t0").lazy()
     since = ((pl.col(time) - pl.col("began")).round_sig_figs(DIGITS) for time in ("t0", "t1"))
-    return run.collect(
+    bars = run.collect(
         run.scan().filter((pl.col("kind") != "counter") & (pl.col("device") >= 0) & (pl.col("name") != OVER))
         .join(shown.lazy(), on=["round", "device"], how="semi").join(began, on="round").sort("seq")
         .select("round", "device", "job", "name", *since, pl.col("energy_j").round_sig_figs(FACT_DIGITS)))
+    parts = bars["name"].unique(maintain_order=True).to_list()
+    facts = job_annotations(run).filter(pl.col("job").is_in(bars["job"].unique().to_list()))
+    numbered = bars.with_columns(
+        part=pl.col("name").replace_strict(parts, range(len(parts)), return_dtype=pl.Int8)).drop("name")
+    return {
+        "parts": parts, "bars": {number: columns(part.drop("round")) for number, part in _by_round(numbered)},
+        "facts": columns(facts.with_columns(pl.col(FACTS).round_sig_figs(FACT_DIGITS)))}
 
 
 def _paths(run: Run, chosen: pl.DataFrame) -> dict[str, Columns]:
@@ -136,5 +143,4 @@ def _paths(run: Run, chosen: pl.DataFrame) -> dict[str, Columns]:
     steps = run.critical_path().steps.filter(pl.col("name").is_in(WORK)).join(
         alone.join(chosen, on="round", how="semi"), on="round").with_columns(
         (pl.col("t0", "t1") - pl.col("began")).round_sig_figs(DIGITS))
-    return {str(number): columns(part.select("device", "t0", "t1")) 
-            for (number,), part in steps.group_by("round", maintain_order=True)}
+    return {number: columns(part.select("device", "t0", "t1")) for number, part in _by_round(steps)}

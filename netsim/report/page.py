@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -75,36 +75,16 @@ def run_page(run: Run) -> str:
     """Return the page about one run as HTML."""
     data = run_data(run)
     notes = data["notes"]
-    totals = data["breakdown"]["totals"]
-    whole = totals["makespan_s"] or 1.0
-    figures = [
-        ("rounds", f"{totals['rounds']:,}"),
-        ("simulated time", units.duration(totals["makespan_s"])),
-        ("a round, on average", units.duration(totals["makespan_s"] / totals["rounds"])),
-        ("energy", units.format(totals["energy_j"], "energy")),
-        ("band in use", f"{totals['band_used']:.1%}"),
-    ]
-    if "idle_j" in totals:
-        figures += [("drawn when idle", units.format(totals["idle_j"], "energy")),
-                    ("charged", units.format(totals["harvest_j"], "energy")),
-                    ("lost with full batteries", units.format(totals["spilt_j"], "energy"))]
-    if totals["dropped"]:
-        figures.append(("devices dropped out", f"{totals['dropped']:,}"))
-    if "accuracy" in data:
-        figures.insert(3, ("accuracy at the end", f"{data['accuracy']['accuracy'][-1]:.2%}"))
-    shares = "".join(f'<span class="{part}" style="flex-grow:{totals[f"{part}_s"] / whole}" title="{part} '
-                     f'{totals[f"{part}_s"] / whole:.1%}"></span>' for part in data["breakdown"]["parts"])
-    words = ", ".join(f'<i class="{part}"></i>{part} {totals[f"{part}_s"] / whole:.1%}'
-                      for part in data["breakdown"]["parts"])
     interrupted = "" if run.info["status"] == "finished" else f"; <b>interrupted after round {run.last_round}</b>"
     body = [
         f"<h1>{escape(str(run.info['scenario']))}</h1>",
         f"<p class=lead>{escape(run.scenario.description)}</p>",
         f"<p class=sub>changed: {escape(', '.join(run.changed))}</p>" if run.changed else "",
         f"<p class=sub>{methods(run)}; seed {escape(str(run.info['seed']))}{interrupted}</p>",
-        '<div class="figures">', *(f"<div><b>{escape(value)}</b>{name}</div>" for name, value in figures), "</div>",
+        '<div class="figures">',
+        *(f"<div><b>{escape(value)}</b>{name}</div>" for name, value in headlines(data)), "</div>",
         *([f"<p class=sub>The first round: {escape(said)}.</p>"] if (said := long_first_round(run)) else []),
-        f'<section><h2>A device’s time, on average</h2><div class="shares">{shares}</div><p>{words}</p></section>',
+        device_time(data["breakdown"]),
         "<section><h2>Critical path</h2><p>The critical path is the chain of causes from the first selection to "
         f"the last aggregation; it is as long as the run, {units.duration(data['path']['length_s'])}.</p>",
         *(f"<p>{escape(sentence)}</p>" for sentence in data["path"]["advice"]),
@@ -119,6 +99,34 @@ def run_page(run: Run) -> str:
         f"<pre>{escape(json.dumps(run.info, indent=2))}</pre></details></section>",
     ]
     return page(run.title, body, data)
+
+
+def headlines(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of the figures at the top of a page about one run."""
+    totals = data["breakdown"]["totals"]
+    yield "rounds", f"{totals['rounds']:,}"
+    yield "simulated time", units.duration(totals["makespan_s"])
+    yield "a round, on average", units.duration(totals["makespan_s"] / totals["rounds"])
+    if "accuracy" in data:
+        yield "accuracy at the end", f"{data['accuracy']['accuracy'][-1]:.2%}"
+    yield "energy", units.format(totals["energy_j"], "energy")
+    yield "band in use", f"{totals['band_used']:.1%}"
+    if "idle_j" in totals:
+        yield "drawn when idle", units.format(totals["idle_j"], "energy")
+        yield "charged", units.format(totals["harvest_j"], "energy")
+        yield "lost with full batteries", units.format(totals["spilt_j"], "energy")
+    if totals["dropped"]:
+        yield "devices dropped out", f"{totals['dropped']:,}"
+
+
+def device_time(breakdown: dict[str, Any]) -> str:
+    """Return a bar with the parts of a device's mean time, and the parts in words."""
+    totals = breakdown["totals"]
+    parts = {part: totals[f"{part}_s"] / (totals["makespan_s"] or 1.0) for part in breakdown["parts"]}
+    bar = "".join(f'<span class="{part}" style="flex-grow:{share}" title="{part} {share:.1%}"></span>'
+                  for part, share in parts.items())
+    words = ", ".join(f'<i class="{part}"></i>{part} {share:.1%}' for part, share in parts.items())
+    return f'<section><h2>A device’s time, on average</h2><div class="shares">{bar}</div><p>{words}</p></section>'
 
 
 def comparison_page(runs: Sequence[Run]) -> str:

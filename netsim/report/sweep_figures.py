@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -58,10 +59,7 @@ def draw_sweep(sweep: SweepStatistics, kind: str, target: float | None = None) -
         raise InputError("no-effect", "target", target, hint=f"The figure {kind} has no target")
     with library().rc_context(PRINT):
         figure = new_figure(COLUMN_IN, 2.4)
-        if target is None:
-            KINDS[kind](sweep, figure.subplots())
-        else:
-            _to_target(kind, target)(sweep, figure.subplots())
+        KINDS[kind](sweep, figure.subplots(), **({} if target is None else {"target": target}))
     return figure
 
 
@@ -82,32 +80,29 @@ def write_figures(sweep: SweepStatistics, folder: Path) -> list[Path]:
     return written
 
 
-def _accuracy(over: str, label: str) -> Callable[[SweepStatistics, Axes], None]:
-    def draw(sweep: SweepStatistics, axes: Axes) -> None:
-        """Draw the mean over seeds with its 95 % interval."""
-        drawn = [(case, curve) for case in sweep.cases if (curve := case.curve(over))]
-        kind = {"time": "time", "energy": "energy"}.get(over)
-        scale, unit = scale_of(pl.Series([curve[0][-1] for _, curve in drawn]), kind) if kind else (1.0, "")
-        step: Any = "post" if kind else None      # the mean of step functions is a step function
-        for at, (case, (places, found)) in enumerate(drawn[:MOST_LINES]):
-            colour, dash = COLOUR[at % len(COLOUR)], DASHES[at // len(COLOUR) % len(DASHES)]
-            axes.plot(places / scale, [100 * one.mean for one in found if one.mean is not None], color=colour,
-                      linestyle=dash, label=_wrapped(case.label), drawstyle="steps-post" if step else "default")
-            if all(one.low is not None for one in found):      # an interval of few seeds may exceed 0 to 100 %
-                low, high = (np.clip([100 * (value or 0) for value in values], 0, 100) for values in (
-                    [one.low for one in found], [one.high for one in found]))
-                axes.fill_between(places / scale, low, high, color=colour, alpha=0.18, linewidth=0, step=step)
-        axes.set_xlabel(f"{label} ({unit})" if unit else label)
-        if not kind:
-            axes.locator_params(axis="x", integer=True)      # rounds are whole numbers
-        elif _far_apart([float(curve[0][-1]) for _, curve in drawn]):
-            axes.set_xscale("log")
-        axes.set_ylabel("test accuracy (%)")
-        axes.grid(alpha=0.3, linewidth=0.4)
-        _legend(axes, len(drawn[:MOST_LINES]))
-        _left_out(axes, len(drawn))
-
-    return draw
+def _accuracy(sweep: SweepStatistics, axes: Axes, over: str, label: str) -> None:
+    """Draw the mean over seeds with its 95 % interval."""
+    drawn = [(case, curve) for case in sweep.cases if (curve := case.curve(over))]
+    kind = {"time": "time", "energy": "energy"}.get(over)
+    scale, unit = scale_of(pl.Series([curve[0][-1] for _, curve in drawn]), kind) if kind else (1.0, "")
+    step: Any = "post" if kind else None      # the mean of step functions is a step function
+    for at, (case, (places, found)) in enumerate(drawn[:MOST_LINES]):
+        colour, dash = COLOUR[at % len(COLOUR)], DASHES[at // len(COLOUR) % len(DASHES)]
+        axes.plot(places / scale, [100 * one.mean for one in found if one.mean is not None], color=colour,
+                  linestyle=dash, label=_wrapped(case.label), drawstyle="steps-post" if step else "default")
+        if all(one.low is not None for one in found):      # an interval of few seeds may exceed 0 to 100 %
+            low, high = (np.clip([100 * (value or 0) for value in values], 0, 100) for values in (
+                [one.low for one in found], [one.high for one in found]))
+            axes.fill_between(places / scale, low, high, color=colour, alpha=0.18, linewidth=0, step=step)
+    axes.set_xlabel(f"{label} ({unit})" if unit else label)
+    if not kind:
+        axes.locator_params(axis="x", integer=True)      # rounds are whole numbers
+    elif _far_apart([float(curve[0][-1]) for _, curve in drawn]):
+        axes.set_xscale("log")
+    axes.set_ylabel("test accuracy (%)")
+    axes.grid(alpha=0.3, linewidth=0.4)
+    _legend(axes, len(drawn[:MOST_LINES]))
+    _left_out(axes, len(drawn))
 
 
 def _legend(axes: Axes, lines: int) -> None:
@@ -133,32 +128,31 @@ def _far_apart(values: Sequence[float | None]) -> bool:
     return bool(known) and min(known) > 0.0 and max(known) > FAR_APART * min(known)
 
 
-def _bars(measure: str, kind: str, label: str, parts: dict[str, str]) -> Callable[[SweepStatistics, Axes], None]:
-    """Return a function that draws a stacked bar of measures per case, with the interval of the sum.
+def _bars(
+    sweep: SweepStatistics, axes: Axes, measure: str, kind: str, label: str, parts: dict[str, str],
+) -> None:
+    """Draw a stacked bar of measures per case, with the interval of the sum.
 
     Cases that are far apart are dots with intervals on a logarithmic axis, on which parts of a bar do not add up.
     """
-    def draw(sweep: SweepStatistics, axes: Axes) -> None:
-        drawn = [case for case in sweep.cases if case.rows]
-        cases = drawn[:MOST_LINES]
-        rows, whole = range(len(cases)), [case.over(measure) for case in cases]
-        if _far_apart([one.mean for one in whole]):
-            _dots(axes, [(case.label, list(case.values(measure).values())) for case in cases], kind, label)
-        else:
-            scale, unit = scale_of(pl.Series([one.mean for one in whole]), kind)
-            left = np.zeros(len(cases))
-            for part, colour in parts.items():
-                width = np.array([case.over(part).mean or 0.0 for case in cases]) / scale
-                axes.barh(rows, width, left=left, color=colour, label=part.removesuffix("_s"), height=0.7)
-                left = left + width
-            axes.errorbar([(one.mean or 0.0) / scale for one in whole], rows, fmt="none", ecolor="black",
-                          xerr=np.array([_reach(one) for one in whole]).T / scale, elinewidth=0.8, capsize=2)
-            _name_rows(axes, [case.label for case in cases], f"{label} ({unit})")
-            if len(parts) > 1:
-                axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
-        _left_out(axes, len(drawn))
-
-    return draw
+    drawn = [case for case in sweep.cases if case.rows]
+    cases = drawn[:MOST_LINES]
+    rows, whole = range(len(cases)), [case.over(measure) for case in cases]
+    if _far_apart([one.mean for one in whole]):
+        _dots(axes, [(case.label, list(case.values(measure).values())) for case in cases], kind, label)
+    else:
+        scale, unit = scale_of(pl.Series([one.mean for one in whole]), kind)
+        left = np.zeros(len(cases))
+        for part, colour in parts.items():
+            width = np.array([case.over(part).mean or 0.0 for case in cases]) / scale
+            axes.barh(rows, width, left=left, color=colour, label=part.removesuffix("_s"), height=0.7)
+            left = left + width
+        axes.errorbar([(one.mean or 0.0) / scale for one in whole], rows, fmt="none", ecolor="black",
+                      xerr=np.array([_reach(one) for one in whole]).T / scale, elinewidth=0.8, capsize=2)
+        _name_rows(axes, [case.label for case in cases], f"{label} ({unit})")
+        if len(parts) > 1:
+            axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    _left_out(axes, len(drawn))
 
 
 def _reach(one: Estimate) -> tuple[float, float]:
@@ -196,26 +190,22 @@ def _name_rows(axes: Axes, names: Sequence[str], label: str) -> None:
     axes.set_xlabel(label)
 
 
-def _to_target(kind: str, target: float | None = None) -> Callable[[SweepStatistics, Axes], None]:
-    """Return a function that draws what it took until an accuracy was reached, over the seeds that reached it."""
+def _to_target(sweep: SweepStatistics, axes: Axes, kind: str, target: float | None = None) -> None:
+    """Draw rounds, time or energy until an accuracy was reached, over the seeds that reached it."""
     column, dimension, label = TO_TARGET[kind]
-
-    def draw(sweep: SweepStatistics, axes: Axes) -> None:
-        aim = sweep.common_target if target is None else target
-        drawn = [case for case in sweep.cases if case.rows]
-        cases = drawn[:MOST_LINES]
-        rows = []
-        for case in cases:
-            values = list(case.reached(aim)[column].values())
-            missed = "" if len(values) == len(case.rows) else f" ({len(values)} of {len(case.rows)} seeds)"
-            rows.append((f"{case.label}{missed}", values))
-        if not any(values for _, values in rows):
-            raise InputError("out-of-range", "target", aim, f"at most {max(sweep.best_accuracies):.3f}, which a run "
-                             "reached")
-        _dots(axes, rows, dimension, f"{label} to {100 * aim:.4g} % accuracy")
-        _left_out(axes, len(drawn))
-
-    return draw
+    aim = sweep.common_target if target is None else target
+    drawn = [case for case in sweep.cases if case.rows]
+    cases = drawn[:MOST_LINES]
+    rows = []
+    for case in cases:
+        values = list(case.reached(aim)[column].values())
+        missed = "" if len(values) == len(case.rows) else f" ({len(values)} of {len(case.rows)} seeds)"
+        rows.append((f"{case.label}{missed}", values))
+    if not any(values for _, values in rows):
+        raise InputError("out-of-range", "target", aim, f"at most {max(sweep.best_accuracies):.3f}, which a run "
+                         "reached")
+    _dots(axes, rows, dimension, f"{label} to {100 * aim:.4g} % accuracy")
+    _left_out(axes, len(drawn))
 
 
 def _left_out(axes: Axes, there: int) -> None:
@@ -223,11 +213,14 @@ def _left_out(axes: Axes, there: int) -> None:
         axes.set_title(f"the first {MOST_LINES} of {there} cases", loc="left")
 
 
-KINDS: dict[str, Callable[[SweepStatistics, Axes], None]] = {
-    "accuracy-rounds": _accuracy("rounds", "round"), "accuracy-time": _accuracy("time", "simulated time"),
-    "accuracy-energy": _accuracy("energy", "energy of all devices"),
-    "round-time": _bars("round_s", "time", "mean round time", {f"{part}_s": COLOURS[part] for part in PARTS}),
-    "energy": _bars("energy_j", "energy", "energy of all devices", {"energy_j": COLOUR[2]}),
-    **{kind: _to_target(kind) for kind in TO_TARGET},
+KINDS: dict[str, Callable[..., None]] = {
+    "accuracy-rounds": partial(_accuracy, over="rounds", label="round"),
+    "accuracy-time": partial(_accuracy, over="time", label="simulated time"),
+    "accuracy-energy": partial(_accuracy, over="energy", label="energy of all devices"),
+    "round-time": partial(_bars, measure="round_s", kind="time", label="mean round time",
+                          parts={f"{part}_s": COLOURS[part] for part in PARTS}),
+    "energy": partial(_bars, measure="energy_j", kind="energy", label="energy of all devices",
+                      parts={"energy_j": COLOUR[2]}),
+    **{kind: partial(_to_target, kind=kind) for kind in TO_TARGET},
 }
 OF_LEARNING = [kind for kind in KINDS if kind.startswith("accuracy") or kind in TO_TARGET]
