@@ -210,9 +210,9 @@ class Run(RunTables):
         whole = trace.filter(name == "round").select(
             "round", "t0", "t1", length.alias("round_s"), pl.col("value").cast(pl.Int32).alias("arrived"))
         played = trace.filter((pl.col("kind") == "span") & (device >= 0)).group_by("round", maintain_order=True).agg(
-            in_order(pl.col("energy_j")), device.n_unique().alias("took_part"),
-            *(in_order(length.filter(name.is_in(spans))).alias(f"{part}_s") for part, spans in ALL_PARTS.items()),
-        ).with_columns((pl.col(f"{part}_s") / pl.col("took_part")) for part in ALL_PARTS)
+            in_order(pl.col("energy_j")),
+            *(in_order(length.filter(name.is_in(spans))).alias(f"{part}_s") / device.n_unique()
+              for part, spans in ALL_PARTS.items()))
         dropped = trace.filter((pl.col("kind") == "instant") & name.is_in(DROPS)).group_by("round").agg(
             pl.len().cast(pl.Int32).alias("dropped"))
         joined = whole.join(played, on="round", how="left").join(dropped, on="round", how="left")

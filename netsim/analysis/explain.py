@@ -177,16 +177,15 @@ def explain(
     if replays.asynchronous:
         return explain_aggregation(replays, round)
     replays.check_rounds()
-    number = replays.slowest if round is None else round
-    there = WhatIfAnalysis.of(replays, number)
+    there = WhatIfAnalysis.of(replays, replays.slowest if round is None else round)
     agenda, lost = there.was.agenda, dropouts(there)
     if not agenda.waves:
         raise _without_plan(there, lost)
     told = what_ifs(there)
     best = next((each.device for each in told if each.device is not None), None)
     return Explanation(
-        number, there.round_s, bindings(there), told, lost, agenda.relaxed,
-        differences(replays, number, best), whole_run(there) if round is None else None)
+        there.number, there.round_s, bindings(there), told, lost, agenda.relaxed,
+        differences(replays, there.number, best), whole_run(there) if round is None else None)
 
 
 def _without_plan(there: WhatIfAnalysis, lost: tuple[Dropout, ...]) -> InputError:

@@ -73,12 +73,7 @@ def _metadata(device: int, name: str) -> Iterator[str]:
 
 def _events(rows: pl.DataFrame, *, in_rounds: bool) -> pl.Series:
     """Return the events of some rounds, a line each, sorted by time; of simultaneous events the outermost first."""
-    quoted = {name: json.dumps(name) for name in rows["name"].unique()}
-    pid = pl.col("device").replace_strict(PIDS, default=pl.col("device") + FIRST)
-    step = (pl.col("device") == SERVER) & (pl.col("name") != "round")
-    rows = rows.with_columns(
-        ts=_us("t0"), dur=_us("t1") - _us("t0"), label=pl.col("name").replace_strict(quoted), pid=pid,
-        tid=pl.when(step).then(STEPS).otherwise(pid))
+    rows = _placed(rows)
     kind, name, whole = pl.col("kind"), pl.col("name"), pl.col("value").cast(pl.Int64)
     span = '{"ph":"X","pid":?,"tid":?,"ts":?,"dur":?,"name":?,"args":{"round":?,"?":??}},\n'
     frames = [
@@ -95,6 +90,16 @@ def _events(rows: pl.DataFrame, *, in_rounds: bool) -> pl.Series:
             PID, TS, "label", name.replace_strict(UNITS, default="value"), "value")),
     ]
     return pl.concat(frames).sort("round", "ts", "order", "seq", "pid")["line"]
+
+
+def _placed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add the times in microseconds, the quoted name, and the process and track of each row."""
+    quoted = {name: json.dumps(name) for name in rows["name"].unique()}
+    pid = pl.col("device").replace_strict(PIDS, default=pl.col("device") + FIRST)
+    step = (pl.col("device") == SERVER) & (pl.col("name") != "round")
+    return rows.with_columns(
+        ts=_us("t0"), dur=_us("t1") - _us("t0"), label=pl.col("name").replace_strict(quoted), pid=pid,
+        tid=pl.when(step).then(STEPS).otherwise(pid))
 
 
 def _told() -> pl.Expr:

@@ -118,8 +118,7 @@ def solve_once(make: PlannerFactory, known: dict[bytes, Plan | Infeasible]) -> P
                     known[key] = planner.allocate(posed)
                 except Infeasible as reason:
                     known[key] = reason
-            found = known[key]
-            if isinstance(found, Infeasible):
+            if isinstance(found := known[key], Infeasible):
                 raise found
             return found
 

@@ -169,24 +169,26 @@ def cell_map(view: LabView, answer: MethodResult) -> Canvas:
     reach = max(float(np.hypot(x_m, y_m).max()), 1.0)
     scale = (side / 2 - 14) / reach
     x, y = WIDTH / 2 + scale * x_m, side / 2 - scale * y_m
-    rings = Scale(0.0, 1.0, 1.02 * reach).ticks(4)[1:]
-    for radius in rings:
-        canvas.circle(WIDTH / 2, side / 2, radius * scale, "none", stroke=GRID)
+    rings = {radius: radius * scale for radius in Scale(0.0, 1.0, 1.02 * reach).ticks(4)[1:]}
+    for radius in rings.values():
+        canvas.circle(WIDTH / 2, side / 2, radius, "none", stroke=GRID)
     others = np.setdiff1d(np.arange(len(x)), view.devices)
     canvas.dots(zip(x[others].tolist(), y[others].tolist(), strict=True), 2.0, IDLE)
-    plan = answer.plan
-    for n in range(len(view.devices)):
-        at, tip = (x[view.devices[n]], y[view.devices[n]]), describe(view, answer, n)
-        if plan is not None:
-            share = float(part_of_band(plan, view.problem.bandwidth_hz)[n])
-            colour = CRITICAL if n == answer.limiting_device else PARTS["upload"]
-            canvas.circle(*at, 3.0 + 46.0 * np.sqrt(share / np.pi), colour, tip=tip, stroke=PAPER)
-        else:
-            canvas.circle(*at, 6.0, CRITICAL if n in answer.stuck else IDLE, tip=tip, stroke=PAPER)
-    for radius in rings:
-        canvas.text(WIDTH / 2 + 3, side / 2 - radius * scale + 11, format(radius, "length", 3), size=9)
+    for n, device in enumerate(view.devices.tolist()):
+        radius, colour = _disc(view, answer, n)
+        canvas.circle(x[device], y[device], radius, colour, tip=describe(view, answer, n), stroke=PAPER)
+    for metres, radius in rings.items():
+        canvas.text(WIDTH / 2 + 3, side / 2 - radius + 11, format(metres, "length", 3), size=9)
     canvas.parts.append(f'<path d="M{WIDTH / 2} {side / 2 - 9} l8 15 h-16 z" fill="{INK}"/>')      # the base station
     return canvas
+
+
+def _disc(view: LabView, answer: MethodResult, n: int) -> tuple[float, str]:
+    """Return the radius and the colour of a device on the map."""
+    if answer.plan is None:
+        return 6.0, CRITICAL if n in answer.stuck else IDLE
+    share = float(part_of_band(answer.plan, view.problem.bandwidth_hz)[n])
+    return 3.0 + 46.0 * np.sqrt(share / np.pi), CRITICAL if n == answer.limiting_device else PARTS["upload"]
 
 
 def sheet(view: LabView) -> str:

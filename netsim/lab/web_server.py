@@ -30,8 +30,8 @@ SESSION_S = 10         # time for which the session of a closed page is kept
 PATIENCE_S = 1         # time for which open pages may delay the shutdown
 CLASS_MODE = (
     "warning: everyone who knows this address and can reach {}, port {}, over the network can open the lab and use "
-    "this machine's CPU, {} pages at a time. The connection is not encrypted. Use it in a network that you trust; without "
-    "--host only this machine has access.")
+    "this machine's CPU, {} pages at a time. The connection is not encrypted. Use it in a network that you trust; "
+    "without --host only this machine has access.")
 
 
 def serve(
@@ -73,10 +73,9 @@ def serve(
 def serialize_parsing() -> Iterator[None]:
     """Hold a lock during every call of ``compile``, and so of ``ast.parse``, in all threads.
 
-    CPython before 3.13 counts the depth of a syntax tree per interpreter: two threads that parse at the same time can
-    raise "SystemError: AST constructor recursion depth mismatch". marimo parses pages in the request thread and cells
-    in session threads, so a page could be answered with HTTP 500. The lock is reentrant, since a collection of garbage
-    during ``compile`` may run code that parses too.
+    CPython before 3.13 counts the depth of a syntax tree per interpreter: threads that parse at the same time can raise
+    "SystemError: AST constructor recursion depth mismatch", as marimo does for pages and cells. The lock is reentrant,
+    since a collection of garbage during ``compile`` may run code that parses too.
     """
     unlocked, lock = builtins.compile, threading.RLock()
 

@@ -94,12 +94,11 @@ def _accuracy(sweep: SweepStatistics, axes: Axes, over: str, label: str) -> None
             low, high = (np.clip([100 * (value or 0) for value in values], 0, 100) for values in (
                 [one.low for one in found], [one.high for one in found]))
             axes.fill_between(places / scale, low, high, color=colour, alpha=0.18, linewidth=0, step=step)
-    axes.set_xlabel(f"{label} ({unit})" if unit else label)
+    axes.set(xlabel=f"{label} ({unit})" if unit else label, ylabel="test accuracy (%)")
     if not kind:
         axes.locator_params(axis="x", integer=True)      # rounds are whole numbers
     elif _far_apart([float(curve[0][-1]) for _, curve in drawn]):
         axes.set_xscale("log")
-    axes.set_ylabel("test accuracy (%)")
     axes.grid(alpha=0.3, linewidth=0.4)
     _legend(axes, len(drawn[:MOST_LINES]))
     _left_out(axes, len(drawn))
@@ -138,21 +137,21 @@ def _bars(
     drawn = [case for case in sweep.cases if case.rows]
     cases = drawn[:MOST_LINES]
     rows, whole = range(len(cases)), [case.over(measure) for case in cases]
+    _left_out(axes, len(drawn))
     if _far_apart([one.mean for one in whole]):
         _dots(axes, [(case.label, list(case.values(measure).values())) for case in cases], kind, label)
-    else:
-        scale, unit = scale_of(pl.Series([one.mean for one in whole]), kind)
-        left = np.zeros(len(cases))
-        for part, colour in parts.items():
-            width = np.array([case.over(part).mean or 0.0 for case in cases]) / scale
-            axes.barh(rows, width, left=left, color=colour, label=part.removesuffix("_s"), height=0.7)
-            left = left + width
-        axes.errorbar([(one.mean or 0.0) / scale for one in whole], rows, fmt="none", ecolor="black",
-                      xerr=np.array([_reach(one) for one in whole]).T / scale, elinewidth=0.8, capsize=2)
-        _name_rows(axes, [case.label for case in cases], f"{label} ({unit})")
-        if len(parts) > 1:
-            axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
-    _left_out(axes, len(drawn))
+        return
+    scale, unit = scale_of(pl.Series([one.mean for one in whole]), kind)
+    left = np.zeros(len(cases))
+    for part, colour in parts.items():
+        width = np.array([case.over(part).mean or 0.0 for case in cases]) / scale
+        axes.barh(rows, width, left=left, color=colour, label=part.removesuffix("_s"), height=0.7)
+        left = left + width
+    axes.errorbar([(one.mean or 0.0) / scale for one in whole], rows, fmt="none", ecolor="black",
+                  xerr=np.array([_reach(one) for one in whole]).T / scale, elinewidth=0.8, capsize=2)
+    _name_rows(axes, [case.label for case in cases], f"{label} ({unit})")
+    if len(parts) > 1:
+        axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
 
 
 def _reach(one: Estimate) -> tuple[float, float]:
