@@ -13,6 +13,7 @@ import simpy
 
 from netsim.base.errors import InputError, UserCodeError
 from netsim.base.platform_info import fewer_collections
+from netsim.base.types import State
 from netsim.devices.population import device_table, draw_population
 from netsim.devices.workload import JobSizes
 from netsim.learning.backend import Learning
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 MOST_CHANGES = 50      # changed scenario keys that run.json lists
+Begun = Literal["refuse", "resume", "restart"]      # treatment of a run in the folder
 
 
 @dataclass(eq=False)
@@ -124,7 +126,7 @@ def how_to_resume(scenario: Scenario, journal: Journal, *, exact: bool) -> Liter
 @contextmanager
 def open_session(
     scenario: Scenario, journal: Journal, seed: int, *, learning: Callable[[], AbstractContextManager[Learning]],
-    selector: SelectionRunner | None = None, begun: Literal["refuse", "resume", "restart"] = "refuse",
+    selector: SelectionRunner | None = None, begun: Begun = "refuse",
     env: simpy.Environment | None = None,
 ) -> Iterator[Session]:
     """Open the session of a run in the folder of a journal.
@@ -138,11 +140,7 @@ def open_session(
         stack.push(lambda kind, *_: journal.abandon() if kind and issubclass(kind, Exception) else None)
         stack.enter_context(fewer_collections())
         resuming = begun == "resume" and journal.has_begun
-        stored = journal.resume() if resuming else None
-        if begun == "restart" and journal.has_begun:
-            journal.restart()
-        elif not resuming:
-            journal.claim()
+        stored = _lock(journal, begun)
         learns = stack.enter_context(learning())
         population = draw_population(scenario, seed, learns.samples, learns.flops_per_sample(scenario))
         if not resuming:
@@ -156,18 +154,35 @@ def open_session(
         components: dict[str, Stateful] = {
             "rounds": rounds, "cell": rounds.cell, "history": history, "learning": learns,
             **({} if selector is None else {"selection": selector}), "trace": recorder}
-        session = Session(env, scenario, rounds, sizes, learns, history, recorder, journal, components)
-        if stored is None:
-            yield session
-            return
-        journal.restore(stored, components)
-        version = rounds.version
-        try:
-            yield session
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # a checkpoint with a valid checksum may hold a state that no run can reach
-            if isinstance(error, InputError) or rounds.version > version:
-                raise
-            raise InputError(
-                "damaged", str(journal.path / CHECKPOINT), f"a state that this run cannot continue from ({error!r})",
-                hint="Start a new run with another --out; if netsim wrote this file, report a bug") from error
+        if stored is not None:
+            journal.restore(stored, components)
+            stack.enter_context(_refuse_damage(journal, rounds))
+        yield Session(env, scenario, rounds, sizes, learns, history, recorder, journal, components)
+
+
+def _lock(journal: Journal, begun: Begun) -> State | None:
+    """Lock the folder of a run; return the state of the checkpoint to continue from, None to start."""
+    if not journal.has_begun or begun == "refuse":
+        journal.claim()
+        return None
+    if begun == "resume":
+        return journal.resume()
+    journal.restart()
+    return None
+
+
+@contextmanager
+def _refuse_damage(journal: Journal, rounds: RoundRecorder) -> Iterator[None]:
+    """Raise InputError for an error in the first round after a checkpoint.
+
+    A checkpoint with a valid checksum may hold a state that no run can reach.
+    """
+    version = rounds.version
+    try:
+        yield
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, InputError) or rounds.version > version:
+            raise
+        raise InputError(
+            "damaged", str(journal.path / CHECKPOINT), f"a state that this run cannot continue from ({error!r})",
+            hint="Start a new run with another --out; if netsim wrote this file, report a bug") from error
