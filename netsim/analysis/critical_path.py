@@ -98,6 +98,7 @@ def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
     t0, t1 = rows["t0"].to_numpy(), rows["t1"].to_numpy()
     (src, dst), acts = _links(run, len(t0)), _acts(run)
     ends = acts.filter(pl.col("name") == "aggregate")
+    names = all_names(run.devices).rename({"name": "device_name"})
     if ends.is_empty():
         raise InputError("damaged", str(run.path / "trace"), "no end of a round")
     if round is not None and not (ends["round"] == round).any():
@@ -106,16 +107,11 @@ def find_critical_path(run: Run, round: int | None = None) -> CriticalPath:
     chain = _chain(src[tight], dst[tight], t0, first=float(acts["t0"].to_numpy().min()), sink=int(last["seq"][-1]))
     if chain is None:
         raise InputError("damaged", str(run.path / "links"), "links that do not lead from the run's start to its end")
-    names = all_names(run.devices).rename({"name": "device_name"})
     steps = (
         pl.DataFrame({"seq": chain}).join(acts, on="seq", maintain_order="left").join(names, on="device", how="left")
         .sort("seq").select("seq", "round", "name", "device", "device_name", "t0", "t1", "length_s")
     )
-    starts = acts.filter(pl.col("name") == "select")["seq"].to_numpy()
-    within = ~np.isin(dst, starts)             # a round's slack is its own: who starts after it is no part of that
-    worked = _worked(acts, run.links, _slack(src[within], dst[within], t0, t1, ends["seq"].to_numpy()))
-    if not run.in_rounds:                      # all that an aggregation waited for went on side by side
-        worked = worked.with_columns(wave=pl.col("round").cast(pl.Int64))
+    worked = _worked(run, acts, _slack(src, dst, t0, t1, acts))
     if round is not None:
         steps, worked, ends = (frame.filter(pl.col("round") == round) for frame in (steps, worked, ends))
     return CriticalPath(steps, _causes(steps, worked, len(ends)), _by_device(steps, worked, names),
@@ -183,11 +179,15 @@ def _chain(src: Ints, dst: Ints, t0: Floats, first: float, sink: int) -> list[in
     return None if above is None else chain[::-1]
 
 
-def _slack(src: Ints, dst: Ints, t0: Floats, t1: Floats, ends: Ints) -> Floats:
+def _slack(src: Ints, dst: Ints, t0: Floats, t1: Floats, acts: pl.DataFrame) -> Floats:
     """Return by how many seconds each row could end later without lengthening its round.
 
-    Rounds hang together by their aggregations only, so each aggregation is where the slack of a round is counted from.
+    Rounds hang together by their aggregations only, so each aggregation is where the slack of a round is counted from;
+    devices that start after it are no part of the round.
     """
+    ends, starts = (acts.filter(pl.col("name") == name)["seq"].to_numpy() for name in ("aggregate", "select"))
+    within = ~np.isin(dst, starts)
+    src, dst = src[within], dst[within]
     slack = np.full(len(t0), np.inf)
     slack[ends] = 0.0
     order = np.argsort(-dst, kind="stable")      # a row's own slack is known before it is handed on
@@ -199,18 +199,20 @@ def _slack(src: Ints, dst: Ints, t0: Floats, t1: Floats, ends: Ints) -> Floats:
     return np.array(left)
 
 
-def _worked(acts: pl.DataFrame, links: pl.DataFrame, slack: Floats) -> pl.DataFrame:
+def _worked(run: Run, acts: pl.DataFrame, slack: Floats) -> pl.DataFrame:
     """Return a row per device and round: round, device, wave (the row that allocated it), slack_s.
 
-    Work that nothing waited for, since the run ended before it did, is left out.
+    Work that nothing waited for, since the run ended before it did, is left out. Where jobs extend over several rounds,
+    all work of a round is one wave: it went on side by side.
     """
     work = acts.filter(pl.col("name").is_in(WORK))
     work = work.with_columns(slack_s=slack[work["seq"].to_numpy()]).filter(pl.col("slack_s").is_finite())
-    allocated = links.join(acts.filter(pl.col("name") == "allocate").select("seq"), left_on="src", right_on="seq")
+    allocated = run.links.join(acts.filter(pl.col("name") == "allocate").select("seq"), left_on="src", right_on="seq")
     waves = work.join(allocated, left_on="seq", right_on="dst").select("round", "device", wave="src")
-    return work.group_by("round", "device", maintain_order=True).agg(pl.col("slack_s").min()).join(
+    worked = work.group_by("round", "device", maintain_order=True).agg(pl.col("slack_s").min()).join(
         waves.unique(["round", "device"], keep="last", maintain_order=True), on=["round", "device"],
         maintain_order="left")
+    return worked if run.in_rounds else worked.with_columns(wave=pl.col("round").cast(pl.Int64))
 
 
 def _causes(steps: pl.DataFrame, worked: pl.DataFrame, rounds: int) -> pl.DataFrame:

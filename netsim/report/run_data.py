@@ -27,24 +27,12 @@ OF_ROUNDS = ("round", "t0", "t1", "round_s", "band_used", "energy_j", "arrived",
 
 def run_data(run: Run) -> dict[str, Any]:
     """Return the data of the page about one run; ``notes`` holds what each chart omits."""
-    breakdown = run.breakdown()
-    longest = breakdown.rounds.filter(pl.col("round") == slowest(run))
-    rounds = pl.concat([sample(breakdown.rounds, MOST_ROUNDS), longest]).unique("round").sort("round")
-    busiest = breakdown.devices.sort("energy_j", descending=True, maintain_order=True)
-    devices = busiest.head(MOST_DEVICES).sort("device")
-    notes = {
-        "latency": left_out(rounds.height, breakdown.rounds.height, "rounds, evenly spread"),
-        "band": left_out(rounds.height, breakdown.rounds.height, "rounds, evenly spread"),
-        "table": left_out(devices.height, breakdown.devices.height, "devices, those that used most energy"),
-    }
+    notes: dict[str, str] = {}
+    path = run.critical_path()
     data: dict[str, Any] = {
-        "breakdown": {"totals": breakdown.totals, "bandwidth_hz": breakdown.bandwidth_hz,
-                      "parts": breakdown.parts,
-                      "rounds": columns(rounds.select(*OF_ROUNDS, *(f"{part}_s" for part in breakdown.parts))),
-                      "devices": columns(devices)},
-        "path": {"length_s": run.critical_path().length_s, "advice": run.critical_path().advice(),
-                 "causes": columns(run.critical_path().causes.head(10)),
-                 "slack": columns(run.critical_path().slack.head(10))},
+        "breakdown": breakdown_data(run, notes),
+        "path": {"length_s": path.length_s, "advice": path.advice(), "causes": columns(path.causes.head(10)),
+                 "slack": columns(path.slack.head(10))},
         "gantt": gantt(run, choose_rounds(run, MOST_JOBS), notes),
         "map": map_of_cell(run, notes),
         "budgets": budgets(run, notes),
@@ -58,6 +46,20 @@ def run_data(run: Run) -> dict[str, Any]:
     }
     data = {name: part for name, part in data.items() if part}
     return {**data, "notes": {name: note for name, note in notes.items() if note}}
+
+
+def breakdown_data(run: Run, notes: dict[str, str]) -> dict[str, Any]:
+    """Return the rounds, evenly spread ones and the slowest, and the devices that used most energy."""
+    breakdown = run.breakdown()
+    longest = breakdown.rounds.filter(pl.col("round") == slowest(run))
+    rounds = pl.concat([sample(breakdown.rounds, MOST_ROUNDS), longest]).unique("round").sort("round")
+    busiest = breakdown.devices.sort("energy_j", descending=True, maintain_order=True)
+    devices = busiest.head(MOST_DEVICES).sort("device")
+    notes["latency"] = notes["band"] = left_out(rounds.height, breakdown.rounds.height, "rounds, evenly spread")
+    notes["table"] = left_out(devices.height, breakdown.devices.height, "devices, those that used most energy")
+    return {"totals": breakdown.totals, "bandwidth_hz": breakdown.bandwidth_hz, "parts": breakdown.parts,
+            "rounds": columns(rounds.select(*OF_ROUNDS, *(f"{part}_s" for part in breakdown.parts))),
+            "devices": columns(devices)}
 
 
 def map_of_cell(run: Run, notes: dict[str, str]) -> dict[str, Any]:
