@@ -55,6 +55,15 @@ class EndedJobs:
     def __len__(self) -> int:
         return len(self.job)
 
+    @property
+    def whole(self) -> Bools | slice:
+        """Mask of the jobs that only computed, waited and sent; a slice if all did."""
+        if not self.segments:
+            return slice(None)
+        whole = np.ones(len(self), bool)
+        whole[list(self.segments)] = False
+        return whole
+
     @cached_property
     def received(self) -> Floats:
         """Seconds and joules of receiving the model, shape (2, n)."""
@@ -64,6 +73,12 @@ class EndedJobs:
                 if name == DOWNLOAD:
                     received[:, place] += (t1 - t0, joules)
         return received
+
+    @cached_property
+    def waited_until(self) -> Floats:
+        """Instants at which the jobs began their last upload, or ended without one."""
+        sent_from = self.values["sent_from"]
+        return np.where(np.isnan(sent_from), self.values["ended_at"], sent_from)
 
     @property
     def energy_j(self) -> Floats:
@@ -129,17 +144,12 @@ def _record_rows(
 
     The second is None if no job waited.
     """
-    v = jobs.values
+    v, whole, until = jobs.values, jobs.whole, jobs.waited_until
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
-    whole: Bools | slice = slice(None)          # jobs that only computed, waited and sent
     works = [job.work for job in each]
     charge = _columns(works, CHARGES) if any(work.ended_charge_j == work.ended_charge_j for work in works) else None
-    unsent = np.isnan(sent_from)
-    until = np.where(unsent, ended_at, sent_from)
-    waited, sent = until - computed_at > CLOCK_ULPS * np.spacing(until), ~unsent
-    if jobs.segments:
-        whole = np.ones(len(jobs), bool)
-        whole[list(jobs.segments)] = False
+    waited, sent = until - computed_at > CLOCK_ULPS * np.spacing(until), ~np.isnan(sent_from)
+    if not isinstance(whole, slice):
         waited, sent = waited & whole, sent & whole
     rows = Rows(recorder, jobs)
     compute = rows.add(SPAN, "compute", whole, jobs.began, computed_at, energy_j=v["compute_j"])
@@ -260,16 +270,15 @@ def _link_uploads(
 
 def _record_jobs(recorder: Recorder, jobs: EndedJobs, version: int) -> None:
     """Record the planned values and the results of each job."""
-    v, count = jobs.values, len(jobs)
-    until = np.where(np.isnan(v["sent_from"]), v["ended_at"], v["sent_from"])
-    wait_s = until - v["computed_at"]
+    v = jobs.values
+    wait_s = jobs.waited_until - v["computed_at"]
     if jobs.segments:                     # all time without work
         worked_s = jobs.duration_s
         for place in jobs.segments:
             wait_s[place] = max(0.0, v["ended_at"][place] - jobs.began[place] - worked_s[place])
     texts = {reason: recorder.text(reason) for reason in dict.fromkeys(jobs.outcome)}
     outcome = next(iter(texts.values())) if len(texts) == 1 else np.array([texts[reason] for reason in jobs.outcome])
-    recorder.add_jobs(count, {
+    recorder.add_jobs(len(jobs), {
         "job": jobs.job, "round": version + 1, "version": jobs.version, "device": jobs.device,
         "t0": jobs.began, **jobs.decided, "compute_s": v["compute_s"], "wait_s": wait_s,
         "upload_s": v["upload_s"], "t1": v["ended_at"], "energy_j": jobs.energy_j,
