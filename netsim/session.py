@@ -48,11 +48,13 @@ class Session:
     recorder: Recorder
     journal: Journal
     components: dict[str, Stateful]
+    selector: SelectionRunner | None = None                      # None if another framework selects
     progress: Callable[[RunProgress], None] | None = None        # called after each round
 
-    def context(self, selector: SelectionRunner | None = None) -> ServerContext:
+    def context(self) -> ServerContext:
         """Return the context of a server."""
-        return ServerContext(self.scenario, self.rounds, self.sizes, self.learning, self.history, self.closed, selector)
+        return ServerContext(
+            self.scenario, self.rounds, self.sizes, self.learning, self.history, self.closed, self.selector)
 
     def advance(self, event: simpy.Event) -> None:
         """Run the simulation until an event; report an error in user code with the round."""
@@ -126,8 +128,7 @@ def how_to_resume(scenario: Scenario, journal: Journal, *, exact: bool) -> Liter
 @contextmanager
 def open_session(
     scenario: Scenario, journal: Journal, seed: int, *, learning: Callable[[], AbstractContextManager[Learning]],
-    selector: SelectionRunner | None = None, begun: Begun = "refuse",
-    env: simpy.Environment | None = None,
+    selector: SelectionRunner | None = None, begun: Begun = "refuse", env: simpy.Environment | None = None,
 ) -> Iterator[Session]:
     """Open the session of a run in the folder of a journal.
 
@@ -157,7 +158,7 @@ def open_session(
         if stored is not None:
             journal.restore(stored, components)
             stack.enter_context(_refuse_damage(journal, rounds))
-        yield Session(env, scenario, rounds, sizes, learns, history, recorder, journal, components)
+        yield Session(env, scenario, rounds, sizes, learns, history, recorder, journal, components, selector)
 
 
 def _lock(journal: Journal, begun: Begun) -> State | None:

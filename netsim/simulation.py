@@ -94,14 +94,14 @@ def simulate(
         begun = how_to_resume(whole, journal, exact=exact) if resume else "refuse"
         with open_session(whole, journal, seed, learning=learns, selector=selector, begun=begun) as session:
             session.progress = progress
-            serve(session, selector)
+            serve(session)
         return Run(path, keep)
 
 
-def serve(session: Session, selector: SelectionRunner) -> None:
+def serve(session: Session) -> None:
     """Run the server of the scenario to the end of the run."""
     scenario, strategy = session.scenario, strategy_of(session.scenario)
-    server: Server = strategy.loop(session.context(selector), strategy)
+    server: Server = strategy.loop(session.context(), strategy)
     if not server.ended():
         session.learning.begin(scenario.size, session.rounds.version)
     kind = scenario.server.kind if scenario.server else "synchronous"

@@ -32,7 +32,7 @@ def begin(stack, env, scenario, seed, path, *, learning):
         scenario, journal_of(path, scenario, seed, learning=learning), seed, learning=learns, selector=selector,
         env=env))
     strategy = strategy_of(scenario)
-    loop = strategy.loop(stage.context(selector), strategy)
+    loop = strategy.loop(stage.context(), strategy)
     stage.learning.begin(scenario.size, 0)
     return stage, loop, env.process(loop.run())
 
