@@ -100,9 +100,7 @@ class SimulatedCell:
             return device
         battery = self.batteries.of(number) if self.batteries.any_finite else None
         limit = next((limit for limit in self.heat_limits if number in limit.devices), None)
-        thermal = None if limit is None else Thermal(limit, since=self.env.now)
-        if thermal is not None and number in self._thermals:
-            thermal.warmth_s, thermal.since = self._thermals[number]
+        thermal = None if limit is None else Thermal(limit, *self._thermals.get(number, (0.0, self.env.now)))
         device = self.devices[number] = Device(
             self.env, self.uplink, battery, thermal, self.receive_w, self.training, self._finish)
         return device

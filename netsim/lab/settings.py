@@ -47,11 +47,11 @@ class Settings:
         """The scenario that the sliders describe."""
         return load_scenario(BASE, self.overrides)
 
-    def scenario_file(self, name: str = "my-lab.toml") -> str:
+    def scenario_file(self) -> str:
         """The text of a scenario file that shows the same round; its first lines say how."""
         methods = " ".join(f"--method {method}" for method in dict.fromkeys(self.methods))
         same = "The same round, the same devices" if self.sharing == "planned" else (
             "The same devices and CPUs, as planned; `netsim run` shares the band as below")
         head = (f"# What the sliders of netsim lab said. {same}:\n#\n"
-                f"#   netsim allocate {name} {methods} --seed {self.seed}\n\n")
+                f"#   netsim allocate my-lab.toml {methods} --seed {self.seed}\n\n")
         return head + self.scenario().to_toml()

@@ -68,7 +68,6 @@ class RoundRecorder:
 
     def plan(self, devices: Ints, sizes: JobSizes, rule: str, size: int, shares: int = 1) -> RoundPlan:
         """Plan devices (see :meth:`~netsim.server.radio_cell.RadioCell.plan`); record those without a plan."""
-        self._sizes = sizes
         try:
             self.agenda = agenda = self.cell.plan(devices, sizes, rule, size, shares)
         except UserCodeError as fault:
@@ -104,7 +103,7 @@ class RoundRecorder:
         cell, waves = self.cell, self.agenda.waves
         if cell.uplink.channel is None and not cell.batteries.recharge:
             return wave
-        again = cell.plan(wave.devices, self._sizes, "largest", len(wave.devices))
+        again = cell.plan(wave.devices, cell.problems.sizes, "largest", len(wave.devices))
         if len(again.dropped):
             return wave
         place = waves.index(wave)
