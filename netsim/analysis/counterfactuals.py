@@ -138,6 +138,10 @@ class WhatIfAnalysis(RoundStart):
     def words(self, change: Change) -> str:
         return change.words(self.replays.names, self.limit(change))
 
+    def concerns(self, change: Change) -> bool:
+        """Return True if a change is one of the cell, or of a device of the cohort."""
+        return change.device is None or bool(_at(self.problem, change.device).any())
+
     def played(self, change: Change) -> SimulatedRound | None:
         """Return the round with the change; None without a plan.
 

@@ -326,20 +326,16 @@ def _summed(
     without_plan: set[Change] = set()
     for done, number in enumerate(numbers):
         replays.report("whole run", done, len(numbers))
-        there = known[number] if number in known else WhatIfAnalysis.of(replays, number)
+        there = known.get(number) or WhatIfAnalysis.of(replays, number)
         if wanted is None:
             known[number] = there
-        cohort = set(np.asarray(there.problem.numbers).tolist())
-        changes = there.standing() if wanted is None else (
-            change for change in wanted if change.device is None or change.device in cohort)
-        for change in changes:
+        for change in there.standing() if wanted is None else filter(there.concerns, wanted):
             saves = None if change in without_plan else there.saves(change)
             if saves is None:
                 without_plan.add(change)
                 continue
             saved[change] = saved.get(change, 0.0) + saves
-            now = there.limit(change)
-            if now is not None:
+            if (now := there.limit(change)) is not None:
                 limits[change] = now
     return {change: saves for change, saves in saved.items() if change not in without_plan}, limits
 
