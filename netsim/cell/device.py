@@ -219,20 +219,19 @@ class Device:
     def _stop_work(self, job: Job, seconds: float) -> None:
         """Account for a segment of work that lasted ``seconds``: as planned or, after an interruption, by the clock."""
         work, computes = job.work, job.phase == COMPUTE
-        if computes and self._plain and job.segments is None and seconds == work.seconds:
-            work.compute_s += seconds
-            work.compute_j += work.watts * seconds
-            work.left, work.watts = 0.0, -1.0
-            return
-        joules, done = work.watts * seconds, work.rate * seconds
-        work.left = work.left - done if work.left - done > JUST_ENOUGH * done else 0.0
+        joules = work.watts * seconds
         if computes:
             work.compute_s += seconds
             work.compute_j += joules
+            if self._plain and job.segments is None and seconds == work.seconds:
+                work.left, work.watts = 0.0, -1.0
+                return
             if self.thermal is not None:
                 self.thermal.stop(self.env.now, work.rate, seconds)
         else:
             work.download_j += joules
+        done = work.rate * seconds
+        work.left = work.left - done if work.left - done > JUST_ENOUGH * done else 0.0
         if self.battery is not None and work.watts:
             self.battery.stop(joules)
         work.watts = -1.0

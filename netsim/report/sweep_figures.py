@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from netsim.analysis.seed_statistics import Estimate, estimate
+from netsim.analysis.sweep_statistics import MEASURES, SweepStatistics
 from netsim.base.errors import InputError, unknown
 from netsim.base.figures import as_it_stands, library, new_figure, save_figure
 from netsim.base.files import make_folder
@@ -21,8 +22,6 @@ from netsim.run import PARTS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from netsim.analysis.sweep_statistics import SweepStatistics
 
 COLUMN_IN = 3.4          # width of a column in inches
 MOST_LINES = 12          # distinguishable lines
@@ -127,14 +126,12 @@ def _far_apart(values: Sequence[float | None]) -> bool:
     return bool(known) and min(known) > 0.0 and max(known) > FAR_APART * min(known)
 
 
-def _bars(
-    sweep: SweepStatistics, axes: Axes, measure: str, kind: str, label: str, parts: dict[str, str],
-) -> None:
+def _bars(sweep: SweepStatistics, axes: Axes, measure: str, label: str, parts: dict[str, str]) -> None:
     """Draw a stacked bar of measures per case, with the interval of the sum.
 
     Cases that are far apart are dots with intervals on a logarithmic axis, on which parts of a bar do not add up.
     """
-    drawn = [case for case in sweep.cases if case.rows]
+    drawn, kind = [case for case in sweep.cases if case.rows], MEASURES[measure][0]
     cases = drawn[:MOST_LINES]
     rows, whole = range(len(cases)), [case.over(measure) for case in cases]
     _left_out(axes, len(drawn))
@@ -216,10 +213,9 @@ KINDS: dict[str, Callable[..., None]] = {
     "accuracy-rounds": partial(_accuracy, over="rounds", label="round"),
     "accuracy-time": partial(_accuracy, over="time", label="simulated time"),
     "accuracy-energy": partial(_accuracy, over="energy", label="energy of all devices"),
-    "round-time": partial(_bars, measure="round_s", kind="time", label="mean round time",
+    "round-time": partial(_bars, measure="round_s", label="mean round time",
                           parts={f"{part}_s": COLOURS[part] for part in PARTS}),
-    "energy": partial(_bars, measure="energy_j", kind="energy", label="energy of all devices",
-                      parts={"energy_j": COLOUR[2]}),
+    "energy": partial(_bars, measure="energy_j", label="energy of all devices", parts={"energy_j": COLOUR[2]}),
     **{kind: partial(_to_target, kind=kind) for kind in TO_TARGET},
 }
 OF_LEARNING = [kind for kind in KINDS if kind.startswith("accuracy") or kind in TO_TARGET]
