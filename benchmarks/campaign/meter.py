@@ -123,7 +123,7 @@ def metered() -> Iterator[Meter]:
         meter.sends(job, band.env.now, job.work.hz, job.work.left)
 
     watch(RoundRecorder, "__init__", after=built)
-    watch(Device, "compute", before=meter.computes)
+    watch(Device, "_compute", before=meter.computes)
     watch(FixedShares, "_set_timer", before=now_sends)
     watch(SharedBand, "reallocate", after=meter.divides)
     watch(TimedTransmission, "__init__", after=lambda each, uplink, job, battery, rate: meter.sends(
