@@ -6,7 +6,9 @@ import math
 import sys
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
+import polars as pl
 import pytest
 from reference_cell.band import Link, bandwidth, common_end, shannon
 from reference_cell.cell import Job
@@ -90,3 +92,54 @@ def test_the_common_end_of_two_uploads_by_hand():
             for left in (1e6, 1.321928094887362e6)]
     assert common_end(jobs, 1e6, Link(1.0, math.inf)) == pytest.approx([1e6 / 3, 2e6 / 3], rel=1e-12)
     assert bandwidth(shannon(1.7e5, 3.3e7), 3.3e7) == pytest.approx(1.7e5, rel=1e-13)
+
+
+# A device that charges from 6 h on: a unit in the last place of the clock is 3.6 ps there.
+
+CHARGED = """
+[cell]
+radius = "100 m"
+bandwidth = "1 MHz"
+[[population]]
+count = 1
+cpu = { min = "10 MHz", max = "1 GHz", cycles_per_sample = 1000, capacitance = 2e-28 }
+radio = { power = "10 dBm" }
+samples = 100
+budget = "1 mJ"
+battery = "1 mJ"
+charging = { power = "50 W", start = "06:00", end = "22:00" }
+[learning]
+bits = "1 Mbit"
+[selection]
+method = "fedavg"
+cohort = 1
+[allocation]
+method = "equal"
+[rounds]
+wait = "1 ms"
+over_budget = "go on"
+[end]
+rounds = 3
+"""
+
+
+def test_a_device_starts_at_the_instant_at_which_it_has_charged_enough_for_a_job(tmp_path):
+    """The clock's rounding times 50 W is more than a billionth of a job: a wake-up without it falls short."""
+    (tmp_path / "charged.toml").write_text(CHARGED)
+    scenario = load_scenario(tmp_path / "charged.toml")
+    reference = Server(scenario, 1).run()
+    _, worst, found = compare(simulate(scenario, None, 1, learning=False), reference)
+    least_j, left_j = float(reference.cell.least_j[0]), 1e-3 - reference.jobs[0].energy_j
+    assert found == []
+    assert worst < 1e-9
+    assert [job.outcome for job in reference.jobs] == ["arrived"] * 3
+    assert reference.jobs[1].t0 == pytest.approx(21_600 + (least_j - left_j) / 50.0, abs=1e-10)
+
+
+@pytest.mark.parametrize("name", ["t1", "upload_s", "energy_j", "cpu_hz"])
+def test_a_deviation_is_not_taken_for_rounding(name, tmp_path):
+    (tmp_path / "charged.toml").write_text(CHARGED)
+    scenario = load_scenario(tmp_path / "charged.toml")
+    run = simulate(scenario, None, 1, learning=False)
+    off = 1 + (1e-6 if name == "upload_s" else 3e-8)
+    assert compare(SimpleNamespace(jobs=run.jobs.with_columns(pl.col(name) * off)), Server(scenario, 1).run())[2]

@@ -94,6 +94,7 @@ class Cell:
 
     scenario: Any
     seed: int
+    shaken: bool = False                                     # whether every other event is an ulp late
     now: float = 0.0
     version: int = 0
     running: list[Job] = field(default_factory=list)         # not collected yet
@@ -184,6 +185,8 @@ class Cell:
         other += [at for job in self.at_work.values() for at, _ in job.slots or () if at > self.now]
         then = min([*ends.values(), *other])
         assert then < math.inf, "nothing will ever happen"
+        if self.shaken and self.steps % 2 and self.now < then < until:
+            then = math.nextafter(then, math.inf)
         fades = self.fades and self.queue and self.channel.next_change(self.now) <= then
         empty = [device for device in self.at_work if self.batteries.empty_at(
             device, self.now, self.load_w(device)) <= then]

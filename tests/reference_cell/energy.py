@@ -68,7 +68,8 @@ class Batteries:
             return math.inf
         for _ in range(2000):
             rises, until = self.net_w(device, t, 0.0)
-            target = least_j * (1.0 + 1e-9)
+            # at an instant whose rounding, times the power, exceeds the margin, the level would fall short
+            target = least_j * (1.0 + 1e-9) + max(rises, 0.0) * 4 * math.ulp(t)
             if rises > 0.0 and target <= self.capacity[device] and t + (target - level) / rises <= until:
                 return t + (target - level) / rises
             if until == math.inf:

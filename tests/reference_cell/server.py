@@ -40,10 +40,13 @@ class Download:
 
 
 class Server:
-    """One run of a scenario under a seed; ``jobs`` has all of its jobs in the end."""
+    """One run of a scenario under a seed; ``jobs`` has all of its jobs in the end.
 
-    def __init__(self, scenario: Any, seed: int) -> None:
-        self.scenario, self.cell = scenario, Cell(scenario, seed)
+    In a ``shaken`` one every other event is a unit in the last place of the clock late: to see what rounding does.
+    """
+
+    def __init__(self, scenario: Any, seed: int, *, shaken: bool = False) -> None:
+        self.scenario, self.cell = scenario, Cell(scenario, seed, shaken)
         self.kind = scenario.server.kind if scenario.server else "synchronous"
         self.options = dict(scenario.server.options) if scenario.server else {}
         rounds = scenario.rounds
