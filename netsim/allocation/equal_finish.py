@@ -121,6 +121,7 @@ def equal_finish(active: ActiveUploads, now: float = 0.0) -> Floats:
     start, _ = foreseen(alone, equal, low)
     last_step = LAST_STEP if link.cap == math.inf else 0.0            # a cap bends the line
     hertz = _filled(needs, lasts, bandwidth_hz, low, start, high, last_step)
+    hertz[np.isinf(hertz)] = bandwidth_hz        # a signal so weak that rounding hides what bandwidth changes
     return np.asarray(hertz * (active.bandwidth_hz / np.add.reduce(hertz)))
 
 

@@ -10,7 +10,7 @@ from simpy.events import ProcessGenerator
 
 from netsim.cell.clock import sleep_until
 from netsim.cell.device import Device
-from netsim.cell.job import Interruption, Policy
+from netsim.cell.job import Interruption, Policy, check_progress
 from netsim.environment.availability import AvailabilityModel
 from netsim.trace.schema import CRASHED, OFF
 
@@ -53,4 +53,8 @@ class Availability:
             return
         worst = max(absences, key=lambda absence: POLICIES.index(absence.on_interrupt))
         hopeless = device.job.work.restarts >= MOST_RESTARTS or self.faults.back_at(number, now) == math.inf
+        if not hopeless and worst.on_interrupt == "pause":
+            interruptions = len(device.job.segments or ()) // 2             # work and absence alternate
+            check_progress(device.job, interruptions, "interruptions", now, "Increase its bandwidth or power, reduce "
+                           "its work, or interrupt it less often (population.availability, population.crash)")
         device.interrupt(Interruption(REASONS[worst.why], "abort" if hopeless else worst.on_interrupt))

@@ -261,6 +261,7 @@ class PopulationSupply:
         rows, now = self.rows, self.rows.env.now
         own = self.own if isinstance(places, slice) else places + self.supply.first
         idle_w, capacity_j = self._idle_w[places], rows.capacity_j[own]
+        self.supply.check_days(rows.since_s[own].min(initial=now), now)
         while (since := rows.since_s[own]).min(initial=now) < now:
             incoming_w, until = self._incoming(places, since)
             seconds = np.minimum(until, now) - since
@@ -273,8 +274,7 @@ class PopulationSupply:
             rows.books["spilt"][own] += np.fmax(level_j - capacity_j, 0.0)
 
     def _incoming(self, places: Ints | slice, t: Floats) -> tuple[Floats, Floats]:
-        incoming_w, until = self.supply.incoming(places, t)
-        return incoming_w * self._on_battery[places], until
+        return self.supply.incoming(places, t, self._on_battery[places])
 
     def able_from(self) -> Floats:
         """Return the instant in seconds from which each device has the energy for a job; levels must be settled."""
@@ -305,7 +305,7 @@ class PopulationSupply:
         """Return the instant of depletion in seconds under the current load; inf for never."""
         rows, place = self.rows, np.array([device - self.supply.first])
         draws_w = float(self._idle_w[place[0]] + rows.work_w[device])
-        capacity_j, level_j, t = float(rows.capacity_j[device]), float(rows.left_j[device]), float(rows.since_s[device])
+        capacity_j, level_j, t = (float(each[device]) for each in (rows.capacity_j, rows.left_j, rows.since_s))
         a_day_ago_j, edges = math.inf, 0
         while edges < MOST_EDGES:
             incoming_w, until = (float(each[0]) for each in self._incoming(place, np.array([t])))

@@ -13,15 +13,12 @@ from simpy.events import ProcessGenerator
 from netsim.base.errors import InputError
 from netsim.base.types import Floats, Ints
 from netsim.cell.clock import sleep_until
-from netsim.cell.job import Job
+from netsim.cell.job import Job, check_progress
 from netsim.environment.availability import AvailabilityModel
 from netsim.trace.schema import ARRIVED, LOST
 
 if TYPE_CHECKING:
     from netsim.cell.uplink import Uplink
-
-MOST_CHANGES = 50_000      # channel changes during one upload: 1,000 s at a coherence time of 20 ms; 10 s of CPU time
-LOOK_AFTER = 1_000         # changes between two estimates of the progress of the longest upload
 
 
 class Gains(Protocol):
@@ -98,14 +95,8 @@ class TimeVaryingChannel:
             return
         seen = self._longest[1] + 1 if self._longest[0] == job.number else 1
         self._longest = (job.number, seen)
-        sent = (job.plan.bits - job.work.left) / job.plan.bits
-        hopeless = seen % LOOK_AFTER == 0 and 0.0 < sent * 10 * MOST_CHANGES < seen
-        if hopeless or seen > MOST_CHANGES:
-            raise InputError(
-                "too-large", f"the upload of device {job.device}", f"{seen - 1:,} changes of the channel until "
-                f"{self.env.now:.6g} s, with {sent:.2g} of its bits sent", hint="Increase its bandwidth or "
-                "power, reduce its bits, or let the channel change less often (cell.fading.coherence, "
-                "population.mobility.every)")
+        check_progress(job, seen, "changes of the channel", self.env.now, "Increase its bandwidth or power, reduce its "
+                       "bits, or let the channel change less often (cell.fading.coherence, population.mobility.every)")
 
 
 class PacketLoss:

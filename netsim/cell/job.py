@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from netsim.allocation.planner import Wave
+from netsim.base.errors import InputError
 from netsim.base.types import Floats, State
 from netsim.trace.schema import ARRIVED
 
@@ -25,6 +26,8 @@ DOWNLOAD, COMPUTE, UPLOAD, DONE = PHASES = ("download", "compute", "upload", "do
 WAIT, OFF, THROTTLED = "wait", "off", "throttled"
 SPANS = (*PHASES, WAIT, OFF, THROTTLED)                 # names of a job's segments in the trace
 Segment = tuple[str, float, float, float]               # name, start and end in seconds, joules
+MOST_CHANGES = 50_000      # of channel or availability in a job: 1,000 s at a coherence time of 20 ms; 10 s of CPU time
+LOOK_AFTER = 1_000         # changes between two estimates of the progress of a job
 
 # The numbers of a job in a checkpoint, and the integers among them; ``DERIVED`` ones are not set when it is restored.
 NUMBERS = (
@@ -240,6 +243,16 @@ class Job:
         if now > began or not segments:
             segments.append((name, began, now, max(0.0, self.energy_j - self.work.logged_j)))
             self.work.logged_j = self.energy_j
+
+
+def check_progress(job: Job, changes: int, what: str, now: float, hint: str) -> None:
+    """Raise InputError for an upload or a computation with so many changes that it would take hours of CPU time."""
+    total, work = (job.plan.bits, "bits sent") if job.phase == UPLOAD else (job.plan.cycles, "cycles computed")
+    done = 1.0 - job.work.left / total if total and job.phase != DOWNLOAD else 0.0
+    hopeless = changes % LOOK_AFTER == 0 and 0.0 < done * 10 * MOST_CHANGES < changes
+    if hopeless or changes > MOST_CHANGES:
+        raise InputError("too-large", f"the {job.phase} of device {job.device}", f"{changes - 1:,} {what} until "
+                         f"{now:.6g} s, with {done:.2g} of its {work}", hint=hint)
 
 
 def uploaded(number: int, row: int) -> Job:

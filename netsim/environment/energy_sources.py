@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.base.errors import InputError
 from netsim.base.types import Bools, Floats, Ints
 from netsim.devices.population import TableDraw, table_draws
 from netsim.scenario.time_varying import seconds_of
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from netsim.scenario import Scenario
 
 DAY_S = 86_400.0
+MOST_DAYS = 365_000      # days of charging between two events, 1,000 years: 10 s of CPU time
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,19 @@ class EnergySources:
         """Number of the last device plus 1."""
         return self.first + len(self.idle_w)
 
-    def incoming(self, places: Ints | slice, t: Floats) -> tuple[Floats, Floats]:
-        """Return the incoming power in W at an instant ``t`` for each device, and the instants until which it holds."""
+    def check_days(self, since: float, until: float) -> None:
+        """Raise InputError if there are too many days with charging periods between two instants in s."""
+        if self.hours is not None and until - since > MOST_DAYS * DAY_S:
+            raise InputError("too-large", f"{until:.6g} s ahead", f"over {MOST_DAYS:,} days of charging until then",
+                             hint="Make jobs shorter, or remove population.charging")
+
+    def incoming(self, places: Ints | slice, t: Floats, on_battery: Bools) -> tuple[Floats, Floats]:
+        """Return the incoming power in W at instants ``t``, 0 on mains, and the instants until which it holds."""
         harvest_w = self.harvest_w[places]
         if self.hours is None:
-            return harvest_w, np.full(len(t), np.inf)
+            return harvest_w * on_battery, np.full(len(t), np.inf)
         charging, until = self.hours.at(t)
-        return harvest_w + self.hours.watts * charging, until
+        return (harvest_w + self.hours.watts * charging) * on_battery, until
 
 
 def energy_sources_of(scenario: Scenario, seed: int) -> tuple[EnergySources, ...]:

@@ -68,7 +68,7 @@ def read_info(path: Path) -> dict[str, Any]:
         raise InputError("unreadable", str(file), str(error)) from None
     kinds = {"scenario": str, "seed": int, "status": str, "round": int}
     if info.get("format") != FORMAT or any(type(info.get(key)) is not kind for key, kind in kinds.items()) or not (
-            0 <= info["round"] < MOST_ROUNDS):
+            0 <= info["round"] < MOST_ROUNDS and info["seed"] >= 0):
         raise InputError("other-version", str(file), expected=f"a run of format {FORMAT}")
     return info
 

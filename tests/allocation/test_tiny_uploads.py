@@ -49,6 +49,26 @@ def test_a_band_without_end_is_shared(bandwidth_hz):
     assert allocate(problem).round_s <= allocate(problem, "equal").round_s * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("snr_hz", [1e-300, 1e-60, 1e-13, 1e-9, 1e-3])
+def test_a_signal_so_weak_that_no_bandwidth_helps_is_given_the_band(snr_hz):
+    """At 1e-20 of the noise, the rate is J / ln 2 in any bandwidth, but for rounding."""
+    for weak in range(3):
+        signals = np.array([3e11, 2e10, 5e10])
+        signals[weak] = snr_hz
+        hertz = equal_finish(waiting(np.full(3, 1e5), signals, np.full(3, np.nan), 5e6))
+        assert hertz.sum() == pytest.approx(5e6, rel=1e-12)
+        assert (hertz >= 0).all()
+        assert np.argmax(hertz) == weak
+
+
+def test_a_run_with_signals_too_weak_for_any_plan_is_refused():
+    """Power of 5e-18 uW: an upload of 1e18 s, in which the channel changes every 29 ms."""
+    with refused("too-large", "the upload of device"):
+        simulate(load_scenario("tiny", [
+            "allocation.method=tdma", "allocation.sharing=adaptive", "population.node.radio.power=5e-18 uW",
+            'population.node.budget="1 kJ"', "end.rounds=1", 'cell.fading={model="rayleigh",coherence="29 ms"}']))
+
+
 def test_a_run_in_a_band_without_end():
     run = simulate(load_scenario("tiny", ["cell.bandwidth=2e18 GHz", "allocation.sharing=adaptive", "end.rounds=1"]))
     assert run.jobs["outcome"].unique().to_list() == ["arrived"]

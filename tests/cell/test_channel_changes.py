@@ -7,7 +7,7 @@ import pytest
 from small_worlds import NOISE, World
 
 from netsim.base.errors import InputError
-from netsim.cell import channel
+from netsim.cell import job
 from netsim.cell.schedulers import Equal, Planned
 from netsim.environment.fading import block_at
 from netsim.physics import Shannon
@@ -87,7 +87,7 @@ def test_nobody_is_woken_by_a_channel_that_nobody_uses(world):
 
 def test_an_upload_that_sees_no_end_is_told(world, monkeypatch):
     """Eight changes are borne, a ninth is not."""
-    monkeypatch.setattr(channel, "MOST_CHANGES", 8)
+    monkeypatch.setattr(job, "MOST_CHANGES", 8)
     air = Blocks([1] * 40, 0.2)
     assert play(world, sender(world, 9 * MBIT, 0.0), air)[-1][-1] == 9.0
     with pytest.raises(InputError, match="8 changes of the channel until 9 s") as error:
@@ -97,8 +97,8 @@ def test_an_upload_that_sees_no_end_is_told(world, monkeypatch):
 
 def test_an_upload_that_would_not_be_done_for_hours_is_told_at_once(world, monkeypatch):
     """At 0.01 of what it takes by the fourth change, 400 would be needed: more than ten times the most."""
-    monkeypatch.setattr(channel, "MOST_CHANGES", 30)
-    monkeypatch.setattr(channel, "LOOK_AFTER", 4)
+    monkeypatch.setattr(job, "MOST_CHANGES", 30)
+    monkeypatch.setattr(job, "LOOK_AFTER", 4)
     air = Blocks([1] * 40, 0.2)
     assert play(world, sender(world, 12 * MBIT, 0.0), air)[-1][-1] == 12.0
     with pytest.raises(InputError, match=r"3 changes of the channel until 4 s, with 0\.0\d+ of its") as error:

@@ -10,6 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_worlds import World, random_switches
 
+from netsim.base.errors import InputError
+from netsim.cell import job as records
 from netsim.cell.availability import MOST_RESTARTS
 from netsim.cell.schedulers import Adaptive, Equal, Tdma
 from netsim.environment.availability import AvailabilityModel, OnOffProcess, Outage, OutageProcess
@@ -141,6 +143,28 @@ def test_a_job_that_always_starts_over_is_given_up(world):
     world.play(world.device(**WORK), faults=AvailabilityModel(1, [often]))
     assert job(world)["outcome"] == "crashed"
     assert job(world)["compute_s"] == pytest.approx(0.5 * (MOST_RESTARTS + 2), rel=0.01)
+
+
+def every_second(on_s):
+    """A device that is on for the first ``on_s`` of each second, for an hour."""
+    return AvailabilityModel(1, [goes(*(second + part for second in range(3600) for part in (on_s, 1.0)))])
+
+
+def test_a_job_that_sees_no_end_is_refused(world, monkeypatch):
+    """Six seconds of work in halves of a second have eleven interruptions; each takes CPU time."""
+    monkeypatch.setattr(records, "MOST_CHANGES", 11)
+    assert world.play(world.device(**WORK), faults=every_second(0.5))[-1] == ("upload", 11.0, 11.5)
+    monkeypatch.setattr(records, "MOST_CHANGES", 5)
+    with pytest.raises(InputError, match=r"5 interruptions until 6.5 s, with 0.75 of its cycles computed") as error:
+        World().play(world.device(**WORK), faults=every_second(0.5))
+    assert (error.value.code, error.value.key) == ("too-large", "the compute of device 0")
+
+
+@pytest.mark.parametrize(("work", "phase"), [({"bits": 1e16}, "upload"), ({"cycles": 1e20}, "compute")])
+def test_a_job_that_would_not_be_done_for_years_is_refused_at_once(world, work, phase):
+    with pytest.raises(InputError, match=r"99\d interruptions until [\d.]+ s, with [\d.e-]+ of its") as error:
+        world.play(world.device(**WORK | work), faults=every_second(0.5))
+    assert (error.value.code, error.value.key) == ("too-large", f"the {phase} of device 0")
 
 
 def test_the_band_of_a_paused_sender_is_divided_anew():

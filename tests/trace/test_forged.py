@@ -88,7 +88,7 @@ def test_devices_without_their_cycles_are_not_explained(run: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [
-    ("scenario", 3), ("seed", "x"), ("seed", True), ("status", []), ("round", -1), ("round", 2**40), ("round", True)])
+    ("scenario", 3), ("seed", "x"), ("seed", True), ("seed", -7), ("status", []), ("round", -1), ("round", 2**40), ("round", True)])
 def test_a_run_json_of_other_types(run: Path, key: str, value: object) -> None:
     sealed(run / "run.json", {**unsealed(run / "run.json"), key: value})
     with pytest.raises(InputError, match="run.json"):
