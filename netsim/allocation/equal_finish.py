@@ -13,7 +13,7 @@ from netsim.allocation.numerics import first_not_positive
 from netsim.allocation.plan import Plan, plan_in_slots
 from netsim.allocation.problem import Problem
 from netsim.allocation.sao import foreseen
-from netsim.base.tolerances import AMPLE, CONSTRAINT
+from netsim.base.tolerances import AMPLE, CONSTRAINT, ROUNDING
 from netsim.base.types import Floats
 from netsim.physics import LN2, SHANNON, LinkModel, Shannon, best_hz
 
@@ -78,7 +78,7 @@ def shared_plan(problem: Problem, plan: Plan, share: Callable[[ActiveUploads, fl
             raise ArithmeticError("waiting jobs never get any bandwidth")
         left[sending] -= rate[sending] * (then - now)
         sent_s[who[hertz[who] > 0.0]] += then - now
-        gone = sending[ends <= then].tolist()
+        gone = sending[ends <= then * (1.0 + ROUNDING)].tolist()        # a remainder by rounding is no upload
         if not gone:
             active.append(ready.pop(0))
         active = [device for device in active if device not in gone]

@@ -76,10 +76,20 @@ class Planner:
         return RoundPlan((Wave(devices, problem, self.allocate(problem)),), np.zeros(0, np.int64))
 
     def largest_part(self, devices: Ints) -> RoundPlan:
-        """Plan the largest feasible part of the devices and drop the rest."""
-        kept = devices[np.sort(self.largest(self.posed(devices)))]
-        dropped = np.setdiff1d(devices, kept)
-        return RoundPlan(self.one_wave(kept).waves if len(kept) else (), dropped)
+        """Plan the largest feasible part of the devices and drop the rest.
+
+        The budgets of the part may exceed those in the whole: downloads to fewer devices are shorter. If a heuristic
+        then misses the deadline, look for a part of that part.
+        """
+        kept = devices
+        while len(kept):
+            asked, kept = len(kept), kept[np.sort(self.largest(self.posed(kept)))]
+            try:
+                return RoundPlan(self.one_wave(kept).waves if len(kept) else (), np.setdiff1d(devices, kept))
+            except Infeasible:
+                if len(kept) == asked:      # a method of a user that answers now so, now otherwise
+                    break
+        return RoundPlan((), devices)
 
     def in_waves(self, devices: Ints, size: int) -> RoundPlan:
         """Plan groups of ``size`` in sequence; of an infeasible group, its largest feasible part, then the rest."""

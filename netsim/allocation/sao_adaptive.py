@@ -136,6 +136,8 @@ class StartSearch:
         for _ in range(40):
             starts = np.clip(starts_s, self.alone.ready_s, self.latest(round_s))
             division = self.divided(starts, round_s, barrier)
+            if not len(division.rate):      # every window is shorter than rounding
+                return found
             excess = float(division.ratio.min()) - 1.0
             if excess >= 0.0:
                 high, found = round_s, WindowSearch(round_s, starts, division)

@@ -58,6 +58,8 @@ class Participation:
         device = state["device"]
         if len(device) and not 0 <= device.min() <= device.max() < len(self.last_round):
             raise ValueError(f"it is not about {pluralize(len(self.last_round), 'device')}")
+        if state["accuracy"].ndim != 1:
+            raise ValueError("its accuracies are not a list")
         for name in ARRAYS:
             own: NDArray[Any] = getattr(self, name)
             own[device] = state[name].astype(own.dtype, casting="safe")      # counts must not be NaN

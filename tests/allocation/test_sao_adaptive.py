@@ -167,6 +167,21 @@ def test_all_who_send_end_together_but_for_those_whom_their_budgets_hurry(seed: 
     assert ends.max() >= end * (1 - 1e-10)
 
 
+@pytest.mark.parametrize("room", [1.1, 2.0, 100.0])
+def test_uploads_that_end_together_leave_no_remainder_to_send(room: float) -> None:
+    """A remainder of 1e-11 bit by rounding, with what is left of the band for it, once took 1e72 s."""
+    for seed in range(30):
+        problem = with_budgets(paper_world(np.random.default_rng(seed), 6), room)
+        fixed = allocate(problem)
+        assert replayed(problem, fixed).round_s <= fixed.round_s * (1 + 1e-9)
+
+
+def test_windows_shorter_than_rounding_are_not_searched() -> None:
+    problem = with_budgets(paper_world(np.random.default_rng(1), 3), 2.0)
+    search = StartSearch(problem, SingleDevice.required(problem))
+    assert search.shortest(np.full(3, 1e70), 1e72) is None
+
+
 def test_a_large_cohort_has_a_plan_too() -> None:
     problem = with_budgets(paper_world(np.random.default_rng(2), 400), 2.0)
     plan = allocate(problem, "sao-adaptive")

@@ -166,3 +166,23 @@ def punctual(problem, method, within_s):
         return allocate(problem, method).round_s <= within_s
     except Infeasible:
         return False
+
+
+def test_a_part_that_misses_the_deadline_with_its_own_budgets_is_divided_again():
+    """A part may have other budgets than within the whole, as downloads to fewer devices leave more energy."""
+    def allocated(p):
+        if len(p) == 3:
+            raise Infeasible(np.arange(3), "late")
+        return allocate(p, "sao")
+
+    planned = Planner(planner().problem, allocated, lambda p: np.arange(min(3, len(p) - (len(p) == 3))))
+    agenda = planned.largest_part(np.arange(5))
+    assert (waves(agenda), agenda.dropped.tolist()) == ([[0, 1]], [2, 3, 4])
+
+
+def test_a_method_that_never_has_the_plan_that_it_promised_leaves_all_out():
+    def allocated(p):
+        raise Infeasible(np.arange(len(p)), "late")
+
+    agenda = Planner(planner().problem, allocated, lambda p: np.arange(len(p))).largest_part(np.arange(3))
+    assert (waves(agenda), agenda.dropped.tolist()) == ([], [0, 1, 2])

@@ -88,7 +88,8 @@ def test_devices_without_their_cycles_are_not_explained(run: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [
-    ("scenario", 3), ("seed", "x"), ("seed", True), ("seed", -7), ("status", []), ("round", -1), ("round", 2**40), ("round", True)])
+    ("scenario", 3), ("seed", "x"), ("seed", True), ("seed", -7), ("status", []), ("round", -1), ("round", 2**40),
+    ("round", True)])
 def test_a_run_json_of_other_types(run: Path, key: str, value: object) -> None:
     sealed(run / "run.json", {**unsealed(run / "run.json"), key: value})
     with pytest.raises(InputError, match="run.json"):
@@ -104,14 +105,18 @@ def test_a_run_without_rounds_is_not_exported(run: Path, tmp_path: Path, format:
     assert not (tmp_path / "tfevents").exists()
 
 
-@pytest.mark.parametrize("kind", ["U8", "S3", "c16", "M8[s]", "nan"])
-def test_a_checkpoint_with_arrays_as_text_or_no_numbers(run: Path, kind: str) -> None:
+SHAPES = {"column": lambda array: array[..., None], "row": lambda array: array[None], "flat": np.ravel}
+
+
+@pytest.mark.parametrize("kind", ["U8", "S3", "c16", "M8[s]", "nan", *SHAPES])
+def test_a_checkpoint_with_arrays_of_another_type_or_shape(run: Path, kind: str) -> None:
     """Every array in turn: resuming refuses it, or goes on, and raises nothing else."""
     state, refusals = read_arrays(run / "checkpoint.npz"), []
     info = unsealed(run / "run.json")
     for name, array in state.items():
         with np.errstate(invalid="ignore"):
-            forged = np.full(array.shape, np.nan) if kind == "nan" else array.astype(kind)
+            forged = SHAPES[kind](array) if kind in SHAPES else (
+                np.full(array.shape, np.nan) if kind == "nan" else array.astype(kind))
         write_arrays(run / "checkpoint.npz", {**state, name: forged})
         sealed(run / "run.json", {**info, "status": "running"})
         try:
