@@ -13,7 +13,7 @@ from simpy.events import ProcessGenerator
 from netsim.base.errors import InputError
 from netsim.base.types import Floats, Ints
 from netsim.cell.clock import sleep_until
-from netsim.cell.job import Job, check_progress
+from netsim.cell.job import LOOK_AFTER, Job, check_progress
 from netsim.environment.availability import AvailabilityModel
 from netsim.trace.schema import ARRIVED, LOST
 
@@ -96,7 +96,8 @@ class TimeVaryingChannel:
         seen = self._longest[1] + 1 if self._longest[0] == job.number else 1
         self._longest = (job.number, seen)
         check_progress(job, seen, "changes of the channel", self.env.now, "Increase its bandwidth or power, reduce its "
-                       "bits, or let the channel change less often (cell.fading.coherence, population.mobility.every)")
+                       "bits, or let the channel change less often (cell.fading.coherence, population.mobility.every)",
+                       self.uplink.remaining_s(job) if seen % LOOK_AFTER == 0 else 0.0)
 
 
 class PacketLoss:

@@ -28,6 +28,7 @@ SPANS = (*PHASES, WAIT, OFF, THROTTLED)                 # names of a job's segme
 Segment = tuple[str, float, float, float]               # name, start and end in seconds, joules
 MOST_CHANGES = 50_000      # of channel or availability in a job: 1,000 s at a coherence time of 20 ms; 10 s of CPU time
 LOOK_AFTER = 1_000         # changes between two estimates of the progress of a job
+ENDLESS = 1e9 * MOST_CHANGES      # changes ahead at the current rate: no fade is so deep, the signal is too weak
 
 # The numbers of a job in a checkpoint, and the integers among them; ``DERIVED`` ones are not set when it is restored.
 NUMBERS = (
@@ -245,11 +246,15 @@ class Job:
             self.work.logged_j = self.energy_j
 
 
-def check_progress(job: Job, changes: int, what: str, now: float, hint: str) -> None:
-    """Raise InputError for an upload or a computation with so many changes that it would take hours of CPU time."""
+def check_progress(job: Job, changes: int, what: str, now: float, hint: str, left_s: float = 0.0) -> None:
+    """Raise InputError for an upload or a computation with so many changes that it would take hours of CPU time.
+
+    ``left_s`` are the seconds that are left at the current rate.
+    """
     total, work = (job.plan.bits, "bits sent") if job.phase == UPLOAD else (job.plan.cycles, "cycles computed")
     done = 1.0 - job.work.left / total if total and job.phase != DOWNLOAD else 0.0
-    hopeless = changes % LOOK_AFTER == 0 and 0.0 < done * 10 * MOST_CHANGES < changes
+    hopeless = changes % LOOK_AFTER == 0 and (
+        0.0 < done * 10 * MOST_CHANGES < changes or ENDLESS < left_s * changes / (now - job.t0) < math.inf)
     if hopeless or changes > MOST_CHANGES:
         raise InputError("too-large", f"the {job.phase} of device {job.device}", f"{changes - 1:,} {what} until "
                          f"{now:.6g} s, with {done:.2g} of its {work}", hint=hint)
