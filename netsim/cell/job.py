@@ -247,14 +247,14 @@ class Job:
 
 
 def check_progress(job: Job, changes: int, what: str, now: float, hint: str, left_s: float = 0.0) -> None:
-    """Raise InputError for an upload or a computation with so many changes that it would take hours of CPU time.
+    """Raise InputError for an upload or a computation whose changes would take hours of CPU time.
 
     ``left_s`` are the seconds that are left at the current rate.
     """
     total, work = (job.plan.bits, "bits sent") if job.phase == UPLOAD else (job.plan.cycles, "cycles computed")
     done = 1.0 - job.work.left / total if total and job.phase != DOWNLOAD else 0.0
     hopeless = changes % LOOK_AFTER == 0 and (
-        0.0 < done * 10 * MOST_CHANGES < changes or ENDLESS < left_s * changes / (now - job.t0) < math.inf)
+        0.0 < done * 10 * MOST_CHANGES < changes or ENDLESS * (now - job.t0) < left_s * changes < math.inf)
     if hopeless or changes > MOST_CHANGES:
         raise InputError("too-large", f"the {job.phase} of device {job.device}", f"{changes - 1:,} {what} until "
                          f"{now:.6g} s, with {done:.2g} of its {work}", hint=hint)
