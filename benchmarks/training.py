@@ -198,6 +198,7 @@ def race_flower(case: Case, root: str, number: int, ours: Round) -> list[tuple[f
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
     try:
+        import ray  # noqa: F401  (of flwr[simulation])
         from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
         from flwr.clientapp import ClientApp
         from flwr.serverapp import Grid, ServerApp

@@ -149,9 +149,7 @@ def describe_torchvision(name: str, shape: Shape, classes: int, **options: Any) 
     torchvision_datasets()      # imports torchvision, whatever torch it was built for
     import torchvision.models
 
-    model = getattr(torchvision.models, name)(num_classes=classes, **options)
-    return {"name": name, "parameters": sum(part.numel() for part in model.parameters()),
-            "flops_per_sample": round(flops_of(model, shape, name))}
+    return _described(name, getattr(torchvision.models, name)(num_classes=classes, **options), shape)
 
 
 def describe_model(name: str, shape: Shape | None = None, classes: int = 10) -> dict[str, Any]:
@@ -172,9 +170,12 @@ def describe_model(name: str, shape: Shape | None = None, classes: int = 10) -> 
         ``{"name": str, "parameters": int, "flops_per_sample": int}``
     """
     images = shape or (MODELS[name].shape if name in MODELS else OWN_SHAPE)
-    model = build_model(name, images, classes)
+    return _described(name, build_model(name, images, classes), images)
+
+
+def _described(name: str, model: nn.Module, shape: Shape) -> dict[str, Any]:
     return {"name": name, "parameters": sum(part.numel() for part in model.parameters()),
-            "flops_per_sample": round(flops_of(model, images, name))}
+            "flops_per_sample": round(flops_of(model, shape, name))}
 
 
 def counted_during(run: Callable[[], object]) -> float:
