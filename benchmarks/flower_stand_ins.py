@@ -1,8 +1,9 @@
 """Local stand-ins for what Flower's example apps download; benchmarks/flower_apps.py puts it on the module path.
 
 As ``sitecustomize`` it is imported by every process. It replaces ``datasets.load_dataset`` by synthetic datasets with
-the same columns, in which the label can be learned, and declares two operators that torchvision's CUDA wheel misses on
-a machine without CUDA. Nothing else is changed.
+the same columns, in which the label can be learned; downloaded weights by the initial ones; and it declares two
+operators that torchvision's CUDA wheel misses on a machine without CUDA. It writes what every ClientApp replies to
+files, one for each node. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
@@ -127,6 +129,65 @@ def patch_datasets(module: Any) -> None:
     sys.modules["datasets.load"].load_dataset = load_dataset      # type: ignore[attr-defined]
 
 
+class InitialWeights(dict[str, Any]):
+    """Weights that are not downloaded: a model that loads them keeps its own."""
+
+
+def patch_weights(module: Any) -> None:
+    """Let models of torchvision keep their initial weights instead of downloading some."""
+    import torch
+
+    load = torch.nn.Module.load_state_dict
+
+    def loaded(model: Any, state: Any, *args: Any, **options: Any) -> Any:
+        return load(model, model.state_dict() if isinstance(state, InitialWeights) else state, *args, **options)
+
+    torch.nn.Module.load_state_dict = loaded      # type: ignore[method-assign]
+    module.load_state_dict_from_url = lambda *_, **__: InitialWeights()
+
+
+def patch_client_app(module: Any) -> None:
+    """Record the replies of ClientApps."""
+    call = module.ClientApp.__call__
+
+    def recorded(app: Any, message: Any, context: Any) -> Any:
+        line = {"id": message.metadata.message_id, "type": message.metadata.message_type}
+        try:
+            reply = call(app, message, context)
+            line["numbers"] = numbers_of(reply)
+            return reply
+        except BaseException as error:
+            line["error"] = f"{type(error).__name__}: {error}"[:300]
+            raise
+        finally:
+            with Path(os.environ["FLOWER_ANSWERS"], f"{context.node_config['partition-id']}.jsonl").open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+    if not vars(module.ClientApp).get("is_recorded"):
+        module.ClientApp.__call__, module.ClientApp.is_recorded = recorded, True
+
+
+def numbers_of(reply: Any) -> dict[str, float]:
+    """Return the metrics of a reply, and the sum and the size of each of its other records."""
+    import numpy as np
+
+    found: dict[str, float] = {}
+    for name, record in reply.content.items():
+        for key, value in record.items():
+            if isinstance(value, int | float):
+                found[f"{name}.{key}"] = float(value)
+            elif isinstance(value, str | bytes):
+                found[f"size of {name}"] = found.get(f"size of {name}", 0.0) + len(value)
+            elif isinstance(value, list):
+                plain = [float(each) for each in value if isinstance(each, int | float)]
+                found[f"sum of {name}"] = found.get(f"sum of {name}", 0.0) + float(sum(plain))
+            else:
+                with contextlib.suppress(Exception):      # arrays of other formats
+                    found[f"sum of {name}"] = found.get(f"sum of {name}", 0.0) + float(
+                        np.abs(np.asarray(value.numpy(), np.float64)).sum())
+    return found
+
+
 def declare_operators() -> None:
     """Declare torchvision's operators if its compiled library does not."""
     import torch
@@ -140,6 +201,8 @@ def declare_operators() -> None:
     KEPT.append(library)
 
 
+PATCHES: dict[str, Any] = {"datasets": patch_datasets, "torchvision.models._api": patch_weights,
+                           "flwr.clientapp.client_app": patch_client_app, "flwr.client.client_app": patch_client_app}
 KEPT: list[Any] = []
 
 
@@ -147,7 +210,7 @@ class Patcher(importlib.abc.MetaPathFinder):
     """Finder that changes modules as they are imported."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name not in ("datasets", "torchvision"):
+        if name != "torchvision" and name not in PATCHES:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is None or spec.loader is None:
@@ -158,8 +221,7 @@ class Patcher(importlib.abc.MetaPathFinder):
             if name == "torchvision":
                 declare_operators()
             run(module)
-            if name == "datasets":
-                patch_datasets(module)
+            PATCHES.get(name, lambda module: None)(module)
 
         spec.loader.exec_module = exec_module      # type: ignore[method-assign]
         return spec

@@ -26,7 +26,7 @@ from netsim.executors.cluster import provided
 from netsim.flower.app_folder import FlowerApp, describe_failure, importable, load_component
 from netsim.flower.compute import clock_hz
 from netsim.flower.messages import ClientReply
-from netsim.flower.runtime_environment import seed_generators
+from netsim.flower.seeding import seed_generators
 from netsim.flower.version_check import identify
 
 APP_RAISED = 2             # Flower's code for a ClientApp that raised an exception

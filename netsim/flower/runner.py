@@ -27,8 +27,9 @@ from netsim.flower.compute import FILE
 from netsim.flower.grid import AppError, CellGrid
 from netsim.flower.legacy_server import old_servers
 from netsim.flower.reply_cache import FOLDER, ReplyCache
-from netsim.flower.runtime_environment import seed_generators, simulated_time, watched
+from netsim.flower.runtime_environment import simulated_time, watched
 from netsim.flower.scenario_subset import AppLearning, app_scenario
+from netsim.flower.seeding import seed_generators
 from netsim.flower.version_check import RUN_ID, SUPERLINK, identify
 from netsim.flower.watchdog import deadlocks_end
 from netsim.run import Run

@@ -1,14 +1,12 @@
-"""Runtime environment of an app: simulated time, seeded generators, and instrumented strategies.
+"""Runtime environment of an app: simulated time and instrumented strategies.
 
 ``time.sleep`` and ``time.time`` use simulated seconds in the code of a ServerApp and of Flower, but not in other
-libraries. Monotonic clocks are unchanged, since libraries use them for real timeouts. The global generators of Python,
-numpy and torch are seeded from named streams.
+libraries. Monotonic clocks are unchanged, since libraries use them for real timeouts.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import sys
 import threading
 import time
@@ -17,7 +15,6 @@ from contextlib import ExitStack, contextmanager
 from inspect import signature
 from typing import Any
 
-import numpy as np
 from flwr.serverapp.strategy import Strategy
 
 from netsim.flower.app_server import AppServer
@@ -51,16 +48,6 @@ def simulated_time(
             stack.enter_context(replaced(module, **{
                 name: ours[value] for name, value in vars(module).items() if value is _SLEEP or value is _TIME}))
         yield
-
-
-def seed_generators(rng: np.random.Generator) -> None:
-    """Seed the global generators, before a ServerApp starts or a ClientApp receives a message."""
-    words = rng.integers(0, 1 << 32, 3, np.uint64).tolist()
-    random.seed(words[0])
-    np.random.seed(words[1])                 # noqa: NPY002  (the generator that the app's code uses)
-    torch = sys.modules.get("torch")         # not used by the app if not imported
-    if torch is not None:
-        torch.manual_seed(words[2])
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from small_apps import CLIENT, PYPROJECT, SERVER, play, tiny, write_app
 
 from netsim.base.rng import stream
 from netsim.flower.app_folder import importable, load_component, read_app
-from netsim.flower.runtime_environment import seed_generators
+from netsim.flower.seeding import seed_generators
 from netsim.flower.version_check import identify
 from netsim.trace.schema import SERVER as OF_SERVER
 
