@@ -31,6 +31,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from flower_files import prepare
+
 ROUNDS, NODES, LIMIT_S = 2, 10, 600
 MOST_NODES = 20            # of those that a README asks for
 MORE_RUNS = 2              # of Flower's engine if replies differ
@@ -149,6 +151,7 @@ def row_of(app: Path, logs: Path | None) -> Row:
         shutil.copy(Path(__file__).with_name("flower_stand_ins.py"), stand_ins / "sitecustomize.py")
         copy = folder / app.name
         shutil.copytree(app, copy)
+        prepare(app.name, copy)
         theirs, ours = commands(copy, folder / "run")
         first = timed(theirs, copy, stand_ins)
         found = timed(ours, copy, stand_ins)

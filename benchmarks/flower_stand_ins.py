@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 SAMPLES = {"train": 1200, "test": 240}
+FEW = {"oxford-flowers": {"train": 80, "test": 20}}      # large images
 # by a part of the dataset's name: columns of image and label, side and channels of an image, number of classes
 IMAGES = {
-    "cifar100": ("img", "fine_label", 32, 3, 100), "cifar10": ("img", "label", 32, 3, 10),
+    "oxford-flowers": ("image", "label", 64, 3, 102), "cifar100": ("img", "fine_label", 32, 3, 100),
+    "cifar10": ("img", "label", 32, 3, 10),
     "fashion_mnist": ("image", "label", 28, 1, 10), "mnist": ("image", "label", 28, 1, 10),
 }
 IRIS = {"SepalLengthCm": (5.8, 0.8), "SepalWidthCm": (3.0, 0.4), "PetalLengthCm": (3.7, 1.7),
@@ -33,12 +35,15 @@ ADULT = {
     "native.country": ["United-States", "Mexico", "India"],
 }
 
+WORDS = [f"word{number}" for number in range(100)]      # the first of each pair is in good reviews
+
 
 def columns_of(name: str, split: str) -> tuple[dict[str, Any], Any]:
     """Return the columns of a split of a dataset, and their features if they are not plain."""
     import numpy as np
 
-    rng, count = np.random.default_rng(sorted(SAMPLES).index(split) + 1), SAMPLES[split]
+    rng = np.random.default_rng(sorted(SAMPLES).index(split) + 1)
+    count = next((few for known, few in FEW.items() if known in name), SAMPLES)[split]
     for known, (image, label, side, channels, classes) in IMAGES.items():
         if known in name:
             return _images(rng, count, image, label, side, channels, classes)
@@ -68,6 +73,10 @@ def columns_of(name: str, split: str) -> tuple[dict[str, Any], Any]:
     if "higgs" in name:
         inputs = rng.standard_normal((count, 28)) + 0.5 * label[:, None]
         return {"inputs": inputs.tolist(), "label": label.astype(float)}, None
+    if "imdb" in name:
+        words = np.array(WORDS)
+        texts = [" ".join(rng.choice(words[half::2], 20)) for half in label]
+        return {"text": texts, "label": label}, None
     raise FileNotFoundError(f"no stand-in for the dataset {name}")
 
 
@@ -146,6 +155,57 @@ def patch_weights(module: Any) -> None:
     module.load_state_dict_from_url = lambda *_, **__: InitialWeights()
 
 
+def patch_vision_datasets(module: Any) -> None:
+    """Replace CIFAR10 of torchvision, which downloads."""
+    class Images:
+        def __init__(self, root: Any, train: bool = True, transform: Any = None, **options: Any) -> None:
+            self._rows, self._transform = stored("cifar10")["train" if train else "test"], transform
+
+        def __len__(self) -> int:
+            return len(self._rows)
+
+        def __getitem__(self, place: int) -> Any:
+            row = self._rows[int(place)]
+            return (self._transform or (lambda image: image))(row["img"]), row["label"]
+
+    module.CIFAR10 = Images
+
+
+def patch_transformers(module: Any) -> None:
+    """Replace downloaded models and tokenizers by small ones with initial weights."""
+    module = sys.modules["transformers"]      # it replaces itself
+
+    class Tokenizers:
+        @staticmethod
+        def from_pretrained(name: str, **options: Any) -> Any:
+            words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+            return module.BertTokenizerFast(vocab={word: place for place, word in enumerate(words)}, **options)
+
+    class Classifiers:
+        @staticmethod
+        def from_pretrained(name: str, num_labels: int = 2, **options: Any) -> Any:
+            return module.BertForSequenceClassification(module.BertConfig(
+                vocab_size=105, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512,
+                num_labels=num_labels))
+
+    module.AutoTokenizer, module.AutoModelForSequenceClassification = Tokenizers, Classifiers
+
+
+def patch_evaluate(module: Any) -> None:
+    """Replace the downloaded metric."""
+    class Accuracy:
+        def __init__(self, name: str) -> None:
+            self._right: list[bool] = []
+
+        def add_batch(self, predictions: Any, references: Any) -> None:
+            self._right += (predictions == references).tolist()
+
+        def compute(self) -> dict[str, float]:
+            return {"accuracy": sum(self._right) / len(self._right)}
+
+    module.load = Accuracy
+
+
 def patch_client_app(module: Any) -> None:
     """Record the replies of ClientApps."""
     call = module.ClientApp.__call__
@@ -201,8 +261,10 @@ def declare_operators() -> None:
     KEPT.append(library)
 
 
-PATCHES: dict[str, Any] = {"datasets": patch_datasets, "torchvision.models._api": patch_weights,
-                           "flwr.clientapp.client_app": patch_client_app, "flwr.client.client_app": patch_client_app}
+PATCHES: dict[str, Any] = {
+    "datasets": patch_datasets, "torchvision.models._api": patch_weights, "torchvision.datasets": patch_vision_datasets,
+    "transformers": patch_transformers, "evaluate": patch_evaluate,
+    "flwr.clientapp.client_app": patch_client_app, "flwr.client.client_app": patch_client_app}
 KEPT: list[Any] = []
 
 

@@ -71,7 +71,7 @@ def _read(file: Path, tasks: Sequence[ClientTask]) -> list[ClientReply]:
                          hint="Start a new run in another --out") from None
     raise InputError(
         "other-run", str(file), hint="The app sends other messages than before the interruption; use only the "
-        "generators of random, numpy and torch in it, or start a new run in another --out")
+        "generators of random, numpy, torch and TensorFlow in it, or start a new run in another --out")
 
 
 def _digest(tasks: Sequence[ClientTask]) -> bytes:
