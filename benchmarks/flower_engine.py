@@ -11,8 +11,9 @@ import json
 import os
 import random
 import sys
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
@@ -55,9 +56,7 @@ class ConfiguredServer(ServerApp):  # type: ignore[misc]
 
         def in_order(messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
             sent = list(messages)
-            state = random.getstate()              # other threads of the engine draw numbers, too
-            replies = list(receive(sent, timeout=timeout))
-            random.setstate(state)
+            replies = receive(sent, timeout=timeout)
             places = {message.metadata.dst_node_id: place for place, message in enumerate(sent)}
             return sorted(replies, key=lambda reply: places[reply.metadata.src_node_id])
 
@@ -66,8 +65,21 @@ class ConfiguredServer(ServerApp):  # type: ignore[misc]
         while len(list(nodes())) < WHAT["nodes"]:      # they register while the ServerApp starts
             time.sleep(0.05)
         server = resolve_name(WHAT["serverapp"])
+        own_generator()
         seed_generators(stream(SEED, "flower server"))
         server(grid, context)
+
+
+def own_generator() -> None:
+    """Give this thread a generator of its own behind the functions of ``random``, which other threads of the engine use
+    at any time."""
+    mine, thread = random.Random(), threading.get_ident()
+
+    def chosen(own: Callable[..., Any], shared: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **options: (own if threading.get_ident() == thread else shared)(*args, **options)
+
+    for name in ("seed", "random", "sample", "shuffle", "choice", "choices", "randint", "randrange", "uniform"):
+        setattr(random, name, chosen(getattr(mine, name), getattr(random, name)))
 
 
 def number_nodes() -> None:

@@ -50,14 +50,27 @@ def medical_images(folder: Path) -> None:
     _images(folder / "MedNIST", ["AbdomenCT", "BreastMRI", "CXR", "ChestCT", "Hand", "HeadCT"], 30, "jpeg")
 
 
+def folders_of_digits(folder: Path) -> None:
+    """Write the images of MNIST as fastai stores them."""
+    for part in ("training", "testing"):
+        _images(folder / "mnist" / part, list("0123456789"), 20, "png")
+
+
 def iris(folder: Path) -> None:
-    """Write the table of e2e-pandas, in the folder above the app and in the app's."""
-    rng = np.random.default_rng(1)
-    text = "sepal length (cm),sepal width (cm)\n" + "".join(
-        f"{long:.1f},{wide:.1f}\n" for long, wide in rng.normal((5.8, 3.0), (0.8, 0.4), (150, 2)))
-    for place in (folder / "data", folder.parent / "data"):
-        place.mkdir(exist_ok=True)
-        (place / "client.csv").write_text(text)
+    """Write the table of e2e-pandas, whose sums the app checks."""
+    from sklearn.datasets import load_iris
+
+    (folder / "data").mkdir()
+    rows = "".join(f"{long},{wide}\n" for long, wide in load_iris().data[:, :2].tolist())
+    (folder / "data" / "client.csv").write_text(f"sepal length (cm),sepal width (cm)\n{rows}")
+
+
+def fewer_rows(folder: Path) -> None:
+    """Let xgboost-comprehensive put 100 rows aside for tests, instead of 500,000 of the eleven millions."""
+    file = folder / "xgboost_comprehensive" / "task.py"
+    text = file.read_text()
+    assert "500_000" in text
+    file.write_text(text.replace("500_000", "100"))
 
 
 def _images(folder: Path, classes: list[str], count: int, kind: str) -> None:
@@ -73,4 +86,5 @@ def _images(folder: Path, classes: list[str], count: int, kind: str) -> None:
 
 
 FILES: dict[str, Callable[[Path], Any]] = {
-    "statavg": network_logs, "fedbn": partitions_of_digits, "quickstart-monai": medical_images, "e2e-pandas": iris}
+    "statavg": network_logs, "fedbn": partitions_of_digits, "quickstart-monai": medical_images, "e2e-pandas": iris,
+    "xgboost-comprehensive": fewer_rows, "e2e-fastai": folders_of_digits}

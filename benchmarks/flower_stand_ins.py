@@ -28,6 +28,7 @@ IMAGES = {
 }
 IRIS = {"SepalLengthCm": (5.8, 0.8), "SepalWidthCm": (3.0, 0.4), "PetalLengthCm": (3.7, 1.7),
         "PetalWidthCm": (1.2, 0.7)}
+PEOPLE = {"age": 50, "bmi": 25, "systolic_bp": 120, "diastolic_bp": 80, "ldl_cholesterol": 110, "hba1c": 5}
 ADULT = {
     "workclass": ["Private", "State-gov", "Self-emp"], "education": ["HS-grad", "Bachelors", "Masters"],
     "marital.status": ["Married", "Divorced", "Widowed"], "occupation": ["Sales", "Tech-support", "Craft-repair"],
@@ -206,6 +207,31 @@ def patch_evaluate(module: Any) -> None:
     module.load = Accuracy
 
 
+def patch_database(module: Any) -> None:
+    """Replace a PostgreSQL server by a file with a table of measurements."""
+    import sqlite3
+
+    make = module.create_engine
+
+    def engine(url: Any, **options: Any) -> Any:
+        file = Path(os.environ["FLOWER_STAND_INS"], "people.sqlite")
+        if not file.exists():
+            draft = file.with_name(f"people.{os.getpid()}")
+            with contextlib.closing(sqlite3.connect(draft)) as connection, connection:
+                connection.execute(f"create table person_measurements ({', '.join(f'{each} real' for each in PEOPLE)})")
+                connection.executemany(f"insert into person_measurements values ({', '.join('?' * len(PEOPLE))})",
+                                       [[mean + number % 10 for mean in PEOPLE.values()] for number in range(100)])
+            draft.rename(file)
+        return make(f"sqlite:///{file}", **options)
+
+    module.create_engine = engine
+
+
+def patch_fastai(module: Any) -> None:
+    """Replace the downloaded images of MNIST by those in the app's folder."""
+    module.untar_data = lambda *_, **__: Path("mnist").resolve()
+
+
 def patch_client_app(module: Any) -> None:
     """Record the replies of ClientApps."""
     call = module.ClientApp.__call__
@@ -236,9 +262,9 @@ def numbers_of(reply: Any) -> dict[str, float]:
         for key, value in record.items():
             if isinstance(value, int | float):
                 found[f"{name}.{key}"] = float(value)
-            elif isinstance(value, str | bytes):
+            elif isinstance(value, bytes):
                 found[f"size of {name}"] = found.get(f"size of {name}", 0.0) + len(value)
-            elif isinstance(value, list):
+            elif isinstance(value, str | list):
                 plain = [float(each) for each in value if isinstance(each, int | float)]
                 found[f"sum of {name}"] = found.get(f"sum of {name}", 0.0) + float(sum(plain))
             else:
@@ -263,7 +289,8 @@ def declare_operators() -> None:
 
 PATCHES: dict[str, Any] = {
     "datasets": patch_datasets, "torchvision.models._api": patch_weights, "torchvision.datasets": patch_vision_datasets,
-    "transformers": patch_transformers, "evaluate": patch_evaluate,
+    "transformers": patch_transformers, "evaluate": patch_evaluate, "sqlalchemy": patch_database,
+    "fastai.data.external": patch_fastai,
     "flwr.clientapp.client_app": patch_client_app, "flwr.client.client_app": patch_client_app}
 KEPT: list[Any] = []
 
