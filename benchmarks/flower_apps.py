@@ -36,6 +36,7 @@ from flower_files import prepare
 ROUNDS, NODES, LIMIT_S = 2, 10, 600
 MOST_NODES = 20            # of those that a README asks for
 MORE_RUNS = 2              # of Flower's engine if replies differ
+PATIENCE_S = 90            # for processes that a run leaves behind
 SAME = 1e-4                # relative difference of numbers that are called the same
 # by app: changes of its configuration, and of the number of nodes
 SPECIAL: dict[str, dict[str, object]] = {
@@ -225,14 +226,17 @@ def timed(command: list[str], folder: Path, stand_ins: Path) -> Outcome:
 
 
 def reap() -> None:
-    """End and wait for processes that a run has left behind."""
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
+    """Wait for processes that a run has left behind, so that their CPU time counts; end those that stay."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
         try:
             ended, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return
         if not ended:
+            if time.monotonic() > until:
+                for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
             time.sleep(0.1)
 
 

@@ -172,24 +172,39 @@ def patch_vision_datasets(module: Any) -> None:
     module.CIFAR10 = Images
 
 
-def patch_transformers(module: Any) -> None:
-    """Replace downloaded models and tokenizers by small ones with initial weights."""
-    module = sys.modules["transformers"]      # it replaces itself
+def patch_tokenizers(module: Any) -> None:
+    """Replace downloaded tokenizers by one of WORDS."""
+    def from_pretrained(name: str, **options: Any) -> Any:
+        from transformers import BertTokenizerFast
 
-    class Tokenizers:
-        @staticmethod
-        def from_pretrained(name: str, **options: Any) -> Any:
-            words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-            return module.BertTokenizerFast(vocab={word: place for place, word in enumerate(words)}, **options)
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+        return BertTokenizerFast(vocab={word: place for place, word in enumerate(words)}, **options)
 
-    class Classifiers:
-        @staticmethod
-        def from_pretrained(name: str, num_labels: int = 2, **options: Any) -> Any:
-            return module.BertForSequenceClassification(module.BertConfig(
-                vocab_size=105, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512,
-                num_labels=num_labels))
+    module.AutoTokenizer.from_pretrained = from_pretrained
 
-    module.AutoTokenizer, module.AutoModelForSequenceClassification = Tokenizers, Classifiers
+
+def patch_language_models(module: Any) -> None:
+    """Replace downloaded classifiers of texts by a small one with initial weights."""
+    def from_pretrained(name: str, num_labels: int = 2, **options: Any) -> Any:
+        from transformers import BertConfig, BertForSequenceClassification
+
+        return BertForSequenceClassification(BertConfig(
+            vocab_size=105, hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512,
+            num_labels=num_labels))
+
+    module.AutoModelForSequenceClassification.from_pretrained = from_pretrained
+
+
+def patch_keras(module: Any) -> None:
+    """Replace CIFAR10 of Keras, which downloads."""
+    def load_data() -> Any:
+        import numpy as np
+
+        parts = [stored("cifar10")[name] for name in ("train", "test")]
+        return tuple((np.stack([np.asarray(image) for image in part["img"]]), np.asarray(part["label"])[:, None])
+                     for part in parts)
+
+    module.load_data = load_data
 
 
 def patch_evaluate(module: Any) -> None:
@@ -289,8 +304,9 @@ def declare_operators() -> None:
 
 PATCHES: dict[str, Any] = {
     "datasets": patch_datasets, "torchvision.models._api": patch_weights, "torchvision.datasets": patch_vision_datasets,
-    "transformers": patch_transformers, "evaluate": patch_evaluate, "sqlalchemy": patch_database,
-    "fastai.data.external": patch_fastai,
+    "transformers.models.auto.modeling_auto": patch_language_models, "keras.src.datasets.cifar10": patch_keras,
+    "transformers.models.auto.tokenization_auto": patch_tokenizers, "evaluate": patch_evaluate,
+    "sqlalchemy": patch_database, "fastai.data.external": patch_fastai,
     "flwr.clientapp.client_app": patch_client_app, "flwr.client.client_app": patch_client_app}
 KEPT: list[Any] = []
 
