@@ -48,6 +48,7 @@ SPECIAL: dict[str, dict[str, object]] = {
     "quickstart-jax": {"batch-size": 16, "nodes": 5},      # full batches in each half of a client's test data
     "floco": {"nodes": 2},            # 500 samples for each node
     "fedbn": {"nodes": 5}, "statavg": {"nodes": 5}, "e2e-pandas": {"nodes": 2},
+    "e2e-tensorflow": {"nodes": 2},      # each trains MobileNetV2 on all data
 }
 LANGUAGE_MODEL = "needs a GPU and a language model of several GB"
 NOT_RUN = {
@@ -56,7 +57,6 @@ NOT_RUN = {
     "fedrag": "needs corpora of several GB and a language model",
     "whisper-federated-finetuning": "needs the weights of Whisper and a dataset of speech",
     "quickstart-lerobot": "needs the robotics package lerobot from its repository, and its dataset of videos",
-    "e2e-serverapp-heartbeat": "its ServerApp sends no messages: it sleeps, to test Flower's SuperLink",
     "embedded-devices": "not for the simulation engine: node-config has a folder on the device",
     "supernode-authentication": "not for the simulation engine: node-config has a folder on the device",
 }
