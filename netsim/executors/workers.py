@@ -163,7 +163,7 @@ def _serve(parent: Connection) -> None:
 
 
 def allow_children() -> None:
-    """Let tasks in this process start processes, such as the loaders of a PyTorch DataLoader; daemons may not."""
+    """Permit tasks in this process to start processes, as a PyTorch DataLoader does; daemons may not."""
     multiprocessing.current_process()._config["daemon"] = False      # type: ignore[attr-defined]
 
 

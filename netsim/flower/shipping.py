@@ -1,4 +1,4 @@
-"""What a Flower app sends to the workers of a cluster: its files once, and each model once instead of per message."""
+"""Transfer of a Flower app to the workers of a cluster: its files once, and each model once instead of per message."""
 
 from __future__ import annotations
 
