@@ -277,7 +277,7 @@ def _seen(parts: CellParts, t: float, number: int) -> list[Any]:
     return [channel.gain(EVERYBODY, t, number).tolist(), channel.mean(EVERYBODY, t, number).tolist(),
             channel.next_change(t), [[axis.tolist() for axis in pair] for pair in places],
             faults.available(t).tolist(), [faults.back_at(device, t) for device in devices],
-            [[column.tolist() for column in supply.incoming(slice(0, size), np.full(size, t))]
+            [[column.tolist() for column in supply.incoming(slice(0, size), np.full(size, t), np.ones(size, bool))]
              for supply in parts.devices.supplies for size in (supply.end - supply.first,)],
             [[faults.loses(device, upload) for upload in (0, 3, 70)] for device in devices]]
 

@@ -81,7 +81,7 @@ AFTER = (
      ' "TwoRay": "cell.path_loss, model two-ray",'),
     ("netsim/server/job_recording.py", '"outcome": outcome, "staleness": version - jobs.version,',
      ' "late_s": v["ended_at"] - jobs.began - v["compute_s"] - v["upload_s"],'),
-    ("netsim/server/job_recording.py", '"t1": now, "outcome": texts,', ' "late_s": 0.0,'),
+    ("netsim/server/job_recording.py", '"t0": now, "t1": now,', ' "late_s": 0.0,'),
     ("netsim/trace/schema.py", '"outcome": "s", "staleness": "i"', ', "late_s": "d"'),
     ("netsim/trace/schema.py", "    staleness  number of aggregations between its start and its end\n",
      "    late_s     seconds between start and end without work\n"),
