@@ -78,15 +78,17 @@ class SimulatedCell:
             self.env.process, self.uplink, self.devices, self.running, self.env.now)
         if self._forgets and len(devices) > MOST_IDLE + len(running) and not self.batteries.any_finite:
             self._spare += [devices.pop(number) for number, device in list(devices.items()) if device.job is None]
+        promised_hz = uplink.promised_hz
         for job in jobs:
             device = devices.get(job.device) or self._device(job.device)
             if device.job is not None:
                 raise ValueError(f"device {job.device} has a job already")
             device.job = running[job.number] = job
             job.process = process(device.perform(job))
-            uplink.promised_hz += job.plan.bandwidth_hz
+            promised_hz += job.plan.bandwidth_hz
             if job.t0 != job.t0:
                 job.t0 = now
+        uplink.promised_hz = promised_hz
         if self.batteries.any_finite:
             self.batteries.work([job.device for job in jobs])
         self.uplink.follow_slots(jobs)

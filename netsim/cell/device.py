@@ -159,29 +159,30 @@ class Device:
         """
         if job.process is None:
             self.job, job.process, job.t0 = job, self.env.active_process, self.env.now
+        work = job.work
         while job.phase != DONE:
             try:
-                if job.work.away:
+                if work.away:
                     yield from self._stay_away(job)
                 if job.phase == DOWNLOAD:
                     yield self._download(job)
-                    self._stop_work(job, job.work.seconds)
-                    job.phase, job.work.left = COMPUTE, job.plan.cycles
+                    self._stop_work(job, work.seconds)
+                    job.phase, work.left = COMPUTE, job.plan.cycles
                 if job.phase == COMPUTE:
                     if self.training is not None:
                         self.training.start(job)
-                    while job.work.left > 0.0:           # several segments if the CPU becomes hot
+                    while work.left > 0.0:               # several segments if the CPU becomes hot
                         yield self._compute(job)
-                        self._stop_work(job, job.work.seconds)
+                        self._stop_work(job, work.seconds)
                     self._begin_upload(job)
                 if not job.outcome:
                     with self.uplink.transmit(job, self.battery) as transmission:
                         job.outcome = yield transmission
                 self._finish(job, job.outcome)
             except simpy.Interrupt as interrupt:
-                if job.work.watts >= 0.0:
-                    self._stop_work(job, self.env.now - job.work.since)
-                    if job.phase == COMPUTE and job.work.left == 0.0:      # ends at this instant come before failures
+                if work.watts >= 0.0:
+                    self._stop_work(job, self.env.now - work.since)
+                    if job.phase == COMPUTE and work.left == 0.0:      # ends at this instant come before failures
                         self._begin_upload(job)
                 self._respond(job, interrupt.cause)
 
@@ -193,11 +194,10 @@ class Device:
         """Start to compute, throttled if the CPU is hot; return the event of the end, or of a CPU that becomes hot."""
         plan, work = job.plan, job.work
         hz, watts = plan.cpu_hz, plan.compute_w
-        seconds = work.left / hz
-        if self.thermal is not None and work.watts < 0.0:
-            hz, lasts_s = self.thermal.start(self.env.now, plan.cpu_hz)
-            watts, seconds = plan.compute_w * (hz / plan.cpu_hz) ** 3, min(work.left / hz, lasts_s)
-        return self._start_work(work, hz, watts, seconds)
+        if self.thermal is None or work.watts >= 0.0:
+            return self._start_work(work, hz, watts, work.left / hz)
+        hz, lasts_s = self.thermal.start(self.env.now, plan.cpu_hz)
+        return self._start_work(work, hz, watts * (hz / plan.cpu_hz) ** 3, min(work.left / hz, lasts_s))
 
     def _begin_upload(self, job: Job) -> None:
         """Note the end of computing; the next phase is the upload."""

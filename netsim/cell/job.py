@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import count, repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -62,7 +62,8 @@ class Interruption:
     policy: Policy = "abort"
 
 
-class JobPlan(NamedTuple):
+@dataclass(slots=True, eq=False)
+class JobPlan:
     """Work, resources and energy budget of a job.
 
     Parameters
@@ -94,6 +95,9 @@ class JobPlan(NamedTuple):
     planned_s: float = math.nan
     download_s: float = 0.0
     rate: float = math.nan
+
+
+PLAN_FIELDS = tuple(field.name for field in fields(JobPlan))
 
 
 # Values that most jobs never change are attributes of the class, so that creating thousands of jobs is fast.
@@ -284,7 +288,7 @@ def restore(state: State) -> list[Job]:
     texts = bytes(state["texts"]).decode().split("\n")
     for row, text in zip(state["numbers"].tolist(), texts, strict=False):
         values = {name: int(value) if name in WHOLE else value for name, value in zip(NUMBERS, row, strict=True)}
-        job = Job(JobPlan(**{name: values.pop(f"plan.{name}") for name in JobPlan._fields}), 0.0)
+        job = Job(JobPlan(*(values.pop(f"plan.{name}") for name in PLAN_FIELDS)), 0.0)
         job.follows = uploaded(-1, int(values["follows_row"])) if values["follows_row"] >= 0 else None
         for name in values.keys() - set(DERIVED):
             part, _, attribute = name.rpartition(".")
@@ -316,8 +320,7 @@ def jobs_of(
     columns = {**decided_by(wave), "compute_w": problem.compute_w(plan.cpu_hz),
                "download_s": np.zeros(len(gain)) if download_s is None else download_s,
                "rate": problem.link.rate(plan.bandwidth_hz, snr_hz)}
-    rows = zip(*(columns[name].tolist() for name in JobPlan._fields), strict=True)
-    plans = map(tuple.__new__, repeat(JobPlan), rows)        # as JobPlan._make, in half the time
+    plans = map(JobPlan, *(columns[name].tolist() for name in PLAN_FIELDS))
     jobs = list(map(Job, plans, snr_hz.tolist(), wave.devices.tolist(), count(first), repeat(cause)))
     if plan.slots is not None:
         starts = now + (0.0 if download_s is None else float(download_s.max()))

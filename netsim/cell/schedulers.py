@@ -42,7 +42,7 @@ class Scheduler(Protocol):
 
         Parameters
         ----------
-        active : Active
+        active : ActiveUploads
             The n active jobs as read-only columns of shape (n,): planned_hz, left_bits, snr_hz, left_s (seconds of
             sending within the energy budget), sending (current Hz); and the bandwidth_hz and link of the cell. Jobs
             that send come first, then waiting jobs, each in the order in which they were ready.

@@ -69,27 +69,27 @@ class TimedTransmission(Transmission, simpy.Timeout):
             self.begin(now)
         uplink.timed[job] = self
         uplink.in_use_hz = in_use_hz = uplink.in_use_hz + hz
-        uplink.band_log.extend((now, in_use_hz))
+        uplink.band_log += (now, in_use_hz)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if kind is GeneratorExit:
             return
-        job, now = self.job, self.env.now
-        uplink, job.transmission = self.uplink, None
+        job, uplink = self.job, self.uplink
+        job.transmission = None
         if kind is not None:
             uplink.release(self, ended=aborts(error))
             return
         work = job.work
-        work.left = 0.0
+        now, work.left = work.since + work.seconds, 0.0      # the instant of this timeout, to the last digit
         work.upload_s += work.seconds
         if self.battery is not None or job.segments is not None:
             self.end(now)
         del uplink.timed[job]
-        if uplink.band.waiting:
+        if uplink.band.waiting or uplink.slotted:
             uplink.leave(job, ended=True)
         else:
             uplink.in_use_hz = in_use_hz = uplink.in_use_hz - work.hz if uplink.timed else 0.0
-            uplink.band_log.extend((now, in_use_hz))
+            uplink.band_log += (now, in_use_hz)
             work.hz = 0.0
 
 

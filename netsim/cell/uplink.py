@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -57,7 +56,7 @@ class Uplink:
         self.channel, self.loss, self.abort_over_budget = channel, loss, abort_over_budget
         self.limit_hz = bandwidth_hz * (1 + CONSTRAINT)      # rounding errors may let shares exceed the band
         self.in_use_hz = 0.0
-        self.band_log = array("d")                                # instants and values of ``in_use_hz``, alternating
+        self.band_log: list[float] = []                           # instants and values of ``in_use_hz``, alternating
         self.promised_hz = math.inf                               # planned bandwidth of all running jobs, if known
         self.arriving: list[Transmission] = []                    # transmissions that start at this instant
         self.freed_by: Job | None = None                          # the job that ended at this instant
@@ -198,20 +197,23 @@ class Uplink:
         """Log the bandwidth in use, unless it has changed only by a rounding error."""
         if abs(in_use_hz - self.in_use_hz) > JUST_ENOUGH * self.bandwidth_hz or in_use_hz == 0.0 != self.in_use_hz:
             self.in_use_hz = in_use_hz
-            self.band_log.extend((now, in_use_hz))
+            self.band_log += (now, in_use_hz)
 
     def take_band(self) -> tuple[Floats, Floats]:
         """Return the log of the bandwidth in use since the last call: instants in s, and values in Hz."""
         times_and_hertz = np.array(self.band_log).reshape(-1, 2)
-        self.band_log = array("d")
+        self.band_log = []
         return times_and_hertz[:, 0], times_and_hertz[:, 1]
 
     def leave(self, job: Job, *, ended: bool) -> None:
-        """Release a job's bandwidth; a waiting job that gets it follows in the trace a job that has ``ended``."""
+        """Release a job's bandwidth for waiting jobs, and for jobs with slots that get less than planned.
+
+        A waiting job that gets it follows in the trace a job that has ``ended``.
+        """
         band = self.band
         self.count(self.env.now, self.in_use_hz - job.work.hz if band.sending else 0.0)
         job.work.hz = 0.0
-        if band.waiting or self._fixed is None:
+        if band.waiting or self.slotted or self._fixed is None:
             self.freed_by = job if ended else self.freed_by
             self.wake()
 

@@ -284,6 +284,7 @@ def mean_times(why, on_s, off_s, work, work_s, count=4000, *, from_on):
     return times.mean(), 4 * times.std() / math.sqrt(len(times))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("why", "on_s", "off_s", "work", "from_on", "takes_s"), [
     ("availability", 60.0, 20.0, "pause", False, 45.0),           # (1 - pi) m0 + w (1 + m0/m1)
     ("crash", 50.0, 10.0, "restart", True, 49.3271),                 # (e^(l w) - 1)(1/l + R)

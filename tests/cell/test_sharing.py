@@ -19,9 +19,11 @@ from netsim.allocation.planner import Wave
 from netsim.base.errors import InputError
 from netsim.cell.battery import Batteries
 from netsim.cell.cell import SimulatedCell
-from netsim.cell.job import jobs_of
+from netsim.cell.device import Device
+from netsim.cell.job import Interruption, Job, JobPlan, jobs_of
 from netsim.cell.schedulers import SCHEDULERS, Planned
 from netsim.cell.uplink import Uplink
+from netsim.physics import Values
 from netsim.server.replay import play_wave
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "allocation"))
@@ -103,6 +105,36 @@ def test_who_sends_for_longer_than_planned_keeps_its_share_and_the_next_one_wait
     cell.env.run()
     assert [job.work.sent_from for job in jobs] == pytest.approx([1.0, 4.0])
     assert [job.ended_at for job in jobs] == pytest.approx([4.0, 7.0])
+
+
+class BitPerHertz:
+    def rate(self, hz: Values, snr_hz: Values) -> Values:
+        return hz
+
+    def bandwidth(self, rate: Values, snr_hz: Values) -> Values:
+        return rate
+
+
+@pytest.mark.parametrize("ends", ["its last bit", "its slot", "an interruption"])
+@pytest.mark.parametrize("slotted", [True, False])
+def test_a_job_whose_slot_does_not_fit_gets_the_rest_of_it_when_another_job_ends(ends: str, slotted: bool) -> None:
+    """Device 0 sends with 0.6 MHz until 2 s; device 1 has 0.4 MHz, from 1 s on a slot of 0.8 MHz, which fits at 2 s."""
+    env = simpy.Environment()
+    uplink = Uplink(env, 1e6, Planned(), link=BitPerHertz())
+    devices = [Device(env, uplink), Device(env, uplink)]
+    bits = 1.2e6 if ends == "its last bit" else 9e6
+    jobs = [Job(JobPlan(0.0, 1e9, 0.0, amount, 0.1, bandwidth_hz=hz), 1e6, device=place)
+            for place, (amount, hz) in enumerate([(bits, 0.6e6), (1.6e6, 0.4e6)])]
+    jobs[0].slots = [(2.0, 0.0), (0.0, 0.6e6)] if ends == "its slot" else [(0.0, 0.6e6)] if slotted else None
+    jobs[1].slots = [(1.0, 0.8e6), (0.0, 0.4e6)]
+    uplink.follow_slots(jobs)
+    for device, job in zip(devices, jobs, strict=True):
+        env.process(device.perform(job))
+    env.run(until=2.0)
+    if ends == "an interruption":
+        devices[0].interrupt(Interruption("crashed"))
+    env.run(until=10.0)
+    assert jobs[1].ended_at == pytest.approx(3.0)            # 0.8 Mbit until 2 s, 0.8 Mbit with 0.8 MHz
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.7, 1.5, 2.5, 3.7, 4.5])

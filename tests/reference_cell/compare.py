@@ -11,8 +11,10 @@ from reference_cell.server import Server
 TIMES = ("t0", "t1", "compute_s", "upload_s")
 SAME = ("round", "version", "device", "outcome")
 DECIDED = ("cpu_hz", "power_w", "bandwidth_hz", "budget_j", "gain", "cycles", "bits")
-ROUNDINGS = 10.0         # by which two programs that both round may differ more than one that rounds otherwise
-MOST_ROUNDING = 1e-5     # beyond it, a deviation is none of rounding
+# Where plans follow on charges that are nearly empty, each job multiplies the rounding of the one before: in world 162
+# of seed 41 an ulp of the clock grows to 6.4e-7 over 430 jobs in the reference alone, and netsim deviates by 1e-7.
+ROUNDINGS = 2.0          # by which two programs that both round may differ more than one that rounds otherwise
+MOST_ROUNDING = 2e-6     # beyond it, a deviation is none of rounding
 Row = dict[str, Any]
 
 

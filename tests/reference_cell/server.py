@@ -300,13 +300,13 @@ class Server:
     def take(self, ended: list[Job]) -> None:
         arrived = [job for job in ended if job.outcome == "arrived"]
         self.buffer += arrived
-        self.failed += len(ended) - len(arrived)
+        self.failed = len(ended) - len(arrived) + (0 if arrived else self.failed)
 
     def complete(self) -> bool:
         end = self.scenario.end.time
-        hopeless = self.failed >= MOST_FAILURES or (end is not None and self.cell.now >= end)
         wanted = 1 if self.kind == "fedasync" else self.options.get("buffer", 10)
-        return len(self.buffer) >= wanted or (not self.buffer and hopeless)
+        late = end is not None and self.cell.now >= end and not self.buffer
+        return len(self.buffer) >= wanted or self.failed >= MOST_FAILURES or late
 
     def run_asynchronously(self) -> None:
         cell = self.cell
