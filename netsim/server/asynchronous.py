@@ -24,7 +24,7 @@ from netsim.server.strategy import Strategy
 Buffer = Annotated[Natural, Field(description="updates per aggregation")]
 Concurrency = Annotated[Natural | None, Field(description="devices that work at a time; by default selection.cohort")]
 
-MOST_FAILED = 100     # failed jobs after which a round without arrivals ends
+MOST_FAILED = 100     # consecutive failed jobs after which a round ends
 
 
 class AsynchronousServer(Server):
@@ -32,8 +32,9 @@ class AsynchronousServer(Server):
 
     At one instant, arrivals come first, then the aggregation, then the next starts: the device that fills the buffer
     starts again from the new version, a device that arrived before it from the old one. If no device is left that
-    could fill the buffer, the updates in it are aggregated. A round without arrivals ends at the run's time limit, or
-    after 100 failed jobs. Running jobs are aborted at the end of the run; the energy they have used counts.
+    could fill the buffer, or after 100 consecutive failed jobs, the updates in it are aggregated. A round without
+    arrivals also ends at the run's time limit. Running jobs are aborted at the end of the run; the energy they have
+    used counts.
     """
 
     strategy: AsynchronousStrategy
@@ -44,7 +45,8 @@ class AsynchronousServer(Server):
         self._begin_round()
 
     def _begin_round(self) -> None:
-        # since the last aggregation: arrived jobs, devices without a plan, failed jobs, calls of the selection method
+        # since the last aggregation: arrived jobs, devices without a plan, jobs that failed after the last arrival,
+        # calls of the selection method
         self._arrived: list[Job] = []
         self._infeasible: list[int] = []
         self._failed = 0
@@ -77,10 +79,11 @@ class AsynchronousServer(Server):
         self.take(self.rounds.collect())
 
     def is_complete(self) -> bool:
-        """Return True if the buffer is full, or if it is empty at the time limit or after too many failed jobs."""
+        """Return True if the buffer is full, after too many failed jobs, or if it is empty at the time limit."""
         end = self.scenario.end.time
-        hopeless = self._failed >= MOST_FAILED or (end is not None and self.cell.now >= end)
-        return len(self._arrived) >= self.strategy.buffer or (not self._arrived and hopeless)
+        if not self._arrived and end is not None and self.cell.now >= end:
+            return True
+        return len(self._arrived) >= self.strategy.buffer or self._failed >= MOST_FAILED
 
     def dispatch_idle(self) -> None:
         """Select and start idle devices until ``concurrency`` devices work."""
@@ -105,10 +108,10 @@ class AsynchronousServer(Server):
         return self.view(available=lambda: idle, alive=lambda: count, cohort_size=lambda: free) if count else None
 
     def take(self, ended: list[Job]) -> None:
-        """Add arrived jobs to the buffer, and count failed ones."""
+        """Add arrived jobs to the buffer, and count the jobs that failed after them."""
         arrived = [job for job in ended if job.arrived]
         self._arrived += arrived
-        self._failed += len(ended) - len(arrived)
+        self._failed = (0 if arrived else self._failed) + len(ended) - len(arrived)
 
 
 @dataclass(frozen=True, kw_only=True)

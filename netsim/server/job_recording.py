@@ -14,12 +14,12 @@ import numpy as np
 from netsim.base.tolerances import CLOCK_ULPS
 from netsim.base.types import Bools, Floats, Ints
 from netsim.cell.job import DOWNLOAD, UPLOAD, Job, Segment
+from netsim.cell.uplink import Uplink
 from netsim.trace.recorder import COUNTER, INSTANT, SPAN, Recorder
 from netsim.trace.schema import ARRIVED, CELL
 
 HEAD = ("number", "device", "cause")
 TOGETHER = 1e-10   # fraction of a round: ends closer than this are planned to be simultaneous
-WORKED = ("compute_s", "upload_s", "compute_j", "computed_at", "sent_from")
 DECIDED = ("gain", "bits", "cycles", "budget_j", "cpu_hz", "power_w", "bandwidth_hz", "planned_s")
 CHARGES = ("computed_charge_j", "ended_charge_j")
 Piece = tuple[int, int | list[int], Ints, Ints | int, Floats, Floats, Any, Any]      # columns of trace rows
@@ -95,71 +95,76 @@ class EndedJobs:
     @classmethod
     def of(cls, jobs: Sequence[Job], version: Ints, decided: Mapping[str, Any] | None) -> EndedJobs:
         """Return the columns of some jobs, in their order; ``decided`` holds the planned values, if known."""
-        outcome = [job.outcome for job in jobs]
-        values = {**_columns([job.work for job in jobs], WORKED), **_columns(jobs, ["ended_at"])}
+        outcome, works, segments = (
+            [job.outcome for job in jobs], [job.work for job in jobs], [job.segments for job in jobs])
+        values = {name: np.array(column, float) for name, column in (
+            ("compute_s", [work.compute_s for work in works]), ("upload_s", [work.upload_s for work in works]),
+            ("compute_j", [work.compute_j for work in works]), ("computed_at", [work.computed_at for work in works]),
+            ("sent_from", [work.sent_from for work in works]), ("ended_at", [job.ended_at for job in jobs]))}
         if decided is None:
             decided = {**_columns(jobs, [*HEAD, "t0"]), **_columns([job.plan for job in jobs], DECIDED)}
         values["upload_j"] = decided["power_w"] * values["upload_s"]
         job, device, cause = (decided[name].astype(np.int64, copy=False) for name in HEAD)
         return cls(
             job, device, decided["t0"], cause, version, outcome,
-            arrived=np.array([reason == ARRIVED for reason in outcome]), values=values,
+            arrived=np.fromiter(map(ARRIVED.__eq__, outcome), bool, len(outcome)), values=values,
             decided={name: decided[name] for name in DECIDED},
-            segments={place: job.segments for place, job in enumerate(jobs) if job.segments is not None},
+            segments={} if segments.count(None) == len(segments) else {
+                place: each for place, each in enumerate(segments) if each is not None},
             computes=np.empty(len(jobs), np.int64), last=np.empty(len(jobs), np.int64))
 
 
 def _columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, Floats]:
     """Return attributes of some records as arrays."""
-    rows = np.array(list(map(attrgetter(*names), records)), float).reshape(len(records), -1)
-    return dict(zip(names, rows.T, strict=True))
+    return {name: np.fromiter(map(attrgetter(name), records), float, len(records)) for name in names}
 
 
 def record_ended(
-    recorder: Recorder, ended: Sequence[Job], band: tuple[Floats, Floats], version: int, started: Ints | None = None, *,
-    contended: bool = False, decided: Mapping[str, Any] | None = None,
+    recorder: Recorder, ended: Sequence[Job], uplink: Uplink, version: int, started: Ints | None = None, *,
+    powered: bool = True, decided: Mapping[str, Any] | None = None,
 ) -> EndedJobs | None:
-    """Record ended jobs and the bandwidth in use; return the jobs as columns, None without jobs.
+    """Record ended jobs and the bandwidth used in the meantime; return the jobs as columns, None without jobs.
 
     ``version`` is that of the model when the jobs ended, ``started`` those that they started from (default: the same).
-    ``contended`` says whether a job of the run has had to wait for another to release its bandwidth. ``decided`` holds
-    the planned values of exactly these jobs as columns; by default they are read from the jobs.
+    ``powered`` says whether a device has a battery. ``decided`` holds the planned values of exactly these jobs as
+    columns; by default they are read from the jobs.
     """
+    band = uplink.take_band()
     if not ended:
         for t, hertz in zip(*band, strict=True):
             recorder.counter("bandwidth", CELL, t, hertz)
         return None
     jobs = EndedJobs.of(ended, np.full(len(ended), version) if started is None else started, decided)
-    uploads, waits = _record_rows(recorder, jobs, band, ended)
-    if contended or waits is not None:
+    uploads, waits = _record_rows(recorder, jobs, band, ended if powered else ())
+    if uplink.contended or waits is not None:
         _link_uploads(recorder, jobs, ended, uploads, waits)
     _record_jobs(recorder, jobs, version)
     return jobs
 
 
 def _record_rows(
-    recorder: Recorder, jobs: EndedJobs, band: tuple[Floats, Floats], each: Sequence[Job],
+    recorder: Recorder, jobs: EndedJobs, band: tuple[Floats, Floats], powered: Sequence[Job],
 ) -> tuple[Ints, Ints | None]:
     """Record spans, counters and failures; return the rows of uploads and of waits, -1 for a job without one.
 
-    The second is None if no job waited.
+    The second is None if no job waited. ``powered`` are all jobs, or none if no device has a battery.
     """
     v, whole, until = jobs.values, jobs.whole, jobs.waited_until
     sent_from, ended_at, computed_at = v["sent_from"], v["ended_at"], v["computed_at"]
-    works = [job.work for job in each]
-    charge = _columns(works, CHARGES) if any(work.ended_charge_j == work.ended_charge_j for work in works) else None
+    charge = _columns([job.work for job in powered], CHARGES)
+    drained = not np.isnan(charge["ended_charge_j"]).all()
     waited, sent = until - computed_at > CLOCK_ULPS * np.spacing(until), ~np.isnan(sent_from)
     if not isinstance(whole, slice):
         waited, sent = waited & whole, sent & whole
     rows = Rows(recorder, jobs)
     compute = rows.add(SPAN, "compute", whole, jobs.began, computed_at, energy_j=v["compute_j"])
-    if charge is not None:
+    if drained:
         rows.add_charge(charge["computed_charge_j"], computed_at)
     wait = rows.add(SPAN, "wait", waited, computed_at, until) if np.count_nonzero(waited) else None
     which = slice(None) if np.count_nonzero(sent) == len(jobs) else sent
     upload = rows.add(SPAN, "upload", which, sent_from, ended_at, energy_j=v["upload_j"])
     told = rows.add_segments(jobs.segments) if jobs.segments else None
-    if charge is not None:
+    if drained:
         rows.add_charge(charge["ended_charge_j"], ended_at)
     dropped = None if np.count_nonzero(jobs.arrived) == len(jobs) else np.flatnonzero(~jobs.arrived)
     if dropped is not None:
@@ -331,6 +336,9 @@ def record_left_out(
 
 def outcomes_of(left_out: Ints, ended: Sequence[EndedJobs]) -> Outcomes:
     """Return the outcomes of a round: first the devices without a plan, then the ended jobs."""
+    if len(ended) == 1 and not len(left_out):
+        jobs = ended[0]
+        return Outcomes(jobs.device, jobs.arrived, jobs.duration_s, jobs.energy_j)
     nothing = np.zeros(len(left_out))
     return Outcomes(
         device=np.concatenate([left_out, *(jobs.device for jobs in ended)]),

@@ -310,7 +310,7 @@ def play_wave(wave: Wave, scheduler: Scheduler | None = None, gains: Gains | Non
     jobs = jobs_of(wave, problem.gain, cause=allocated)
     cell.submit(jobs)
     env.run(cell.wait(range(len(jobs))))
-    ended = record_ended(recorder, cell.collect(), uplink.take_band(), 0, contended=uplink.contended)
+    ended = record_ended(recorder, cell.collect(), uplink, 0)
     after = [] if ended is None else ended.last.tolist()
     recorder.span("aggregate", SERVER, env.now, env.now, value=len(jobs), after=after)
     return recorder.take()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ class RoundRecorder:
 
     def started_from(self, jobs: Iterable[int]) -> Ints:
         """Return the model versions that jobs of this round, or running jobs, started from."""
-        return np.array([self._versions[job] for job in jobs], np.int64)
+        return np.fromiter(map(self._versions.__getitem__, jobs), np.int64)
 
     # The end of a round.
 
@@ -182,6 +183,6 @@ class RoundRecorder:
 
     def _record(self, ended: list[Job], version: int) -> None:
         """Record ended jobs; the planned values of a whole wave are known as columns."""
-        numbers, started = self._decided["number"], self.started_from([job.number for job in ended])
+        numbers, started = self._decided["number"], self.started_from(map(attrgetter("number"), ended))
         whole = len(ended) == len(numbers) > 0 and ended[0].number == numbers[0]
         self.trace.end(ended, version, started, self._decided if whole else None)

@@ -79,8 +79,8 @@ class RoundTrace:
         uplink, batteries = self.cell.uplink, self.cell.batteries
         if not ended and not uplink.band_log:
             return
-        jobs = record_ended(self.recorder, ended, uplink.take_band(), version, started, contended=uplink.contended,
-                            decided=decided)
+        jobs = record_ended(
+            self.recorder, ended, uplink, version, started, powered=batteries.any_finite, decided=decided)
         if jobs is None:
             return
         if uplink.loss is not None:

@@ -97,11 +97,11 @@ class ServerContext:
         Cycles, upload bits and download bits of each device's job.
     learning : Learning
         Training, aggregation and evaluation.
-    history : History
+    history : Participation
         Participation of devices and results of rounds.
     closed : callable
         Called with a `RunProgress` when a round is complete.
-    selector : Selector, optional
+    selector : SelectionRunner, optional
         The scenario's selection method; None if another framework selects.
     """
 

@@ -131,6 +131,7 @@ def test_a_step_that_goes_nowhere_points_nowhere_else():
     assert cosine(np.array([0.0, 2.0]), np.array([3.0, 0.0])) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fedbuff", *(pytest.param(kind, marks=pytest.mark.slow) for kind in [*SERVERS][1:])])
 def test_cut_off_after_an_aggregation_with_jobs_under_way_for_one_and_two_workers(kind, write, tmp_path):
     scenario = load_scenario(write(kind))

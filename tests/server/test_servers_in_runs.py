@@ -40,6 +40,7 @@ def test_every_kind_plays_under_every_discipline_and_no_job_is_over_its_budget(k
     assert (jobs["outcome"] == "arrived").sum() == run.rounds["arrived"].sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fedbuff", *(pytest.param(kind, marks=pytest.mark.slow) for kind in [*KINDS][1:])])
 @pytest.mark.parametrize("more", [
     ["allocation.sharing=equal", "population.phone.battery=90mJ"], pytest.param([], marks=pytest.mark.extended)])
@@ -172,3 +173,36 @@ def test_a_cut_where_channels_change_or_plans_have_slots(base, quick_folder, mon
         simulate(scenario, quick_folder / "cut", seed=2, learning=False, progress=stop)
     again = simulate(scenario, quick_folder / "cut", seed=2, learning=False, resume=True)
     assert again.summary["trace_sha256"] == whole.summary["trace_sha256"]
+
+
+LOST = """
+base = "tiny"
+[server]
+kind = "KIND"
+buffer = 8
+[[population]]
+name = "node"
+availability = { model = "recorded", intervals = [EDGES], on_interrupt = "abort" }
+[[population]]
+name = "lost"
+count = 3
+cpu = { min = "0.5 GHz", max = "2 GHz", cycles_per_sample = 10_000, capacitance = 1e-28 }
+radio = { power = "100 mW" }
+budget = "6 mJ"
+samples = 100
+loss = { probability = 1.0, max_attempts = 1 }
+"""
+
+
+@pytest.mark.parametrize("until_s", [0.0005, 0.08])
+@pytest.mark.parametrize("kind", ["fedbuff", "port"])
+def test_a_buffer_that_never_fills_is_aggregated_after_a_hundred_jobs_that_fail_in_a_row(kind, until_s, tmp_path):
+    """Five devices are available until a certain time; the uploads of three others are always lost."""
+    edges = ", ".join([f"{{ on = [0], off = [{until_s}] }}"] * 5)
+    (tmp_path / "lost.toml").write_text(LOST.replace("KIND", kind).replace("EDGES", edges))
+    run = simulate(load_scenario(tmp_path / "lost.toml", ["end.rounds=2"]), seed=1, learning=False)
+    assert [arrived > 0 for arrived in run.rounds["arrived"]] == [until_s > 0.01, False]
+    for number in (1, 2):
+        outcomes = run.jobs.filter(run.jobs["round"] == number).sort("t1", "job")["outcome"].to_list()
+        after = outcomes[::-1].index("arrived") if "arrived" in outcomes else len(outcomes)
+        assert 100 <= after <= 100 + 8
